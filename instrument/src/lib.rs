@@ -1,0 +1,8 @@
+//! What surtax carries into every level: the wire, the clock, quantities and probes.
+//!
+//! This crate is linked into the host binary and into the static agent alike, so it stays small:
+//! no async runtime, no JSON, no threads.
+
+pub mod clock;
+pub mod quantity;
+pub mod wire;

@@ -1,0 +1,247 @@
+//! The wire: what surtax and its agent say to each other, as frames on a byte stream.
+//!
+//! A frame is a length (`u32`, little endian, at most [`FRAME_LIMIT`]), one byte of kind, and the
+//! fields in order: integers little endian, byte strings with a `u32` length before them, lists
+//! with a `u32` count. Written by hand so that the agent needs no library for it, and so that a
+//! hostile guest meets a reader that checks every length before it allocates.
+//!
+//! The same language serves two speakers on the inside: the **agent**, which starts the command, and
+//! the **starter** (the full binary pushed into a level), which starts the next layer there and
+//! passes on what its agent says. [`Request::Descend`] is understood by the starter only.
+
+mod encoding;
+
+use crate::quantity::{Bytes, Nanoseconds};
+pub use encoding::{Malformed, WireError, read_reply, read_request, write_reply, write_request};
+
+/// Raised whenever a frame changes its meaning; both ends must agree.
+pub const PROTOCOL: u16 = 1;
+
+/// The longest frame that either side accepts, in bytes.
+pub const FRAME_LIMIT: usize = 1 << 20;
+
+/// The most bytes of one [`Request::Put`] or `Data` frame.
+pub const CHUNK: usize = 64 << 10;
+
+/// What the outside asks of the inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Start this command, answer [`Reply::Started`], and [`Reply::Exited`] when it ends.
+    Run(Command),
+    /// Kill the running command; its [`Reply::Exited`] follows.
+    Cancel,
+    /// Append `bytes` to the file at `path`, made with `mode` if absent. Answer: [`Reply::Written`].
+    Put {
+        /// Absolute path on the inside.
+        path: Vec<u8>,
+        /// Permission bits of a file that is made.
+        mode: u32,
+        /// What is appended; at most [`CHUNK`].
+        bytes: Vec<u8>,
+    },
+    /// Start this process and pass bytes between it and us as `Data`, until it ends.
+    Relay(Command),
+    /// Bytes for the relayed process's standard input.
+    Data(Vec<u8>),
+    /// Close the relayed process's standard input.
+    CloseRelay,
+    /// Say what time it is there. Answer: [`Reply::Clock`].
+    Clock,
+    /// Say what can be seen there. Answer: [`Reply::Identity`].
+    Identify,
+    /// Starter only: start the rest of the stack there. Answer: [`Reply::Descended`].
+    Descend(Descend),
+    /// End everything that was started and answer [`Reply::Stopped`], then leave.
+    Stop,
+}
+
+/// What the inside answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// First frame after start.
+    Hello(Hello),
+    /// The command is about to be started; sent before `fork`.
+    Started {
+        /// `CLOCK_MONOTONIC_RAW` of the level.
+        at: Nanoseconds,
+    },
+    /// The command has ended.
+    Exited(Outcome),
+    /// What each payer of the starter's own levels used during the run; sent before `Exited`.
+    Bill(Vec<Reading>),
+    /// The request could not be done.
+    Failed(Failure),
+    /// The bytes of a `Put` are in the file.
+    Written,
+    /// Bytes from the relayed process's standard output.
+    Data(Vec<u8>),
+    /// The relayed process has ended.
+    RelayEnded {
+        /// How.
+        status: Status,
+        /// The end of its standard error.
+        stderr: Vec<u8>,
+    },
+    /// The level's clock now.
+    Clock {
+        /// `CLOCK_MONOTONIC_RAW` of the level.
+        at: Nanoseconds,
+    },
+    /// What is seen on the inside.
+    Identity(Vec<Fact>),
+    /// The rest of the stack runs; what it proved about itself, outermost level first.
+    Descended(Vec<LevelFacts>),
+    /// Everything is gone; the last frame.
+    Stopped,
+}
+
+/// A command as the user typed it, with all that a process inherits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Command {
+    /// Program and arguments; the program is looked up in `PATH` of `env`.
+    pub argv: Vec<Vec<u8>>,
+    /// The whole environment; nothing else is inherited.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Working directory.
+    pub cwd: Vec<u8>,
+    /// How much of the end of each output stream is sent back, in bytes; all of it is hashed.
+    pub keep_bytes: u32,
+    /// When to kill the command, counted from its start; zero means never.
+    pub deadline: Nanoseconds,
+    /// Send output as it comes (`enter`), instead of keeping its end.
+    pub terminal: bool,
+}
+
+/// The first frame of an agent or a starter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Must equal [`PROTOCOL`].
+    pub protocol: u16,
+    /// Process id there.
+    pub pid: u32,
+    /// `CLOCK_MONOTONIC_RAW` there.
+    pub at: Nanoseconds,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// By `exit`, with this code.
+    Exit(i32),
+    /// By this signal.
+    Signal(i32),
+    /// Killed by the agent: it ran past its deadline.
+    Deadline,
+    /// Killed by the agent: we asked.
+    Cancelled,
+}
+
+/// What a finished command was and used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: Status,
+    /// From just before `fork` to just after `wait`, in the level's own clock.
+    pub wall: Nanoseconds,
+    /// User CPU time of the command and its waited-for descendants, as the level's kernel counts.
+    pub cpu_user: Nanoseconds,
+    /// System CPU time, likewise.
+    pub cpu_system: Nanoseconds,
+    /// Largest resident set of any one process of the command (`ru_maxrss`).
+    pub memory_peak: Bytes,
+    /// Standard output.
+    pub stdout: Output,
+    /// Standard error.
+    pub stderr: Output,
+}
+
+/// One output stream of a finished command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// XXH3-128 of every byte of it.
+    pub hash: u128,
+    /// Its whole length.
+    pub length: Bytes,
+    /// Its end, at most `keep_bytes`.
+    pub tail: Vec<u8>,
+}
+
+/// Why a request could not be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// `errno`, or zero when no system call failed.
+    pub errno: i32,
+    /// What was tried, for people: "cannot start `make`".
+    pub what: String,
+    /// What would help, or empty.
+    pub hint: String,
+}
+
+/// One thing that was seen, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// Stable name, as in `accelerator` or `kernel_release`.
+    pub key: String,
+    /// What was seen.
+    pub value: String,
+    /// Where: a file, a QMP command, an API call.
+    pub source: String,
+}
+
+/// The facts of one level of a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LevelFacts {
+    /// The layer as text, as in `qemu:accel=tcg`.
+    pub layer: String,
+    /// What it proved.
+    pub facts: Vec<Fact>,
+}
+
+/// Which part of a bill a payer belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// The command itself.
+    Workload,
+    /// The kernel inside a virtual machine, and all else that runs there beside the workload.
+    GuestKernel,
+    /// The process that emulates the machine: its I/O threads, file servers.
+    Hypervisor,
+    /// Runtimes, shims, daemons.
+    Engine,
+    /// surtax itself: its agent and starters.
+    Surtax,
+}
+
+/// What one payer used during one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// For people: `virtiofsd`, `dockerd`, `vCPU threads`.
+    pub payer: String,
+    /// Its part of the bill.
+    pub role: Role,
+    /// The level whose kernel counted it; 0 is the host.
+    pub level: u8,
+    /// User CPU time.
+    pub cpu_user: Nanoseconds,
+    /// System CPU time.
+    pub cpu_system: Nanoseconds,
+    /// Peak memory, or `None` where it cannot be read.
+    pub memory_peak: Option<Bytes>,
+    /// Whether the deeper levels and the command run inside it, so that their time is in it too.
+    pub carries_workload: bool,
+}
+
+/// Starter only: what to start, and what it must see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Descend {
+    /// The rest of the stack, in the grammar of `--in`.
+    pub stack: String,
+    /// The level of the starter, at least 1.
+    pub level: u8,
+    /// Directories whose writes are kept.
+    pub writable: Vec<Vec<u8>>,
+    /// The working directory, which must exist inside.
+    pub cwd: Vec<u8>,
+    /// How long one layer may take to start.
+    pub start_deadline: Nanoseconds,
+}

@@ -1,0 +1,99 @@
+//! Errors: what failed, why, and what to do about it.
+//!
+//! Three kinds with three exit codes: the user's (2), the machine's (3) and ours (70). One level
+//! says one thing; the chain is joined in one place, here.
+
+use std::fmt;
+
+/// Whose mistake it was; decides the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// Something that was typed: exit 2.
+    User,
+    /// Something this machine lacks or refuses: exit 3.
+    Machine,
+    /// A bug in surtax: exit 70.
+    Surtax,
+}
+
+/// An error that can be shown to a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Whose it is.
+    pub blame: Blame,
+    /// What failed and why; lowercase, no final period, the outermost cause first, joined by `: `.
+    pub message: String,
+    /// An imperative that is likely to help.
+    pub hint: Option<String>,
+}
+
+impl Fault {
+    /// The user's mistake.
+    pub fn user(message: impl Into<String>) -> Self {
+        Self { blame: Blame::User, message: message.into(), hint: None }
+    }
+
+    /// The machine's.
+    pub fn machine(message: impl Into<String>) -> Self {
+        Self { blame: Blame::Machine, message: message.into(), hint: None }
+    }
+
+    /// Ours.
+    pub fn bug(message: impl Into<String>) -> Self {
+        Self { blame: Blame::Surtax, message: message.into(), hint: None }
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Puts what was being done in front of what failed.
+    #[must_use]
+    pub fn during(mut self, doing: impl fmt::Display) -> Self {
+        self.message = format!("{doing}: {}", self.message);
+        self
+    }
+
+    /// The exit code of the process.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self.blame {
+            Blame::User => 2,
+            Blame::Machine => 3,
+            Blame::Surtax => 70,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.blame == Blame::Surtax {
+            write!(f, "bug in surtax: ")?;
+        }
+        write!(f, "{}", self.message)?;
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Turns a foreign error into the machine's [`Fault`], saying what was being done.
+pub trait Doing<T> {
+    /// `file.read().doing("read `x`")` becomes "cannot read `x`: Permission denied (os error 13)".
+    ///
+    /// # Errors
+    /// The fault, if there was an error.
+    fn doing(self, what: impl fmt::Display) -> Result<T, Fault>;
+}
+
+impl<T, E: fmt::Display> Doing<T> for Result<T, E> {
+    fn doing(self, what: impl fmt::Display) -> Result<T, Fault> {
+        self.map_err(|error| Fault::machine(format!("cannot {what}: {error}")))
+    }
+}

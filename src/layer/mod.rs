@@ -1,0 +1,193 @@
+//! Layers: each is one way of starting one process, our agent, somewhere else.
+//!
+//! One file per environment. This one holds the contract and the registry, nothing else.
+
+use crate::agent::Link;
+use crate::fault::Fault;
+use crate::lab::{Lab, Room};
+use crate::stack::{LayerSpec, Limits};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::wire::{Fact, Role};
+
+/// Every kind of layer, in the order in which `doctor` lists them.
+pub const REGISTRY: &[&dyn Layer] = &[];
+
+/// One way of starting the agent somewhere else.
+pub trait Layer: Sync {
+    /// What the layer is called and which options it takes.
+    fn card(&self) -> &'static Card;
+
+    /// Says whether this machine can run the layer; if it cannot, why, and what would help.
+    ///
+    /// Looks, and changes nothing: `surtax doctor` calls it on machines we were only asked to inspect.
+    ///
+    /// # Errors
+    /// Why not, and the command that would make it so.
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable>;
+
+    /// Starts the agent in a new instance of the layer. A start that fails half-way leaves nothing.
+    ///
+    /// # Errors
+    /// What could not be started, with the foreign tool's last words.
+    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Box<dyn Running>, Fault>;
+}
+
+/// A layer whose agent has been started. Dropped, it is stopped without a report.
+pub trait Running: Send {
+    /// The way to the agent, once.
+    ///
+    /// # Errors
+    /// The layer's, when the agent did not come up.
+    fn link(&mut self) -> Result<Box<dyn Link>, Fault>;
+
+    /// Who works for this layer on the level where it was started, right now.
+    fn payers(&self) -> Vec<Payer>;
+
+    /// Proves what runs: what was asked of the foreign tool, cross-checked with what the agent saw.
+    ///
+    /// # Errors
+    /// The two disagree, or a claim of the stack's text is not true: the trial is invalid.
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault>;
+
+    /// Ends it. The room removes what is left; that anything was left is said by the room.
+    ///
+    /// # Errors
+    /// It would not end in time and had to be killed.
+    fn stop(self: Box<Self>) -> Result<(), Fault>;
+}
+
+/// What the registry, the grammar, `doctor` and the help say about a layer.
+#[derive(Debug)]
+pub struct Card {
+    /// The word in a stack's text.
+    pub kind: &'static str,
+    /// One line for people.
+    pub summary: &'static str,
+    /// The driver's own options.
+    pub options: &'static [Choice],
+    /// The common limits that it maps; the others are refused.
+    pub limits: &'static [Limit],
+    /// Whether another layer can be started inside.
+    pub holds_layers: bool,
+    /// Whether it has run on real hardware of the kind it needs, or only here in emulation.
+    pub ran_on_hardware: bool,
+}
+
+/// One option of a layer.
+#[derive(Debug)]
+pub struct Choice {
+    /// The word before `=`.
+    pub key: &'static str,
+    /// The words allowed after it; empty when any text is.
+    pub values: &'static [&'static str],
+    /// One line for people, with the default.
+    pub help: &'static str,
+}
+
+/// The names of the fields of [`Limits`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// `cpus`
+    Cpus,
+    /// `cpuset`
+    Cpuset,
+    /// `memory`
+    Memory,
+    /// `pids`
+    Pids,
+}
+
+/// Where a layer is started: the level, what is at hand there, and what the command must see.
+pub struct Site<'a> {
+    /// The one door to the level's objects.
+    pub lab: &'a Lab,
+    /// 0 is the host.
+    pub level: u8,
+    /// The static agent, as a file of this level.
+    pub agent: &'a Path,
+    /// Kernels, unpacked images and verdicts that outlive a run.
+    pub cache: &'a Path,
+    /// What the command must see.
+    pub view: &'a View,
+    /// The layer's share of the common limits.
+    pub limits: &'a Limits,
+    /// How long the layer may take to start.
+    pub start_deadline: Duration,
+}
+
+/// What a command sees: the same files in every stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Where its root comes from.
+    pub root: Root,
+    /// Directories whose writes are kept.
+    pub writable: Vec<PathBuf>,
+    /// The working directory.
+    pub cwd: PathBuf,
+}
+
+/// Where a root file system comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// The level's own root under a throw-away upper layer: `root=overlay`, the default.
+    Overlay,
+    /// The level's own root as it is, writes and all: `root=host`, for `native` only.
+    Host,
+    /// A directory under a throw-away upper layer: `root=dir:/path`.
+    Directory(PathBuf),
+    /// An OCI image layout, a directory or an archive: `root=oci:/path`.
+    Oci(PathBuf),
+}
+
+/// A layer that can run here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usable {
+    /// What was found: programs with their versions, the accelerator, the daemon.
+    pub facts: Vec<Fact>,
+}
+
+/// A layer that cannot run here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// What is missing or wrong.
+    pub why: String,
+    /// The command that would make it usable, where one is known.
+    pub remedy: Option<String>,
+}
+
+/// Somebody who works for a layer, and where the kernel counts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payer {
+    /// For people: `virtiofsd`, `dockerd`, `vCPU threads`.
+    pub name: String,
+    /// Its part of the bill.
+    pub role: Role,
+    /// Where its CPU time and memory are read.
+    pub source: Source,
+    /// Whether the deeper levels and the command run inside it.
+    pub carries_workload: bool,
+}
+
+/// Where a payer's usage is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// One process with all its threads.
+    Process(u32),
+    /// Some threads of one process.
+    Threads {
+        /// The process.
+        pid: u32,
+        /// Its threads.
+        tids: Vec<u32>,
+    },
+    /// All threads of one process but these.
+    OtherThreads {
+        /// The process.
+        pid: u32,
+        /// Those that another payer has.
+        except: Vec<u32>,
+    },
+    /// A group of the room, with everything that ever ran in it.
+    Group(PathBuf),
+}

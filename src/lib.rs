@@ -1,0 +1,15 @@
+//! surtax measures what each layer of isolation costs a workload.
+//!
+//! The modules are listed in the order in which a measurement passes through them; ARCHITECTURE.md
+//! and README.md show the same order.
+
+pub mod plan;
+pub mod stack;
+pub mod layer;
+pub mod agent;
+pub mod lab;
+pub mod trial;
+pub mod ledger;
+pub mod report;
+pub mod cli;
+pub mod fault;

@@ -1,0 +1,2 @@
+//! surtax
+fn main() {}

@@ -1,0 +1,90 @@
+//! The plan: stacks × command × repeats as one value.
+//!
+//! It comes from the command line or from a TOML file, is written into the ledger whole, and is
+//! enough to expand every trial again: same seed, same order, on every version.
+
+use crate::stack::StackSpec;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is to be measured, and how often.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Raised when a field changes its meaning.
+    pub schema_version: u32,
+    /// For people; appears as the report's heading.
+    pub title: String,
+    /// The stacks as typed, in the order of the report. The baseline is among them once.
+    pub stacks: Vec<StackSpec>,
+    /// Which stack the others are compared with; it runs as two arms.
+    pub baseline: StackSpec,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Working directory on every level.
+    pub cwd: PathBuf,
+    /// The environment of the command, sorted by name.
+    pub environment: Vec<(String, String)>,
+    /// Directories whose writes are kept; all other writes are thrown away after the trial.
+    pub writable: Vec<PathBuf>,
+    /// How many blocks; without it, as many as fit into `time_budget_ns`.
+    pub runs: Option<u32>,
+    /// When to start no further block, in nanoseconds.
+    pub time_budget_ns: Option<u64>,
+    /// Runs of the command inside each started stack before the measured one.
+    pub warm_up: u32,
+    /// After how long a command is killed and its trial fails, in nanoseconds.
+    pub command_deadline_ns: u64,
+    /// How long one layer may take to start, in nanoseconds.
+    pub start_deadline_ns: u64,
+    /// Half-width of the equivalence margin, as a share: 0.03 is ±3 %. In parts per million.
+    pub equivalence_margin_ppm: u32,
+    /// Seed of the order of trials.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// After how long a command is killed.
+    #[must_use]
+    pub fn command_deadline(&self) -> Duration {
+        Duration::from_nanos(self.command_deadline_ns)
+    }
+
+    /// How long one layer may take to start.
+    #[must_use]
+    pub fn start_deadline(&self) -> Duration {
+        Duration::from_nanos(self.start_deadline_ns)
+    }
+
+    /// The arms, baseline twice: arm 0 and arm 1 are the baseline, the others follow in order.
+    #[must_use]
+    pub fn arms(&self) -> Vec<Arm> {
+        let others = self.stacks.iter().filter(|stack| **stack != self.baseline);
+        [&self.baseline, &self.baseline]
+            .into_iter()
+            .chain(others)
+            .zip(0u32..)
+            .map(|(stack, index)| Arm { index, stack: stack.clone() })
+            .collect()
+    }
+}
+
+/// One stack in one plan. Arms 0 and 1 hold the same stack: their difference is the noise floor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arm {
+    /// Its place in the plan.
+    pub index: u32,
+    /// What runs.
+    pub stack: StackSpec,
+}
+
+/// One line of the expanded plan: who runs when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TrialId {
+    /// Which block, from 0.
+    pub block: u32,
+    /// Which place in the block, from 0.
+    pub position: u32,
+    /// Which arm.
+    pub arm: u32,
+}

@@ -1,0 +1,66 @@
+//! Stacks: layers nested, outermost first, as text and as a value.
+//!
+//! `STACK := "native" | LAYER ("+" LAYER)*`, `LAYER := KIND [":" KEY "=" VALUE ("," KEY "=" VALUE)*]`.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use surtax_instrument::quantity::Bytes;
+
+/// A stack as text: checked against the registry, not yet started.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StackSpec {
+    /// At least one, outermost first.
+    pub layers: Vec<LayerSpec>,
+}
+
+/// One layer of a stack, with its options as typed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LayerSpec {
+    /// A name in the registry of `layer/mod.rs`.
+    pub kind: String,
+    /// The driver's own options and the common ones, checked against their lists.
+    pub options: BTreeMap<String, String>,
+}
+
+/// Limits that mean the same in every layer; a driver maps each one or refuses it aloud.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// `cpus=2`: CPUs' worth of time (a quota; in a virtual machine the number of virtual CPUs), in thousandths.
+    pub cpu_millis: Option<u32>,
+    /// `cpuset=0-1;3`: host CPUs it may run on (`;` because `,` separates options).
+    pub cpuset: Option<Vec<u32>>,
+    /// `memory=2G`: the most memory (in a virtual machine, its size).
+    pub memory: Option<Bytes>,
+    /// `pids=100`: the most processes and threads.
+    pub pids: Option<u32>,
+}
+
+impl fmt::Display for StackSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, layer) in self.layers.iter().enumerate() {
+            if index > 0 {
+                f.write_str("+")?;
+            }
+            write!(f, "{layer}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for LayerSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.kind)?;
+        for (index, (key, value)) in self.options.iter().enumerate() {
+            write!(f, "{}{key}={value}", if index == 0 { ":" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl From<StackSpec> for String {
+    fn from(stack: StackSpec) -> Self {
+        stack.to_string()
+    }
+}

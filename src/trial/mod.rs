@@ -1,0 +1,91 @@
+//! A trial: one measurement, from a quiet machine to a record.
+
+use crate::plan::TrialId;
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{LevelFacts, Outcome, Reading};
+
+/// Everything that is kept of one trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Which.
+    pub trial: TrialId,
+    /// When it began, in nanoseconds since 1970.
+    pub began_at: Nanoseconds,
+    /// How it went.
+    pub result: TrialResult,
+    /// From the first act to the agent's first frame, host time; zero if it never came.
+    pub start_wall: Nanoseconds,
+    /// From the request to stop until nothing was left, host time.
+    pub stop_wall: Nanoseconds,
+    /// What this machine was doing, before and after: stable key, value.
+    pub conditions: Vec<(String, f64)>,
+    /// What is still there though the stack has been stopped; each was removed by force.
+    pub leftovers: Vec<String>,
+}
+
+/// How a trial went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TrialResult {
+    /// The command ran and ended by itself with exit status 0.
+    Done(Box<Measured>),
+    /// The command ran, and failed: it has an outcome, and no number of it counts.
+    CommandFailed(Box<Measured>),
+    /// The layer is not usable on this machine: the whole arm is a named gap.
+    Unavailable {
+        /// What is missing.
+        why: String,
+        /// What would help.
+        remedy: Option<String>,
+    },
+    /// The stack did not start, or broke.
+    Broken {
+        /// The fault as shown.
+        why: String,
+    },
+    /// It ran, but not where its label says, or not undisturbed.
+    Invalid {
+        /// The reason.
+        why: String,
+        /// What was measured all the same.
+        measured: Option<Box<Measured>>,
+    },
+}
+
+/// A run that has an outcome. It cannot be built without evidence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// From the agent's `Started` to its `Exited`, in host time.
+    pub wall: Nanoseconds,
+    /// What the agent said about the command.
+    pub outcome: Outcome,
+    /// What each payer used meanwhile, the command itself not among them.
+    pub readings: Vec<Reading>,
+    /// What proves where it ran.
+    pub evidence: Evidence,
+}
+
+/// Proof of what ran, level by level. Only [`Evidence::of`] makes one, and it refuses an empty level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    levels: Vec<LevelFacts>,
+}
+
+impl Evidence {
+    /// Accepts the facts of every level of a stack, outermost first.
+    ///
+    /// # Errors
+    /// The layer that proved nothing.
+    pub fn of(levels: Vec<LevelFacts>) -> Result<Self, String> {
+        match levels.iter().find(|level| level.facts.is_empty()) {
+            Some(level) => Err(level.layer.clone()),
+            None if levels.is_empty() => Err(String::from("the stack")),
+            None => Ok(Self { levels }),
+        }
+    }
+
+    /// The facts, outermost level first.
+    #[must_use]
+    pub fn levels(&self) -> &[LevelFacts] {
+        &self.levels
+    }
+}
