@@ -1,0 +1,221 @@
+//! Reports: claims from a ledger and nothing else.
+//!
+//! `compare.rs` turns a ledger into [`Findings`]; every format (terminal, Markdown, CSV, JSON, HTML)
+//! is a function from findings to text, so that no two formats can disagree.
+
+use serde::Serialize;
+
+/// Everything a report may say about one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Findings {
+    /// Raised when a field changes its meaning; additive changes do not.
+    pub schema_version: u32,
+    /// Version of surtax that computed this.
+    pub surtax_version: String,
+    /// The run.
+    pub run: RunFacts,
+    /// The machine: stable key and value, in order of interest.
+    pub machine: Vec<KeyValue>,
+    /// One per arm of the plan, in its order; arms 0 and 1 are the baseline.
+    pub arms: Vec<ArmFindings>,
+    /// Difference between the two baseline arms, on wall time; `None` with too few trials.
+    pub noise_floor: Option<Interval>,
+    /// What the reader must know before believing a number, most important first.
+    pub cautions: Vec<Caution>,
+}
+
+/// The run as such.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunFacts {
+    /// UUID-like identifier.
+    pub id: String,
+    /// For people.
+    pub title: String,
+    /// The command, argument by argument.
+    pub command: Vec<String>,
+    /// Working directory.
+    pub cwd: String,
+    /// The shell line that repeats the run.
+    pub repeat_with: String,
+    /// RFC 3339, UTC.
+    pub began_at: String,
+    /// Seed of the order.
+    pub seed: u64,
+    /// Blocks in the plan, when it has a count.
+    pub blocks_planned: Option<u32>,
+    /// Blocks in which every arm has an ended trial.
+    pub blocks_done: u32,
+    /// `finished`, `interrupted` or `running`.
+    pub state: String,
+    /// Host time from the first trial's begin to the last one's end.
+    pub wall_ns: u64,
+    /// The baseline's stack.
+    pub baseline: String,
+    /// Half-width of the equivalence margin as a share: 0.03 is ±3 %.
+    pub equivalence_margin: f64,
+}
+
+/// A named value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KeyValue {
+    /// Stable name.
+    pub key: String,
+    /// As text.
+    pub value: String,
+    /// Where it was read; may be empty.
+    pub source: String,
+}
+
+/// One arm.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArmFindings {
+    /// Its place in the plan.
+    pub arm: u32,
+    /// The stack as text.
+    pub stack: String,
+    /// `baseline`, `baseline-again` or `compared`.
+    pub part: String,
+    /// Its trials in time order, those that do not count included.
+    pub trials: Vec<TrialPoint>,
+    /// How many count.
+    pub trial_count: u32,
+    /// Medians over the trials that count; empty when none does.
+    pub metrics: Vec<MetricFindings>,
+    /// The verdict on wall time.
+    pub verdict: Verdict,
+    /// One sentence that explains it.
+    pub because: String,
+    /// Where the CPU time went: medians per trial, the command first, host view.
+    pub payers: Vec<PayerFindings>,
+    /// What proved where it ran, per level; from its first counted trial, with differences between trials as cautions.
+    pub evidence: Vec<LevelEvidence>,
+    /// Distinct hashes of standard output over counted trials, hexadecimal.
+    pub stdout_hashes: Vec<String>,
+    /// Distinct exit statuses over its trials: `exit 0`, `signal 9`, `deadline`.
+    pub exit_statuses: Vec<String>,
+    /// For a gap or a failure: why, what would help, the command's last error output (escaped).
+    pub trouble: Option<Trouble>,
+}
+
+/// One trial as a point.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrialPoint {
+    /// Block, from 0.
+    pub block: u32,
+    /// Place in the block, from 0.
+    pub position: u32,
+    /// Host time since the first trial's begin.
+    pub at_ns: u64,
+    /// Wall time of the command, when it ran.
+    pub wall_ns: Option<u64>,
+    /// From the first act to the agent's first frame.
+    pub start_ns: Option<u64>,
+    /// `done`, `failed`, `broken`, `unavailable`, `invalid`, `void`.
+    pub state: String,
+    /// Why it does not count; empty when it does.
+    pub why: String,
+}
+
+/// One metric of one arm.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MetricFindings {
+    /// `wall_ns`, `cpu_user_ns`, `cpu_system_ns`, `cpu_others_ns`, `cpu_total_ns`, `memory_peak_bytes`,
+    /// `memory_others_peak_bytes`, `start_ns`, `stop_ns`.
+    pub metric: String,
+    /// `ns` or `bytes`.
+    pub unit: String,
+    /// `lower` or `higher`.
+    pub better: String,
+    /// Median over the trials that count.
+    pub median: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+    /// First and third quartile.
+    pub quartiles: (f64, f64),
+    /// Overhead over the baseline, as a ratio of the costs: 1.12 is 12 % slower, dearer or larger.
+    pub overhead: Option<Interval>,
+}
+
+/// An estimate with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// The estimate.
+    pub ratio: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Share of confidence: 0.95.
+    pub confidence: f64,
+}
+
+/// One of four, never a bare number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The baseline itself.
+    Baseline,
+    /// The interval excludes 1 and the difference is above the noise floor.
+    Differs,
+    /// The whole interval lies within the margin.
+    Equivalent,
+    /// Neither.
+    Inconclusive,
+    /// No number of this arm counts.
+    Invalid {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Who paid.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PayerFindings {
+    /// For people: `the command`, `vCPU threads`, `dockerd`.
+    pub payer: String,
+    /// `workload`, `guest-kernel`, `hypervisor`, `engine`, `surtax`.
+    pub role: String,
+    /// The level whose kernel counted it.
+    pub level: u8,
+    /// Median CPU time per trial, net of what runs inside it.
+    pub cpu_ns: f64,
+    /// The user and system parts of it.
+    pub cpu_user_ns: f64,
+    /// See `cpu_user_ns`.
+    pub cpu_system_ns: f64,
+    /// Median peak memory, where it can be read.
+    pub memory_peak_bytes: Option<f64>,
+}
+
+/// Evidence of one level.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LevelEvidence {
+    /// The layer as text.
+    pub layer: String,
+    /// Its facts.
+    pub facts: Vec<KeyValue>,
+}
+
+/// Why an arm has no numbers, or fewer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Trouble {
+    /// What happened.
+    pub why: String,
+    /// What would help.
+    pub remedy: Option<String>,
+    /// The last lines of the command's standard error, control characters escaped.
+    pub stderr: Option<String>,
+}
+
+/// A finding against our own result, with advice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Caution {
+    /// Stable name: `few-trials`, `noisy-machine`, `outputs-differ`, …
+    pub code: String,
+    /// What was found.
+    pub finding: String,
+    /// What to do.
+    pub advice: String,
+}
