@@ -37,11 +37,11 @@ pub fn bill(arms: &[Arm<'_>]) -> Option<String> {
         return None;
     }
     let names = arms.iter().map(|arm| chart::width_of(&arm.name(), 13)).fold(90.0, f64::max);
-    let left = (names + 34.0).min(330.0);
-    let bars = (left, 760.0 - TOTAL_WIDTH);
-    let wide = Frame { class: "wide", width: 760.0, row_height: 34.0, bars, names_above: false };
-    let bars = (2.0, 340.0 - TOTAL_WIDTH);
-    let narrow = Frame { class: "narrow", width: 340.0, row_height: 52.0, bars, names_above: true };
+    let left = (names + 34.0).min(360.0);
+    let bars = (left, chart::WIDE - TOTAL_WIDTH);
+    let wide = Frame { class: "wide", width: chart::WIDE, row_height: 34.0, bars, names_above: false };
+    let bars = (2.0, chart::NARROW - TOTAL_WIDTH);
+    let narrow = Frame { class: "narrow", width: chart::NARROW, row_height: 52.0, bars, names_above: true };
     Some(format!(
         "<section id=\"bill\"><h2>Who used the CPU</h2>\n{}<figure>\n{}{}\
          <figcaption>Median CPU time per trial, by payer, seen from this host. What runs inside a \
@@ -110,7 +110,7 @@ fn row(canvas: &mut Canvas, arm: &Arm<'_>, frame: &Frame, axis: &Axis, top: f64)
     if arm.found.payers.is_empty() {
         canvas.open("gap", None, None);
         let room = frame.width - frame.bars.0;
-        let reason = chart::fitting(&format!("no reading: {}", arm.gap()), room, 12);
+        let reason = chart::fitting_prose(&format!("no reading: {}", arm.gap()), room, 12);
         canvas.text((frame.bars.0, base), 12, Anchor::Start, &reason);
         canvas.close();
     } else {

@@ -66,8 +66,14 @@ pub struct Caption<'a> {
     pub description: &'a str,
 }
 
-/// Width of a character in the fixed-width font, as a share of the size; the widest in use.
-const CHARACTER_WIDTH: f64 = 0.61;
+/// Widest of the fixed-width fonts in use: a character's share of the size.
+const NAME_WIDTH: f64 = 0.61;
+/// Average of the proportional fonts in use, with some reserve.
+const PROSE_WIDTH: f64 = 0.53;
+/// Width of the charts for screens with room, and for paper.
+pub const WIDE: f64 = 840.0;
+/// Width of the charts for telephones.
+pub const NARROW: f64 = 340.0;
 
 impl Canvas {
     /// An empty drawing.
@@ -202,21 +208,30 @@ impl Canvas {
     }
 }
 
-/// As much of a stack's text as fits a width.
+/// As much of a stack's text as fits a width, in the fixed-width font.
 pub fn fitting(text: &str, width: f64, size: u32) -> String {
+    cut(text, width / (NAME_WIDTH * f64::from(size)))
+}
+
+/// As much of a sentence as fits a width, in the proportional font.
+pub fn fitting_prose(text: &str, width: f64, size: u32) -> String {
+    cut(text, width / (PROSE_WIDTH * f64::from(size)))
+}
+
+fn cut(text: &str, length: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a count of characters between 4 and a few hundred"
     )]
-    let length = (width / (CHARACTER_WIDTH * f64::from(size))).clamp(4.0, 400.0) as usize;
+    let length = length.clamp(4.0, 400.0) as usize;
     escape::shortened(&escape::plain(text), length)
 }
 
 /// Width of a stack's text in the fixed-width font.
 pub fn width_of(text: &str, size: u32) -> f64 {
     let length = u32::try_from(escape::plain(text).chars().count()).unwrap_or(u32::MAX);
-    f64::from(length) * CHARACTER_WIDTH * f64::from(size)
+    f64::from(length) * NAME_WIDTH * f64::from(size)
 }
 
 fn ink() -> Color {

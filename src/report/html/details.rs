@@ -29,9 +29,9 @@ pub fn details(arms: &[Arm<'_>]) -> String {
 
 /// What went wrong: why, what would help, what the command said.
 pub fn trouble(trouble: &Trouble) -> String {
-    let mut text = format!("<p class=\"why\">{}</p>", escape::line(&trouble.why));
+    let mut text = format!("<p class=\"why\">{}</p>", escape::prose(&trouble.why));
     if let Some(remedy) = &trouble.remedy {
-        text.push_str(&format!("<p class=\"advice\">{}</p>", escape::line(remedy)));
+        text.push_str(&format!("<p class=\"advice\">{}</p>", escape::prose(remedy)));
     }
     text
 }
@@ -61,28 +61,33 @@ fn arm(arm: &Arm<'_>) -> String {
     let open = if arm.found.trouble.is_some() { " open" } else { "" };
     let mut text = format!(
         "<details class=\"arm\" id=\"arm-{}\"{open}><summary>{} {}<span class=\"aside\">{counted}\
-         </span></summary>\n<p>{}</p>\n",
+         </span></summary>\n",
         arm.found.arm,
         arm.label(),
-        arm.verdict(),
-        escape::line(&arm.found.because)
+        arm.verdict()
     );
-    if let Some(found) = &arm.found.trouble {
-        text.push_str(&format!("<div class=\"trouble\">{}", trouble(found)));
-        if let Some(stderr) = &found.stderr {
-            let said = escape::lines(stderr);
-            text.push_str(&format!("<p>Its standard error ended with</p><pre>{said}</pre>"));
-        }
-        text.push_str("</div>\n");
+    let Some(found) = &arm.found.trouble else {
+        text.push_str(&format!("<p>{}</p>\n", escape::prose(&arm.found.because)));
+        return text + &findings(arm) + "</details>\n";
+    };
+    text.push_str(&format!("<div class=\"trouble\">{}", trouble(found)));
+    if let Some(stderr) = &found.stderr {
+        let said = escape::lines(stderr);
+        text.push_str(&format!("<p>Its standard error ended with</p><pre>{said}</pre>"));
     }
-    text.push_str(&metrics(&arm.found.metrics));
+    text + "</div>\n" + &findings(arm) + "</details>\n"
+}
+
+/// What was measured and proved.
+fn findings(arm: &Arm<'_>) -> String {
+    let mut text = metrics(&arm.found.metrics);
     text.push_str(&bill::payers(std::slice::from_ref(arm), "Who paid"));
     for (place, level) in arm.found.evidence.iter().enumerate() {
         text.push_str(&evidence(place, level));
     }
     text.push_str(&variants("Hash of standard output", &arm.found.stdout_hashes));
     text.push_str(&variants("Exit status", &arm.found.exit_statuses));
-    text + "</details>\n"
+    text
 }
 
 fn metrics(metrics: &[MetricFindings]) -> String {

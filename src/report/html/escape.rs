@@ -15,6 +15,20 @@ pub fn line(text: &str) -> String {
     markup(&visible(text, Breaks::Shown))
 }
 
+/// One line whose `names in backticks`, as our own messages have them, are set as code.
+pub fn prose(text: &str) -> String {
+    let text = line(text);
+    let parts: Vec<&str> = text.split('`').collect();
+    // An even number of parts has a backtick without a partner: then none is a mark of ours.
+    if parts.len() % 2 == 0 {
+        return text;
+    }
+    parts.iter().enumerate().fold(String::new(), |prose, (place, part)| match place % 2 {
+        0 => prose + part,
+        _ => prose + "<code>" + part + "</code>",
+    })
+}
+
 /// Several lines, fit for the content of `<pre>`.
 pub fn lines(text: &str) -> String {
     markup(&visible(text, Breaks::Kept))
@@ -102,6 +116,12 @@ mod tests {
         assert_eq!(line("\u{1b}[31mred\u{7}"), "\\x1b[31mred\\x07");
         assert_eq!(line("abc\u{202e}txt.exe"), "abc\\u{202e}txt.exe");
         assert_eq!(line("two\nlines"), "two\\x0alines");
+    }
+
+    #[test]
+    fn names_in_backticks_are_code_and_a_lone_backtick_is_a_backtick() {
+        assert_eq!(prose("use `a<b` or `c`"), "use <code>a&lt;b</code> or <code>c</code>");
+        assert_eq!(prose("it`s"), "it`s");
     }
 
     #[test]

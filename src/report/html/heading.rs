@@ -49,13 +49,13 @@ pub fn verdicts(arms: &[Arm<'_>]) -> String {
     let items = arms.iter().fold(String::new(), |items, arm| {
         let remedy = arm.found.trouble.as_ref().and_then(|trouble| trouble.remedy.as_ref());
         let remedy = remedy.map_or_else(String::new, |remedy| {
-            format!("<p class=\"advice\">{}</p>", escape::line(remedy))
+            format!("<p class=\"advice\">{}</p>", escape::prose(remedy))
         });
         let item = format!(
             "<li><p class=\"who\">{} {}</p><p>{}</p>{remedy}</li>\n",
             arm.label(),
             arm.verdict(),
-            escape::line(&arm.found.because)
+            escape::prose(&arm.found.because)
         );
         items + &item
     });
@@ -73,9 +73,9 @@ pub fn cautions(cautions: &[Caution]) -> Option<String> {
     let mut items = cautions.iter().take(CAUTIONS_MAX).fold(String::new(), |items, caution| {
         let advice = match caution.advice.as_str() {
             "" => String::new(),
-            advice => format!("<p class=\"advice\">{}</p>", escape::line(advice)),
+            advice => format!("<p class=\"advice\">{}</p>", escape::prose(advice)),
         };
-        let (finding, code) = (escape::line(&caution.finding), escape::line(&caution.code));
+        let (finding, code) = (escape::prose(&caution.finding), escape::line(&caution.code));
         items + &format!("<li><p>{finding} <code class=\"aside\">{code}</code></p>{advice}</li>\n")
     });
     if cautions.len() > CAUTIONS_MAX {

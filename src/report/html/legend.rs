@@ -99,7 +99,8 @@ impl Arm<'_> {
 
     /// Its mark and its name, as markup.
     pub fn label(&self) -> String {
-        format!("{}<code>{}</code>", self.swatch(), escape::line(&self.name()))
+        let name = escape::line(&self.name()).replace('+', "+<wbr>").replace(',', ",<wbr>");
+        format!("<span class=\"label\">{}<code>{name}</code></span>", self.swatch())
     }
 }
 

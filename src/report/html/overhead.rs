@@ -38,20 +38,20 @@ pub fn overhead(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         return None;
     }
     let names = rows.iter().map(|arm| chart::width_of(&arm.name(), 13)).fold(90.0, f64::max);
-    let left = (names + 34.0).min(330.0);
+    let left = (names + 34.0).min(360.0);
     let wide = Frame {
         class: "wide",
-        width: 760.0,
+        width: chart::WIDE,
         row_height: 34.0,
         names: Names::Beside,
-        plot: (left, 760.0 - NUMBER_WIDTH - 12.0),
+        plot: (left, chart::WIDE - NUMBER_WIDTH - 12.0),
     };
     let narrow = Frame {
         class: "narrow",
-        width: 340.0,
+        width: chart::NARROW,
         row_height: 52.0,
         names: Names::Above,
-        plot: (6.0, 334.0),
+        plot: (6.0, chart::NARROW - 6.0),
     };
     Some(format!(
         "<section id=\"overhead\"><h2>Overhead on wall time</h2>\n<figure>\n{}{}\
@@ -114,7 +114,7 @@ fn ground(canvas: &mut Canvas, findings: &Findings, frame: &Frame, axis: &Axis, 
     }
     canvas.open("one", None, None);
     let one = axis.at(1.0);
-    canvas.line((one, HEAD - 6.0), (one, bottom), 1.5, None);
+    canvas.line((one, HEAD - 6.0), (one, bottom), 1.0, None);
     let name = chart::fitting(&findings.run.baseline, frame.width / 2.0, 12);
     let half = chart::width_of(&name, 12) / 2.0;
     let x = one.clamp(half, (frame.width - half).max(half));
@@ -159,7 +159,8 @@ fn row(canvas: &mut Canvas, arm: &Arm<'_>, frame: &Frame, axis: &Axis, top: f64)
                 Names::Above => (22.0, middle + 2.0),
             };
             canvas.open("gap", None, None);
-            let reason = chart::fitting(&format!("no number: {}", arm.gap()), frame.width - x, 12);
+            let reason = format!("no number: {}", arm.gap());
+            let reason = chart::fitting_prose(&reason, frame.width - x, 12);
             canvas.text((x, y), 12, Anchor::Start, &reason);
             canvas.close();
         }
@@ -174,11 +175,11 @@ fn whisker(canvas: &mut Canvas, arm: &Arm<'_>, axis: &Axis, interval: Interval, 
         _ => Fill::Solid,
     };
     canvas.open(&arm.class, None, None);
-    canvas.line((low, y), (high, y), 2.0, None);
+    canvas.line((low, y), (high, y), 1.5, None);
     for x in [low, high] {
-        canvas.line((x, y - 4.0), (x, y + 4.0), 2.0, None);
+        canvas.line((x, y - 5.5), (x, y + 5.5), 1.5, None);
     }
-    canvas.marks(arm.shape, &[(axis.at(interval.ratio), y)], 5.0, fill);
+    canvas.marks(arm.shape, &[(axis.at(interval.ratio), y)], 4.2, fill);
     canvas.close();
 }
 

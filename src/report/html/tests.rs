@@ -67,7 +67,7 @@ fn a_gap_is_a_named_row_with_its_reason_and_never_a_zero() {
     let row = comparison.split("<tr data-arm=\"7\">").nth(1).expect("the row of arm 7");
     let row = row.split("</tr>").next().expect("its end");
     assert!(row.matches("data-value=\"\">—").count() >= 5, "{row}");
-    assert!(page.contains("use `accel=tcg`"));
+    assert!(page.contains("use <code>accel=tcg</code>"));
 }
 
 #[test]

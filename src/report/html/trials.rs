@@ -22,7 +22,7 @@ const VOID_MAX: usize = 600;
 /// As much is repeated of why one trial does not count.
 const WHY_LENGTH_MAX: usize = 160;
 /// A table of more rows is left out on paper.
-const PRINTED_ROWS_MAX: usize = 200;
+const PRINTED_ROWS_MAX: usize = 60;
 
 /// What is shown of one arm.
 struct Series<'a> {

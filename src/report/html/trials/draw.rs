@@ -2,7 +2,7 @@
 
 use super::super::super::{Findings, TrialPoint};
 use super::super::axis::Axis;
-use super::super::chart::{Anchor, Canvas, Caption, Fill, Shape};
+use super::super::chart::{self, Anchor, Canvas, Caption, Fill, Shape};
 use super::super::number;
 use super::{Counted, Series, thin};
 
@@ -16,9 +16,9 @@ pub struct Frame {
 }
 
 /// For screens with room, and for paper.
-pub const WIDE: Frame = Frame { class: "wide", width: 760.0, height: 360.0, tick_apart: 90.0 };
+pub const WIDE: Frame = Frame { class: "wide", width: chart::WIDE, height: 360.0, tick_apart: 90.0 };
 /// For telephones.
-pub const NARROW: Frame = Frame { class: "narrow", width: 340.0, height: 320.0, tick_apart: 70.0 };
+pub const NARROW: Frame = Frame { class: "narrow", width: chart::NARROW, height: 320.0, tick_apart: 70.0 };
 
 const LEFT: f64 = 58.0;
 const TOP: f64 = 30.0;
