@@ -59,7 +59,7 @@ fn foreign_crates(path: &str, source: &RustSource) -> Vec<Finding> {
 }
 
 fn foreign_modules(path: &str, source: &RustSource) -> Vec<Finding> {
-    let Some(module) = path.strip_prefix("src/").map(|rest| first_word(rest)) else {
+    let Some(module) = path.strip_prefix("src/").map(first_word) else {
         return Vec::new();
     };
     let Some((_, allowed)) = MODULES.iter().find(|(name, _)| *name == module) else {
