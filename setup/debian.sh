@@ -46,13 +46,15 @@ at_least() { # VERSION WANTED
 clean_up() {
     if [ -n "$policy" ]; then as_root rm -f "$policy"; fi
     if [ -n "$scratch" ]; then rm -rf "$scratch"; fi
+    policy=
+    scratch=
 }
 
 # Runs a command, and shows its last lines only if it fails.
 quietly() { # WHAT COMMAND…
     what=$1
     shift
-    if ! "$@" >"$scratch/log" 2>&1; then
+    if ! "$@" >"$scratch/log" 2>&1 9>&-; then
         tail -n 20 "$scratch/log" | sed 's/^/    /' >&2
         fail "cannot $what: \`$*\` failed (above: its last lines)" "mend that, then run \`make setup\` again"
     fi
@@ -198,5 +200,6 @@ trap 'exit 130' INT TERM HUP
 scratch=$(mktemp -d "$cache/setup.XXXXXX")
 install_packages
 install_gvisor
+clean_up
 say "Rust: $("$root/setup/with-rust.sh" cargo --version)"
 say "ready"

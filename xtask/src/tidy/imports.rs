@@ -4,15 +4,16 @@ use super::Finding;
 use super::rust_source::RustSource;
 use super::tree::Tree;
 
-/// A module of the host side, and the others that it may name. What is not listed may name all.
+/// A module of the host side, and the others that it may name: whole, or one part of it. What is
+/// not listed may name all.
 const MODULES: &[(&str, &[&str])] = &[
     ("fault", &[]),
     ("plan", &["stack", "layer", "fault"]),
-    ("stack", &["layer", "agent", "lab", "fault"]),
+    ("stack", &["layer", "agent", "lab", "trial::watch", "fault"]),
     ("layer", &["stack", "agent", "lab", "fault"]),
     ("agent", &["fault"]),
     ("lab", &["stack", "fault"]),
-    ("trial", &["plan", "stack", "layer", "agent", "lab", "fault"]),
+    ("trial", &["plan", "stack", "layer", "agent", "lab", "ledger", "fault"]),
     ("ledger", &["plan", "stack", "trial", "fault"]),
     ("report", &["plan", "stack", "trial", "ledger", "fault"]),
 ];
@@ -69,10 +70,14 @@ fn foreign_modules(path: &str, source: &RustSource) -> Vec<Finding> {
         .find("crate::")
         .flat_map(|offset| {
             let rest = &source.code[offset + "crate::".len()..];
-            named_modules(rest).into_iter().map(move |name| (offset, name))
+            named_paths(rest).into_iter().map(move |path| (offset, path))
         })
-        .filter(|(_, name)| *name != module && !allowed.contains(name))
-        .map(|(offset, name)| {
+        .filter(|(_, named)| {
+            let covers = |it: &&str| named == it || named.starts_with(&format!("{it}::"));
+            first_word(named) != module && !allowed.iter().any(covers)
+        })
+        .map(|(offset, named)| {
+            let name = first_word(named);
             let may = if allowed.is_empty() { String::from("nothing") } else { allowed.join(", ") };
             let message = format!("`{module}` may not know of `{name}`; it may know of {may}");
             Finding::new(path, source.line_of(offset), message)
@@ -80,10 +85,10 @@ fn foreign_modules(path: &str, source: &RustSource) -> Vec<Finding> {
         .collect()
 }
 
-/// The modules named right after `crate::`: one, or those at the first level of a `{…}` group.
-fn named_modules(rest: &str) -> Vec<&str> {
+/// The paths named right after `crate::`: one, or those at the first level of a `{…}` group.
+fn named_paths(rest: &str) -> Vec<&str> {
     let Some(group) = rest.strip_prefix('{') else {
-        return vec![first_word(rest)];
+        return vec![first_path(rest)];
     };
     let mut names = Vec::new();
     let (mut depth, mut begin) = (0_usize, 0);
@@ -91,7 +96,7 @@ fn named_modules(rest: &str) -> Vec<&str> {
         match letter {
             '{' => depth += 1,
             '}' | ',' if depth == 0 => {
-                names.push(first_word(group[begin..at].trim_start()));
+                names.push(first_path(group[begin..at].trim_start()));
                 begin = at + 1;
                 if letter == '}' {
                     break;
@@ -103,6 +108,12 @@ fn named_modules(rest: &str) -> Vec<&str> {
     }
     names.retain(|name| !name.is_empty());
     names
+}
+
+fn first_path(text: &str) -> &str {
+    text.split(|it: char| !it.is_alphanumeric() && it != '_' && it != ':')
+        .next()
+        .unwrap_or_default()
 }
 
 fn first_word(text: &str) -> &str {
@@ -132,6 +143,13 @@ mod tests {
         let text = "use crate::{fault::Fault, layer::{Layer, Card}, cli};\n";
         assert_eq!(messages("src/ledger/mod.rs", text).len(), 2);
         assert!(messages("src/cli/compare.rs", text).is_empty());
+    }
+
+    #[test]
+    fn one_part_of_a_module_may_be_allowed_alone() {
+        assert!(messages("src/stack/descend.rs", "use crate::trial::watch::Watch;\n").is_empty());
+        assert_eq!(messages("src/stack/descend.rs", "use crate::trial::Record;\n").len(), 1);
+        assert_eq!(messages("src/stack/descend.rs", "use crate::trial::watchful;\n").len(), 1);
     }
 
     #[test]
