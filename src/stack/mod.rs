@@ -2,6 +2,9 @@
 //!
 //! `STACK := "native" | LAYER ("+" LAYER)*`, `LAYER := KIND [":" KEY "=" VALUE ("," KEY "=" VALUE)*]`.
 
+pub mod image;
+pub mod root;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
