@@ -30,12 +30,20 @@ pub struct Relay {
 impl Relay {
     /// Starts the process.
     pub fn start(command: &Command) -> Result<Self, Failure> {
-        if command.terminal { Self::start_on_terminal(command) } else { Self::start_on_pipes(command) }
+        if command.terminal {
+            Self::start_on_terminal(command)
+        } else {
+            Self::start_on_pipes(command)
+        }
     }
 
     fn start_on_pipes(command: &Command) -> Result<Self, Failure> {
         let mut process = prepare(command)?;
-        process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        process
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
         let mut child = process.spawn().map_err(|error| cannot_start(command, &error))?;
         let input = child.stdin.take().map(|pipe| File::from(OwnedFd::from(pipe)));
         let output = child.stdout.take().map(|pipe| File::from(OwnedFd::from(pipe)));

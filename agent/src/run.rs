@@ -255,7 +255,8 @@ impl Stream {
         match file.read(&mut buffer) {
             Ok(0) => self.file = None,
             Ok(count) => self.take(&buffer[..count]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error.into()),
         }
         Ok(())

@@ -96,11 +96,15 @@ impl Session {
         let mut files = vec![PollFd::new(&self.requests, PollFlags::IN)];
         let mut deadline = None;
         if let Some(command) = &self.command {
-            files.extend(command.descriptors().map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)));
+            files.extend(
+                command.descriptors().map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)),
+            );
             deadline = command.time_left();
         }
         if let Some(relay) = &self.relay {
-            files.extend(relay.descriptors().map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)));
+            files.extend(
+                relay.descriptors().map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)),
+            );
         }
         let timeout = deadline.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut files, timeout.as_ref()) {
@@ -112,7 +116,9 @@ impl Session {
 
     fn answer(&mut self, request: Request) -> Result<Next, WireError> {
         match request {
-            Request::Run(_) | Request::Relay(_) if self.command.is_some() || self.relay.is_some() => {
+            Request::Run(_) | Request::Relay(_)
+                if self.command.is_some() || self.relay.is_some() =>
+            {
                 self.fail(0, "a command is already running here", "")?;
             }
             Request::Run(command) => {

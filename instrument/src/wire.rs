@@ -74,7 +74,8 @@ pub enum Reply {
     },
     /// The command has ended.
     Exited(Outcome),
-    /// What each payer of the starter's own levels used during the run; sent before `Exited`.
+    /// What each payer of the starter's own levels used during the run; sent by a starter after
+    /// `Exited`, so that reading the counters is not timed.
     Bill(Vec<Reading>),
     /// The request could not be done.
     Failed(Failure),
