@@ -102,9 +102,3 @@ impl Drop for Scrap {
         let _ = std::fs::remove_file(&self.0);
     }
 }
-
-/// Where a program is in `PATH`; nothing when it is not there.
-pub(super) fn installed(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(program)).find(|it| it.is_file())
-}

@@ -3,11 +3,16 @@
 //! The same parts give the same bytes, so that a guest's start can be repeated exactly. The script
 //! is written here and nowhere else; `agent/src/init.rs` says what each directive does.
 
-use super::command_line::FILES_TAG;
-use super::modules::Module;
+use super::command_line::{Board, FILES_TAG};
+use super::kernel::{self, Kernel};
+use super::modules::{Module, Tree};
+use super::unpack::unpack;
 use crate::fault::{Doing, Fault};
+use crate::lab::Room;
 use cpio::newc::{Builder, ModeFileType, trailer};
+use std::collections::BTreeSet;
 use std::fmt;
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +33,7 @@ pub(super) const SERVED_WRITABLE: &str = "writable";
 
 /// One thing that PID 1 does, in its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Directive {
+enum Directive {
     /// Insert the kernel module at this path of the initramfs.
     Load(String),
     /// Open the channel and send the first frame. Start-up ends here; the rest delays only requests.
@@ -81,7 +86,7 @@ pub(super) struct Files {
 
 /// The script: `early` modules, the first frame, and then, if there are `files`, the `late` modules
 /// and the root.
-pub(super) fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Directive> {
+fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Directive> {
     let load = |module: &Module| Directive::Load(format!("/modules/{}.ko", module.name));
     let mut script: Vec<Directive> = early.iter().map(load).collect();
     script.push(Directive::Hello);
@@ -123,6 +128,33 @@ pub(super) fn script(early: &[Module], late: &[Module], files: Option<&Files>) -
     script
 }
 
+/// Writes the initramfs of a guest on this board into the room; without `files` it only says hello.
+///
+/// # Errors
+/// A module is missing, or the file cannot be written.
+pub(super) fn write(
+    room: &Room,
+    agent: &Path,
+    kernel: &Kernel,
+    board: Board,
+    files: Option<&Files>,
+) -> Result<PathBuf, Fault> {
+    let tree = Tree::open(&kernel.found.modules)?;
+    let plain = |packed| unpack(packed, room);
+    let mut loaded = BTreeSet::new();
+    let (first, rest) = kernel::MODULES.split_at(1);
+    let early = tree.order(&[board.transport_module(), first[0]], &mut loaded, &plain)?;
+    let late = if files.is_some() { tree.order(rest, &mut loaded, &plain)? } else { Vec::new() };
+    let script = script(&early, &late, files);
+    let modules: Vec<&Module> = early.iter().chain(&late).collect();
+    let agent =
+        fs::read(agent).doing(format_args!("read the agent `{}`", agent.display()))?;
+    let path = room.directory().join("initramfs.cpio");
+    fs::write(&path, archive(&agent, &modules, &script)?)
+        .doing(format_args!("write `{}`", path.display()))?;
+    Ok(path)
+}
+
 /// Refuses a path that a line of the script cannot hold.
 ///
 /// # Errors
@@ -141,7 +173,7 @@ pub(super) fn check_writable(path: &Path) -> Result<(), Fault> {
 ///
 /// # Errors
 /// A part that is larger than the format allows.
-pub(super) fn archive(
+fn archive(
     agent: &[u8],
     modules: &[&Module],
     script: &[Directive],

@@ -18,7 +18,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// What a guest with files needs beside the driver of its board.
+/// What a guest needs beside the driver of its board: the channel first, then what serves files.
 pub(super) const MODULES: [&str; 4] = ["virtio_console", "fuse", "virtiofs", "overlay"];
 
 /// The most of a bzImage that is read for its header.

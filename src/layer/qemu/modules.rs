@@ -6,6 +6,7 @@
 use super::elf::Elf;
 use crate::fault::{Doing, Fault};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The most directories of a module tree that are looked into.
@@ -32,24 +33,18 @@ impl Tree {
     /// # Errors
     /// The machine's, when the directory cannot be read.
     pub(super) fn open(directory: &Path) -> Result<Self, Fault> {
-        let mut files = BTreeMap::new();
-        let mut pending = vec![directory.join("kernel")];
-        for _ in 0..DIRECTORY_LIMIT {
-            let Some(next) = pending.pop() else { break };
-            let entries = std::fs::read_dir(&next)
-                .doing(format_args!("list the kernel modules in `{}`", next.display()))?;
-            for entry in entries.flatten() {
-                let path = entry.path();
-                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    pending.push(path);
-                } else if let Some(name) = module_name(&path) {
-                    files.insert(name, path);
-                }
-            }
-        }
-        let list = std::fs::read_to_string(directory.join("modules.builtin")).unwrap_or_default();
-        let built_in = list.lines().filter_map(|line| module_name(Path::new(line))).collect();
-        Ok(Self { files, built_in })
+        let names = |list: &str| -> Vec<PathBuf> {
+            let text = fs::read_to_string(directory.join(list)).unwrap_or_default();
+            text.lines().map(|line| directory.join(line)).collect()
+        };
+        // The list is one file to read; a whole tree would be a thousand, some over a network.
+        let listed = match names("modules.order") {
+            listed if listed.is_empty() => walk(directory)?,
+            listed => listed,
+        };
+        let name_it = |path: PathBuf| Some((module_name(&path)?, path));
+        let built_in = names("modules.builtin").iter().filter_map(|path| module_name(path)).collect();
+        Ok(Self { files: listed.into_iter().filter_map(name_it).collect(), built_in })
     }
 
     /// Those of `names` that are neither a module here nor built into the kernel.
@@ -91,7 +86,7 @@ impl Tree {
         let path = self.files.get(name).ok_or_else(|| {
             Fault::machine(format!("the guest kernel has no module `{name}` and it is not built in"))
         })?;
-        let packed = std::fs::read(path)
+        let packed = read_module(path)
             .doing(format_args!("read the kernel module `{}`", path.display()))?;
         let bytes = unpack(packed)?;
         for dependency in dependencies(&bytes) {
@@ -99,6 +94,32 @@ impl Tree {
         }
         order.push(Module { name: name.to_owned(), bytes });
         Ok(())
+    }
+}
+
+/// Every file below `kernel`.
+fn walk(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
+    let mut files = Vec::new();
+    let mut pending = vec![directory.join("kernel")];
+    for _ in 0..DIRECTORY_LIMIT {
+        let Some(next) = pending.pop() else { break };
+        let entries = fs::read_dir(&next)
+            .doing(format_args!("list the kernel modules in `{}`", next.display()))?;
+        for entry in entries.flatten() {
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_directory { &mut pending } else { &mut files }.push(entry.path());
+        }
+    }
+    Ok(files)
+}
+
+/// Reads a module; the list of a tree leaves out what its files are compressed with.
+fn read_module(path: &Path) -> std::io::Result<Vec<u8>> {
+    let packed = ["xz", "zst", "gz"].map(|suffix| path.with_extension(format!("ko.{suffix}")));
+    let plain = fs::read(path);
+    match packed.iter().find(|packed| packed.is_file()) {
+        Some(packed) if plain.is_err() => fs::read(packed),
+        _ => plain,
     }
 }
 
@@ -152,12 +173,12 @@ mod tests {
 
     fn tree(modules: &[(&str, &str)]) -> (tempfile::TempDir, Tree) {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(directory.path().join("kernel/drivers")).unwrap();
+        fs::create_dir_all(directory.path().join("kernel/drivers")).unwrap();
         for (file, depends) in modules {
             let path = directory.path().join("kernel/drivers").join(file);
-            std::fs::write(path, module(depends)).unwrap();
+            fs::write(path, module(depends)).unwrap();
         }
-        std::fs::write(directory.path().join("modules.builtin"), "kernel/fs/ext4/ext4.ko\n").unwrap();
+        fs::write(directory.path().join("modules.builtin"), "kernel/fs/ext4/ext4.ko\n").unwrap();
         let tree = Tree::open(directory.path()).unwrap();
         (directory, tree)
     }

@@ -9,14 +9,11 @@ use super::command_line::{Accelerator, Board, Machine};
 use super::errand::Errand;
 use super::initramfs;
 use super::kernel::{Kernel, write_whole};
-use super::modules::Tree;
-use super::unpack::unpack;
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::Site;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,6 +22,9 @@ use surtax_instrument::wire::Reply;
 
 /// How long the guest may take; `doctor` must be done within half a minute.
 const DEADLINE: Duration = Duration::from_secs(25);
+
+/// What is said of a device that only looks usable.
+const REFUTED: &str = "`/dev/kvm` opens, but a reference guest did not reach user space";
 
 /// Memory of the guest.
 const MEMORY_MIB: u64 = 256;
@@ -47,9 +47,12 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Whether KVM may be used.
-    pub(super) fn is_proof(&self) -> bool {
-        self.boot_ms.is_some()
+    /// How it was proved, or why not.
+    pub(super) fn as_result(&self) -> Result<String, String> {
+        match self.boot_ms {
+            Some(elapsed) => Ok(format!("a reference guest reached user space in {elapsed} ms")),
+            None => Err(self.why.clone().unwrap_or_else(|| String::from(REFUTED))),
+        }
     }
 }
 
@@ -81,37 +84,26 @@ pub(super) fn attempt(
     site: &Site<'_>,
     room: &Room,
 ) -> Result<Verdict, Fault> {
-    let tree = Tree::open(&kernel.found.modules)?;
-    let names = [Board::Q35.transport_module(), "virtio_console"];
-    let modules = tree.order(&names, &mut BTreeSet::new(), &|packed| unpack(packed, room))?;
-    let script = initramfs::script(&modules, &[], None);
-    let agent = fs::read(site.agent).doing("read the agent for the reference guest")?;
-    let path = room.directory().join("reference.cpio");
-    let archive = initramfs::archive(&agent, &modules.iter().collect::<Vec<_>>(), &script)?;
-    fs::write(&path, archive).doing(format_args!("write `{}`", path.display()))?;
-
+    let initramfs = initramfs::write(room, site.agent, kernel, Board::Q35, None)?;
     let machine = Machine {
         accelerator: Accelerator::Kvm,
         board: Board::Q35,
         cpus: 1,
         memory_mib: MEMORY_MIB,
         kernel: kernel.image.clone(),
-        initramfs: path,
+        initramfs,
         tsc_khz: None,
         files: None,
     };
     let (boot_ms, why) = match first_frame(&machine, room) {
         Ok(elapsed) => (u64::try_from(elapsed.as_millis()).ok(), None),
         Err(fault) => {
-            let text = format!("`{DEVICE}` opens, but a reference guest did not reach user space");
-            (None, Some((text, fault.message)))
+            // Kept for whoever wonders; the verdict itself stays one line.
+            let log = verdict_path(site.cache)?.with_extension("log");
+            let _ = write_whole(&log, fault.message.as_bytes());
+            (None, Some(String::from(REFUTED)))
         }
     };
-    if let Some((_, details)) = &why {
-        // Kept for whoever wonders; the verdict itself stays one line.
-        let _ = write_whole(&verdict_path(site.cache)?.with_extension("log"), details.as_bytes());
-    }
-    let why = why.map(|(text, _)| text);
     let verdict = Verdict { qemu_version: qemu_version.to_owned(), boot_ms, why };
     let text = serde_json::to_string_pretty(&verdict).doing("write down the verdict on KVM")?;
     write_whole(&verdict_path(site.cache)?, text.as_bytes())?;

@@ -4,7 +4,7 @@
 //! shown a second time, writable: a guest that breaks out of its own root still cannot write to the
 //! host. It is given its socket as a descriptor, so that it writes no pid file.
 
-use super::errand::{Errand, installed};
+use super::errand::Errand;
 use super::initramfs::{SERVED_MODULES, SERVED_ROOT, SERVED_WRITABLE};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Mount, Process, Program, Room};
@@ -68,7 +68,7 @@ impl Virtiofsd {
     /// It is there and does not run.
     pub(super) fn find(room: &Room) -> Result<Option<Self>, Fault> {
         let places = PLACES.iter().map(PathBuf::from).find(|path| path.is_file());
-        let Some(program) = installed("virtiofsd").or(places) else { return Ok(None) };
+        let Some(program) = crate::lab::find("virtiofsd").or(places) else { return Ok(None) };
         let said = Errand::new(&[&program.display().to_string(), "--version"]).text(room)?;
         let dialect = dialect_of(&said);
         let version = said.lines().next().unwrap_or_default().trim().to_owned();
