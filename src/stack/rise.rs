@@ -49,7 +49,7 @@ pub struct Ground<'a> {
 /// A stack that stands: an agent answers on its innermost level. Dropped, it falls without a report.
 pub struct Standing {
     // Dropped in this order: the way in, the layer, and last the room with all that is left.
-    pub(super) link: Link,
+    link: Option<Link>,
     running: Box<dyn Running>,
     room: Room,
     evidence: Vec<LevelFacts>,
@@ -92,7 +92,7 @@ impl StackSpec {
             link = deeper;
             evidence.extend(facts);
         }
-        Ok(Standing { link, running, room, evidence, depth: self.layers.len() })
+        Ok(Standing { link: Some(link), running, room, evidence, depth: self.layers.len() })
     }
 }
 
@@ -116,8 +116,19 @@ impl Standing {
     }
 
     /// The way to the agent, or to the next level's starter.
-    pub fn link(&mut self) -> &mut Link {
-        &mut self.link
+    ///
+    /// # Errors
+    /// Ours: somebody has taken it for good.
+    pub fn link(&mut self) -> Result<&mut Link, Fault> {
+        self.link.as_mut().ok_or_else(|| Fault::bug("the link of a stack is used after it was taken"))
+    }
+
+    /// The same, for good: who takes it must also end it (`finish`).
+    ///
+    /// # Errors
+    /// Ours: somebody has taken it before.
+    pub(super) fn take_link(&mut self) -> Result<Link, Fault> {
+        self.link.take().ok_or_else(|| Fault::bug("the link of a stack was taken twice"))
     }
 
     /// Ends it, innermost layer first. What was still there, and had to be removed by force.
@@ -125,21 +136,8 @@ impl Standing {
     /// # Errors
     /// Something could not be removed.
     pub fn stop(mut self) -> Result<Vec<String>, Fault> {
-        let asked = self.link.send(&Request::Stop);
-        let stopped = asked.and_then(|()| self.await_stopped());
+        let stopped = self.link().and_then(stop_and_wait);
         self.finish(stopped)
-    }
-
-    /// Waits for the last frame, past whatever was on its way.
-    fn await_stopped(&mut self) -> Result<(), Fault> {
-        let began = clock::monotonic_raw();
-        loop {
-            let passed = Duration::from(clock::monotonic_raw().since(began));
-            let left = ANSWER_DEADLINE.saturating_sub(passed);
-            if self.link.receive(left)?.reply == Reply::Stopped {
-                return Ok(());
-            }
-        }
     }
 
     /// Ends this level's layer, given how the levels below it have ended.
@@ -151,6 +149,18 @@ impl Standing {
         leftovers.extend(running.stop().err().map(|fault| fault.message));
         leftovers.extend(room.close()?);
         Ok(leftovers)
+    }
+}
+
+/// Asks for the end, and waits for the last frame, past whatever was on its way.
+fn stop_and_wait(link: &mut Link) -> Result<(), Fault> {
+    link.send(&Request::Stop)?;
+    let began = clock::monotonic_raw();
+    loop {
+        let passed = Duration::from(clock::monotonic_raw().since(began));
+        if link.receive(ANSWER_DEADLINE.saturating_sub(passed))?.reply == Reply::Stopped {
+            return Ok(());
+        }
     }
 }
 

@@ -32,6 +32,8 @@ pub struct Campaign<'a> {
     ground: &'a Ground<'a>,
     observer: &'a mut dyn Observer,
     interrupts: &'a Interrupts,
+    /// What was in the ledger when the campaign began.
+    done: HashSet<TrialId>,
     /// Arms that cannot run, or fail every time.
     dropped: HashSet<u32>,
     /// Per arm: failures so far, and whether it ever succeeded.
@@ -55,6 +57,7 @@ impl<'a> Campaign<'a> {
             ground,
             observer,
             interrupts,
+            done: HashSet::new(),
             dropped: HashSet::new(),
             tally: HashMap::new(),
             longest_block: Duration::ZERO,
@@ -67,6 +70,7 @@ impl<'a> Campaign<'a> {
     /// The ledger's. What went wrong in a trial is in its record, and not an error here.
     pub fn run(mut self) -> Result<RunState, Fault> {
         self.ledger.void_unfinished()?;
+        self.done = self.ledger.done()?;
         let arms = self.plan.arms();
         self.check_arms(&arms)?;
         let began = clock::monotonic_raw();
@@ -104,7 +108,7 @@ impl<'a> Campaign<'a> {
     fn trial(&mut self, trial: TrialId, arms: &[Arm]) -> Result<(), Fault> {
         let arm = usize::try_from(trial.arm).ok().and_then(|index| arms.get(index));
         let arm = arm.ok_or_else(|| Fault::bug(format!("a trial of arm {}", trial.arm)))?;
-        if self.dropped.contains(&arm.index) || self.ledger.done()?.contains(&trial) {
+        if self.dropped.contains(&arm.index) || self.done.contains(&trial) {
             return Ok(());
         }
         self.observer.trial_begins(trial, arm);
@@ -136,13 +140,12 @@ impl<'a> Campaign<'a> {
 
     /// Looks at every layer before anything is started: what cannot run is one named gap.
     fn check_arms(&mut self, arms: &[Arm]) -> Result<(), Fault> {
-        let done = self.ledger.done()?;
         for arm in arms {
             let Err(unavailable) = check(arm, self.ground)? else { continue };
             self.dropped.insert(arm.index);
             self.observer.arm_dropped(arm, &unavailable.why);
             let first = self.plan.block(0).into_iter().find(|trial| trial.arm == arm.index);
-            let Some(trial) = first.filter(|trial| !done.contains(trial)) else { continue };
+            let Some(trial) = first.filter(|trial| !self.done.contains(trial)) else { continue };
             self.ledger.begin_trial(trial)?;
             self.ledger.end_trial(&gap(trial, unavailable))?;
         }

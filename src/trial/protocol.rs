@@ -76,7 +76,7 @@ fn execute(
     deadline: Duration,
 ) -> Result<(Nanoseconds, Outcome, Vec<Reading>), Fault> {
     let is_nested = standing.depth() > 1;
-    let link = standing.link();
+    let link = standing.link()?;
     let started = link.ask(&Request::Run(command.clone()), GRACE)?;
     let Reply::Started { .. } = started.reply else {
         return Err(unexpected(&started.reply, "the request to run the command"));
