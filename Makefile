@@ -35,7 +35,7 @@ demo: setup build ## Measures a short command in six stacks and writes an HTML r
 # Cargo builds as this user; only the test programs themselves run as root.
 test: setup ## Runs every test; the layers named in REQUIRED must run for real
 	SURTAX_REQUIRE=$(REQUIRED) \
-	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(if $(AS_ROOT),sudo -E)" \
+	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(if $(AS_ROOT),sudo -E -H)" \
 	    $(CARGO) test --workspace --locked
 
 check: ## Checks formatting, lints, the tidy rules, the documentation, and the dependencies' licences
