@@ -17,8 +17,8 @@ pub fn comparison(arms: &[Arm<'_>]) -> String {
         "#Memory, peak",
         "#Trials",
     ];
-    let mut table = Table::new("All arms; wall time, CPU time and memory are medians", &columns)
-        .sortable();
+    let mut table =
+        Table::new("All arms; wall time, CPU time and memory are medians", &columns).sortable();
     for arm in arms {
         let median = |name| arm.metric(name).map(|metric| metric.median);
         let overhead = match arm.overhead() {

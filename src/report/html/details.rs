@@ -73,7 +73,9 @@ fn arm(arm: &Arm<'_>) -> String {
     text.push_str(&format!("<div class=\"trouble\">{}", trouble(found)));
     if let Some(stderr) = &found.stderr {
         let said = escape::lines(stderr);
-        text.push_str(&format!("<p>Its standard error ended with</p><pre>{said}</pre>"));
+        text.push_str(&format!(
+            "<p>Its standard error ended with</p><pre tabindex=\"0\">{said}</pre>"
+        ));
     }
     text + "</div>\n" + &findings(arm) + "</details>\n"
 }

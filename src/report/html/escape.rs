@@ -20,7 +20,7 @@ pub fn prose(text: &str) -> String {
     let text = line(text);
     let parts: Vec<&str> = text.split('`').collect();
     // An even number of parts has a backtick without a partner: then none is a mark of ours.
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return text;
     }
     parts.iter().enumerate().fold(String::new(), |prose, (place, part)| match place % 2 {
