@@ -29,6 +29,11 @@ pub fn prose(text: &str) -> String {
     })
 }
 
+/// A stack's text, which may be broken where a layer or an option begins.
+pub fn name(text: &str) -> String {
+    line(text).replace('+', "+<wbr>").replace(',', ",<wbr>")
+}
+
 /// Several lines, fit for the content of `<pre>`.
 pub fn lines(text: &str) -> String {
     markup(&visible(text, Breaks::Kept))
