@@ -39,7 +39,7 @@ pub trait Running: Send {
     ///
     /// # Errors
     /// The layer's, when the agent did not come up.
-    fn link(&mut self) -> Result<Box<dyn Link>, Fault>;
+    fn link(&mut self) -> Result<Link, Fault>;
 
     /// Who works for this layer on the level where it was started, right now.
     fn payers(&self) -> Vec<Payer>;

@@ -2,6 +2,13 @@
 //!
 //! `STACK := "native" | LAYER ("+" LAYER)*`, `LAYER := KIND [":" KEY "=" VALUE ("," KEY "=" VALUE)*]`.
 
+mod common_options;
+mod list;
+mod nearest;
+mod parse;
+
+pub use list::{parse_list, parse_list_with};
+pub use nearest::{instead, nearest};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;

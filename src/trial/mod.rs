@@ -1,5 +1,11 @@
 //! A trial: one measurement, from a quiet machine to a record.
 
+pub mod campaign;
+pub mod interrupts;
+pub mod protocol;
+pub mod quiet;
+pub mod watch;
+
 use crate::plan::TrialId;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{LevelFacts, Outcome, Reading};

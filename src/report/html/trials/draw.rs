@@ -1,0 +1,143 @@
+//! The drawing of the trials: time to the right, wall time upwards, a lane for those without one.
+
+use super::super::super::{Findings, TrialPoint};
+use super::super::axis::Axis;
+use super::super::chart::{self, Anchor, Canvas, Caption, Fill, Shape};
+use super::super::number;
+use super::{Counted, Series, thin};
+
+/// Where things stand in one of the two drawings.
+#[derive(Clone, Copy)]
+pub struct Frame {
+    class: &'static str,
+    width: f64,
+    height: f64,
+    tick_apart: f64,
+}
+
+/// For screens with room, and for paper.
+pub const WIDE: Frame = Frame { class: "wide", width: chart::WIDE, height: 360.0, tick_apart: 90.0 };
+/// For telephones.
+pub const NARROW: Frame = Frame { class: "narrow", width: chart::NARROW, height: 320.0, tick_apart: 70.0 };
+
+const LEFT: f64 = 58.0;
+const TOP: f64 = 30.0;
+const FOOT: f64 = 44.0;
+const LANE: f64 = 26.0;
+const RADIUS: f64 = 3.6;
+/// Up to this many marks, each says what it is when a pointer rests on it.
+const HINTS_MAX: usize = 600;
+
+/// Draws the series.
+pub fn draw(findings: &Findings, series: &[Series<'_>], frame: Frame) -> String {
+    let has_lane = series.iter().any(|one| one.void.iter().any(|trial| trial.wall_ns.is_none()));
+    let lane = if has_lane { LANE } else { 0.0 };
+    let bottom = frame.height - FOOT - lane;
+    let walls_ns = series.iter().flat_map(Series::walls_ns);
+    let across = series.iter().map(Series::latest_ns).fold(0.0, f64::max);
+    let x = Axis::from_zero(across, LEFT + 8.0, frame.width - 8.0);
+    let y = Axis::over(walls_ns, bottom - 6.0, TOP + 6.0);
+
+    let mut canvas = Canvas::new(frame.width, frame.height);
+    ground(&mut canvas, frame, &x, &y, bottom, has_lane);
+    let shown: usize = series.iter().map(|one| one.walls_ns().len()).sum();
+    for one in series {
+        canvas.open(&one.arm.class, Some(one.arm.found.arm), None);
+        match &one.counted {
+            Counted::Each(trials) => {
+                let place = |trial: &TrialPoint| {
+                    let wall_ns = trial.wall_ns.map(thin::real)?;
+                    Some((x.at(thin::real(trial.at_ns)), y.at(wall_ns)))
+                };
+                points(&mut canvas, one, trials, one.arm.shape, shown, place);
+            }
+            Counted::Binned(bins) => {
+                let middle = |bin: &thin::Bin| x.at(f64::midpoint(bin.from_ns, bin.to_ns));
+                let lines: Vec<_> = bins
+                    .iter()
+                    .map(|bin| (middle(bin), y.at(bin.wall_ns_max), y.at(bin.wall_ns_min)))
+                    .collect();
+                canvas.open("range", None, None);
+                canvas.verticals(&lines, 1.0);
+                canvas.close();
+                let marks: Vec<_> =
+                    bins.iter().map(|bin| (middle(bin), y.at(bin.wall_ns_median))).collect();
+                canvas.marks(one.arm.shape, &marks, 2.2, Fill::Solid);
+            }
+        }
+        let lane_y = bottom + LANE / 2.0 + 4.0;
+        let place = |trial: &TrialPoint| {
+            let y = trial.wall_ns.map_or(lane_y, |ns| y.at(thin::real(ns)));
+            Some((x.at(thin::real(trial.at_ns)), y))
+        };
+        points(&mut canvas, one, &one.void, Shape::Cross, shown, place);
+        canvas.close();
+    }
+    canvas.svg(&Caption {
+        id: &format!("trials-{}", frame.class),
+        class: frame.class,
+        title: "Wall time of every trial, in time order",
+        description: &format!(
+            "Wall time against the time since the first trial of {}; the table below has the \
+             same points.",
+            findings.run.title
+        ),
+    })
+}
+
+/// The marks of one arm's trials: one by one with what they are, or all in one path.
+fn points(
+    canvas: &mut Canvas,
+    one: &Series<'_>,
+    trials: &[&TrialPoint],
+    shape: Shape,
+    shown: usize,
+    place: impl Fn(&TrialPoint) -> Option<(f64, f64)>,
+) {
+    if shown > HINTS_MAX {
+        let marks: Vec<_> = trials.iter().filter_map(|trial| place(trial)).collect();
+        canvas.marks(shape, &marks, RADIUS * 0.8, Fill::Solid);
+        return;
+    }
+    for trial in trials {
+        let Some(at) = place(trial) else { continue };
+        canvas.open("point", None, Some(&hint(one, trial)));
+        canvas.marks(shape, &[at], RADIUS, Fill::Solid);
+        canvas.close();
+    }
+}
+
+fn hint(one: &Series<'_>, trial: &TrialPoint) -> String {
+    let wall = trial.wall_ns.map_or_else(|| number::GAP.to_owned(), |ns| number::time(thin::real(ns)));
+    let why = if trial.why.is_empty() { String::new() } else { format!(": {}", trial.why) };
+    format!("{}, block {}: {wall}, {}{why}", one.arm.name(), trial.block, trial.state)
+}
+
+fn ground(canvas: &mut Canvas, frame: Frame, x: &Axis, y: &Axis, bottom: f64, has_lane: bool) {
+    let foot = frame.height - FOOT;
+    for tick in y.time_ticks(44.0) {
+        canvas.open("grid", None, None);
+        canvas.line((LEFT, tick.at), (frame.width, tick.at), 1.0, None);
+        canvas.close();
+        canvas.open("axis", None, None);
+        canvas.text((LEFT - 8.0, tick.at + 4.0), 12, Anchor::End, &tick.label);
+        canvas.close();
+    }
+    canvas.open("axis", None, None);
+    for tick in x.time_ticks(frame.tick_apart) {
+        canvas.line((tick.at, foot), (tick.at, foot + 4.0), 1.0, None);
+        let half = 16.0;
+        let at = tick.at.min(frame.width - half);
+        canvas.text((at, foot + 18.0), 12, Anchor::Middle, &tick.label);
+    }
+    canvas.line((LEFT, foot), (frame.width, foot), 1.0, None);
+    if has_lane {
+        canvas.line((LEFT, bottom), (frame.width, bottom), 1.0, Some("2 4"));
+        canvas.text((LEFT - 8.0, bottom + LANE / 2.0 + 8.0), 12, Anchor::End, "no time");
+    }
+    let scale = if y.is_log() { "wall time, logarithmic" } else { "wall time" };
+    canvas.text((0.0, 14.0), 12, Anchor::Start, scale);
+    let since = "time since the first trial began";
+    canvas.text((frame.width, frame.height - 6.0), 12, Anchor::End, since);
+    canvas.close();
+}
