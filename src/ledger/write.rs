@@ -108,21 +108,19 @@ impl Ledger {
         }
     }
 
-    /// Marks what was in flight when an earlier process ended as void, and says which.
+    /// Marks what is in flight as void: an earlier process died in it, or it was cut short.
     ///
     /// # Errors
     /// The machine's.
-    pub fn void_unfinished(&mut self) -> Result<Vec<TrialId>, Fault> {
-        let void = |connection: &Connection| {
-            let mut statement = connection.prepare(
+    pub fn void_unfinished(&mut self) -> Result<(), Fault> {
+        self.connection
+            .execute(
                 "UPDATE trials SET state = 'void', ended_at_ns = max(began_at_ns, ?1),
-                        why = 'surtax ended while it ran'
-                 WHERE state = 'running' RETURNING block, position, arm",
-            )?;
-            let rows = statement.query_map([integer(clock::wall().0)], super::read::trial_id)?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        void(&self.connection).map_err(|error| refused(&self.path, "void lost trials", &error))
+                        why = 'surtax ended while it ran' WHERE state = 'running'",
+                [integer(clock::wall().0)],
+            )
+            .map(drop)
+            .map_err(|error| refused(&self.path, "void lost trials", &error))
     }
 
     /// Adds a line to the log.
