@@ -1,5 +1,7 @@
 //! A trial: one measurement, from a quiet machine to a record.
 
+pub mod progress;
+
 use crate::plan::TrialId;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{LevelFacts, Outcome, Reading};
