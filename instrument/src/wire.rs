@@ -45,6 +45,13 @@ pub enum Request {
     Data(Vec<u8>),
     /// Close the relayed process's standard input.
     CloseRelay,
+    /// The terminal of the relayed process has this size now.
+    Resize {
+        /// Lines.
+        rows: u16,
+        /// Characters in a line.
+        columns: u16,
+    },
     /// Say what time it is there. Answer: [`Reply::Clock`].
     Clock,
     /// Say what can be seen there. Answer: [`Reply::Identity`].
@@ -67,7 +74,8 @@ pub enum Reply {
     },
     /// The command has ended.
     Exited(Outcome),
-    /// What each payer of the starter's own levels used during the run; sent before `Exited`.
+    /// What each payer of the starter's own levels used during the run; sent by a starter after
+    /// `Exited`, so that reading the counters is not timed.
     Bill(Vec<Reading>),
     /// The request could not be done.
     Failed(Failure),
@@ -108,7 +116,7 @@ pub struct Command {
     pub keep_bytes: u32,
     /// When to kill the command, counted from its start; zero means never.
     pub deadline: Nanoseconds,
-    /// Send output as it comes (`enter`), instead of keeping its end.
+    /// [`Request::Relay`] only: give it a terminal of its own, as `enter` does.
     pub terminal: bool,
 }
 

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 /// Flags of `surtax export`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The run: a file, or the beginning of a name that `surtax list` shows; by default the latest.
-    #[arg(value_name = "RUN")]
-    pub run: Option<String>,
+    /// The run: a file, a part of a name that `surtax list` shows, or `last`.
+    #[arg(value_name = "RUN", default_value = "last")]
+    pub run: String,
     /// Where it goes; by default to standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn the_form_follows_the_name_of_the_file_unless_it_was_asked_for() {
-        let named = |name: &str| Arguments { run: None, output: Some(name.into()) };
+        let named = |name: &str| Arguments { run: String::from("last"), output: Some(name.into()) };
         let asked = Globals { format: Some(Format::Markdown), ..Globals::default() };
         assert_eq!(named("a.csv").format(&Globals::default()), Format::Csv);
         assert_eq!(named("a").format(&Globals::default()), Format::Json);

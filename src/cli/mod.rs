@@ -166,7 +166,7 @@ fn dispatch(cli: Cli) -> Result<(), Fault> {
         Command::Report(_) => Err(unwired("report")),
         Command::Export(_) => Err(unwired("export")),
         Command::List(_) => Err(unwired("list")),
-        Command::Gc(_) => Err(unwired("gc")),
+        Command::Gc(_) => gc::run(&globals),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
     }

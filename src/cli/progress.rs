@@ -2,10 +2,11 @@
 
 use super::{Globals, say};
 use crate::plan::duration::rough;
-use crate::plan::{Costs, Plan, TrialId};
-use crate::trial::progress::Progress;
+use crate::plan::{Arm, Costs, Plan, TrialId};
+use crate::trial::campaign::Observer;
 use crate::trial::{Record, TrialResult};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
@@ -16,7 +17,7 @@ pub fn of_plan(
     plan: &Plan,
     done: impl IntoIterator<Item = TrialId>,
     globals: &Globals,
-) -> Box<dyn Progress> {
+) -> Box<dyn Observer> {
     let meter = Meter::new(plan, done);
     if globals.quiet {
         Box::new(Silent)
@@ -31,12 +32,12 @@ pub fn of_plan(
 #[derive(Clone, Debug)]
 pub struct Meter {
     plan: Plan,
-    stacks: Vec<String>,
     costs: Costs,
     began_at: Nanoseconds,
     trial_began_at: Nanoseconds,
     blocks_done: u32,
     ended: Vec<u32>,
+    dropped: BTreeSet<u32>,
     failures: u32,
 }
 
@@ -45,13 +46,13 @@ impl Meter {
     pub fn new(plan: &Plan, done: impl IntoIterator<Item = TrialId>) -> Self {
         let now = clock::monotonic_raw();
         let mut meter = Self {
-            stacks: plan.arms().iter().map(|arm| arm.stack.to_string()).collect(),
             costs: Costs::of(plan),
             plan: plan.clone(),
             began_at: now,
             trial_began_at: now,
             blocks_done: 0,
             ended: Vec::new(),
+            dropped: BTreeSet::new(),
             failures: 0,
         };
         let mut done: Vec<TrialId> = done.into_iter().collect();
@@ -72,11 +73,31 @@ impl Meter {
     }
 
     fn count(&mut self, trial: TrialId) {
-        self.blocks_done = self.blocks_done.max(trial.block);
-        self.ended.push(trial.arm);
-        if self.ended.len() >= self.stacks.len() {
+        if trial.block > self.blocks_done {
+            self.blocks_done = trial.block;
             self.ended.clear();
-            self.blocks_done = trial.block.saturating_add(1);
+        }
+        if trial.block == self.blocks_done {
+            self.ended.push(trial.arm);
+            self.settle();
+        }
+    }
+
+    /// An arm will not run any more.
+    fn drop_arm(&mut self, arm: u32) {
+        self.costs.drop_arm(arm);
+        self.dropped.insert(arm);
+        if !self.ended.is_empty() {
+            self.settle();
+        }
+    }
+
+    /// Ends the block when no arm of it is left to run.
+    fn settle(&mut self) {
+        let mut arms = (0..self.plan.arm_count()).filter(|arm| !self.dropped.contains(arm));
+        if arms.all(|arm| self.ended.contains(&arm)) {
+            self.ended.clear();
+            self.blocks_done = self.blocks_done.saturating_add(1);
         }
     }
 
@@ -98,13 +119,9 @@ impl Meter {
         }
     }
 
-    fn stack(&self, trial: TrialId) -> &str {
-        self.stacks.get(trial.arm as usize).map_or("", String::as_str)
-    }
-
-    /// What was new to say about a trial that did not go well; the same arm is not repeated.
-    fn trouble(&mut self, record: &Record) -> Option<String> {
-        let stack = self.stack(record.trial);
+    /// What to say about a trial that did not go well.
+    fn trouble(&mut self, record: &Record, arm: &Arm) -> Option<String> {
+        let stack = &arm.stack;
         let text = match &record.result {
             TrialResult::Done(_) => return None,
             TrialResult::CommandFailed(_) => format!("the command failed in `{stack}`"),
@@ -115,19 +132,22 @@ impl Meter {
             }
         };
         self.failures += 1;
-        let said =
-            record.trial.block > 0 && matches!(record.result, TrialResult::Unavailable { .. });
-        (!said).then_some(text)
+        Some(text)
     }
+}
+
+/// What is said when an arm will not run any more.
+fn dropped(arm: &Arm, why: &str) -> String {
+    format!("`{}` will not run: {why}", arm.stack)
 }
 
 /// For `--quiet`.
 struct Silent;
 
-impl Progress for Silent {
-    fn trial_begins(&mut self, _: TrialId) {}
-    fn trial_ended(&mut self, _: &Record) {}
-    fn note(&mut self, _: &str) {}
+impl Observer for Silent {
+    fn trial_begins(&mut self, _: TrialId, _: &Arm) {}
+    fn trial_ended(&mut self, _: &Record, _: &Arm) {}
+    fn arm_dropped(&mut self, _: &Arm, _: &str) {}
 }
 
 /// For log files and pipes.
@@ -137,26 +157,34 @@ struct Lines {
     globals: Globals,
 }
 
-impl Progress for Lines {
-    fn trial_begins(&mut self, _: TrialId) {
+impl Observer for Lines {
+    fn trial_begins(&mut self, _: TrialId, _: &Arm) {
         self.meter.begin(clock::monotonic_raw());
     }
 
-    fn trial_ended(&mut self, record: &Record) {
+    fn trial_ended(&mut self, record: &Record, arm: &Arm) {
         let now = clock::monotonic_raw();
         self.meter.end(record.trial, now);
-        if let Some(trouble) = self.meter.trouble(record) {
+        if let Some(trouble) = self.meter.trouble(record, arm) {
             say::note(&trouble, &self.globals);
         }
+        self.say_block(now);
+    }
+
+    fn arm_dropped(&mut self, arm: &Arm, why: &str) {
+        self.meter.drop_arm(arm.index);
+        say::note(&dropped(arm, why), &self.globals);
+        self.say_block(clock::monotonic_raw());
+    }
+}
+
+impl Lines {
+    fn say_block(&mut self, now: Nanoseconds) {
         if self.meter.blocks_done > self.said {
             self.said = self.meter.blocks_done;
             let (done, blocks, left) = (self.said, self.meter.blocks(now), self.meter.left(now));
             say::note(&format!("block {done} of {blocks} done, {left}"), &self.globals);
         }
-    }
-
-    fn note(&mut self, text: &str) {
-        say::note(text, &self.globals);
     }
 }
 
@@ -179,7 +207,8 @@ impl Bar {
 
     fn show(&self, stack: &str) {
         let now = clock::monotonic_raw();
-        let arms = u64::try_from(self.meter.stacks.len()).unwrap_or(1);
+        let dropped = u32::try_from(self.meter.dropped.len()).unwrap_or(u32::MAX);
+        let arms = u64::from(self.meter.plan.arm_count().saturating_sub(dropped));
         let ended = u64::try_from(self.meter.ended.len()).unwrap_or(0);
         let blocks = self.meter.blocks(now);
         self.bar.set_length(u64::from(blocks) * arms);
@@ -192,24 +221,29 @@ impl Bar {
         let left = self.meter.left(now);
         self.bar.set_message(format!("block {block} of {blocks}{failures}, {left}: {stack}"));
     }
+
+    fn say(&self, text: &str) {
+        self.bar.suspend(|| say::note(text, &Globals::default()));
+    }
 }
 
-impl Progress for Bar {
-    fn trial_begins(&mut self, trial: TrialId) {
+impl Observer for Bar {
+    fn trial_begins(&mut self, _: TrialId, arm: &Arm) {
         self.meter.begin(clock::monotonic_raw());
-        self.show(&say::escaped(self.meter.stack(trial)));
+        self.show(&arm.stack.to_string());
     }
 
-    fn trial_ended(&mut self, record: &Record) {
+    fn trial_ended(&mut self, record: &Record, arm: &Arm) {
         self.meter.end(record.trial, clock::monotonic_raw());
-        if let Some(trouble) = self.meter.trouble(record) {
-            self.note(&trouble);
+        if let Some(trouble) = self.meter.trouble(record, arm) {
+            self.say(&trouble);
         }
         self.show("");
     }
 
-    fn note(&mut self, text: &str) {
-        self.bar.suspend(|| say::note(text, &Globals::default()));
+    fn arm_dropped(&mut self, arm: &Arm, why: &str) {
+        self.meter.drop_arm(arm.index);
+        self.say(&dropped(arm, why));
     }
 }
 
@@ -261,14 +295,26 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_said_once_and_a_failure_every_time() {
-        let mut meter = Meter::new(&plan(&["native", "runc"]), []);
-        let at = |block| TrialId { block, position: 0, arm: 2 };
-        let gap = || TrialResult::Unavailable { why: String::from("no `runc`"), remedy: None };
-        let said = meter.trouble(&broken(at(0), gap()));
-        assert_eq!(said.as_deref(), Some("`runc` is not usable here: no `runc`"));
-        assert_eq!(meter.trouble(&broken(at(1), gap())), None);
-        let broke = TrialResult::Broken { why: String::from("silence") };
-        assert!(meter.trouble(&broken(at(1), broke)).is_some());
+    fn an_arm_that_was_dropped_is_not_waited_for() {
+        let plan = plan(&["native", "runc"]);
+        let mut meter = Meter::new(&plan, []);
+        meter.drop_arm(2);
+        let trials = plan.trials().take(6).filter(|trial| trial.arm != 2);
+        trials.for_each(|trial| meter.end(trial, meter.began_at));
+        assert_eq!((meter.blocks_done, meter.ended.len()), (2, 0));
+        meter.end(TrialId { block: 2, position: 0, arm: 0 }, meter.began_at);
+        meter.drop_arm(1);
+        assert_eq!((meter.blocks_done, meter.ended.len()), (3, 0));
+    }
+
+    #[test]
+    fn what_did_not_go_well_is_said_with_its_stack() {
+        let plan = plan(&["native", "runc"]);
+        let mut meter = Meter::new(&plan, []);
+        let arm = &plan.arms()[2];
+        let trial = TrialId { block: 0, position: 0, arm: 2 };
+        let broke = broken(trial, TrialResult::Broken { why: String::from("silence") });
+        assert_eq!(meter.trouble(&broke, arm).as_deref(), Some("`runc` broke: silence"));
+        assert_eq!(meter.failures, 1);
     }
 }

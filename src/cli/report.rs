@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 /// Flags of `surtax report`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The run: a file, or the beginning of a name that `surtax list` shows; by default the latest.
-    #[arg(value_name = "RUN")]
-    pub run: Option<String>,
+    /// The run: a file, a part of a name that `surtax list` shows, or `last`.
+    #[arg(value_name = "RUN", default_value = "last")]
+    pub run: String,
     /// Where it goes; by default beside the run file, with the ending `.html`.
     #[arg(short, long, value_name = "FILE.html")]
     pub output: Option<PathBuf>,

@@ -3,8 +3,8 @@
 /// Flags of `surtax resume`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The run: a file, or the beginning of a name that `surtax list` shows.
-    #[arg(value_name = "RUN")]
+    /// The run: a file, a part of a name that `surtax list` shows, or `last`.
+    #[arg(value_name = "RUN", default_value = "last")]
     pub run: String,
     /// Also writes the report as one HTML file.
     #[arg(long, value_name = "FILE.html")]

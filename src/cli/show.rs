@@ -3,7 +3,7 @@
 /// Flags of `surtax show`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The run: a file, or the beginning of a name that `surtax list` shows; by default the latest.
-    #[arg(value_name = "RUN")]
-    pub run: Option<String>,
+    /// The run: a file, a part of a name that `surtax list` shows, or `last`.
+    #[arg(value_name = "RUN", default_value = "last")]
+    pub run: String,
 }

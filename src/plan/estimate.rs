@@ -29,6 +29,7 @@ struct ArmCost {
     start: Duration,
     slowdown: u32,
     known: Vec<Duration>,
+    is_dropped: bool,
 }
 
 impl Costs {
@@ -37,7 +38,7 @@ impl Costs {
     pub fn of(plan: &Plan) -> Self {
         let arms = plan.arms().into_iter().map(|arm| {
             let (start, slowdown) = guess(&arm.stack);
-            ArmCost { start, slowdown, known: Vec::new() }
+            ArmCost { start, slowdown, known: Vec::new(), is_dropped: false }
         });
         Self { arms: arms.collect(), command_runs: plan.warm_up.saturating_add(1) }
     }
@@ -52,10 +53,18 @@ impl Costs {
         }
     }
 
+    /// Takes note that an arm will not run any more: from now on it costs nothing.
+    pub fn drop_arm(&mut self, arm: u32) {
+        if let Some(arm) = self.arms.get_mut(arm as usize) {
+            arm.is_dropped = true;
+        }
+    }
+
     /// What the next trial of an arm will cost: the median so far, else a guess.
     #[must_use]
     pub fn trial(&self, arm: u32) -> Duration {
-        let Some(arm) = self.arms.get(arm as usize) else { return Duration::ZERO };
+        let arm = self.arms.get(arm as usize).filter(|arm| !arm.is_dropped);
+        let Some(arm) = arm else { return Duration::ZERO };
         median(&arm.known).unwrap_or_else(|| {
             let command = self.command().saturating_mul(self.command_runs);
             arm.start.saturating_add(command.saturating_mul(arm.slowdown))
@@ -66,15 +75,6 @@ impl Costs {
     #[must_use]
     pub fn block(&self) -> Duration {
         (0u32..).take(self.arms.len()).map(|arm| self.trial(arm)).sum()
-    }
-
-    /// Whether one more block should begin. The first always does; another one only if it is
-    /// planned and, with a time budget, will probably end within it.
-    #[must_use]
-    pub fn another_block(&self, plan: &Plan, blocks_done: u32, elapsed: Duration) -> bool {
-        blocks_done < plan.block_limit()
-            && (blocks_done == 0
-                || plan.time_budget().is_none_or(|budget| elapsed + self.block() <= budget))
     }
 
     /// How many blocks will run in all, when `blocks_done` are done and `elapsed` has passed.
@@ -188,6 +188,16 @@ mod tests {
     }
 
     #[test]
+    fn an_arm_that_was_dropped_costs_nothing_more() {
+        let mut costs = Costs::of(&plan(&["native", "runc"]));
+        let before = costs.block();
+        let dropped = costs.trial(2);
+        costs.drop_arm(2);
+        costs.drop_arm(99);
+        assert_eq!(costs.block(), before - dropped);
+    }
+
+    #[test]
     fn time_left_shrinks_by_each_trial_that_ends() {
         let plan = plan(&["native", "runc"]);
         let mut costs = Costs::of(&plan);
@@ -207,10 +217,7 @@ mod tests {
         (0..3).for_each(|arm| costs.learn(arm, 2 * SECOND));
         assert_eq!(costs.blocks(&plan, 0, Duration::ZERO), 3);
         assert_eq!(costs.total(&plan), 18 * SECOND);
-        assert!(costs.another_block(&plan, 2, 12 * SECOND));
-        assert!(!costs.another_block(&plan, 3, 18 * SECOND));
         let short = Plan { time_budget_ns: Some(1), ..plan };
-        assert!(costs.another_block(&short, 0, Duration::ZERO));
         assert_eq!(costs.blocks(&short, 0, Duration::ZERO), 1);
     }
 
@@ -220,6 +227,6 @@ mod tests {
             Plan { runs: Some(2), time_budget_ns: Some(1_000_000_000_000), ..plan(&["native"]) };
         let costs = Costs::of(&plan);
         assert_eq!(costs.blocks(&plan, 0, Duration::ZERO), 2);
-        assert!(!costs.another_block(&plan, 2, SECOND));
+        assert_eq!(costs.blocks(&plan, 2, SECOND), 2);
     }
 }

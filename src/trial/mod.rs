@@ -1,13 +1,17 @@
 //! A trial: one measurement, from a quiet machine to a record.
 
-pub mod progress;
+pub mod campaign;
+pub mod interrupts;
+pub mod protocol;
+pub mod quiet;
+pub mod watch;
 
 use crate::plan::TrialId;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{LevelFacts, Outcome, Reading};
 
 /// Everything that is kept of one trial.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// Which.
     pub trial: TrialId,

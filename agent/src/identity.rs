@@ -1,0 +1,105 @@
+//! What the agent sees on the inside, so that the outside can cross-check what it asked for.
+//!
+//! An absent file gives no fact; the host treats a missing fact as "unknown", never as zero.
+
+use std::fs;
+use surtax_instrument::wire::Fact;
+
+/// Everything that can be seen.
+pub fn facts() -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let mut say = |key: &str, value: Option<String>, source: &str| {
+        if let Some(value) = value {
+            facts.push(Fact { key: key.into(), value, source: source.into() });
+        }
+    };
+    let system = rustix::system::uname();
+    say("kernel_release", Some(system.release().to_string_lossy().into()), "uname(2)");
+    say("kernel_version", Some(system.version().to_string_lossy().into()), "uname(2)");
+    say("hypervisor_vendor", hypervisor_vendor(), "CPUID leaf 0x40000000");
+    say("cpus_online", cpus_online(), "sched_getaffinity(2)");
+    say("memory_total_bytes", memory_total(), "/proc/meminfo");
+    say("clocksource", read(CLOCKSOURCE), CLOCKSOURCE);
+    say("distribution", distribution(), "/etc/os-release");
+    say("user_id", Some(rustix::process::getuid().as_raw().to_string()), "getuid(2)");
+    say("cgroup", read("/proc/self/cgroup"), "/proc/self/cgroup");
+    say("root_mount", root_mount(), "/proc/self/mountinfo");
+    say("seccomp", status_line("Seccomp"), "/proc/self/status");
+    say("capabilities", status_line("CapEff"), "/proc/self/status");
+    for namespace in ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"] {
+        let path = format!("/proc/self/ns/{namespace}");
+        let link = fs::read_link(&path).ok().map(|link| link.to_string_lossy().into_owned());
+        say(&format!("namespace_{namespace}"), link, &path);
+    }
+    say("kernel_log_first_line", kernel_log_first_line(), "syslog(2)");
+    facts
+}
+
+const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// The vendor signature of the hypervisor that this CPU admits to.
+///
+/// Source: Linux `arch/x86/include/asm/processor.h`, `hypervisor_cpuid_base`.
+fn hypervisor_vendor() -> Option<String> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let has_hypervisor = std::arch::x86_64::__cpuid(1).ecx & (1 << 31) != 0;
+        if !has_hypervisor {
+            return Some(String::from("none"));
+        }
+        let leaf = std::arch::x86_64::__cpuid(0x4000_0000);
+        let bytes: Vec<u8> =
+            [leaf.ebx, leaf.ecx, leaf.edx].into_iter().flat_map(u32::to_le_bytes).collect();
+        let text = String::from_utf8_lossy(&bytes);
+        Some(text.trim_end_matches('\0').to_owned())
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    None
+}
+
+fn cpus_online() -> Option<String> {
+    let set = rustix::thread::sched_getaffinity(None).ok()?;
+    Some(set.count().to_string())
+}
+
+fn memory_total() -> Option<String> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some((kibibytes << 10).to_string())
+}
+
+fn distribution() -> Option<String> {
+    let text = fs::read_to_string("/etc/os-release").ok()?;
+    let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(name.trim_matches('"').to_owned())
+}
+
+/// File system type and source of `/`, the last mount there.
+fn root_mount() -> Option<String> {
+    let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let line = text.lines().rfind(|line| line.split(' ').nth(4) == Some("/"))?;
+    line.split_once(" - ").map(|(_, rest)| rest.to_owned())
+}
+
+fn status_line(key: &str) -> Option<String> {
+    let text = fs::read_to_string("/proc/self/status").ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    Some(value.trim().to_owned())
+}
+
+/// The first line of the kernel's log: gVisor announces itself there.
+fn kernel_log_first_line() -> Option<String> {
+    const READ_ALL: libc::c_int = 3;
+    let mut buffer = vec![0u8; 4096];
+    let size = libc::c_int::try_from(buffer.len()).ok()?;
+    // SAFETY: the pointer and the length describe a live, writable buffer.
+    let count = unsafe { libc::klogctl(READ_ALL, buffer.as_mut_ptr().cast(), size) };
+    buffer.truncate(usize::try_from(count).ok()?);
+    let text = String::from_utf8_lossy(&buffer);
+    text.lines().next().map(|line| line.chars().take(200).collect())
+}

@@ -1,0 +1,173 @@
+//! PID 1 of a virtual machine: follows a script from the initramfs, then serves like any agent.
+//!
+//! The script is [`SCRIPT`], one directive per line, carried out in order:
+//!
+//! | directive | does |
+//! |---|---|
+//! | `load PATH` | inserts a kernel module |
+//! | `hello` | opens the channel (the virtio-serial port called `surtax`) and sends the first frame |
+//! | `mkdir DIR` | makes a directory and its parents |
+//! | `virtiofs TAG DIR` | mounts the host's files |
+//! | `overlay LOWER DIR` | mounts LOWER under a throw-away upper layer in memory |
+//! | `bind FROM DIR` | shows FROM, and what is mounted below it, at DIR |
+//! | `fresh KIND DIR [OPTIONS]` | mounts a file system without a source: `proc`, `tmpfs`, … |
+//! | `hostname NAME` | names the machine |
+//! | `root DIR` | makes DIR the root; the last directive |
+//!
+//! A directive that fails is printed on the console and answered to the first request.
+
+use crate::serve::Session;
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{MountFlags, mount, mount_bind_recursive, mount_move};
+use rustix::system::{RebootCommand, reboot};
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+use surtax_instrument::clock;
+use surtax_instrument::wire::Failure;
+
+/// Where the script is; its presence makes an agent with process id 1 the machine's init.
+pub const SCRIPT: &str = "/surtax.conf";
+
+/// The name of the virtio-serial port.
+const PORT: &str = "surtax";
+
+/// How long the port may take to appear after its driver was loaded.
+const PORT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Runs the machine until the host is done with it. Never returns: the machine restarts, which the
+/// hypervisor takes as its end.
+pub fn main() -> ! {
+    if let Err(error) = run() {
+        eprintln!("surtax agent: {error}");
+    }
+    rustix::fs::sync();
+    let _ = reboot(RebootCommand::Restart);
+    std::process::exit(3);
+}
+
+fn run() -> io::Result<()> {
+    for (kind, directory) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
+        fs::create_dir_all(directory)?;
+        mount_fresh(kind, directory, "")?;
+    }
+    let script = fs::read_to_string(SCRIPT)?;
+    let mut session = None;
+    let mut failure = None;
+    for line in script.lines() {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let done = match words.as_slice() {
+            ["hello"] => greet().map(|greeted| session = Some(greeted)),
+            _ => follow(&words),
+        };
+        if let Err(error) = done {
+            eprintln!("surtax agent: `{line}`: {error}");
+            let what = format!("the guest could not carry out `{line}`: {error}");
+            let errno = error.raw_os_error().unwrap_or(0);
+            failure = Some(Failure { errno, what, hint: String::new() });
+            break;
+        }
+    }
+    let mut session = session.ok_or_else(|| io::Error::other("the script has no `hello`"))?;
+    if let Some(failure) = failure {
+        session.refuse(&failure).map_err(io::Error::other)?;
+    }
+    session.serve().map_err(io::Error::other)
+}
+
+fn follow(words: &[&str]) -> io::Result<()> {
+    match *words {
+        [] => Ok(()),
+        ["load", path] => load(path),
+        ["mkdir", directory] => fs::create_dir_all(directory),
+        ["virtiofs", tag, directory] => {
+            fs::create_dir_all(directory)?;
+            Ok(mount(tag, directory, c"virtiofs", MountFlags::empty(), None)?)
+        }
+        ["overlay", lower, directory] => overlay(lower, directory),
+        ["bind", from, directory] => {
+            if fs::metadata(from)?.is_dir() {
+                fs::create_dir_all(directory)?;
+            } else if !Path::new(directory).exists() {
+                File::create(directory)?;
+            }
+            Ok(mount_bind_recursive(from, directory)?)
+        }
+        ["fresh", kind, directory] => mount_fresh(kind, directory, ""),
+        ["fresh", kind, directory, options] => mount_fresh(kind, directory, options),
+        ["hostname", name] => Ok(rustix::system::sethostname(name.as_bytes())?),
+        ["root", directory] => enter_root(directory),
+        _ => Err(io::Error::other("no such directive")),
+    }
+}
+
+fn load(path: &str) -> io::Result<()> {
+    let module = rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    match rustix::system::finit_module(&module, c"", 0) {
+        // Built in, or a dependency that was loaded already.
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn mount_fresh(kind: &str, directory: &str, options: &str) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    let options = CString::new(options)?;
+    match mount(kind, directory, kind, MountFlags::empty(), Some(options.as_c_str())) {
+        // The kernel may have mounted devtmpfs by itself.
+        Ok(()) | Err(rustix::io::Errno::BUSY) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Several overlays may stand on one another; each has its own layer in memory.
+fn overlay(lower: &str, directory: &str) -> io::Result<()> {
+    let place = format!("/overlays{directory}");
+    fs::create_dir_all(&place)?;
+    mount(c"tmpfs", &place, c"tmpfs", MountFlags::empty(), Some(c"mode=755"))?;
+    let (upper, work) = (format!("{place}/upper"), format!("{place}/work"));
+    fs::create_dir_all(&upper)?;
+    fs::create_dir_all(&work)?;
+    fs::create_dir_all(directory)?;
+    let options = CString::new(format!("lowerdir={lower},upperdir={upper},workdir={work}"))?;
+    Ok(mount(c"overlay", directory, c"overlay", MountFlags::empty(), Some(options.as_c_str()))?)
+}
+
+/// Moves the mount over `/`, not only `chroot`, so that a container runtime inside can `pivot_root`.
+fn enter_root(directory: &str) -> io::Result<()> {
+    std::env::set_current_dir(directory)?;
+    mount_move(directory, "/")?;
+    rustix::process::chroot(".")?;
+    std::env::set_current_dir("/")
+}
+
+/// Opens the channel and sends the first frame.
+fn greet() -> io::Result<Session> {
+    let channel = open_port()?;
+    let mut session = Session::new(channel.try_clone()?, channel);
+    session.greet().map_err(io::Error::other)?;
+    Ok(session)
+}
+
+fn open_port() -> io::Result<File> {
+    let began = clock::monotonic_raw();
+    loop {
+        if let Some(device) = find_port() {
+            return OpenOptions::new().read(true).write(true).open(device);
+        }
+        if Duration::from(clock::monotonic_raw().since(began)) > PORT_DEADLINE {
+            return Err(io::Error::other(format!("no virtio-serial port is called `{PORT}`")));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn find_port() -> Option<std::path::PathBuf> {
+    let ports = fs::read_dir("/sys/class/virtio-ports").ok()?;
+    let port = ports.flatten().find(|port| {
+        fs::read_to_string(port.path().join("name")).is_ok_and(|name| name.trim() == PORT)
+    })?;
+    Some(Path::new("/dev").join(port.file_name()))
+}

@@ -1,0 +1,196 @@
+//! The loop that answers requests: one thread, one `poll`.
+//!
+//! At most one command and one relay exist at a time. Whatever was started is killed before the
+//! loop ends, also when the other end of the channel is gone.
+
+use crate::relay::Relay;
+use crate::run::Running;
+use crate::{identity, run};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use surtax_instrument::clock;
+use surtax_instrument::wire::{
+    Failure, Hello, PROTOCOL, Reply, Request, WireError, read_request, write_reply,
+};
+
+/// A conversation with the host.
+pub struct Session {
+    requests: File,
+    replies: File,
+    command: Option<Running>,
+    relay: Option<Relay>,
+}
+
+/// What the loop does next.
+enum Next {
+    Continue,
+    Leave,
+}
+
+impl Session {
+    /// A session over these two ends of a channel; they may be the same file.
+    pub fn new(requests: File, replies: File) -> Self {
+        Self { requests, replies, command: None, relay: None }
+    }
+
+    /// Sends the first frame.
+    pub fn greet(&mut self) -> Result<(), WireError> {
+        let pid = std::process::id();
+        let hello = Hello { protocol: PROTOCOL, pid, at: clock::monotonic_raw() };
+        self.reply(&Reply::Hello(hello))
+    }
+
+    /// Answers one request with a failure, in place of what it asked for.
+    pub fn refuse(&mut self, failure: &Failure) -> Result<(), WireError> {
+        read_request(&mut self.requests)?;
+        self.reply(&Reply::Failed(failure.clone()))
+    }
+
+    /// Serves until `Stop` or the end of the channel. Nothing that was started lives on.
+    pub fn serve(&mut self) -> Result<(), WireError> {
+        if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
+            eprintln!("surtax agent: orphans will not be found: {error}");
+        }
+        let outcome = loop {
+            match self.turn() {
+                Ok(Next::Continue) => {}
+                Ok(Next::Leave) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        drop(self.command.take());
+        drop(self.relay.take());
+        run::kill_leftovers();
+        match outcome {
+            Ok(()) => self.reply(&Reply::Stopped),
+            Err(WireError::Closed) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn turn(&mut self) -> Result<Next, WireError> {
+        let ready = self.wait()?;
+        if let Some(replies) = self.command.as_mut().map(Running::turn).transpose()?.flatten() {
+            self.command = None;
+            self.reply(&Reply::Exited(replies))?;
+        }
+        if let Some(mut relay) = self.relay.take() {
+            if relay.turn(&mut self.replies)? {
+                self.relay = Some(relay);
+            }
+        }
+        if ready {
+            let request = read_request(&mut self.requests)?;
+            return self.answer(request);
+        }
+        Ok(Next::Continue)
+    }
+
+    /// Waits until something can be done; says whether a request is there.
+    fn wait(&self) -> Result<bool, WireError> {
+        let mut files = vec![PollFd::new(&self.requests, PollFlags::IN)];
+        let mut deadline = None;
+        if let Some(command) = &self.command {
+            files.extend(
+                command.descriptors().map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)),
+            );
+            deadline = command.time_left();
+        }
+        if let Some(relay) = &self.relay {
+            files.extend(
+                relay.descriptors().map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)),
+            );
+        }
+        let timeout = deadline.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut files, timeout.as_ref()) {
+            Ok(_) => Ok(!files[0].revents().is_empty()),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(WireError::Io(error.into())),
+        }
+    }
+
+    fn answer(&mut self, request: Request) -> Result<Next, WireError> {
+        match request {
+            Request::Run(_) | Request::Relay(_)
+                if self.command.is_some() || self.relay.is_some() =>
+            {
+                self.fail(0, "a command is already running here", "")?;
+            }
+            Request::Run(command) => {
+                self.reply(&Reply::Started { at: clock::monotonic_raw() })?;
+                match Running::start(&command) {
+                    Ok(running) => self.command = Some(running),
+                    Err(failure) => self.reply(&Reply::Failed(failure))?,
+                }
+            }
+            Request::Cancel => {
+                if let Some(command) = &mut self.command {
+                    command.cancel();
+                }
+            }
+            Request::Put { path, mode, bytes } => self.put(&path, mode, &bytes)?,
+            Request::Relay(command) => match Relay::start(&command) {
+                Ok(relay) => self.relay = Some(relay),
+                Err(failure) => self.reply(&Reply::Failed(failure))?,
+            },
+            Request::Data(bytes) => {
+                if let Some(relay) = &mut self.relay {
+                    relay.feed(&bytes);
+                }
+            }
+            Request::CloseRelay => {
+                if let Some(relay) = &mut self.relay {
+                    relay.close();
+                }
+            }
+            Request::Resize { rows, columns } => {
+                if let Some(relay) = &self.relay {
+                    relay.resize(rows, columns);
+                }
+            }
+            Request::Clock => self.reply(&Reply::Clock { at: clock::monotonic_raw() })?,
+            Request::Identify => {
+                let facts = identity::facts();
+                self.reply(&Reply::Identity(facts))?;
+            }
+            Request::Descend(_) => self.fail(0, "an agent starts no layers; a starter does", "")?,
+            Request::Stop => return Ok(Next::Leave),
+        }
+        Ok(Next::Continue)
+    }
+
+    fn put(&mut self, path: &[u8], mode: u32, bytes: &[u8]) -> Result<(), WireError> {
+        let path = Path::new(std::ffi::OsStr::from_bytes(path));
+        let written = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(mode)
+            .open(path)
+            .and_then(|mut file| file.write_all(bytes));
+        match written {
+            Ok(()) => self.reply(&Reply::Written),
+            Err(error) => {
+                let what = format!("cannot write `{}`: {error}", path.display());
+                self.fail(error.raw_os_error().unwrap_or(0), &what, "")
+            }
+        }
+    }
+
+    fn fail(&mut self, errno: i32, what: &str, hint: &str) -> Result<(), WireError> {
+        self.reply(&Reply::Failed(Failure { errno, what: what.into(), hint: hint.into() }))
+    }
+
+    fn reply(&mut self, reply: &Reply) -> Result<(), WireError> {
+        write_reply(&mut self.replies, reply)
+    }
+}
+
+/// A descriptor that `poll` can watch.
+pub fn watched(file: &Option<File>) -> Option<std::os::fd::BorrowedFd<'_>> {
+    file.as_ref().map(AsFd::as_fd)
+}

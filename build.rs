@@ -1,0 +1,35 @@
+//! Builds the static agent, so that the binary carries it and no installation can lose it.
+//!
+//! It is built by a cargo of its own into a directory of its own: the agent is linked statically
+//! for the same machine, and its profile (small) is not that of the host side (fast).
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    for path in ["agent", "instrument", "Cargo.lock"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
+    let target = format!("{}-unknown-linux-gnu", variable("CARGO_CFG_TARGET_ARCH"));
+    let directory = PathBuf::from(variable("OUT_DIR")).join("agent");
+    #[expect(clippy::disallowed_methods, reason = "a build script, not surtax")]
+    let status = Command::new(variable("CARGO"))
+        .args(["build", "--package=surtax-agent", "--profile=agent", "--target", &target])
+        .arg("--target-dir")
+        .arg(&directory)
+        .current_dir(variable("CARGO_MANIFEST_DIR"))
+        .env("RUSTFLAGS", "-C target-feature=+crt-static -C relocation-model=pic")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "the agent did not build; its own messages are above"
+    );
+    let agent: &Path = &directory.join(target).join("agent").join("surtax-agent");
+    println!("cargo::rustc-env=SURTAX_AGENT={}", agent.display());
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_default()
+}

@@ -1,0 +1,416 @@
+//! Frames to bytes and back, with every length checked before it is believed.
+//!
+//! One [`Field`] implementation per type says how a value looks; the kinds of frames are the two
+//! tables at the end. A frame that is longer than its fields is as malformed as one that is shorter.
+
+use super::{
+    Command, Descend, FRAME_LIMIT, Fact, Failure, Hello, LevelFacts, Outcome, Output, Reading,
+    Reply, Request, Role, Status,
+};
+use crate::quantity::{Bytes, Nanoseconds};
+use std::fmt;
+use std::io::{self, Read, Write};
+
+/// Why a frame could not be understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// The frame says it is longer than [`FRAME_LIMIT`].
+    TooLong(usize),
+    /// A field reaches past the end of its frame.
+    Short,
+    /// Bytes are left after the last field.
+    Trailing(usize),
+    /// No such kind of frame, role, status or truth value.
+    Unknown(u8),
+    /// A text is not UTF-8.
+    NotText,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong(length) => {
+                write!(f, "a frame of {length} bytes is longer than the limit of {FRAME_LIMIT}")
+            }
+            Self::Short => f.write_str("a frame ends in the middle of a field"),
+            Self::Trailing(count) => write!(f, "{count} bytes are left at the end of a frame"),
+            Self::Unknown(tag) => write!(f, "tag {tag} is unknown"),
+            Self::NotText => f.write_str("a text is not UTF-8"),
+        }
+    }
+}
+
+/// Why no frame could be read or written.
+#[derive(Debug)]
+pub enum WireError {
+    /// The stream failed.
+    Io(io::Error),
+    /// The stream ended between two frames.
+    Closed,
+    /// What came is not a frame.
+    Malformed(Malformed),
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Closed => f.write_str("the stream was closed"),
+            Self::Malformed(malformed) => malformed.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for WireError {}
+
+impl From<io::Error> for WireError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<Malformed> for WireError {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+/// Writes one request as one `write`.
+///
+/// # Errors
+/// The stream's, or [`Malformed::TooLong`] for a request that no agent would accept.
+pub fn write_request(stream: &mut impl Write, request: &Request) -> Result<(), WireError> {
+    write_frame(stream, request)
+}
+
+/// Writes one reply as one `write`.
+///
+/// # Errors
+/// The stream's, or [`Malformed::TooLong`] for a reply that the host would not accept.
+pub fn write_reply(stream: &mut impl Write, reply: &Reply) -> Result<(), WireError> {
+    write_frame(stream, reply)
+}
+
+/// Reads one request.
+///
+/// # Errors
+/// [`WireError::Closed`] at a clean end of the stream; else the stream's, or what is malformed.
+pub fn read_request(stream: &mut impl Read) -> Result<Request, WireError> {
+    read_frame(stream)
+}
+
+/// Reads one reply.
+///
+/// # Errors
+/// [`WireError::Closed`] at a clean end of the stream; else the stream's, or what is malformed.
+pub fn read_reply(stream: &mut impl Read) -> Result<Reply, WireError> {
+    read_frame(stream)
+}
+
+fn write_frame(stream: &mut impl Write, frame: &impl Field) -> Result<(), WireError> {
+    let mut bytes = vec![0; 4];
+    frame.put(&mut bytes);
+    let length = bytes.len() - 4;
+    if length > FRAME_LIMIT {
+        return Err(Malformed::TooLong(length).into());
+    }
+    let prefix = u32::try_from(length).map_err(|_| Malformed::TooLong(length))?;
+    bytes[..4].copy_from_slice(&prefix.to_le_bytes());
+    stream.write_all(&bytes)?;
+    stream.flush()?;
+    Ok(())
+}
+
+fn read_frame<T: Field>(stream: &mut impl Read) -> Result<T, WireError> {
+    let mut prefix = [0; 4];
+    let first = loop {
+        match stream.read(&mut prefix) {
+            Ok(count) => break count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    };
+    if first == 0 {
+        return Err(WireError::Closed);
+    }
+    stream.read_exact(&mut prefix[first..])?;
+    let length = usize::try_from(u32::from_le_bytes(prefix)).unwrap_or(usize::MAX);
+    if length > FRAME_LIMIT {
+        return Err(Malformed::TooLong(length).into());
+    }
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes)?;
+    let mut rest = bytes.as_slice();
+    let frame = T::take(&mut rest)?;
+    if rest.is_empty() { Ok(frame) } else { Err(Malformed::Trailing(rest.len()).into()) }
+}
+
+/// How one type looks on the wire.
+trait Field: Sized {
+    fn put(&self, out: &mut Vec<u8>);
+    fn take(from: &mut &[u8]) -> Result<Self, Malformed>;
+}
+
+fn split<'a>(from: &mut &'a [u8], count: usize) -> Result<&'a [u8], Malformed> {
+    let (head, rest) = from.split_at_checked(count).ok_or(Malformed::Short)?;
+    *from = rest;
+    Ok(head)
+}
+
+macro_rules! integers {
+    ($($kind:ty),*) => {$(
+        impl Field for $kind {
+            fn put(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_le_bytes());
+            }
+            fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
+                let bytes = split(from, size_of::<Self>())?;
+                bytes.try_into().map(Self::from_le_bytes).map_err(|_| Malformed::Short)
+            }
+        }
+    )*};
+}
+integers!(u8, u16, u32, u64, u128, i32);
+
+impl Field for bool {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(*self));
+    }
+    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
+        match u8::take(from)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(Malformed::Unknown(other)),
+        }
+    }
+}
+
+fn put_count(count: usize, out: &mut Vec<u8>) {
+    // A count that does not fit is refused by the frame limit, which is far below `u32::MAX`.
+    u32::try_from(count).unwrap_or(u32::MAX).put(out);
+}
+
+fn take_count(from: &mut &[u8]) -> Result<usize, Malformed> {
+    let count = usize::try_from(u32::take(from)?).map_err(|_| Malformed::Short)?;
+    // Each element takes at least one byte, so a larger count cannot be true.
+    if count > from.len() { Err(Malformed::Short) } else { Ok(count) }
+}
+
+impl<T: Field> Field for Vec<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_count(self.len(), out);
+        self.iter().for_each(|element| element.put(out));
+    }
+    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
+        let count = take_count(from)?;
+        let mut elements = Self::new();
+        for _ in 0..count {
+            elements.push(T::take(from)?);
+        }
+        Ok(elements)
+    }
+}
+
+impl Field for String {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_count(self.len(), out);
+        out.extend_from_slice(self.as_bytes());
+    }
+    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
+        let count = take_count(from)?;
+        let bytes = split(from, count)?;
+        std::str::from_utf8(bytes).map(Self::from).map_err(|_| Malformed::NotText)
+    }
+}
+
+impl<A: Field, B: Field> Field for (A, B) {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+        self.1.put(out);
+    }
+    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
+        Ok((A::take(from)?, B::take(from)?))
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.is_some().put(out);
+        if let Some(value) = self {
+            value.put(out);
+        }
+    }
+    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
+        if bool::take(from)? { T::take(from).map(Some) } else { Ok(None) }
+    }
+}
+
+impl Field for Nanoseconds {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+    }
+    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
+        u64::take(from).map(Self)
+    }
+}
+
+impl Field for Bytes {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+    }
+    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
+        u64::take(from).map(Self)
+    }
+}
+
+/// Structs: their fields in order.
+macro_rules! structs {
+    ($($name:ident { $($field:ident),* $(,)? })*) => {$(
+        impl Field for $name {
+            fn put(&self, out: &mut Vec<u8>) {
+                $(self.$field.put(out);)*
+            }
+            fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
+                Ok(Self { $($field: Field::take(from)?),* })
+            }
+        }
+    )*};
+}
+structs! {
+    Command { argv, env, cwd, keep_bytes, deadline, terminal }
+    Hello { protocol, pid, at }
+    Outcome { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr }
+    Output { hash, length, tail }
+    Failure { errno, what, hint }
+    Fact { key, value, source }
+    LevelFacts { layer, facts }
+    Reading { payer, role, level, cpu_user, cpu_system, memory_peak, carries_workload }
+    Descend { stack, level, writable, cwd, start_deadline }
+}
+
+/// Enums: one byte of tag, then the fields of the variant.
+macro_rules! enums {
+    ($($name:ident { $($tag:literal = $variant:ident $(($value:ident))? $({ $($field:ident),* })?),* $(,)? })*) => {$(
+        impl Field for $name {
+            fn put(&self, out: &mut Vec<u8>) {
+                match self {
+                    $(Self::$variant $(($value))? $({ $($field),* })? => {
+                        out.push($tag);
+                        $($value.put(out);)?
+                        $($($field.put(out);)*)?
+                    })*
+                }
+            }
+            fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
+                match u8::take(from)? {
+                    $($tag => {
+                        $(let $value = Field::take(from)?;)?
+                        $($(let $field = Field::take(from)?;)*)?
+                        Ok(Self::$variant $(($value))? $({ $($field),* })?)
+                    })*
+                    other => Err(Malformed::Unknown(other)),
+                }
+            }
+        }
+    )*};
+}
+enums! {
+    Role { 0 = Workload, 1 = GuestKernel, 2 = Hypervisor, 3 = Engine, 4 = Surtax }
+    Status { 0 = Exit(code), 1 = Signal(number), 2 = Deadline, 3 = Cancelled }
+    Request {
+        1 = Run(command),
+        2 = Cancel,
+        3 = Put { path, mode, bytes },
+        4 = Relay(command),
+        5 = Data(bytes),
+        6 = CloseRelay,
+        7 = Clock,
+        8 = Identify,
+        9 = Descend(what),
+        10 = Stop,
+        11 = Resize { rows, columns },
+    }
+    Reply {
+        1 = Hello(hello),
+        2 = Started { at },
+        3 = Exited(outcome),
+        4 = Bill(readings),
+        5 = Failed(failure),
+        6 = Written,
+        7 = Data(bytes),
+        8 = RelayEnded { status, stderr },
+        9 = Clock { at },
+        10 = Identity(facts),
+        11 = Descended(levels),
+        12 = Stopped,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn round_trip(reply: &Reply) -> Reply {
+        let mut bytes = Vec::new();
+        write_reply(&mut bytes, reply).unwrap();
+        read_reply(&mut bytes.as_slice()).unwrap()
+    }
+
+    #[test]
+    fn a_frame_looks_as_documented() {
+        let mut bytes = Vec::new();
+        write_request(&mut bytes, &Request::Data(b"ab".to_vec())).unwrap();
+        assert_eq!(bytes, [7, 0, 0, 0, 5, 2, 0, 0, 0, b'a', b'b']);
+    }
+
+    #[test]
+    fn a_length_beyond_the_limit_is_refused_before_it_is_allocated() {
+        let bytes = u32::MAX.to_le_bytes();
+        let error = read_reply(&mut bytes.as_slice()).unwrap_err();
+        assert!(matches!(error, WireError::Malformed(Malformed::TooLong(_))), "{error}");
+    }
+
+    #[test]
+    fn a_count_beyond_the_frame_is_refused() {
+        let bytes = [5, 0, 0, 0, 7, 0xff, 0xff, 0, 0];
+        let error = read_reply(&mut bytes.as_slice()).unwrap_err();
+        assert!(matches!(error, WireError::Malformed(Malformed::Short)), "{error}");
+    }
+
+    #[test]
+    fn the_end_between_two_frames_is_not_an_error_of_the_frame() {
+        assert!(matches!(read_reply(&mut [].as_slice()), Err(WireError::Closed)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_at_all_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut frame = u32::try_from(bytes.len()).unwrap().to_le_bytes().to_vec();
+            frame.extend_from_slice(&bytes);
+            let _ = read_reply(&mut frame.as_slice());
+            let _ = read_request(&mut frame.as_slice());
+        }
+
+        #[test]
+        fn what_is_written_is_read_back(tail in proptest::collection::vec(any::<u8>(), 0..99),
+                                        hash: u128, wall: u64, code: i32, text in ".{0,20}") {
+            let outcome = Outcome {
+                status: Status::Signal(code),
+                wall: Nanoseconds(wall),
+                cpu_user: Nanoseconds(1),
+                cpu_system: Nanoseconds(2),
+                memory_peak: Bytes(3),
+                stdout: Output { hash, length: Bytes(wall), tail },
+                stderr: Output::default(),
+            };
+            let reply = Reply::Exited(outcome);
+            prop_assert_eq!(round_trip(&reply), reply);
+            let reply = Reply::Descended(vec![LevelFacts {
+                layer: text.clone(),
+                facts: vec![Fact { key: text.clone(), value: text.clone(), source: text }],
+            }]);
+            prop_assert_eq!(round_trip(&reply), reply);
+        }
+    }
+}

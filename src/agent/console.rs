@@ -1,0 +1,92 @@
+//! What a console, or a tool's standard error, said last.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How much is kept, in bytes.
+const KEEP: usize = 64 << 10;
+
+/// How many lines an error quotes.
+const QUOTE: usize = 20;
+
+/// The last 64 KiB of what a console, or a tool's standard error, said.
+///
+/// A guest may print without end; a thread drains it, and only its end is kept.
+#[derive(Clone, Debug, Default)]
+pub struct ConsoleTail {
+    kept: Arc<Mutex<VecDeque<u8>>>,
+}
+
+impl ConsoleTail {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads from `source` until its end, in a thread of its own.
+    pub fn drain(&self, source: OwnedFd) {
+        let tail = self.clone();
+        std::thread::spawn(move || {
+            let mut source = File::from(source);
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = source.read(&mut buffer) {
+                tail.keep(&buffer[..count]);
+            }
+        });
+    }
+
+    /// Adds to the end.
+    pub fn keep(&self, bytes: &[u8]) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(bytes);
+        let excess = kept.len().saturating_sub(KEEP);
+        kept.drain(..excess);
+    }
+
+    /// What is kept, as text with every control character but the line feed replaced.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(kept.make_contiguous()).into_owned();
+        text.chars()
+            .filter(|c| *c != '\r')
+            .map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c })
+            .collect()
+    }
+
+    /// The last lines for the end of an error message; empty when nothing was said.
+    #[must_use]
+    pub fn quote(&self) -> String {
+        let text = self.text();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let first = lines.len().saturating_sub(QUOTE);
+        lines[first..].iter().map(|line| format!("\n  | {line}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_console_that_floods_is_kept_at_its_end_only() {
+        let console = ConsoleTail::new();
+        for number in 0..100_000 {
+            console.keep(format!("line {number}\n").as_bytes());
+        }
+        assert!(console.text().len() <= KEEP);
+        assert!(console.quote().ends_with("line 99999"));
+        assert_eq!(console.quote().lines().count(), QUOTE + 1);
+    }
+
+    #[test]
+    fn escape_codes_of_a_guest_do_not_reach_our_terminal() {
+        let console = ConsoleTail::new();
+        console.keep(b"\x1b[2Jgone\r\n");
+        assert_eq!(console.text(), "\u{fffd}[2Jgone\n");
+    }
+}

@@ -1,0 +1,127 @@
+//! A link through a link: frames to a starter, carried as `Data` by the agent that started it.
+//!
+//! A frame is stamped with the arrival of the outer frame that completed it.
+
+use super::{Link, Listener, Speaker, Stamped, refused, unexpected};
+use crate::fault::Fault;
+use std::time::Duration;
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{CHUNK, Malformed, Reply, Request, WireError, read_reply, write_request};
+
+/// A link to the process that `outer`'s agent relays.
+pub fn over(name: &str, outer: Link) -> Link {
+    Link {
+        speaker: Box::new(RelaySpeaker { outer: outer.speaker }),
+        listener: Box::new(RelayListener {
+            name: name.to_owned(),
+            outer: outer.listener,
+            bytes: Vec::new(),
+            at: Nanoseconds(0),
+        }),
+    }
+}
+
+struct RelaySpeaker {
+    outer: Box<dyn Speaker>,
+}
+
+impl Speaker for RelaySpeaker {
+    fn send(&mut self, request: &Request) -> Result<(), Fault> {
+        let mut bytes = Vec::new();
+        write_request(&mut bytes, request)
+            .map_err(|error| Fault::bug(format!("a request does not fit into a frame: {error}")))?;
+        bytes.chunks(CHUNK).try_for_each(|chunk| self.outer.send(&Request::Data(chunk.to_vec())))
+    }
+}
+
+struct RelayListener {
+    name: String,
+    outer: Box<dyn Listener>,
+    bytes: Vec<u8>,
+    /// When the newest of `bytes` came.
+    at: Nanoseconds,
+}
+
+impl RelayListener {
+    /// The next whole frame, if it is there. The length of a frame is checked by its reader.
+    fn take_frame(&mut self) -> Result<Option<Reply>, Malformed> {
+        let mut rest = self.bytes.as_slice();
+        match read_reply(&mut rest) {
+            Ok(reply) => {
+                let used = self.bytes.len() - rest.len();
+                self.bytes.drain(..used);
+                Ok(Some(reply))
+            }
+            Err(WireError::Malformed(malformed)) => Err(malformed),
+            // A slice has no other failure than its end: the frame is not complete yet.
+            Err(WireError::Closed | WireError::Io(_)) => Ok(None),
+        }
+    }
+}
+
+impl Listener for RelayListener {
+    fn receive(&mut self, deadline: Duration) -> Result<Stamped, Fault> {
+        loop {
+            let frame = self.take_frame().map_err(|malformed| {
+                Fault::machine(format!("{}: its answer was not understood: {malformed}", self.name))
+            })?;
+            if let Some(reply) = frame {
+                return Ok(Stamped { reply, at: self.at });
+            }
+            let outer = self.outer.receive(deadline)?;
+            self.at = outer.at;
+            match outer.reply {
+                Reply::Data(bytes) => self.bytes.extend(bytes),
+                Reply::Failed(failure) => return Err(refused(failure)),
+                Reply::RelayEnded { status, stderr } => {
+                    let last_words = super::ConsoleTail::new();
+                    last_words.keep(&stderr);
+                    return Err(Fault::machine(format!(
+                        "{}: it ended with {status:?}{}",
+                        self.name,
+                        last_words.quote()
+                    )));
+                }
+                other => return Err(unexpected(&other, "a relayed request")),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+    use surtax_instrument::wire::write_reply;
+
+    struct Script(VecDeque<Stamped>);
+
+    impl Listener for Script {
+        fn receive(&mut self, _: Duration) -> Result<Stamped, Fault> {
+            self.0.pop_front().ok_or_else(|| Fault::machine("the script is over"))
+        }
+    }
+
+    fn listener(chunks: &[(&[u8], u64)]) -> RelayListener {
+        let said = chunks.iter().map(|(bytes, at)| Stamped {
+            reply: Reply::Data(bytes.to_vec()),
+            at: Nanoseconds(*at),
+        });
+        let outer = Box::new(Script(said.collect()));
+        RelayListener { name: "starter".into(), outer, bytes: Vec::new(), at: Nanoseconds(0) }
+    }
+
+    #[test]
+    fn a_frame_in_pieces_has_the_time_of_its_last_piece_and_two_in_one_have_the_same() {
+        let mut bytes = Vec::new();
+        write_reply(&mut bytes, &Reply::Written).unwrap();
+        write_reply(&mut bytes, &Reply::Stopped).unwrap();
+        let mut listener = listener(&[(&bytes[..3], 10), (&bytes[3..], 20)]);
+        let deadline = Duration::ZERO;
+        let first = listener.receive(deadline).unwrap();
+        assert_eq!(first, Stamped { reply: Reply::Written, at: Nanoseconds(20) });
+        let second = listener.receive(deadline).unwrap();
+        assert_eq!(second, Stamped { reply: Reply::Stopped, at: Nanoseconds(20) });
+        assert!(listener.receive(deadline).is_err());
+    }
+}

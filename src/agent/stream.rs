@@ -1,0 +1,135 @@
+//! A link over any byte stream: pipes, a socket, a virtio-serial port.
+
+use super::{ConsoleTail, Link, Listener, Speaker, Stamped};
+use crate::fault::Fault;
+use std::io::{Read, Write};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+use surtax_instrument::clock;
+use surtax_instrument::wire::{Request, WireError, read_reply, write_request};
+
+/// How many replies may wait to be looked at; an inside that says more has to wait.
+const QUEUE: usize = 64;
+
+impl Link {
+    /// A link to `name` (used in messages) over the two ends of a stream.
+    ///
+    /// One thread reads frames and stamps them. It ends with the stream.
+    pub fn over(
+        name: impl Into<String>,
+        mut reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+        console: &ConsoleTail,
+    ) -> Self {
+        let (sender, replies) = sync_channel(QUEUE);
+        std::thread::spawn(move || read_all(&mut reader, &sender));
+        let end = End { name: name.into(), console: console.clone() };
+        Self {
+            speaker: Box::new(StreamSpeaker { end: end.clone(), writer: Box::new(writer) }),
+            listener: Box::new(StreamListener { end, replies }),
+        }
+    }
+}
+
+/// Who is at the other end, for messages.
+#[derive(Clone)]
+struct End {
+    name: String,
+    console: ConsoleTail,
+}
+
+impl End {
+    /// A fault, with the last words of the console.
+    fn fault(&self, what: &str) -> Fault {
+        Fault::machine(format!("{}: {what}{}", self.name, self.console.quote()))
+    }
+}
+
+struct StreamSpeaker {
+    end: End,
+    writer: Box<dyn Write + Send>,
+}
+
+struct StreamListener {
+    end: End,
+    replies: Receiver<Result<Stamped, WireError>>,
+}
+
+fn read_all(reader: &mut impl Read, sender: &SyncSender<Result<Stamped, WireError>>) {
+    loop {
+        let reply = read_reply(reader);
+        let at = clock::monotonic_raw();
+        let is_last = reply.is_err();
+        let sent = sender.send(reply.map(|reply| Stamped { reply, at }));
+        if is_last || sent.is_err() {
+            return;
+        }
+    }
+}
+
+impl Speaker for StreamSpeaker {
+    fn send(&mut self, request: &Request) -> Result<(), Fault> {
+        write_request(&mut self.writer, request)
+            .map_err(|error| self.end.fault(&format!("cannot send a request to the agent: {error}")))
+    }
+}
+
+impl Listener for StreamListener {
+    fn receive(&mut self, deadline: Duration) -> Result<Stamped, Fault> {
+        match self.replies.recv_timeout(deadline) {
+            Ok(Ok(stamped)) => Ok(stamped),
+            Ok(Err(WireError::Closed)) | Err(RecvTimeoutError::Disconnected) => {
+                Err(self.end.fault("the agent is gone"))
+            }
+            Ok(Err(error)) => {
+                Err(self.end.fault(&format!("the agent's answer was not understood: {error}")))
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let seconds = deadline.as_secs_f64();
+                Err(self.end.fault(&format!("no answer within {seconds:.1} s")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+    use surtax_instrument::quantity::Nanoseconds;
+    use surtax_instrument::wire::{Reply, write_reply};
+
+    fn link() -> (Link, UnixStream, ConsoleTail) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let console = ConsoleTail::new();
+        let reader = ours.try_clone().unwrap();
+        (Link::over("guest", reader, ours, &console), theirs, console)
+    }
+
+    #[test]
+    fn a_reply_is_stamped_with_host_time() {
+        let (mut link, mut theirs, _) = link();
+        let before = clock::monotonic_raw();
+        write_reply(&mut theirs, &Reply::Clock { at: Nanoseconds(7) }).unwrap();
+        let stamped = link.receive(Duration::from_secs(5)).unwrap();
+        assert_eq!(stamped.reply, Reply::Clock { at: Nanoseconds(7) });
+        assert!(stamped.at >= before && stamped.at <= clock::monotonic_raw());
+    }
+
+    #[test]
+    fn a_silent_guest_is_given_up_with_its_last_lines() {
+        let (mut link, _theirs, console) = link();
+        console.keep(b"Kernel panic\x1b[31m - not syncing\n");
+        let fault = link.receive(Duration::from_millis(10)).unwrap_err();
+        assert!(fault.message.contains("no answer within 0.0 s"), "{fault}");
+        assert!(fault.message.contains("| Kernel panic\u{fffd}[31m - not syncing"), "{fault}");
+    }
+
+    #[test]
+    fn a_guest_that_speaks_another_language_is_refused() {
+        let (mut link, mut theirs, _) = link();
+        theirs.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        let fault = link.receive(Duration::from_secs(5)).unwrap_err();
+        assert!(fault.message.contains("longer than the limit"), "{fault}");
+    }
+}

@@ -1,0 +1,202 @@
+//! Simulated: a layer whose cost is known, in a time of its own, to test all that comes after it.
+//!
+//! surtax (host) ── a queue ── a command that takes 1 s × cost × noise, at once
+//!
+//! - **Needs** nothing.
+//! - **Leaves out** everything real: no process is started and nothing waits.
+//! - **Payers** none.
+//! - **Checked against** itself: the whole path, plan to report, must recover `cost`.
+
+use super::{Card, Choice, Layer, Payer, Running, Site, Unavailable, Usable};
+use crate::agent::{Link, Listener, Speaker, Stamped};
+use crate::fault::Fault;
+use crate::lab::Room;
+use crate::stack::LayerSpec;
+use rand::{RngExt as _, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use surtax_instrument::quantity::{Bytes, Nanoseconds};
+use surtax_instrument::wire::{
+    Fact, Hello, Outcome, Output, PROTOCOL, Reply, Request, Status,
+};
+
+/// What the simulated command takes at cost 1 without noise, in nanoseconds.
+const BASE_NS: f64 = 1e9;
+
+/// The layer of known cost.
+pub struct Simulated;
+
+static CARD: Card = Card {
+    kind: "simulated",
+    summary: "no isolation at all: a known cost in simulated time, to test surtax itself",
+    options: &[
+        Choice { key: "cost", values: &[], help: "true ratio to 1 s (default 1)" },
+        Choice { key: "noise", values: &[], help: "standard deviation of its logarithm (default 0.03)" },
+        Choice { key: "seed", values: &[], help: "seed of the noise (default 0)" },
+    ],
+    limits: &[],
+    holds_layers: false,
+    ran_on_hardware: true,
+};
+
+impl Layer for Simulated {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
+        match Model::of(spec) {
+            Ok(model) => Ok(Usable { facts: model.facts() }),
+            Err(fault) => Err(Unavailable { why: fault.message, remedy: fault.hint }),
+        }
+    }
+
+    fn start(&self, spec: &LayerSpec, _: &Site<'_>, room: &Room) -> Result<Box<dyn Running>, Fault> {
+        let model = Model::of(spec)?;
+        let name = room.directory().file_name().unwrap_or_default();
+        let noise = ChaCha8Rng::seed_from_u64(fnv1a(name.as_encoded_bytes()) ^ model.seed);
+        let hello = Hello { protocol: PROTOCOL, pid: 1, at: Nanoseconds(0) };
+        let inside = Inside { model, noise, now: Nanoseconds(0), said: VecDeque::new() };
+        let inside = Arc::new(Mutex::new(inside));
+        inside.lock().unwrap_or_else(PoisonError::into_inner).say(Reply::Hello(hello));
+        Ok(Box::new(RunningSimulated { inside, model }))
+    }
+}
+
+/// The trial's own share of the seed: its room's name, hashed (Fowler, Noll and Vo, FNV-1a).
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The options as numbers.
+#[derive(Clone, Copy, Debug)]
+struct Model {
+    cost: f64,
+    noise: f64,
+    seed: u64,
+}
+
+impl Model {
+    fn of(spec: &LayerSpec) -> Result<Self, Fault> {
+        let cost = number(spec, "cost", 1.0)?;
+        let noise = number(spec, "noise", 0.03)?;
+        if !(cost > 0.0 && cost.is_finite() && (0.0..=10.0).contains(&noise)) {
+            return Err(Fault::user(format!("simulated: cost {cost} with noise {noise} is no cost"))
+                .hint("use a `cost` above 0 and a `noise` from 0 to 10"));
+        }
+        Ok(Self { cost, noise, seed: number(spec, "seed", 0)? })
+    }
+
+    fn facts(self) -> Vec<Fact> {
+        let source = "the stack's own text";
+        let fact = |key: &str, value: String| Fact { key: key.into(), value, source: source.into() };
+        vec![
+            fact("simulated_cost", self.cost.to_string()),
+            fact("simulated_noise", self.noise.to_string()),
+        ]
+    }
+}
+
+fn number<T: std::str::FromStr>(spec: &LayerSpec, key: &str, default: T) -> Result<T, Fault> {
+    let Some(text) = spec.options.get(key) else { return Ok(default) };
+    text.parse().map_err(|_| {
+        Fault::user(format!("simulated: `{key}={text}` is not a number"))
+            .hint(format!("write for example `simulated:{key}=1`"))
+    })
+}
+
+struct RunningSimulated {
+    inside: Arc<Mutex<Inside>>,
+    model: Model,
+}
+
+impl Running for RunningSimulated {
+    fn link(&mut self) -> Result<Link, Fault> {
+        Ok(Link {
+            speaker: Box::new(Mouth(Arc::clone(&self.inside))),
+            listener: Box::new(Ear(Arc::clone(&self.inside))),
+        })
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        Vec::new()
+    }
+
+    fn evidence(&mut self, _: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        Ok(self.model.facts())
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// The agent that is none: it answers at once, in its own time.
+struct Inside {
+    model: Model,
+    noise: ChaCha8Rng,
+    now: Nanoseconds,
+    said: VecDeque<Stamped>,
+}
+
+impl Inside {
+    fn say(&mut self, reply: Reply) {
+        self.said.push_back(Stamped { reply, at: self.now });
+    }
+
+    fn hear(&mut self, request: &Request) {
+        match request {
+            Request::Run(_) => {
+                self.say(Reply::Started { at: self.now });
+                let wall = self.draw();
+                self.now += wall;
+                self.say(Reply::Exited(outcome(wall)));
+            }
+            Request::Clock => self.say(Reply::Clock { at: self.now }),
+            Request::Identify => self.say(Reply::Identity(self.model.facts())),
+            Request::Stop => self.say(Reply::Stopped),
+            _ => {}
+        }
+    }
+
+    /// One duration: lognormal around the true cost (Box and Muller 1958).
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive time")]
+    fn draw(&mut self) -> Nanoseconds {
+        let (first, second): (f64, f64) = (self.noise.random(), self.noise.random());
+        let normal = (-2.0 * (1.0 - first).ln()).sqrt() * (std::f64::consts::TAU * second).cos();
+        Nanoseconds((BASE_NS * self.model.cost * (self.model.noise * normal).exp()) as u64)
+    }
+}
+
+fn outcome(wall: Nanoseconds) -> Outcome {
+    Outcome {
+        status: Status::Exit(0),
+        wall,
+        cpu_user: wall,
+        cpu_system: Nanoseconds(0),
+        memory_peak: Bytes(1 << 20),
+        stdout: Output::default(),
+        stderr: Output::default(),
+    }
+}
+
+struct Mouth(Arc<Mutex<Inside>>);
+struct Ear(Arc<Mutex<Inside>>);
+
+impl Speaker for Mouth {
+    fn send(&mut self, request: &Request) -> Result<(), Fault> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).hear(request);
+        Ok(())
+    }
+}
+
+impl Listener for Ear {
+    fn receive(&mut self, _: Duration) -> Result<Stamped, Fault> {
+        let next = self.0.lock().unwrap_or_else(PoisonError::into_inner).said.pop_front();
+        next.ok_or_else(|| Fault::bug("the simulated layer was asked nothing and has no answer"))
+    }
+}

@@ -1,0 +1,202 @@
+//! The starter: this program on the inside of a layer, starting the rest of the stack there.
+//!
+//! It speaks the agent's language on its standard input and output. `Descend` it does itself; every
+//! other request goes on to the layer that it started, and every reply comes back, the replies by a
+//! thread of their own so that nothing waits for anything. When the command ends it adds the bill of
+//! its own level.
+
+use super::StackSpec;
+use super::rise::{Ground, Standing};
+use crate::agent::{Listener, Speaker, Stamped};
+use crate::fault::{Doing, Fault};
+use crate::lab::Lab;
+use crate::trial::watch::Watch;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use surtax_instrument::clock;
+use surtax_instrument::wire::{
+    Descend, Failure, Hello, PROTOCOL, Reply, Request, WireError, read_request, write_reply,
+};
+
+/// How long the layers below may take to stop.
+const STOP_DEADLINE: Duration = Duration::from_secs(20);
+
+/// How long the next level's bill may take after the command has ended.
+const BILL_DEADLINE: Duration = Duration::from_secs(20);
+
+/// For ever: what a command does has its own deadline, kept by its agent.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The stream to the level above. Both threads write whole frames to it.
+type Upward = Arc<Mutex<File>>;
+
+/// The watch over this level's payers while a command runs.
+type Watching = Arc<Mutex<Option<Watch>>>;
+
+/// Serves the level above until it says `Stop` or is gone.
+///
+/// # Errors
+/// The machine's, when the stream breaks; nothing that was started is left.
+pub fn serve() -> Result<(), Fault> {
+    let mut requests = File::from(
+        std::io::stdin().as_fd().try_clone_to_owned().doing("take the starter's standard input")?,
+    );
+    let replies = std::io::stdout().as_fd().try_clone_to_owned();
+    let upward = Arc::new(Mutex::new(File::from(
+        replies.doing("take the starter's standard output")?,
+    )));
+    // What anybody prints from now on must not end up between two frames.
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr()).doing("set standard output aside")?;
+    let hello =
+        Hello { protocol: PROTOCOL, pid: std::process::id(), at: clock::monotonic_raw() };
+    say(&upward, &Reply::Hello(hello))?;
+
+    let lab = Lab::open()?;
+    let Some((what, standing)) = rise(&mut requests, &upward, &lab)? else {
+        lab.close()?;
+        return say(&upward, &Reply::Stopped);
+    };
+    let below = pass_on(&mut requests, &upward, standing, what.level);
+    let leftovers = below.and_then(|standing| standing.0.finish(standing.1));
+    if let Err(fault) = &leftovers {
+        eprintln!("surtax starter: {fault}");
+    }
+    lab.close()?;
+    say(&upward, &Reply::Stopped)
+}
+
+/// Waits for a `Descend` that succeeds. `None`: the level above does not want one any more.
+fn rise(
+    requests: &mut File,
+    upward: &Upward,
+    lab: &Lab,
+) -> Result<Option<(Descend, Standing)>, Fault> {
+    loop {
+        match read_request(requests) {
+            Ok(Request::Descend(what)) => match raise(&what, lab) {
+                Ok(standing) => {
+                    say(upward, &Reply::Descended(standing.evidence().to_vec()))?;
+                    return Ok(Some((what, standing)));
+                }
+                Err(fault) => say(upward, &failed(fault))?,
+            },
+            Ok(Request::Stop) | Err(WireError::Closed) => return Ok(None),
+            Ok(_) => say(upward, &failed(Fault::bug("a starter was asked before it descended")))?,
+            Err(error) => return Err(Fault::machine(format!("a starter lost its host: {error}"))),
+        }
+    }
+}
+
+fn raise(what: &Descend, lab: &Lab) -> Result<Standing, Fault> {
+    let path = |bytes: &Vec<u8>| PathBuf::from(OsStr::from_bytes(bytes));
+    let writable: Vec<PathBuf> = what.writable.iter().map(path).collect();
+    let agent = lab.agent()?;
+    let cache = crate::lab::cache_directory()?;
+    let ground = Ground {
+        lab,
+        level: what.level,
+        agent: &agent,
+        cache: &cache,
+        writable: &writable,
+        cwd: Path::new(OsStr::from_bytes(&what.cwd)),
+        start_deadline: what.start_deadline.into(),
+    };
+    StackSpec::parse(&what.stack)?.raise(&ground, "stack")
+}
+
+/// Passes requests down and replies up. Gives the stack back with how the levels below ended.
+fn pass_on(
+    requests: &mut File,
+    upward: &Upward,
+    mut standing: Standing,
+    level: u8,
+) -> Result<(Standing, Result<(), Fault>), Fault> {
+    let watching = Watching::default();
+    let (stopped, has_stopped) = channel();
+    let link = standing.take_link()?;
+    let is_starter_below = standing.depth() > 1;
+    let mut speaker = link.speaker;
+    let replies = Replies { listener: link.listener, watching: watching.clone(), is_starter_below };
+    let thread_upward = upward.clone();
+    std::thread::spawn(move || replies.pass_up(&thread_upward, &stopped));
+    loop {
+        let request = match read_request(requests) {
+            Ok(Request::Stop) | Err(_) => break,
+            Ok(request) => request,
+        };
+        if matches!(request, Request::Run(_)) {
+            let watch = Watch::begin(standing.payers(), level);
+            *watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
+        }
+        if let Err(fault) = speaker.send(&request) {
+            say(upward, &failed(fault))?;
+        }
+    }
+    let below = stop_below(speaker.as_mut(), &has_stopped);
+    Ok((standing, below))
+}
+
+fn stop_below(speaker: &mut dyn Speaker, has_stopped: &Receiver<()>) -> Result<(), Fault> {
+    speaker.send(&Request::Stop)?;
+    has_stopped
+        .recv_timeout(STOP_DEADLINE)
+        .map_err(|_| Fault::machine("the layer below the starter did not say that it stopped"))
+}
+
+/// The thread that carries replies up.
+struct Replies {
+    listener: Box<dyn Listener>,
+    watching: Watching,
+    is_starter_below: bool,
+}
+
+impl Replies {
+    fn pass_up(mut self, upward: &Upward, stopped: &Sender<()>) {
+        loop {
+            let reply = match self.listener.receive(FOREVER) {
+                Ok(Stamped { reply: Reply::Stopped, .. }) => {
+                    let _ = stopped.send(());
+                    return;
+                }
+                Ok(stamped) => stamped.reply,
+                Err(fault) => {
+                    let _ = say(upward, &failed(fault));
+                    return;
+                }
+            };
+            let has_ended = matches!(reply, Reply::Exited(_));
+            if say(upward, &reply).is_err() || (has_ended && self.add_bill(upward).is_err()) {
+                return;
+            }
+        }
+    }
+
+    /// This level's readings, and below them those of the next level, as one bill.
+    fn add_bill(&mut self, upward: &Upward) -> Result<(), Fault> {
+        let watch = self.watching.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut readings = watch.map(Watch::end).unwrap_or_default();
+        if self.is_starter_below {
+            match self.listener.receive(BILL_DEADLINE)?.reply {
+                Reply::Bill(below) => readings.extend(below),
+                other => return Err(crate::agent::unexpected(&other, "the end of a command")),
+            }
+        }
+        say(upward, &Reply::Bill(readings))
+    }
+}
+
+fn failed(fault: Fault) -> Reply {
+    let hint = fault.hint.unwrap_or_default();
+    Reply::Failed(Failure { errno: 0, what: fault.message, hint })
+}
+
+fn say(upward: &Upward, reply: &Reply) -> Result<(), Fault> {
+    let mut stream = upward.lock().unwrap_or_else(PoisonError::into_inner);
+    write_reply(&mut *stream, reply).doing("answer the level above")
+}

@@ -1,0 +1,254 @@
+//! Starts a stack, outermost layer first, and keeps it while it stands.
+//!
+//! This level starts one layer. If the stack goes on, the agent in that layer starts a **starter**
+//! (this program, see `descend.rs`), which does the same with the rest of the stack there. So every
+//! nesting, to any depth, is this one function at work on several levels.
+
+use super::{LayerSpec, StackSpec};
+use crate::agent::{Link, unexpected};
+use crate::fault::{Doing, Fault};
+use crate::lab::{Lab, Room};
+use crate::layer::{self, Payer, Root, Running, Site, View};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::clock;
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{
+    CHUNK, Command, Descend, Fact, LevelFacts, PROTOCOL, Reply, Request,
+};
+
+/// The hidden first argument that makes this program a starter.
+pub const STARTER: &str = "__starter";
+
+/// Where a starter is put when the stack's root file system is not this level's own.
+const PUSHED_STARTER: &str = "/surtax-starter";
+
+/// How long an agent may take to answer what needs no work.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(20);
+
+/// What stacks of this level stand on.
+#[derive(Clone, Copy)]
+pub struct Ground<'a> {
+    /// The one door to this level's objects.
+    pub lab: &'a Lab,
+    /// 0 is the host.
+    pub level: u8,
+    /// The static agent, as a file of this level.
+    pub agent: &'a Path,
+    /// Kernels, unpacked images and verdicts that outlive a run.
+    pub cache: &'a Path,
+    /// Directories whose writes are kept.
+    pub writable: &'a [PathBuf],
+    /// The command's working directory.
+    pub cwd: &'a Path,
+    /// How long one layer may take to start.
+    pub start_deadline: Duration,
+}
+
+/// A stack that stands: an agent answers on its innermost level. Dropped, it falls without a report.
+pub struct Standing {
+    // Dropped in this order: the way in, the layer, and last the room with all that is left.
+    link: Option<Link>,
+    running: Box<dyn Running>,
+    room: Room,
+    evidence: Vec<LevelFacts>,
+    depth: usize,
+}
+
+impl StackSpec {
+    /// Starts the stack; `name` is that of its room.
+    ///
+    /// # Errors
+    /// What could not be started, or proved; nothing of the stack is left then.
+    pub fn raise(&self, ground: &Ground<'_>, name: &str) -> Result<Standing, Fault> {
+        let (outermost, rest) = self.layers.split_first().ok_or_else(|| {
+            Fault::bug("a stack without a layer came as far as its start")
+        })?;
+        let room = ground.lab.room(name)?;
+        let view = View {
+            root: outermost.root()?,
+            writable: ground.writable.to_vec(),
+            cwd: ground.cwd.to_path_buf(),
+        };
+        let limits = outermost.limits()?;
+        let site = Site {
+            lab: ground.lab,
+            level: ground.level,
+            agent: ground.agent,
+            cache: ground.cache,
+            view: &view,
+            limits: &limits,
+            start_deadline: ground.start_deadline,
+        };
+        let driver = layer::find(&outermost.kind)?;
+        let mut running = driver.start(outermost, &site, &room)?;
+        let mut link = running.link()?;
+        greet(&mut link, &outermost.kind, ground.start_deadline)?;
+        let inside = identify(&mut link)?;
+        let mut evidence = vec![prove(outermost, running.as_mut(), &inside)?];
+        if !rest.is_empty() {
+            let (deeper, facts) = descend(link, rest, ground, &view.root)?;
+            link = deeper;
+            evidence.extend(facts);
+        }
+        Ok(Standing { link: Some(link), running, room, evidence, depth: self.layers.len() })
+    }
+}
+
+impl Standing {
+    /// What every level proved, outermost first.
+    #[must_use]
+    pub fn evidence(&self) -> &[LevelFacts] {
+        &self.evidence
+    }
+
+    /// How many layers stand.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Who works for the outermost layer on this level, right now.
+    #[must_use]
+    pub fn payers(&self) -> Vec<Payer> {
+        self.running.payers()
+    }
+
+    /// The way to the agent, or to the next level's starter.
+    ///
+    /// # Errors
+    /// Ours: somebody has taken it for good.
+    pub fn link(&mut self) -> Result<&mut Link, Fault> {
+        self.link.as_mut().ok_or_else(|| Fault::bug("the link of a stack is used after it was taken"))
+    }
+
+    /// The same, for good: who takes it must also end it (`finish`).
+    ///
+    /// # Errors
+    /// Ours: somebody has taken it before.
+    pub(super) fn take_link(&mut self) -> Result<Link, Fault> {
+        self.link.take().ok_or_else(|| Fault::bug("the link of a stack was taken twice"))
+    }
+
+    /// Ends it, innermost layer first. What was still there, and had to be removed by force.
+    ///
+    /// # Errors
+    /// Something could not be removed.
+    pub fn stop(mut self) -> Result<Vec<String>, Fault> {
+        let stopped = self.link().and_then(stop_and_wait);
+        self.finish(stopped)
+    }
+
+    /// Ends this level's layer, given how the levels below it have ended.
+    pub(super) fn finish(self, below: Result<(), Fault>) -> Result<Vec<String>, Fault> {
+        let Self { link, running, room, .. } = self;
+        // The link goes first: the end of its stream is what tells an agent to leave.
+        drop(link);
+        let mut leftovers: Vec<String> = below.err().into_iter().map(|f| f.message).collect();
+        leftovers.extend(running.stop().err().map(|fault| fault.message));
+        leftovers.extend(room.close()?);
+        Ok(leftovers)
+    }
+}
+
+/// Asks for the end, and waits for the last frame, past whatever was on its way.
+fn stop_and_wait(link: &mut Link) -> Result<(), Fault> {
+    link.send(&Request::Stop)?;
+    let began = clock::monotonic_raw();
+    loop {
+        let passed = Duration::from(clock::monotonic_raw().since(began));
+        if link.receive(ANSWER_DEADLINE.saturating_sub(passed))?.reply == Reply::Stopped {
+            return Ok(());
+        }
+    }
+}
+
+/// Waits for the first frame.
+fn greet(link: &mut Link, who: &str, deadline: Duration) -> Result<Nanoseconds, Fault> {
+    let first = link.receive(deadline)?;
+    match first.reply {
+        Reply::Hello(hello) if hello.protocol == PROTOCOL => Ok(first.at),
+        Reply::Hello(hello) => Err(Fault::bug(format!(
+            "the agent in `{who}` speaks protocol {}, and this program {PROTOCOL}",
+            hello.protocol
+        ))),
+        other => Err(unexpected(&other, "nothing: it was to say hello")),
+    }
+}
+
+fn identify(link: &mut Link) -> Result<Vec<Fact>, Fault> {
+    match link.ask(&Request::Identify, ANSWER_DEADLINE)?.reply {
+        Reply::Identity(facts) => Ok(facts),
+        other => Err(unexpected(&other, "the question what it sees")),
+    }
+}
+
+/// The layer's own proof, and what was seen on the inside, marked as such.
+fn prove(layer: &LayerSpec, running: &mut dyn Running, inside: &[Fact]) -> Result<LevelFacts, Fault> {
+    let mut facts = running.evidence(inside)?;
+    let seen = inside.iter().map(|fact| Fact {
+        key: format!("inside_{}", fact.key),
+        value: fact.value.clone(),
+        source: format!("{} on the inside", fact.source),
+    });
+    facts.extend(seen);
+    Ok(LevelFacts { layer: layer.to_string(), facts })
+}
+
+/// Starts a starter behind `link`, and through it the rest of the stack.
+fn descend(
+    mut link: Link,
+    rest: &[LayerSpec],
+    ground: &Ground<'_>,
+    root: &Root,
+) -> Result<(Link, Vec<LevelFacts>), Fault> {
+    let exe = std::env::current_exe().doing("find this program's own file")?;
+    let starter = match root {
+        Root::Overlay | Root::Host => exe,
+        Root::Directory(_) | Root::Oci(_) => {
+            push(&mut link, &exe)?;
+            PathBuf::from(PUSHED_STARTER)
+        }
+    };
+    let stack = StackSpec { layers: rest.to_vec() }.to_string();
+    let environment = std::env::vars_os()
+        .map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec()))
+        .collect();
+    let command = Command {
+        argv: vec![starter.as_os_str().as_bytes().to_vec(), STARTER.as_bytes().to_vec()],
+        env: environment,
+        cwd: b"/".to_vec(),
+        ..Command::default()
+    };
+    let mut deeper = link.relay(&format!("the starter of `{stack}`"), command)?;
+    greet(&mut deeper, &stack, ground.start_deadline)?;
+    let depth = u32::try_from(rest.len()).unwrap_or(u32::MAX);
+    let request = Request::Descend(Descend {
+        stack,
+        level: ground.level + 1,
+        writable: ground.writable.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect(),
+        cwd: ground.cwd.as_os_str().as_bytes().to_vec(),
+        start_deadline: ground.start_deadline.into(),
+    });
+    // Each deeper layer has the whole deadline, and its check may have to prove KVM first.
+    let answer = deeper.ask(&request, ground.start_deadline.saturating_mul(2 * depth))?;
+    match answer.reply {
+        Reply::Descended(facts) if facts.len() == rest.len() => Ok((deeper, facts)),
+        other => Err(unexpected(&other, "the request to start the rest of the stack")),
+    }
+}
+
+/// Copies this program to the inside.
+fn push(link: &mut Link, exe: &Path) -> Result<(), Fault> {
+    let program = std::fs::read(exe).doing(format!("read `{}`", exe.display()))?;
+    for chunk in program.chunks(CHUNK) {
+        let request = Request::Put {
+            path: PUSHED_STARTER.as_bytes().to_vec(),
+            mode: 0o755,
+            bytes: chunk.to_vec(),
+        };
+        link.ask(&request, ANSWER_DEADLINE)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! A shell, or any command, inside a stack, with our terminal: what `surtax enter` does.
+//!
+//! Two threads carry bytes in and tell the size of our terminal; this one carries bytes out and
+//! learns how the command ended. Our terminal is put back as it was, however that is.
+
+use super::rise::Standing;
+use crate::agent::{Speaker, refused, unexpected};
+use crate::fault::{Doing, Fault};
+use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
+use signal_hook::consts::SIGWINCH;
+use signal_hook::iterator::Signals;
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use surtax_instrument::wire::{Command, Reply, Request, Status};
+
+/// For ever: how long a person works is not for us to say.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+type Shared = Arc<Mutex<Box<dyn Speaker>>>;
+
+/// Runs `command` in the stack with our standard input and output, and ends the stack.
+///
+/// It gets a terminal if we have one. The status is the command's; the list is what had to be
+/// removed by force.
+///
+/// # Errors
+/// The command could not be started, or the stack broke.
+pub fn run(mut standing: Standing, mut command: Command) -> Result<(Status, Vec<String>), Fault> {
+    command.terminal = isatty(rustix::stdio::stdin()) && isatty(rustix::stdio::stdout());
+    let link = standing.take_link()?;
+    let speaker: Shared = Arc::new(Mutex::new(link.speaker));
+    let mut listener = link.listener;
+    let raw = if command.terminal { Some(RawTerminal::enter()?) } else { None };
+    let has_terminal = command.terminal;
+    send(&speaker, &Request::Relay(command))?;
+    if has_terminal {
+        watch_size(&speaker)?;
+    }
+    carry_input(&speaker);
+    let ended = loop {
+        match listener.receive(FOREVER).map(|stamped| stamped.reply) {
+            Ok(Reply::Data(bytes)) => {
+                let mut stdout = std::io::stdout();
+                let _ = stdout.write_all(&bytes).and_then(|()| stdout.flush());
+            }
+            Ok(Reply::RelayEnded { status, stderr }) => {
+                let _ = std::io::stderr().write_all(&stderr);
+                break Ok(status);
+            }
+            Ok(Reply::Failed(failure)) => break Err(refused(failure)),
+            Ok(other) => break Err(unexpected(&other, "a command with our terminal")),
+            Err(fault) => break Err(fault),
+        }
+    };
+    drop(raw);
+    let below = send(&speaker, &Request::Stop).and_then(|()| {
+        while listener.receive(Duration::from_secs(20))?.reply != Reply::Stopped {}
+        Ok(())
+    });
+    drop(listener);
+    let leftovers = standing.finish(below)?;
+    Ok((ended?, leftovers))
+}
+
+fn send(speaker: &Shared, request: &Request) -> Result<(), Fault> {
+    speaker.lock().unwrap_or_else(PoisonError::into_inner).send(request)
+}
+
+fn carry_input(speaker: &Shared) {
+    let speaker = Arc::clone(speaker);
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        loop {
+            let request = match std::io::stdin().read(&mut buffer) {
+                Ok(0) | Err(_) => Request::CloseRelay,
+                Ok(count) => Request::Data(buffer[..count].to_vec()),
+            };
+            if send(&speaker, &request).is_err() || request == Request::CloseRelay {
+                return;
+            }
+        }
+    });
+}
+
+fn watch_size(speaker: &Shared) -> Result<(), Fault> {
+    let mut signals = Signals::new([SIGWINCH]).doing("watch the size of the terminal")?;
+    let speaker = Arc::clone(speaker);
+    tell_size(&speaker)?;
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            if tell_size(&speaker).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}
+
+fn tell_size(speaker: &Shared) -> Result<(), Fault> {
+    let size = tcgetwinsize(rustix::stdio::stdout()).doing("read the size of the terminal")?;
+    send(speaker, &Request::Resize { rows: size.ws_row, columns: size.ws_col })
+}
+
+/// Our terminal in raw mode, until this is dropped.
+struct RawTerminal {
+    before: Termios,
+}
+
+impl RawTerminal {
+    fn enter() -> Result<Self, Fault> {
+        let stdin = rustix::stdio::stdin();
+        let before = tcgetattr(stdin).doing("read the terminal's settings")?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(stdin, OptionalActions::Now, &raw).doing("put the terminal into raw mode")?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for RawTerminal {
+    fn drop(&mut self) {
+        let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before);
+    }
+}

@@ -1,0 +1,187 @@
+//! Carries out a plan: block after block, each arm once per block, every ended trial committed.
+
+use super::interrupts::{Interrupts, Urgency};
+use super::{Record, TrialResult, protocol};
+use crate::fault::Fault;
+use crate::layer::{self, Site, Unavailable, View};
+use crate::ledger::{Ledger, RunState};
+use crate::plan::{Arm, Plan, TrialId};
+use crate::stack::rise::Ground;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+use surtax_instrument::clock;
+use surtax_instrument::quantity::Nanoseconds;
+
+/// After how many failures without any success an arm is given up.
+const GIVE_UP_AFTER: u32 = 2;
+
+/// Who wants to know how it goes.
+pub trait Observer {
+    /// A trial is about to start.
+    fn trial_begins(&mut self, trial: TrialId, arm: &Arm);
+    /// A trial has ended and is in the ledger.
+    fn trial_ended(&mut self, record: &Record, arm: &Arm);
+    /// An arm will not run any more.
+    fn arm_dropped(&mut self, arm: &Arm, why: &str);
+}
+
+/// One plan on its way through.
+pub struct Campaign<'a> {
+    plan: &'a Plan,
+    ledger: &'a mut Ledger,
+    ground: &'a Ground<'a>,
+    observer: &'a mut dyn Observer,
+    interrupts: &'a Interrupts,
+    /// What was in the ledger when the campaign began.
+    done: HashSet<TrialId>,
+    /// Arms that cannot run, or fail every time.
+    dropped: HashSet<u32>,
+    /// Per arm: failures so far, and whether it ever succeeded.
+    tally: HashMap<u32, (u32, bool)>,
+    /// The longest block so far.
+    longest_block: Duration,
+}
+
+impl<'a> Campaign<'a> {
+    /// A campaign that has not begun.
+    pub fn new(
+        plan: &'a Plan,
+        ledger: &'a mut Ledger,
+        ground: &'a Ground<'a>,
+        observer: &'a mut dyn Observer,
+        interrupts: &'a Interrupts,
+    ) -> Self {
+        Self {
+            plan,
+            ledger,
+            ground,
+            observer,
+            interrupts,
+            done: HashSet::new(),
+            dropped: HashSet::new(),
+            tally: HashMap::new(),
+            longest_block: Duration::ZERO,
+        }
+    }
+
+    /// Runs what is not yet in the ledger.
+    ///
+    /// # Errors
+    /// The ledger's. What went wrong in a trial is in its record, and not an error here.
+    pub fn run(mut self) -> Result<RunState, Fault> {
+        self.ledger.void_unfinished()?;
+        self.done = self.ledger.done()?;
+        let arms = self.plan.arms();
+        self.check_arms(&arms)?;
+        let began = clock::monotonic_raw();
+        for block in 0..self.plan.block_limit() {
+            if self.dropped.len() == arms.len() || self.is_over(began) {
+                break;
+            }
+            let block_began = clock::monotonic_raw();
+            for trial in self.plan.block(block) {
+                if self.interrupts.urgency() > Urgency::None {
+                    return self.end(RunState::Interrupted);
+                }
+                self.trial(trial, &arms)?;
+            }
+            let block_wall = clock::monotonic_raw().since(block_began).into();
+            self.longest_block = self.longest_block.max(block_wall);
+        }
+        let was_interrupted = self.interrupts.urgency() > Urgency::None;
+        self.end(if was_interrupted { RunState::Interrupted } else { RunState::Finished })
+    }
+
+    fn end(self, state: RunState) -> Result<RunState, Fault> {
+        self.ledger.finish(state)?;
+        Ok(state)
+    }
+
+    /// No further block, when it would end after the budget is spent; the first one always runs.
+    fn is_over(&self, began: Nanoseconds) -> bool {
+        let Some(budget) = self.plan.time_budget_ns else { return false };
+        let spent = Duration::from(clock::monotonic_raw().since(began));
+        let is_first = self.longest_block.is_zero();
+        !is_first && spent + self.longest_block > Duration::from_nanos(budget)
+    }
+
+    fn trial(&mut self, trial: TrialId, arms: &[Arm]) -> Result<(), Fault> {
+        let arm = usize::try_from(trial.arm).ok().and_then(|index| arms.get(index));
+        let arm = arm.ok_or_else(|| Fault::bug(format!("a trial of arm {}", trial.arm)))?;
+        if self.dropped.contains(&arm.index) || self.done.contains(&trial) {
+            return Ok(());
+        }
+        self.observer.trial_begins(trial, arm);
+        self.ledger.begin_trial(trial)?;
+        let record = protocol::run(trial, &arm.stack, self.plan, self.ground);
+        let is_cut_short = self.interrupts.urgency() == Urgency::Now;
+        if is_cut_short && !matches!(record.result, TrialResult::Done(_)) {
+            // Killed by the user: void, not broken. `resume` repeats it.
+            return self.ledger.void_unfinished();
+        }
+        self.ledger.end_trial(&record)?;
+        self.observer.trial_ended(&record, arm);
+        self.count(&record, arm);
+        Ok(())
+    }
+
+    /// Gives an arm up that has only ever failed.
+    fn count(&mut self, record: &Record, arm: &Arm) {
+        let (failures, has_succeeded) = self.tally.entry(arm.index).or_default();
+        match record.result {
+            TrialResult::Done(_) => *has_succeeded = true,
+            _ => *failures += 1,
+        }
+        if !*has_succeeded && *failures >= GIVE_UP_AFTER {
+            self.dropped.insert(arm.index);
+            self.observer.arm_dropped(arm, &format!("it failed {GIVE_UP_AFTER} times out of as many"));
+        }
+    }
+
+    /// Looks at every layer before anything is started: what cannot run is one named gap.
+    fn check_arms(&mut self, arms: &[Arm]) -> Result<(), Fault> {
+        for arm in arms {
+            let Err(unavailable) = check(arm, self.ground)? else { continue };
+            self.dropped.insert(arm.index);
+            self.observer.arm_dropped(arm, &unavailable.why);
+            let first = self.plan.block(0).into_iter().find(|trial| trial.arm == arm.index);
+            let Some(trial) = first.filter(|trial| !self.done.contains(trial)) else { continue };
+            self.ledger.begin_trial(trial)?;
+            self.ledger.end_trial(&gap(trial, unavailable))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the outermost layer of an arm can run; the deeper ones can only be asked from inside.
+fn check(arm: &Arm, ground: &Ground<'_>) -> Result<Result<(), Unavailable>, Fault> {
+    let Some(outermost) = arm.stack.layers.first() else { return Ok(Ok(())) };
+    let limits = outermost.limits()?;
+    let view = View {
+        root: outermost.root()?,
+        writable: ground.writable.to_vec(),
+        cwd: ground.cwd.to_path_buf(),
+    };
+    let site = Site {
+        lab: ground.lab,
+        level: ground.level,
+        agent: ground.agent,
+        cache: ground.cache,
+        view: &view,
+        limits: &limits,
+        start_deadline: ground.start_deadline,
+    };
+    Ok(layer::find(&outermost.kind)?.check(outermost, &site).map(|_| ()))
+}
+
+fn gap(trial: TrialId, unavailable: Unavailable) -> Record {
+    Record {
+        trial,
+        began_at: clock::wall(),
+        result: TrialResult::Unavailable { why: unavailable.why, remedy: unavailable.remedy },
+        start_wall: Nanoseconds(0),
+        stop_wall: Nanoseconds(0),
+        conditions: Vec::new(),
+        leftovers: Vec::new(),
+    }
+}

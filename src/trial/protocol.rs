@@ -1,0 +1,126 @@
+//! The protocol of one trial. The order of the lines in [`run`] and [`measure`] is the protocol.
+
+use super::quiet::Conditions;
+use super::watch::Watch;
+use super::{Evidence, Measured, Record, TrialResult};
+use crate::agent::{refused, unexpected};
+use crate::fault::Fault;
+use crate::plan::{Plan, TrialId};
+use crate::stack::StackSpec;
+use crate::stack::rise::{Ground, Standing};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+use surtax_instrument::clock;
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{Command, Outcome, Reading, Reply, Request, Status};
+
+/// How much of the end of each output stream of the command is kept, in bytes.
+const KEEP_OUTPUT: u32 = 16 << 10;
+
+/// How long an agent may take beyond the command's own deadline to say that it killed it.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// How long a starter may take to read its counters.
+const BILL_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Runs one trial, from the machine as it is to a record. What goes wrong is in the record.
+#[must_use]
+pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) -> Record {
+    let began_at = clock::wall();
+    let before = Conditions::read();
+
+    let asked_at = clock::monotonic_raw();
+    let name = format!("{}-{}-{}", trial.block, trial.position, trial.arm);
+    let raised = stack.raise(ground, &name);
+    let start_wall = clock::monotonic_raw().since(asked_at);
+
+    let mut leftovers = Vec::new();
+    let mut stop_wall = Nanoseconds(0);
+    let result = match raised {
+        Err(fault) => broken(&fault),
+        Ok(mut standing) => {
+            let measured = measure(&mut standing, plan, ground.level);
+            let stopping_at = clock::monotonic_raw();
+            match standing.stop() {
+                Ok(left) => leftovers = left,
+                Err(fault) => leftovers.push(fault.message),
+            }
+            stop_wall = clock::monotonic_raw().since(stopping_at);
+            measured.map_or_else(|fault| broken(&fault), judge)
+        }
+    };
+    let conditions = Conditions::read().since(&before);
+    Record { trial, began_at, result, start_wall, stop_wall, conditions, leftovers }
+}
+
+/// Warms up, watches, runs the command once, and reads what everybody used.
+fn measure(standing: &mut Standing, plan: &Plan, level: u8) -> Result<Measured, Fault> {
+    let command = command(plan);
+    for _ in 0..plan.warm_up {
+        execute(standing, &command, plan.command_deadline())?;
+    }
+    let watch = Watch::begin(standing.payers(), level);
+    let (wall, outcome, below) = execute(standing, &command, plan.command_deadline())?;
+    let mut readings = watch.end();
+    readings.extend(below);
+    let evidence = Evidence::of(standing.evidence().to_vec()).map_err(|layer| {
+        Fault::bug(format!("`{layer}` proved nothing about itself"))
+    })?;
+    Ok(Measured { wall, outcome, readings, evidence })
+}
+
+/// Runs the command once: host time from `Started` to `Exited`, the outcome, the deeper bills.
+fn execute(
+    standing: &mut Standing,
+    command: &Command,
+    deadline: Duration,
+) -> Result<(Nanoseconds, Outcome, Vec<Reading>), Fault> {
+    let is_nested = standing.depth() > 1;
+    let link = standing.link()?;
+    let started = link.ask(&Request::Run(command.clone()), GRACE)?;
+    let Reply::Started { .. } = started.reply else {
+        return Err(unexpected(&started.reply, "the request to run the command"));
+    };
+    let ended = link.receive(deadline.saturating_add(GRACE))?;
+    let outcome = match ended.reply {
+        Reply::Exited(outcome) => outcome,
+        Reply::Failed(failure) => return Err(refused(failure)),
+        other => return Err(unexpected(&other, "the end of the command")),
+    };
+    let wall = ended.at.since(started.at);
+    let below = if is_nested {
+        match link.receive(BILL_DEADLINE)?.reply {
+            Reply::Bill(readings) => readings,
+            other => return Err(unexpected(&other, "the end of a nested command")),
+        }
+    } else {
+        Vec::new()
+    };
+    Ok((wall, outcome, below))
+}
+
+fn command(plan: &Plan) -> Command {
+    let bytes = |text: &String| text.clone().into_bytes();
+    Command {
+        argv: plan.command.iter().map(bytes).collect(),
+        env: plan.environment.iter().map(|(key, value)| (bytes(key), bytes(value))).collect(),
+        cwd: plan.cwd.as_os_str().as_bytes().to_vec(),
+        keep_bytes: KEEP_OUTPUT,
+        deadline: plan.command_deadline().into(),
+        terminal: false,
+    }
+}
+
+/// Only a command that ended by itself with status 0 counts.
+fn judge(measured: Measured) -> TrialResult {
+    let measured = Box::new(measured);
+    if measured.outcome.status == Status::Exit(0) {
+        TrialResult::Done(measured)
+    } else {
+        TrialResult::CommandFailed(measured)
+    }
+}
+
+fn broken(fault: &Fault) -> TrialResult {
+    TrialResult::Broken { why: fault.to_string() }
+}

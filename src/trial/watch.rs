@@ -1,0 +1,105 @@
+//! Reads what every payer uses, before and after a run.
+//!
+//! Payers are found when the watch begins; what a process used is lost to us if it ends before the
+//! watch does, unless it is counted by its group. The memory of a payer is its peak since it began.
+
+use crate::layer::{Payer, Source};
+use std::io;
+use surtax_instrument::probe::cgroup::{Group, Hierarchies};
+use surtax_instrument::probe::process::{self, usage, usage_of_other_threads, usage_of_threads};
+use surtax_instrument::quantity::{Bytes, Nanoseconds};
+use surtax_instrument::wire::Reading;
+
+/// The counters of the payers of one level, read once.
+pub struct Watch {
+    level: u8,
+    meters: Vec<(Payer, Meter, Usage)>,
+}
+
+/// Where one payer's usage is read.
+enum Meter {
+    Group(Group),
+    Processes,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Usage {
+    cpu_user: Nanoseconds,
+    cpu_system: Nanoseconds,
+    memory_peak: Option<Bytes>,
+}
+
+impl Watch {
+    /// Finds the counters and reads them for the first time.
+    #[must_use]
+    pub fn begin(payers: Vec<Payer>, level: u8) -> Self {
+        let hierarchies = Hierarchies::discover().unwrap_or_default();
+        let meters = payers
+            .into_iter()
+            .filter_map(|payer| {
+                let meter = Meter::open(&payer.source, &hierarchies)?;
+                let usage = meter.read(&payer.source)?;
+                Some((payer, meter, usage))
+            })
+            .collect();
+        Self { level, meters }
+    }
+
+    /// Reads them again: what each payer used in between. A payer that is gone is left out.
+    #[must_use]
+    pub fn end(self) -> Vec<Reading> {
+        let level = self.level;
+        self.meters
+            .into_iter()
+            .filter_map(|(payer, meter, before)| {
+                let after = meter.read(&payer.source)?;
+                Some(Reading {
+                    payer: payer.name,
+                    role: payer.role,
+                    level,
+                    cpu_user: after.cpu_user.since(before.cpu_user),
+                    cpu_system: after.cpu_system.since(before.cpu_system),
+                    memory_peak: after.memory_peak,
+                    carries_workload: payer.carries_workload,
+                })
+            })
+            .collect()
+    }
+}
+
+impl Meter {
+    /// `None` when this machine does not count what the source names.
+    fn open(source: &Source, hierarchies: &Hierarchies) -> Option<Self> {
+        match source {
+            Source::Group(path) => Group::open(hierarchies, path).ok().map(Self::Group),
+            Source::Process(_) | Source::Threads { .. } | Source::OtherThreads { .. } => {
+                Some(Self::Processes)
+            }
+        }
+    }
+
+    fn read(&self, source: &Source) -> Option<Usage> {
+        let used: io::Result<process::Usage> = match (self, source) {
+            (Self::Group(group), _) => {
+                let used = group.read();
+                return Some(Usage {
+                    cpu_user: used.cpu_user?,
+                    cpu_system: used.cpu_system?,
+                    memory_peak: used.memory_peak,
+                });
+            }
+            (Self::Processes, Source::Process(pid)) => usage(*pid),
+            (Self::Processes, Source::Threads { pid, tids }) => usage_of_threads(*pid, tids),
+            (Self::Processes, Source::OtherThreads { pid, except }) => {
+                usage_of_other_threads(*pid, except)
+            }
+            (Self::Processes, Source::Group(_)) => return None,
+        };
+        let used = used.ok()?;
+        Some(Usage {
+            cpu_user: used.cpu_user,
+            cpu_system: used.cpu_system,
+            memory_peak: used.memory_peak,
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! What a comparison answers, and what it says when the question was bad.
+
+use crate::machine::{Machine, is_usable, text};
+use serde_json::Value;
+
+fn arm<'a>(answer: &'a Value, stack: &str) -> &'a Value {
+    let arms = answer["arms"].as_array().unwrap();
+    arms.iter().rfind(|arm| arm["stack"] == stack).unwrap_or_else(|| panic!("no arm `{stack}`"))
+}
+
+fn compare<'a>(stacks: &'a str, runs: &'a str, command: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = vec!["compare", "--in", stacks, "--runs", runs, "--format", "json", "--"];
+    arguments.extend(command);
+    arguments
+}
+
+#[test]
+fn one_user_space_and_another_kernel() {
+    let machine = Machine::take();
+    if !["native", "runc", "qemu"].iter().all(|stack| is_usable(&machine, stack)) {
+        return;
+    }
+    let script = "id -u; uname -r; cat /etc/os-release | head -1";
+    let answer = machine.json(&compare("native,runc,qemu", "1", &["sh", "-c", script]));
+    for stack in ["native", "runc", "qemu"] {
+        let arm = arm(&answer, stack);
+        assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
+    }
+    let hash = |stack: &str| arm(&answer, stack)["stdout_hashes"].clone();
+    assert_eq!(hash("native"), hash("runc"), "one kernel, one user space: one output");
+    assert_ne!(hash("native"), hash("qemu"), "another kernel says another release");
+    let codes: Vec<&Value> =
+        answer["cautions"].as_array().unwrap().iter().map(|caution| &caution["code"]).collect();
+    assert!(codes.iter().any(|code| **code == "outputs-differ"), "{codes:?}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_failing_command_fails_its_arm_with_its_stderr() {
+    let machine = Machine::take();
+    let answer = machine.json(&compare("native", "2", &["sh", "-c", "echo why not >&2; exit 3"]));
+    let arm = arm(&answer, "native");
+    assert_eq!(arm["verdict"]["is"], "invalid");
+    assert_eq!(arm["trial_count"], 0);
+    assert_eq!(arm["exit_statuses"][0], "exit 3");
+    assert!(arm["trouble"]["stderr"].as_str().unwrap().contains("why not"), "{}", arm["trouble"]);
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_command_that_is_not_there_is_named() {
+    let machine = Machine::take();
+    let answer = machine.json(&compare("native", "1", &["no-such-program-anywhere"]));
+    let trouble = &arm(&answer, "native")["trouble"];
+    assert!(trouble["why"].as_str().unwrap().contains("no-such-program-anywhere"), "{trouble}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_layer_that_is_not_installed_is_a_named_gap_and_the_others_still_run() {
+    let machine = Machine::take();
+    let mut command = machine.command(&compare("native,crun", "1", &["true"]));
+    let empty = machine.path("bin");
+    std::fs::create_dir(&empty).unwrap();
+    for tool in ["true", "sh"] {
+        std::os::unix::fs::symlink(format!("/bin/{tool}"), empty.join(tool)).unwrap();
+    }
+    let output = command.env("PATH", &empty).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(arm(&answer, "native")["trial_count"], 1);
+    let gap = arm(&answer, "crun");
+    assert_eq!(gap["verdict"]["is"], "invalid");
+    assert_eq!(gap["metrics"], serde_json::json!([]), "a gap is never a zero");
+    assert!(gap["trouble"]["remedy"].as_str().unwrap().contains("crun"), "{gap}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_command_that_floods_its_output_is_hashed_whole_and_kept_at_its_end() {
+    let machine = Machine::take();
+    let script = "yes flood | head -c 50000000; printf '\\033[2J\\033]0;title\\007' >&2; exit 1";
+    let answer = machine.json(&compare("native", "1", &["sh", "-c", script]));
+    let stderr = arm(&answer, "native")["trouble"]["stderr"].as_str().unwrap().to_owned();
+    assert!(!stderr.contains('\u{1b}') && !stderr.contains('\u{7}'), "{stderr:?}");
+    assert!(answer.to_string().len() < 200_000, "the flood is not in the answer");
+    machine.assert_as_before();
+}
+
+#[test]
+fn writes_are_thrown_away_unless_a_directory_is_shared() {
+    let machine = Machine::take();
+    let shared = machine.path("shared");
+    std::fs::create_dir(&shared).unwrap();
+    let lost = machine.path("lost");
+    let script = format!("echo x > {}/kept; echo x > {}", shared.display(), lost.display());
+    let mut arguments = vec!["compare", "--in", "native", "--runs", "1", "--writable"];
+    let shared_text = shared.to_str().unwrap();
+    arguments.extend([shared_text, "--", "sh", "-c", &script]);
+    let output = machine.surtax(&arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(shared.join("kept").exists(), "a shared directory keeps writes");
+    assert!(!lost.exists(), "any other write is thrown away");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_full_disk_is_said_and_what_was_finished_is_kept() {
+    let machine = Machine::take();
+    // A ledger on a file system of 400 KiB, in a mount namespace that ends with the command.
+    let place = machine.path("small");
+    std::fs::create_dir(&place).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=400k tmpfs {0} && {1} compare --in simulated --baseline simulated \
+         --runs 5000 -o {0}/run.surtax -- true; code=$?; cp {0}/run.surtax* {2}; exit $code",
+        place.display(),
+        env!("CARGO_BIN_EXE_surtax"),
+        machine.path("").display(),
+    );
+    let mut command = std::process::Command::new("unshare");
+    let output = command.args(["-m", "sh", "-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("full"), "{}", text(&output.stderr));
+    let shown = machine.path("run.surtax");
+    let shown = machine.json(&["show", shown.to_str().unwrap(), "--format", "json"]);
+    assert!(shown["run"]["blocks_done"].as_u64().unwrap() > 0, "{}", shown["run"]);
+    machine.assert_as_before();
+}

@@ -1,0 +1,60 @@
+//! Ctrl-C once and twice, and what `resume` does afterwards.
+
+use crate::machine::{Machine, text};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Output};
+use std::time::Duration;
+
+/// Waits until the run has said that a trial ended, then sends SIGINT so many times.
+fn interrupt(mut child: Child, times: u32) -> Output {
+    let stderr = child.stderr.take().unwrap();
+    let mut lines = BufReader::new(stderr).lines();
+    let first = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("ended:")));
+    assert!(first.is_some(), "no trial ended");
+    let rest = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>());
+    for _ in 0..times {
+        std::thread::sleep(Duration::from_millis(100));
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    }
+    let mut output = child.wait_with_output().unwrap();
+    output.stderr = rest.join().unwrap().join("\n").into_bytes();
+    output
+}
+
+#[test]
+fn ctrl_c_once_keeps_what_is_done_and_resume_counts_nothing_twice() {
+    let machine = Machine::take();
+    let ledger = machine.path("run.surtax");
+    let ledger = ledger.to_str().unwrap();
+    let run = ["compare", "--in", "native", "--runs", "4", "-o", ledger, "--", "sleep", "0.4"];
+    let output = interrupt(machine.start(&run), 1);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    machine.assert_as_before();
+    let shown = machine.json(&["show", ledger, "--format", "json"]);
+    assert_eq!(shown["run"]["state"], "interrupted");
+    let done = |answer: &serde_json::Value| -> u64 {
+        answer["arms"].as_array().unwrap().iter().map(|arm| arm["trial_count"].as_u64().unwrap()).sum()
+    };
+    assert!((1..8).contains(&done(&shown)), "{} trials", done(&shown));
+    let resumed = machine.surtax(&["resume", ledger]);
+    assert!(resumed.status.success(), "{}", text(&resumed.stderr));
+    let shown = machine.json(&["show", ledger, "--format", "json"]);
+    assert_eq!(done(&shown), 8, "two native arms of four trials, none twice");
+    assert_eq!(shown["run"]["state"], "finished");
+    machine.assert_as_before();
+}
+
+#[test]
+fn ctrl_c_twice_kills_and_is_still_tidy() {
+    let machine = Machine::take();
+    let ledger = machine.path("run.surtax");
+    let ledger = ledger.to_str().unwrap();
+    let run = ["compare", "--in", "native", "--runs", "9", "-o", ledger, "--", "sleep", "2"];
+    let began = surtax_instrument::clock::monotonic_raw();
+    let output = interrupt(machine.start(&run), 2);
+    let took = Duration::from(surtax_instrument::clock::monotonic_raw().since(began));
+    assert!(took < Duration::from_secs(15), "it went on for {took:?}");
+    assert!(text(&output.stderr).to_lowercase().contains("interrupt"), "{}", text(&output.stderr));
+    machine.assert_as_before();
+}

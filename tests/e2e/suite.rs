@@ -1,0 +1,163 @@
+//! One suite that every layer passes, through the library and on the real machine.
+//!
+//! `check` changes nothing; a start that fails half-way leaves nothing; `stop` leaves nothing, also
+//! after SIGKILL of the payload; payers are alive between; two at once do not disturb each other.
+
+use crate::machine::{Machine, is_usable};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax::fault::Fault;
+use surtax::lab::Lab;
+use surtax::stack::StackSpec;
+use surtax::stack::rise::{Ground, Standing};
+use surtax_instrument::wire::{Command, Outcome, Reply, Request, Status};
+
+/// The layers, and one stack of each.
+macro_rules! conformance {
+    ($($name:ident: $stack:literal),* $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn check_changes_nothing() {
+                super::check_changes_nothing($stack);
+            }
+            #[test]
+            fn a_command_runs_there_and_nothing_is_left() {
+                super::a_command_runs_there_and_nothing_is_left($stack);
+            }
+            #[test]
+            fn a_start_that_is_given_up_leaves_nothing() {
+                super::a_start_that_is_given_up_leaves_nothing($stack);
+            }
+            #[test]
+            fn nothing_is_left_after_its_payload_was_killed() {
+                super::nothing_is_left_after_its_payload_was_killed($stack);
+            }
+            #[test]
+            fn two_at_once_do_not_disturb_each_other() {
+                super::two_at_once_do_not_disturb_each_other($stack);
+            }
+        }
+    )*};
+}
+conformance! {
+    native: "native",
+    native_direct: "native:root=host",
+    runc: "runc",
+    crun: "crun",
+    gvisor: "gvisor",
+    docker: "docker",
+    qemu_q35: "qemu:accel=tcg,machine=q35",
+    qemu_microvm: "qemu:accel=tcg,machine=microvm",
+}
+
+/// Opens a lab whose reaper and starters are the built binary.
+fn lab() -> Lab {
+    Lab::open_with(Path::new(env!("CARGO_BIN_EXE_surtax"))).unwrap()
+}
+
+fn raise(lab: &Lab, stack: &str, name: &str, deadline: Duration) -> Result<Standing, Fault> {
+    let agent = lab.agent()?;
+    let cache = surtax::lab::cache_directory()?;
+    let writable: Vec<PathBuf> = Vec::new();
+    let ground = Ground {
+        lab,
+        level: 0,
+        agent: &agent,
+        cache: &cache,
+        writable: &writable,
+        cwd: Path::new("/"),
+        start_deadline: deadline,
+    };
+    StackSpec::parse(stack)?.raise(&ground, name)
+}
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn run(standing: &mut Standing, script: &str) -> Result<Outcome, Fault> {
+    let command = Command {
+        argv: [b"sh".as_slice(), b"-c", script.as_bytes()].map(<[u8]>::to_vec).to_vec(),
+        env: vec![(b"PATH".to_vec(), b"/usr/sbin:/usr/bin:/sbin:/bin".to_vec())],
+        cwd: b"/".to_vec(),
+        keep_bytes: 4096,
+        ..Command::default()
+    };
+    let link = standing.link()?;
+    link.send(&Request::Run(command))?;
+    loop {
+        match link.receive(DEADLINE)?.reply {
+            Reply::Exited(outcome) => return Ok(outcome),
+            Reply::Failed(failure) => return Err(Fault::machine(failure.what)),
+            _ => {}
+        }
+    }
+}
+
+fn check_changes_nothing(stack: &str) {
+    let machine = Machine::take();
+    // `is_usable` asks the doctor, who checks every layer.
+    is_usable(&machine, stack);
+    machine.assert_as_before();
+}
+
+fn a_command_runs_there_and_nothing_is_left(stack: &str) {
+    let machine = Machine::take();
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    let lab = lab();
+    let mut standing = raise(&lab, stack, "conformance", DEADLINE).unwrap();
+    assert!(!standing.payers().is_empty(), "somebody must pay");
+    assert!(standing.evidence().iter().all(|level| !level.facts.is_empty()));
+    let outcome = run(&mut standing, "echo inside; echo there >&2; cat /etc/os-release > /dev/null").unwrap();
+    assert_eq!(outcome.status, Status::Exit(0), "{outcome:?}");
+    assert_eq!(outcome.stdout.tail, b"inside\n");
+    assert_eq!(outcome.stderr.tail, b"there\n");
+    assert!(run(&mut standing, "exit 7").unwrap().status == Status::Exit(7));
+    assert_eq!(standing.stop().unwrap(), Vec::<String>::new(), "a tidy stop forces nothing");
+    assert_eq!(lab.close().unwrap(), Vec::<String>::new());
+    machine.assert_as_before();
+}
+
+fn a_start_that_is_given_up_leaves_nothing(stack: &str) {
+    let machine = Machine::take();
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    let lab = lab();
+    let started = raise(&lab, stack, "given-up", Duration::ZERO);
+    assert!(started.is_err(), "nothing starts in no time");
+    lab.close().unwrap();
+    machine.assert_as_before();
+}
+
+fn nothing_is_left_after_its_payload_was_killed(stack: &str) {
+    let machine = Machine::take();
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    let lab = lab();
+    let mut standing = raise(&lab, stack, "killed", DEADLINE).unwrap();
+    lab.kill_everything();
+    assert!(run(&mut standing, "true").is_err(), "a killed payload answers nothing");
+    let _ = standing.stop();
+    lab.close().unwrap();
+    machine.assert_as_before();
+}
+
+fn two_at_once_do_not_disturb_each_other(stack: &str) {
+    let machine = Machine::take();
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    let lab = lab();
+    let mut first = raise(&lab, stack, "first", DEADLINE).unwrap();
+    let mut second = raise(&lab, stack, "second", DEADLINE).unwrap();
+    let outcome = run(&mut first, "true").unwrap();
+    assert_eq!(outcome.status, Status::Exit(0));
+    first.stop().unwrap();
+    let outcome = run(&mut second, "true").unwrap();
+    assert_eq!(outcome.status, Status::Exit(0), "the second outlives the first");
+    second.stop().unwrap();
+    lab.close().unwrap();
+    machine.assert_as_before();
+}
