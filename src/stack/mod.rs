@@ -14,6 +14,9 @@ pub mod shell;
 
 pub use list::{parse_list, parse_list_with};
 pub use nearest::{instead, nearest};
+#[cfg(test)]
+pub(crate) use parse::tests;
+pub use parse::{DEPTH_LIMIT, registered};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
