@@ -2,6 +2,10 @@
 //!
 //! One file per environment. This one holds the contract and the registry, nothing else.
 
+mod first_process;
+mod gvisor;
+mod oci;
+
 use crate::agent::Link;
 use crate::fault::Fault;
 use crate::lab::{Lab, Room};
@@ -11,7 +15,8 @@ use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 
 /// Every kind of layer, in the order in which `doctor` lists them.
-pub const REGISTRY: &[&dyn Layer] = &[];
+pub const REGISTRY: &[&dyn Layer] =
+    &[&oci::RUNC, &oci::CRUN, &oci::YOUKI, &gvisor::GVISOR];
 
 /// One way of starting the agent somewhere else.
 pub trait Layer: Sync {
@@ -190,4 +195,13 @@ pub enum Source {
     },
     /// A group of the room, with everything that ever ran in it.
     Group(PathBuf),
+}
+
+/// The value of a fact, which must be there.
+///
+/// # Errors
+/// The machine's, when nobody saw it.
+pub fn value_of<'a>(facts: &'a [Fact], key: &str) -> Result<&'a str, Fault> {
+    let found = facts.iter().find(|fact| fact.key == key);
+    found.map(|fact| fact.value.as_str()).ok_or_else(|| Fault::machine(format!("nobody saw `{key}`")))
 }
