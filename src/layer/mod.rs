@@ -4,7 +4,9 @@
 
 mod first_process;
 mod gvisor;
+mod native;
 mod oci;
+mod simulated;
 
 use crate::agent::Link;
 use crate::fault::Fault;
@@ -15,8 +17,33 @@ use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 
 /// Every kind of layer, in the order in which `doctor` lists them.
-pub const REGISTRY: &[&dyn Layer] =
-    &[&oci::RUNC, &oci::CRUN, &oci::YOUKI, &gvisor::GVISOR];
+pub static REGISTRY: &[&dyn Layer] = &[
+    &native::Native,
+    &oci::RUNC,
+    &oci::CRUN,
+    &oci::YOUKI,
+    &gvisor::GVISOR,
+    &simulated::Simulated,
+];
+
+/// The driver of a kind.
+///
+/// # Errors
+/// Ours: the text of a stack is checked against the registry when it is read.
+pub fn find(kind: &str) -> Result<&'static dyn Layer, Fault> {
+    let driver = REGISTRY.iter().find(|driver| driver.card().kind == kind);
+    driver.copied().ok_or_else(|| Fault::bug(format!("no driver is registered for `{kind}`")))
+}
+
+/// What the agent said of `key`.
+///
+/// # Errors
+/// The machine's: it said nothing of it.
+pub fn value_of<'a>(inside: &'a [Fact], key: &str) -> Result<&'a str, Fault> {
+    let fact = inside.iter().find(|fact| fact.key == key);
+    fact.map(|fact| fact.value.as_str())
+        .ok_or_else(|| Fault::machine(format!("the agent could not see `{key}`")))
+}
 
 /// One way of starting the agent somewhere else.
 pub trait Layer: Sync {
@@ -195,13 +222,4 @@ pub enum Source {
     },
     /// A group of the room, with everything that ever ran in it.
     Group(PathBuf),
-}
-
-/// The value of a fact, which must be there.
-///
-/// # Errors
-/// The machine's, when nobody saw it.
-pub fn value_of<'a>(facts: &'a [Fact], key: &str) -> Result<&'a str, Fault> {
-    let found = facts.iter().find(|fact| fact.key == key);
-    found.map(|fact| fact.value.as_str()).ok_or_else(|| Fault::machine(format!("nobody saw `{key}`")))
 }
