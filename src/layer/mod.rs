@@ -2,7 +2,10 @@
 //!
 //! One file per environment. This one holds the contract and the registry, nothing else.
 
+mod first_process;
+mod gvisor;
 mod native;
+mod oci;
 mod simulated;
 
 use crate::agent::Link;
@@ -14,7 +17,14 @@ use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 
 /// Every kind of layer, in the order in which `doctor` lists them.
-pub static REGISTRY: &[&dyn Layer] = &[&native::Native, &simulated::Simulated];
+pub static REGISTRY: &[&dyn Layer] = &[
+    &native::Native,
+    &oci::RUNC,
+    &oci::CRUN,
+    &oci::YOUKI,
+    &gvisor::GVISOR,
+    &simulated::Simulated,
+];
 
 /// The driver of a kind.
 ///
