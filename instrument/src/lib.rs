@@ -4,5 +4,6 @@
 //! no async runtime, no JSON, no threads.
 
 pub mod clock;
+pub mod probe;
 pub mod quantity;
 pub mod wire;

@@ -4,88 +4,243 @@
 //! undoes the journal; what both leave behind, the next start or `surtax gc` undoes. A [`Room`] is
 //! the lab of one trial: a directory, a cgroup, a private mount namespace, processes.
 
+pub mod census;
+mod cgroup;
+mod directory;
+mod engine;
+mod holder;
+mod journal;
+mod mount;
 mod process;
+mod reaper;
+mod room;
+mod session;
+mod settings;
+mod sweep;
+mod undo;
 
-use crate::fault::Fault;
-use crate::stack::Limits;
-pub use process::{Process, Program};
-use serde::{Deserialize, Serialize};
-use std::os::fd::OwnedFd;
+use crate::fault::{Doing, Fault};
+pub use mount::Mount;
+pub use process::{Process, Program, find};
+pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};
+pub use room::Room;
+pub use sweep::{Swept, gc};
+pub use undo::{TAG, Undo};
+
+use cgroup::Groups;
+use journal::{Header, Journal};
+use reaper::Reaper;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use surtax_instrument::probe::cgroup::Hierarchies;
 
-/// The lab of one main process: its journal, its reaper, its rooms.
-pub struct Lab {
-    /* private */
+/// Where directories in memory are made.
+const MEMORY_DIRECTORY: &str = "/dev/shm";
+
+/// What the lab's id follows in names of groups and directories.
+const PREFIX: &str = "surtax-";
+
+/// How a lab is opened. The default is right for the main process of level 0.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Where the journals are; `None` for the machine's usual place.
+    pub state_directory: Option<PathBuf>,
+    /// The command line of the reaper, to which the path of the journal is appended.
+    pub reaper: Vec<OsString>,
+    /// The level of this process. Above 0 the machine is ours, and processes may be moved aside.
+    pub level: u8,
 }
 
-/// How to take one object away again. Written to the journal before the object is made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Undo {
-    /// A group in every cgroup hierarchy: kill what is in it (limits lifted first), then remove it.
-    Group { path: PathBuf },
-    /// A directory of ours and everything in it; mounts below it are taken off first.
-    Directory { path: PathBuf },
-    /// A container of a Docker-compatible engine, by the name that we gave it, with its volumes.
-    EngineContainer { socket: PathBuf, name: String },
-    /// A setting: written back only if it still holds what we wrote.
-    Setting { path: PathBuf, ours: String, before: String },
+impl Default for Setup {
+    fn default() -> Self {
+        Self { state_directory: None, reaper: reaper_command_line(), level: 0 }
+    }
+}
+
+/// This binary, with the hidden argument.
+#[cfg(not(test))]
+fn reaper_command_line() -> Vec<OsString> {
+    vec!["/proc/self/exe".into(), REAPER_ARGUMENT.into()]
+}
+
+/// In unit tests this binary is the test harness, in which one test is the reaper.
+#[cfg(test)]
+fn reaper_command_line() -> Vec<OsString> {
+    vec!["/proc/self/exe".into(), "--exact".into(), "lab::tests::this_process_is_the_reaper".into()]
+}
+
+/// The lab of one main process: its journal, its reaper, its rooms. Rooms must be closed before it.
+#[derive(Debug)]
+pub struct Lab {
+    ground: Arc<Ground>,
+    reaper: Option<Reaper>,
+    swept: Swept,
+}
+
+/// What a lab shares with its rooms.
+#[derive(Debug)]
+struct Ground {
+    id: String,
+    directory: PathBuf,
+    memory_directory: PathBuf,
+    group: PathBuf,
+    groups: Groups,
+    /// `None` once the lab is closed.
+    journal: Mutex<Option<Journal>>,
+}
+
+impl Ground {
+    fn journal(&self) -> MutexGuard<'_, Option<Journal>> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes down how to undo the lab, starts the reaper, and only then makes anything.
+    fn prepare(&mut self, setup: &Setup) -> Result<Option<Reaper>, Fault> {
+        let mut undos = vec![
+            Undo::Directory { path: self.directory.clone() },
+            Undo::Directory { path: self.memory_directory.clone() },
+        ];
+        if let Some((path, names)) = self.groups.to_enable() {
+            undos.push(Undo::Controllers { path, names });
+        }
+        undos.push(Undo::Group { path: self.group.clone() });
+        let mut reaper = None;
+        if let Some(journal) = self.journal().as_mut() {
+            journal.will(undos)?;
+            reaper = Some(Reaper::start(&setup.reaper, journal.path())?);
+        }
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.directory)
+            .doing(format_args!("make the lab's directory `{}`", self.directory.display()))?;
+        self.groups.prepare(&self.group, setup.level)?;
+        Ok(reaper)
+    }
+
+    /// Undoes everything that is still in the journal; nothing the second time.
+    fn end(&self) -> Result<Swept, Fault> {
+        let journal = self.journal().take();
+        journal.map_or_else(|| Ok(Swept::default()), sweep::undo)
+    }
 }
 
 impl Lab {
     /// Opens the lab of this process: undoes what earlier ones left, starts a journal and a reaper.
-    pub fn open() -> Result<Self, Fault> { todo!() }
+    ///
+    /// # Errors
+    /// The machine's: a directory or a group of ours cannot be made.
+    pub fn open() -> Result<Self, Fault> {
+        Self::open_with(&Setup::default())
+    }
+
+    /// Opens a lab that is not quite the usual one.
+    ///
+    /// # Errors
+    /// As [`Lab::open`].
+    pub fn open_with(setup: &Setup) -> Result<Self, Fault> {
+        let state = match &setup.state_directory {
+            Some(path) => path.clone(),
+            None => journal::state_directory()?,
+        };
+        journal::prepare(&state)?;
+        let swept = sweep::orphans(&state)?;
+        let header = Header::of_this_process()?;
+        let id = header.lab.clone();
+        let mut ground = Ground {
+            directory: run_directory().join(&id),
+            memory_directory: Path::new(MEMORY_DIRECTORY).join(format!("{PREFIX}{id}")),
+            group: PathBuf::from(format!("{PREFIX}{id}")),
+            groups: Groups::discover()?,
+            journal: Mutex::new(Some(Journal::create(&state, header)?)),
+            id,
+        };
+        match ground.prepare(setup) {
+            Ok(reaper) => Ok(Self { ground: Arc::new(ground), reaper, swept }),
+            Err(fault) => {
+                // What could not be undone either stays in the journal, for the next start.
+                let _ = ground.end();
+                Err(fault)
+            }
+        }
+    }
+
+    /// The lab's id: what follows `surtax-` in the names of all that it makes.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.ground.id
+    }
+
+    /// What earlier main processes had left behind when this lab was opened.
+    #[must_use]
+    pub fn swept(&self) -> &Swept {
+        &self.swept
+    }
+
+    /// The machine's cgroup hierarchies that the rooms' groups are in: for the probes.
+    #[must_use]
+    pub fn hierarchies(&self) -> &Hierarchies {
+        self.ground.groups.hierarchies()
+    }
+
+    /// What cannot be counted or limited by groups on this machine, and why.
+    #[must_use]
+    pub fn group_gaps(&self) -> &[String] {
+        self.ground.groups.gaps()
+    }
+
+    /// The reaper's process id.
+    #[must_use]
+    pub fn reaper_pid(&self) -> Option<u32> {
+        self.reaper.as_ref().map(Reaper::pid)
+    }
 
     /// Makes a room: `/run/surtax/<lab>/<name>`, and a group of that name in every hierarchy.
-    pub fn room(&self, name: &str) -> Result<Room, Fault> { todo!() }
+    ///
+    /// # Errors
+    /// The machine's; ours, if there is a room of that name or it is not a plain name.
+    pub fn room(&self, name: &str) -> Result<Room, Fault> {
+        Room::open(Arc::clone(&self.ground), name)
+    }
 
     /// Takes everything away, ends the reaper, removes the journal. Says what had to be forced.
-    pub fn close(self) -> Result<Vec<String>, Fault> { todo!() }
+    ///
+    /// # Errors
+    /// What could not be removed; it stays in the journal, and the next start tries again.
+    pub fn close(mut self) -> Result<Vec<String>, Fault> {
+        let swept = self.ground.end()?;
+        if swept.kept.is_empty() {
+            return Ok(swept.undone);
+        }
+        // It would only fail at the same things again.
+        if let Some(reaper) = self.reaper.as_mut() {
+            reaper.kill();
+        }
+        Err(Fault::machine(swept.kept.join("; ")).hint("run `surtax gc` later"))
+    }
 }
 
-/// The lab of one trial. Dropped or closed, nothing of it is left.
-pub struct Room {
-    /* private */
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // What cannot be undone stays in the journal, and the reaper tries once more.
+        let _ = self.ground.end();
+    }
 }
 
-impl Room {
-    /// A directory of its own, mode 0700, on the disk that holds `/run`.
-    pub fn directory(&self) -> &Path { todo!() }
-
-    /// A directory of its own in memory (below `/dev/shm`), made when first asked for. Every mount
-    /// namespace of the host sees it, an engine's daemon too.
-    pub fn memory_directory(&self) -> Result<&Path, Fault> { todo!() }
-
-    /// The room's group, as a path relative to each hierarchy's mount point: what OCI calls `cgroupsPath`.
-    pub fn group(&self) -> &Path { todo!() }
-
-    /// A group inside the room's, with limits; made if absent. Relative like [`Room::group`].
-    /// Errors when a limit cannot be set as asked; the values read back are [`Room::group_facts`].
-    pub fn subgroup(&self, name: &str, limits: &Limits) -> Result<PathBuf, Fault> { todo!() }
-
-    /// A private mount namespace, held by the descriptor and by whoever runs in it. `mounts` are made in order.
-    pub fn mount_namespace(&self, mounts: &[Mount]) -> Result<OwnedFd, Fault> { todo!() }
-
-    /// Starts a program in this room. See [`Program`].
-    pub fn spawn(&self, program: Program) -> Result<Process, Fault> { todo!() }
-
-    /// Writes into the journal how to undo something that is about to be made by someone else (an
-    /// engine's daemon). The undo runs when the room is closed; running it for what is gone is no error.
-    pub fn promise(&self, undo: Undo) -> Result<(), Fault> { todo!() }
-
-    /// Ends every process, removes everything, and says what was still alive or there.
-    pub fn close(self) -> Result<Vec<String>, Fault> { todo!() }
+/// Where the labs' directories are.
+fn run_directory() -> PathBuf {
+    if rustix::process::geteuid().is_root() {
+        return PathBuf::from("/run/surtax");
+    }
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    runtime.map_or_else(
+        || PathBuf::from(format!("/tmp/surtax-{}", rustix::process::geteuid().as_raw())),
+        |runtime| runtime.join("surtax"),
+    )
 }
 
-/// One mount of a private namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mount {
-    /// A tmpfs of at most this share of memory.
-    Tmpfs { target: PathBuf },
-    /// `lower` with a throw-away `upper` and `work` (made if absent, on tmpfs) above it.
-    Overlay { lower: PathBuf, upper: PathBuf, work: PathBuf, target: PathBuf },
-    /// `source` seen at `target`; with everything mounted below it if `recursive`.
-    Bind { source: PathBuf, target: PathBuf, recursive: bool, read_only: bool },
-    /// A fresh `proc`, `sysfs`, `devpts`, …: `mount -t kind kind target`.
-    Fresh { kind: String, target: PathBuf, options: String },
-}
+#[cfg(test)]
+mod tests;

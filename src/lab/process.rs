@@ -1,14 +1,32 @@
 //! Processes: the only place in surtax where one is started.
+//!
+//! A program is put into its groups, its mount namespace and its root before its first instruction,
+//! and dies with the *thread* that started it (`PR_SET_PDEATHSIG`): programs that must outlive a
+//! helper thread are started from the main one. Between `fork` and `exec` only system calls are made
+//! that allocate nothing and take no lock; everything else is prepared before.
 
-use crate::fault::Fault;
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use crate::fault::{Doing, Fault};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::thread::LinkNameSpaceType;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::quantity::Nanoseconds;
 
 /// What to start, and where.
 #[derive(Debug, Default)]
 pub struct Program {
-    /// Program and arguments; the program is looked up in this process's `PATH`.
+    /// Program and arguments; the program is looked up in this process's `PATH` (inside `root`, if
+    /// there is one, in `PATH` of `environment`).
     pub argv: Vec<String>,
     /// The whole environment if given, else this process's.
     pub environment: Option<Vec<(String, String)>>,
@@ -24,19 +42,305 @@ pub struct Program {
     pub mount_namespace: Option<OwnedFd>,
     /// Where in that namespace its root is (`chroot`), before `exec`.
     pub root: Option<PathBuf>,
-    /// A session of its own, so that Ctrl-C at our terminal does not reach it; true for all but `enter`.
+    /// In the session of our terminal, so that Ctrl-C reaches it: true for `enter` only. All others
+    /// get a session of their own.
     pub foreground: bool,
 }
 
-/// A program that was started. It dies with this process (`PR_SET_PDEATHSIG`). Dropped, it is killed and reaped.
+/// A program that was started. It dies with the thread that started it. Dropped, it is killed and reaped.
 #[derive(Debug)]
 pub struct Process {
-    /* private */
+    child: Child,
+    /// Becomes readable when the process ends.
+    handle: OwnedFd,
+    /// For messages.
+    name: String,
 }
 
 impl Process {
-    pub fn pid(&self) -> u32 { todo!() }
+    /// Its process id, on this level.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits at most so long; `None` when it still runs.
-    pub fn wait(&mut self, deadline: Duration) -> Result<Option<std::process::ExitStatus>, Fault> { todo!() }
-    pub fn kill(&mut self) -> Result<(), Fault> { todo!() }
+    ///
+    /// # Errors
+    /// The machine's, if it cannot be waited for.
+    pub fn wait(&mut self, deadline: Duration) -> Result<Option<ExitStatus>, Fault> {
+        let begin = monotonic_raw();
+        loop {
+            if let Some(status) = self.try_wait()? {
+                return Ok(Some(status));
+            }
+            let left = Nanoseconds::from(deadline).since(monotonic_raw().since(begin));
+            if left == Nanoseconds(0) {
+                return Ok(None);
+            }
+            // A longer wait than the kernel can express is cut into several.
+            let pause = Duration::from(left).min(Duration::from_secs(3600));
+            let timeout = rustix::event::Timespec {
+                tv_sec: i64::try_from(pause.as_secs()).unwrap_or(3600),
+                tv_nsec: i64::from(pause.subsec_nanos()),
+            };
+            match poll(&mut [PollFd::new(&self.handle, PollFlags::IN)], Some(&timeout)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error).doing(format_args!("wait for `{}`", self.name)),
+            }
+        }
+    }
+
+    fn try_wait(&mut self) -> Result<Option<ExitStatus>, Fault> {
+        self.child.try_wait().doing(format_args!("ask whether `{}` has ended", self.name))
+    }
+
+    /// Kills it with `SIGKILL`. It has not necessarily ended when this returns; [`Process::wait`] says.
+    ///
+    /// # Errors
+    /// The machine's, if we may not.
+    pub fn kill(&mut self) -> Result<(), Fault> {
+        self.child.kill().doing(format_args!("kill `{}` ({})", self.name, self.child.id()))
+    }
+
+    /// Sends a signal; one that has ended already is no error.
+    ///
+    /// # Errors
+    /// The machine's, if we may not.
+    pub fn signal(&mut self, signal: Signal) -> Result<(), Fault> {
+        match rustix::process::pidfd_send_signal(&self.handle, signal) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(error).doing(format_args!("signal `{}`", self.name)),
+        }
+    }
+
+    /// A descriptor that becomes readable when the process ends, for whoever polls.
+    #[must_use]
+    pub fn handle(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only for one that has been waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a child does between `fork` and `exec`, prepared so that it needs no memory.
+struct Entry {
+    /// `cgroup.procs` of its groups.
+    doors: Vec<File>,
+    mount_namespace: Option<OwnedFd>,
+    root: Option<CString>,
+    cwd: Option<CString>,
+    /// Where each descriptor is now, and which number it must get.
+    descriptors: Vec<(OwnedFd, RawFd)>,
+    foreground: bool,
+    parent: u32,
+    /// Where the failed step is reported.
+    report: OwnedFd,
+}
+
+/// The steps of [`Entry::run`], for messages.
+const STEPS: [&str; 8] = [
+    "die with surtax",
+    "enter its group",
+    "enter its mount namespace",
+    "enter its root",
+    "enter its working directory",
+    "begin a session",
+    "close foreign descriptors",
+    "take its descriptors",
+];
+
+impl Entry {
+    fn run(&self) -> Result<(), (u8, Errno)> {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(0))?;
+        let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+        if parent != Some(self.parent) {
+            return Err((0, Errno::SRCH));
+        }
+        for door in &self.doors {
+            rustix::io::write(door, b"0").map_err(at(1))?;
+        }
+        if let Some(namespace) = &self.mount_namespace {
+            let kind = Some(LinkNameSpaceType::Mount);
+            rustix::thread::move_into_link_name_space(namespace.as_fd(), kind).map_err(at(2))?;
+        }
+        if let Some(root) = &self.root {
+            rustix::process::chroot(root.as_c_str()).map_err(at(3))?;
+            rustix::process::chdir(c"/").map_err(at(3))?;
+        }
+        if let Some(cwd) = &self.cwd {
+            rustix::process::chdir(cwd.as_c_str()).map_err(at(4))?;
+        }
+        if !self.foreground {
+            rustix::process::setsid().map_err(at(5))?;
+        }
+        self.hand_down()
+    }
+
+    fn hand_down(&self) -> Result<(), (u8, Errno)> {
+        const CLOEXEC: libc::c_uint = 4;
+        // SAFETY: the call takes three numbers, and only marks descriptors to be closed by `exec`.
+        let result = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOEXEC) };
+        if result != 0 {
+            return Err((6, last_errno()));
+        }
+        for (from, to) in &self.descriptors {
+            // SAFETY: `to` is a plain number; what was there is a reserved copy of `/dev/null` or
+            // a descriptor of the parent's that the child does not use.
+            if unsafe { libc::dup2(from.as_raw_fd(), *to) } < 0 {
+                return Err((7, last_errno()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn at(step: u8) -> impl Fn(Errno) -> (u8, Errno) {
+    move |error| (step, error)
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// Starts a program in the groups behind these doors.
+pub(super) fn spawn(program: Program, doors: Vec<File>) -> Result<Process, Fault> {
+    let Some(name) = program.argv.first().cloned() else {
+        return Err(Fault::bug("a program without a name"));
+    };
+    let (mut report, sent) = pipe().doing(format_args!("make a pipe to start `{name}`"))?;
+    let mut command = command(&program)?;
+    let [input, output, error] = program.stdio;
+    command.stdin(input.map_or_else(Stdio::null, Stdio::from));
+    command.stdout(output.map_or_else(Stdio::null, Stdio::from));
+    command.stderr(error.map_or_else(Stdio::null, Stdio::from));
+
+    let (descriptors, reserved) = lift_descriptors(program.descriptors)?;
+    let entry = Entry {
+        doors,
+        mount_namespace: program.mount_namespace,
+        root: program.root.as_deref().map(c_path).transpose()?,
+        cwd: program.cwd.as_deref().map(c_path).transpose()?,
+        descriptors,
+        foreground: program.foreground,
+        parent: std::process::id(),
+        report: sent,
+    };
+    let enter = move || {
+        entry.run().map_err(|(step, error)| {
+            // The parent knows the step by this byte; without it, it still knows the error.
+            let _ = rustix::io::write(&entry.report, &[step]);
+            std::io::Error::from(error)
+        })
+    };
+    // SAFETY: `enter` makes system calls only; it neither allocates nor takes a lock.
+    unsafe { command.pre_exec(enter) };
+    let spawned = command.spawn();
+    // The closure holds the other end of `report`.
+    drop(command);
+    drop(reserved);
+    let child = spawned.map_err(|error| refusal(&name, &error, &mut report))?;
+    let pid = child.id();
+    let mut process = started(child, name)?;
+    debug_assert_eq!(process.pid(), pid);
+    process.child.stdin = None;
+    Ok(process)
+}
+
+fn started(mut child: Child, name: String) -> Result<Process, Fault> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let opened = pid.ok_or(Errno::SRCH).and_then(|pid| {
+        rustix::process::pidfd_open(pid, PidfdFlags::empty())
+    });
+    match opened {
+        Ok(handle) => Ok(Process { child, handle, name }),
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(error).doing(format_args!("hold on to `{name}`"))
+        }
+    }
+}
+
+/// The command line, environment and program file.
+fn command(program: &Program) -> Result<Command, Fault> {
+    let name = &program.argv[0];
+    let file = if program.root.is_some() || program.mount_namespace.is_some() || name.contains('/') {
+        PathBuf::from(name)
+    } else {
+        find(name).ok_or_else(|| {
+            Fault::machine(format!("cannot start `{name}`: there is no such program in `PATH`"))
+                .hint(format!("install `{name}`, or add its directory to `PATH`"))
+        })?
+    };
+    #[expect(clippy::disallowed_methods, reason = "this is the one place where processes are started")]
+    let mut command = Command::new(file);
+    command.arg0(name).args(&program.argv[1..]);
+    if let Some(environment) = &program.environment {
+        command.env_clear();
+        command.envs(environment.iter().map(|(key, value)| (key, value)));
+    }
+    Ok(command)
+}
+
+/// Looks a program up in this process's `PATH`.
+#[must_use]
+pub fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| {
+        file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
+    })
+}
+
+fn refusal(name: &str, error: &std::io::Error, report: &mut File) -> Fault {
+    let mut step = [0];
+    let doing = match report.read(&mut step) {
+        Ok(1) => STEPS.get(usize::from(step[0])).copied(),
+        _ => None,
+    };
+    let text = match doing {
+        Some(doing) => format!("cannot start `{name}`: it could not {doing}: {error}"),
+        None => format!("cannot start `{name}`: {error}"),
+    };
+    Fault::machine(text)
+}
+
+/// Moves descriptors above all the numbers that they must get, so that none is overwritten before it
+/// is copied; and occupies those numbers, so that no pipe of the standard library sits on one.
+fn lift_descriptors(
+    descriptors: Vec<(OwnedFd, i32)>,
+) -> Result<(Vec<(OwnedFd, RawFd)>, Vec<OwnedFd>), Fault> {
+    let above = descriptors.iter().map(|(_, to)| to + 1).max().unwrap_or(0).max(3);
+    let mut lifted = Vec::new();
+    let mut reserved = Vec::new();
+    for (from, to) in descriptors {
+        if to < 3 {
+            return Err(Fault::bug(format!("descriptor {to} is handed down through `stdio`")));
+        }
+        let copy = rustix::io::fcntl_dupfd_cloexec(&from, above)
+            .doing(format_args!("copy a descriptor above {above}"))?;
+        lifted.push((copy, to));
+        let place = rustix::io::fcntl_dupfd_cloexec(&from, to)
+            .doing(format_args!("reserve descriptor {to}"))?;
+        if place.as_raw_fd() == to {
+            reserved.push(place);
+        }
+    }
+    Ok((lifted, reserved))
+}
+
+fn pipe() -> std::io::Result<(File, OwnedFd)> {
+    let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    Ok((File::from(from), to))
+}
+
+fn c_path(path: &Path) -> Result<CString, Fault> {
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| Fault::user(format!("`{}` has a zero byte in it", path.display())))
 }

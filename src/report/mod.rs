@@ -3,6 +3,8 @@
 //! `compare.rs` turns a ledger into [`Findings`]; every format (terminal, Markdown, CSV, JSON, HTML)
 //! is a function from findings to text, so that no two formats can disagree.
 
+pub mod html;
+
 use serde::Serialize;
 
 /// Everything a report may say about one run.

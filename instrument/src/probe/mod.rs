@@ -1,0 +1,3 @@
+//! Probes: each reads the counters of one kernel facility while a trial runs.
+
+pub mod cgroup;

@@ -1,0 +1,184 @@
+//! Ends a group: kills what is in it, then removes it, in every hierarchy of the machine.
+//!
+//! The usual group is empty by now and is simply removed. Else CPU limits are lifted first (a
+//! throttled process dies as slowly as it runs), frozen ones are thawed, forking is forbidden so that
+//! nothing outruns the killing, and what is listed is killed until nothing is listed any more.
+
+use super::{Groups, Version};
+use crate::fault::{Doing, Fault};
+use rustix::process::{Pid, Signal};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::quantity::Nanoseconds;
+
+/// How long a group may take to become empty.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Groups nested deeper than this are not ours to walk.
+const DEPTH_LIMIT: usize = 32;
+
+/// A process that is in a group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::lab) struct Member {
+    pub pid: u32,
+    /// `/proc/PID/comm`; empty when it has ended meanwhile.
+    pub name: String,
+}
+
+impl std::fmt::Display for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process `{}` ({})", self.name, self.pid)
+    }
+}
+
+impl Groups {
+    /// Kills everything in a group and below it, and removes it. Says what was still alive.
+    pub(in crate::lab) fn end(&self, group: &Path) -> Result<Vec<String>, Fault> {
+        if self.remove(group)? {
+            return Ok(Vec::new());
+        }
+        let alive = self.members(group);
+        self.lift(group);
+        let begin = monotonic_raw();
+        let mut pause = Duration::from_micros(200);
+        while monotonic_raw().since(begin) < Nanoseconds::from(DEADLINE) {
+            self.kill(group);
+            if self.remove(group)? {
+                return Ok(alive.iter().map(|member| format!("{member} was still alive")).collect());
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+        let left: Vec<String> = self.members(group).iter().map(ToString::to_string).collect();
+        Err(Fault::machine(format!(
+            "the group `{}` is not empty {} s after SIGKILL: {}",
+            group.display(),
+            DEADLINE.as_secs(),
+            left.join(", ")
+        ))
+        .hint("look for processes in state D with `ps -eo pid,stat,wchan,comm`, then run `surtax gc`"))
+    }
+
+    /// Who is in a group or below it, in any hierarchy.
+    pub(in crate::lab) fn members(&self, group: &Path) -> Vec<Member> {
+        let mut members = BTreeMap::new();
+        for directory in self.below(group) {
+            for pid in processes(&directory) {
+                members.entry(pid).or_insert_with(|| comm(pid));
+            }
+        }
+        members.into_iter().map(|(pid, name)| Member { pid, name }).collect()
+    }
+
+    /// Lifts what would slow down dying. Failures are ignored: not lifted, it only takes longer.
+    pub(in crate::lab) fn lift(&self, group: &Path) {
+        for directory in self.below(group) {
+            let set = |file: &str, value: &str| {
+                let path = directory.join(file);
+                if path.exists() {
+                    let _ = fs::write(path, value);
+                }
+            };
+            set("cpu.cfs_quota_us", "-1");
+            set("cpu.max", "max");
+            set("freezer.state", "THAWED");
+            set("cgroup.freeze", "0");
+        }
+    }
+
+    fn kill(&self, group: &Path) {
+        let ours = std::process::id();
+        for hierarchy in &self.hierarchies.0 {
+            let directory = hierarchy.directory(group);
+            if hierarchy.controllers.iter().any(|name| name == "pids") && directory.is_dir() {
+                let _ = fs::write(directory.join("pids.max"), "0");
+            }
+            if hierarchy.version == Version::Two {
+                let _ = fs::write(directory.join("cgroup.kill"), "1");
+            }
+        }
+        for member in self.members(group).iter().filter(|member| member.pid != ours) {
+            if let Some(pid) = i32::try_from(member.pid).ok().and_then(Pid::from_raw) {
+                // One that has ended meanwhile is what we want.
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+
+    /// Removes a group, with those that foreign tools made below it; false if somebody is in it.
+    fn remove(&self, group: &Path) -> Result<bool, Fault> {
+        let mut all_gone = true;
+        for hierarchy in &self.hierarchies.0 {
+            all_gone &= remove_directory(&hierarchy.directory(group), DEPTH_LIMIT)?;
+        }
+        Ok(all_gone)
+    }
+
+    /// The directories of a group and of all groups below it, in every hierarchy.
+    fn below(&self, group: &Path) -> Vec<PathBuf> {
+        let mut all: Vec<PathBuf> =
+            self.hierarchies.0.iter().map(|hierarchy| hierarchy.directory(group)).collect();
+        let mut next = 0;
+        while next < all.len() {
+            let children = children(&all[next]);
+            all.extend(children);
+            next += 1;
+        }
+        all
+    }
+}
+
+/// Removes a group's directory, children first; false if somebody is in it.
+fn remove_directory(directory: &Path, depth: usize) -> Result<bool, Fault> {
+    match fs::remove_dir(directory) {
+        Ok(()) => return Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+        // The kernel says "busy" for processes and for children alike.
+        Err(error) if error.kind() == ErrorKind::ResourceBusy => {}
+        Err(error) => {
+            return Err(error).doing(format_args!("remove the group `{}`", directory.display()));
+        }
+    }
+    let children = children(directory);
+    if children.is_empty() || depth == 0 {
+        return Ok(false);
+    }
+    let mut all_gone = true;
+    for child in children {
+        all_gone &= remove_directory(&child, depth - 1)?;
+    }
+    if !all_gone {
+        return Ok(false);
+    }
+    match fs::remove_dir(directory) {
+        Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(false),
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).doing(format_args!("remove the emptied group `{}`", directory.display()))
+        }
+        _ => Ok(true),
+    }
+}
+
+fn children(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// Who is in one group; a process that this pid namespace cannot name is listed as 0 and left out.
+fn processes(directory: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).filter(|&pid| pid != 0).collect()
+}
+
+fn comm(pid: u32) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    text.trim_end().to_owned()
+}

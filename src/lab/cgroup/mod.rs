@@ -1,0 +1,231 @@
+//! Groups: one path, made in every cgroup hierarchy that counts or limits something for us.
+//!
+//! A machine has cgroup v1 (a hierarchy per controller), v2, both at once, or none. A group is one
+//! relative path, `surtax-<lab>/<room>[/<sub>]`, below each hierarchy's mount point. What a machine
+//! lacks is remembered as a gap with its reason: without groups processes can still be started, and
+//! nothing can be limited.
+//!
+//! In cgroup v2 a group whose children have controllers cannot have processes itself, so a room's
+//! own processes live in its child [`OWN`] there.
+
+mod end;
+mod limit;
+
+use crate::fault::{Doing, Fault};
+pub(super) use end::Member;
+use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use surtax_instrument::probe::cgroup::{Hierarchies, Hierarchy, Version};
+
+/// The controllers in whose cgroup v1 hierarchies we make groups.
+const USED: [&str; 6] = ["cpu", "cpuacct", "cpuset", "memory", "pids", "freezer"];
+
+/// The controllers that we enable for our groups in cgroup v2.
+const ENABLED: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
+
+/// The child of a cgroup v2 room in which the room's own processes live.
+const OWN: &str = "own";
+
+/// Where the processes of a level of ours go when its root must not have any (cgroup v2).
+const ASIDE: &str = "surtax-starter";
+
+/// The cgroup hierarchies of this machine, and how we use them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Groups {
+    /// All of them: foreign tools make groups in those that we do not use.
+    hierarchies: Hierarchies,
+    /// Why something cannot be counted or limited here.
+    gaps: Vec<String>,
+}
+
+impl Groups {
+    pub(super) fn discover() -> Result<Self, Fault> {
+        let hierarchies = Hierarchies::discover().doing("list the cgroup hierarchies")?;
+        Ok(Self { hierarchies, gaps: Vec::new() })
+    }
+
+    pub(super) fn hierarchies(&self) -> &Hierarchies {
+        &self.hierarchies
+    }
+
+    /// What cannot be counted or limited on this machine, and why.
+    pub(super) fn gaps(&self) -> &[String] {
+        &self.gaps
+    }
+
+    /// Whether a group of ours exists anywhere, so that all of its processes can be found.
+    pub(super) fn any(&self) -> bool {
+        self.used().next().is_some()
+    }
+
+    fn used(&self) -> impl Iterator<Item = &Hierarchy> {
+        self.hierarchies.0.iter().filter(|hierarchy| {
+            hierarchy.version == Version::Two
+                || hierarchy.controllers.iter().any(|name| USED.contains(&name.as_str()))
+        })
+    }
+
+    /// The unified hierarchy, and the controllers that we want for our groups there.
+    fn enabling(&self) -> Option<(&Hierarchy, Vec<String>)> {
+        let unified = self.hierarchies.unified()?;
+        let wanted = |name: &&String| ENABLED.contains(&name.as_str());
+        let names: Vec<String> = unified.controllers.iter().filter(wanted).cloned().collect();
+        (!names.is_empty()).then_some((unified, names))
+    }
+
+    /// The controllers that have to be enabled at the root of cgroup v2, and where that is.
+    pub(super) fn to_enable(&self) -> Option<(PathBuf, Vec<String>)> {
+        let (unified, names) = self.enabling()?;
+        let missing = missing(&unified.mount_point, &names);
+        (!missing.is_empty()).then(|| (unified.mount_point.clone(), missing))
+    }
+
+    /// Makes the lab's own group. A hierarchy that refuses becomes a gap and is used no more; in a
+    /// level of ours (`level` above 0) what stands in the way of controllers is moved aside.
+    pub(super) fn prepare(&mut self, group: &Path, level: u8) -> Result<(), Fault> {
+        if let Some((root, missing)) = self.to_enable()
+            && let Err(error) = enable(&root, &missing, level)
+        {
+            self.gaps.push(format!(
+                "cgroup v2 cannot limit {}: {error}{}",
+                missing.join(", "),
+                if level == 0 { "; start surtax in a systemd scope with `Delegate=yes`" } else { "" }
+            ));
+        }
+        let mut refused = Vec::new();
+        for hierarchy in self.used() {
+            if let Err(fault) = make_in(hierarchy, group) {
+                refused.push((hierarchy.mount_point.clone(), fault.message));
+            } else if hierarchy.controllers.iter().any(|name| name == "cpuset")
+                && hierarchy.version == Version::One
+            {
+                // Without it a new group has no CPU and no memory node, and takes no process.
+                write(&hierarchy.directory(group).join("cgroup.clone_children"), "1")?;
+            }
+        }
+        for (mount_point, message) in refused {
+            self.hierarchies.0.retain(|hierarchy| hierarchy.mount_point != mount_point);
+            self.gaps.push(message);
+        }
+        for controller in ENABLED {
+            if self.hierarchies.of(controller).is_none() && self.gaps.is_empty() {
+                self.gaps.push(format!("no cgroup hierarchy has the controller `{controller}`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a group in every hierarchy that we use; its parent must exist.
+    pub(super) fn make(&self, group: &Path) -> Result<(), Fault> {
+        self.used().try_for_each(|hierarchy| {
+            if hierarchy.version == Version::Two
+                && let Some((_, names)) = self.enabling()
+                && let Some(parent) = hierarchy.directory(group).parent()
+            {
+                // What the root could not give is a gap already, and cannot be given here either.
+                let given = available(parent);
+                let names: Vec<String> = names.into_iter().filter(|name| given.contains(name)).collect();
+                enable(parent, &missing(parent, &names), 0)
+                    .doing(format_args!("enable {} in `{}`", names.join(", "), parent.display()))?;
+            }
+            make_in(hierarchy, group)
+        })
+    }
+
+    /// The files through which a process enters a group: it writes `0` into each. `own` asks for
+    /// the leaf of a room.
+    pub(super) fn doors(&self, group: &Path, own: bool) -> Result<Vec<File>, Fault> {
+        let mut doors = Vec::new();
+        for hierarchy in self.used() {
+            let mut directory = hierarchy.directory(group);
+            if own && hierarchy.version == Version::Two && self.enabling().is_some() {
+                directory.push(OWN);
+                make_directory(&directory)?;
+            }
+            let path = directory.join("cgroup.procs");
+            let file = OpenOptions::new().write(true).open(&path);
+            doors.push(file.doing(format_args!("open `{}`", path.display()))?);
+        }
+        Ok(doors)
+    }
+}
+
+/// Disables controllers again that we enabled, as far as nobody else uses them.
+pub(super) fn disable(directory: &Path, names: &[String]) -> Result<Vec<String>, Fault> {
+    let file = directory.join("cgroup.subtree_control");
+    let mut found = Vec::new();
+    for name in names {
+        match fs::write(&file, format!("-{name}")) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => {
+                found.push(format!("`{name}` stays enabled in `{}`: others use it", directory.display()));
+            }
+            Err(error) => {
+                return Err(error).doing(format_args!("disable `{name}` in `{}`", directory.display()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn make_in(hierarchy: &Hierarchy, group: &Path) -> Result<(), Fault> {
+    make_directory(&hierarchy.directory(group))
+}
+
+fn make_directory(directory: &Path) -> Result<(), Fault> {
+    match fs::create_dir(directory) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(error).doing(format_args!("make the group `{}`", directory.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The controllers of a cgroup v2 group that its children could have.
+fn available(directory: &Path) -> Vec<String> {
+    words(&directory.join("cgroup.controllers"))
+}
+
+/// Which of `names` the children of a cgroup v2 group do not have yet.
+fn missing(directory: &Path, names: &[String]) -> Vec<String> {
+    let has = words(&directory.join("cgroup.subtree_control"));
+    names.iter().filter(|name| !has.contains(name)).cloned().collect()
+}
+
+fn words(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.split_whitespace().map(String::from).collect()
+}
+
+/// Gives controllers to the children of a cgroup v2 group. In a level of ours, processes that stand
+/// in the way are moved into a child of their own.
+fn enable(directory: &Path, names: &[String], level: u8) -> std::io::Result<()> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let file = directory.join("cgroup.subtree_control");
+    let wish: Vec<String> = names.iter().map(|name| format!("+{name}")).collect();
+    let wish = wish.join(" ");
+    match fs::write(&file, &wish) {
+        Err(error) if error.kind() == ErrorKind::ResourceBusy && level > 0 => {}
+        other => return other,
+    }
+    let aside = directory.join(ASIDE);
+    if !aside.is_dir() {
+        fs::create_dir(&aside)?;
+    }
+    for pid in words(&directory.join("cgroup.procs")) {
+        // A process that has ended meanwhile is not in the way either.
+        let _ = fs::write(aside.join("cgroup.procs"), pid);
+    }
+    fs::write(&file, &wish)
+}
+
+fn write(file: &Path, value: &str) -> Result<(), Fault> {
+    fs::write(file, value).doing(format_args!("write `{value}` to `{}`", file.display()))
+}
+
+#[cfg(test)]
+mod tests;

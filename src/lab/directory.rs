@@ -1,0 +1,131 @@
+//! Removes a directory of ours, and never anything else.
+//!
+//! Mounts below it are taken off first. The removal then walks by descriptors, follows no symbolic
+//! link and enters no mount (`openat2` with `RESOLVE_NO_XDEV`, which knows bind mounts too), so that
+//! what a workload left there cannot lead it to a place outside.
+
+use super::mount;
+use crate::fault::{Doing, Fault};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// Directories nested deeper than this are first moved up, so that depth costs no descriptors.
+const DEPTH_LIMIT: usize = 64;
+
+/// How often the removal starts again because something was moved up or appeared meanwhile.
+const PASS_LIMIT: usize = 100_000;
+
+/// Whether a path is on a file system that a reboot empties.
+pub(super) fn is_in_memory(path: &Path) -> bool {
+    let existing = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
+    let kind = rustix::fs::statfs(existing).map(|facts| facts.f_type).unwrap_or(0);
+    matches!(u32::try_from(kind), Ok(TMPFS | RAMFS))
+}
+
+const TMPFS: u32 = 0x0102_1994;
+const RAMFS: u32 = 0x8584_58f6;
+
+/// Takes a directory and all that is in it away. What had to be unmounted by force is returned.
+pub(super) fn remove(path: &Path) -> Result<Vec<String>, Fault> {
+    let found = mount::unmount_below(path)?;
+    let Some((parent, name)) = path.parent().zip(path.file_name()) else {
+        return Err(Fault::bug(format!("`{}` is not a directory to remove", path.display())));
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let parent = match rustix::fs::open(parent, flags, Mode::empty()) {
+        Ok(parent) => parent,
+        Err(Errno::NOENT) => return Ok(found),
+        Err(error) => {
+            return Err(error).doing(format_args!("open the parent of `{}`", path.display()));
+        }
+    };
+    let name = CString::new(name.as_encoded_bytes())
+        .map_err(|_| Fault::bug(format!("`{}` has a zero byte in it", path.display())))?;
+    remove_child(parent.as_fd(), &name)
+        .doing(format_args!("remove `{}`", path.display()))
+        .map_err(|fault| fault.hint("see with `lsof` or `findmnt` who uses it, then run `surtax gc`"))?;
+    Ok(found)
+}
+
+/// Removes the directory `name` of `parent` without ever leaving its file system.
+fn remove_child(parent: BorrowedFd<'_>, name: &CString) -> Result<(), Errno> {
+    let top = match enter(parent, name) {
+        Ok(top) => top,
+        Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::NOTDIR | Errno::LOOP) => {
+            return rustix::fs::unlinkat(parent, name, AtFlags::empty());
+        }
+        Err(error) => return Err(error),
+    };
+    let mut moved = 0;
+    for _ in 0..PASS_LIMIT {
+        empty(top.as_fd(), top.as_fd(), DEPTH_LIMIT, &mut moved)?;
+        match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::NOTEMPTY) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::NOTEMPTY)
+}
+
+/// Removes everything in `directory`; what is deeper than `depth` is moved to `top` instead.
+fn empty(
+    directory: BorrowedFd<'_>,
+    top: BorrowedFd<'_>,
+    depth: usize,
+    moved: &mut u32,
+) -> Result<(), Errno> {
+    for entry in rustix::fs::Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        if entry.file_type() != FileType::Directory {
+            match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => continue,
+                // A file system that does not tell types in its listings.
+                Err(Errno::ISDIR) if entry.file_type() == FileType::Unknown => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if depth == 0 {
+            *moved += 1;
+            let place = format!(".surtax-deep-{moved}");
+            rustix::fs::renameat(directory, name, top, place.as_str())?;
+            continue;
+        }
+        match enter(directory, name) {
+            Ok(child) => empty(child.as_fd(), top, depth - 1, moved)?,
+            Err(Errno::NOENT) => continue,
+            Err(error) => return Err(error),
+        }
+        match rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn enter(parent: BorrowedFd<'_>, name: &std::ffi::CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+    match rustix::fs::openat2(parent, name, flags, Mode::empty(), resolve) {
+        Err(Errno::ACCESS) => {
+            // Somebody took the permission away from us; the owner may give it back.
+            rustix::fs::chmodat(parent, name, Mode::RWXU, AtFlags::empty())?;
+            rustix::fs::openat2(parent, name, flags, Mode::empty(), resolve)
+        }
+        other => other,
+    }
+}
+
+/// Whether anything is at this path.
+pub(super) fn exists(path: &Path) -> bool {
+    rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}

@@ -1,0 +1,40 @@
+//! Holds a private mount namespace by a descriptor, without a process.
+//!
+//! A thread leaves the host's namespace, makes the mounts, opens its own namespace, and ends. The
+//! mounts live as long as the descriptor or somebody in the namespace, and no kind of death of this
+//! process can leave one behind: there is no undo to write. `docs/decisions/0001-…` says why.
+
+use super::mount::{self, Mount};
+use crate::fault::{Doing, Fault};
+use rustix::mount::MountPropagationFlags;
+use rustix::thread::UnshareFlags;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+/// Makes a mount namespace with these mounts, in this order. Directories below `ours` go away with
+/// the room, so mount points may be made there.
+pub(super) fn mount_namespace(mounts: &[Mount], ours: Vec<PathBuf>) -> Result<OwnedFd, Fault> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| enter_and_mount(mounts, ours));
+        thread.join().unwrap_or_else(|_| Err(Fault::bug("the mounting thread panicked")))
+    })
+}
+
+fn enter_and_mount(mounts: &[Mount], mut ours: Vec<PathBuf>) -> Result<OwnedFd, Fault> {
+    // SAFETY: only this thread is moved; it shares no descriptor table away and ends in this function.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS | UnshareFlags::NEWNS) }
+        .doing("make a mount namespace")
+        .map_err(|fault| fault.hint("run as root"))?;
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).doing("keep mounts from the host")?;
+    for mount in mounts {
+        mount::make(mount, &ours)?;
+        if !matches!(mount, Mount::Bind { .. }) {
+            ours.push(mount.target().to_path_buf());
+        }
+    }
+    File::open("/proc/thread-self/ns/mnt")
+        .map(OwnedFd::from)
+        .doing("open `/proc/thread-self/ns/mnt`")
+}

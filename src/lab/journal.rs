@@ -1,0 +1,267 @@
+//! The journal: what one main process is about to make, and how to take it away again.
+//!
+//! One file of JSON lines per main process, which holds an exclusive lock on it for as long as it
+//! lives: a journal whose lock is free has lost its owner, and whoever takes the lock undoes it. A
+//! plain `write` survives the death of the process, so `fdatasync` is only paid for objects which
+//! survive a reboot. A line that was cut off by a crash belongs to something that was never made.
+
+use super::undo::Undo;
+use super::{session, sweep};
+use crate::fault::{Doing, Fault};
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// How a journal's file name ends.
+pub(super) const EXTENSION: &str = "journal";
+
+/// Who wrote a journal, and in which boot of the machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Header {
+    /// The lab's id, part of the name of all that it makes.
+    pub lab: String,
+    /// `/proc/sys/kernel/random/boot_id` at that time.
+    pub boot: String,
+    /// The main process.
+    pub pid: u32,
+    /// When that process was started, in clock ticks since boot: tells it from a later one of that pid.
+    pub started_ticks: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Lab(Header),
+    Will { id: u64, undo: Undo },
+    Undone { id: u64 },
+}
+
+impl Header {
+    /// The header of a new lab of this process.
+    pub(super) fn of_this_process() -> Result<Self, Fault> {
+        let mut random = [0; 4];
+        // SAFETY: the buffer is as long as is said, and ours.
+        let got = unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) };
+        if usize::try_from(got) != Ok(random.len()) {
+            return Err(std::io::Error::last_os_error()).doing("draw the lab's id");
+        }
+        let pid = std::process::id();
+        Ok(Self {
+            lab: format!("{:08x}", u32::from_ne_bytes(random)),
+            boot: sweep::boot_id()?,
+            pid,
+            started_ticks: session::started_ticks(pid).unwrap_or(0),
+        })
+    }
+}
+
+/// An open journal, its lock held.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: File,
+    path: PathBuf,
+    header: Header,
+    pending: BTreeMap<u64, Undo>,
+    next_id: u64,
+    /// What could not be read in it, for people.
+    damage: Vec<String>,
+}
+
+/// The directory of this machine's journals, made if absent.
+pub(super) fn state_directory() -> Result<PathBuf, Fault> {
+    let path = if let Some(named) = std::env::var_os("SURTAX_STATE_DIR") {
+        PathBuf::from(named)
+    } else if rustix::process::geteuid().is_root() {
+        PathBuf::from("/var/lib/surtax/labs")
+    } else if let Some(state) = std::env::var_os("XDG_STATE_HOME") {
+        PathBuf::from(state).join("surtax/labs")
+    } else {
+        let home = std::env::var_os("HOME")
+            .ok_or_else(|| Fault::machine("neither `XDG_STATE_HOME` nor `HOME` is set"))?;
+        PathBuf::from(home).join(".local/state/surtax/labs")
+    };
+    prepare(&path)?;
+    Ok(path)
+}
+
+/// Makes a directory for journals, readable by its owner only.
+pub(super) fn prepare(path: &Path) -> Result<(), Fault> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.doing(format_args!("make the journal directory `{}`", path.display()))
+        .map_err(|fault| fault.hint("name a writable directory in `SURTAX_STATE_DIR`"))
+}
+
+/// Keeps journals from being made or taken over while it lives, so that a new one is never seen unlocked.
+fn turnstile(state: &Path) -> Result<File, Fault> {
+    let directory = File::open(state).doing(format_args!("open `{}`", state.display()))?;
+    rustix::fs::flock(&directory, FlockOperation::LockExclusive)
+        .doing(format_args!("lock `{}`", state.display()))?;
+    Ok(directory)
+}
+
+impl Journal {
+    /// Starts the journal of a new lab, locked from its first moment.
+    pub(super) fn create(state: &Path, header: Header) -> Result<Self, Fault> {
+        let path = state.join(&header.lab).with_extension(EXTENSION);
+        let guard = turnstile(state)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .doing(format_args!("make the journal `{}`", path.display()))?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .doing(format_args!("lock the journal `{}`", path.display()))?;
+        drop(guard);
+        let pending = BTreeMap::new();
+        let mut journal =
+            Self { file, path, header: header.clone(), pending, next_id: 0, damage: Vec::new() };
+        journal.append(&[Line::Lab(header)])?;
+        Ok(journal)
+    }
+
+    /// Takes over every journal of the directory that has lost its owner.
+    pub(super) fn orphans(state: &Path) -> Result<Vec<Self>, Fault> {
+        let guard = turnstile(state)?;
+        let entries = fs::read_dir(state).doing(format_args!("list `{}`", state.display()))?;
+        let mut paths: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
+            .collect();
+        paths.sort();
+        let mut free = Vec::new();
+        for path in paths {
+            let Some(file) = open(&path)? else { continue };
+            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                free.push((file, path));
+            }
+        }
+        drop(guard);
+        free.into_iter().map(|(file, path)| Self::read(file, path)).collect()
+    }
+
+    /// Waits until a journal has lost its owner and takes it over; `None` if somebody undid it first.
+    pub(super) fn inherit(path: &Path) -> Result<Option<Self>, Fault> {
+        let Some(file) = open(path)? else { return Ok(None) };
+        rustix::fs::flock(&file, FlockOperation::LockExclusive)
+            .doing(format_args!("lock the journal `{}`", path.display()))?;
+        let facts = file.metadata().doing(format_args!("look at `{}`", path.display()))?;
+        if facts.nlink() == 0 {
+            return Ok(None);
+        }
+        Self::read(file, path.to_path_buf()).map(Some)
+    }
+
+    fn read(mut file: File, path: PathBuf) -> Result<Self, Fault> {
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).doing(format_args!("read `{}`", path.display()))?;
+        let lab = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let header = Header { lab, boot: String::new(), pid: 0, started_ticks: 0 };
+        let (pending, damage) = (BTreeMap::new(), Vec::new());
+        let mut journal = Self { file, path, header, pending, next_id: 0, damage };
+        // What follows the last line end was cut off: its object was never made.
+        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        for (index, line) in text[..whole].split(|&byte| byte == b'\n').enumerate() {
+            if !line.is_empty() {
+                journal.replay(index, line);
+            }
+        }
+        Ok(journal)
+    }
+
+    fn replay(&mut self, index: usize, line: &[u8]) {
+        match serde_json::from_slice(line) {
+            Ok(Line::Lab(header)) => self.header = header,
+            Ok(Line::Will { id, undo }) => {
+                self.next_id = self.next_id.max(id.saturating_add(1));
+                self.pending.insert(id, undo);
+            }
+            Ok(Line::Undone { id }) => {
+                self.pending.remove(&id);
+            }
+            Err(error) => self.damage.push(format!(
+                "{}:{}: cannot be read and is left alone: {error}",
+                self.path.display(),
+                index + 1
+            )),
+        }
+    }
+
+    /// Writes down how to undo what is about to be made, all of it in one write. On disk when this
+    /// returns, if one of the objects survives a reboot.
+    pub(super) fn will(&mut self, undos: Vec<Undo>) -> Result<Vec<u64>, Fault> {
+        let durable = undos.iter().any(Undo::survives_reboot);
+        let first = self.next_id;
+        let numbered: Vec<(u64, Undo)> = (first..).zip(undos).collect();
+        let lines: Vec<Line> = numbered
+            .iter()
+            .map(|(id, undo)| Line::Will { id: *id, undo: undo.clone() })
+            .collect();
+        self.append(&lines)?;
+        if durable {
+            self.file.sync_data().doing(format_args!("flush `{}`", self.path.display()))?;
+        }
+        let ids = numbered.iter().map(|(id, _)| *id).collect();
+        self.next_id = first + numbered.len() as u64;
+        self.pending.extend(numbered);
+        Ok(ids)
+    }
+
+    /// Writes down that these need not be undone again.
+    pub(super) fn undone(&mut self, ids: &[u64]) -> Result<(), Fault> {
+        let lines: Vec<Line> = ids.iter().map(|id| Line::Undone { id: *id }).collect();
+        for id in ids {
+            self.pending.remove(id);
+        }
+        self.append(&lines)
+    }
+
+    fn append(&mut self, lines: &[Line]) -> Result<(), Fault> {
+        let mut text = Vec::new();
+        for line in lines {
+            serde_json::to_writer(&mut text, line)
+                .map_err(|error| Fault::bug(format!("a journal line cannot be written: {error}")))?;
+            text.push(b'\n');
+        }
+        self.file.write_all(&text).doing(format_args!("write `{}`", self.path.display()))
+    }
+
+    pub(super) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is still to be undone, latest first.
+    pub(super) fn pending(&self) -> Vec<(u64, Undo)> {
+        self.pending.iter().rev().map(|(id, undo)| (*id, undo.clone())).collect()
+    }
+
+    /// What could not be read.
+    pub(super) fn damage(&self) -> &[String] {
+        &self.damage
+    }
+
+    /// Removes the journal, which must have nothing left to undo.
+    pub(super) fn remove(self) -> Result<(), Fault> {
+        fs::remove_file(&self.path).doing(format_args!("remove `{}`", self.path.display()))
+    }
+}
+
+fn open(path: &Path) -> Result<Option<File>, Fault> {
+    match OpenOptions::new().read(true).append(true).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).doing(format_args!("open the journal `{}`", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! Mounts: what is mounted where, making one, and taking off what is below a directory.
+//!
+//! Nothing is mounted in the host's own namespace: [`make`] is called by the holder, in a private
+//! one. What [`unmount_below`] finds was put there by a foreign tool.
+
+use crate::fault::{Doing, Fault};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+use std::ffi::CString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::probe::cgroup::unescape;
+
+/// One mount of a private namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mount {
+    /// A tmpfs of at most half of the memory.
+    Tmpfs {
+        /// Where.
+        target: PathBuf,
+    },
+    /// `lower` with a throw-away `upper` and `work` (made if absent, on tmpfs) above it.
+    Overlay {
+        /// What is seen until it is written over.
+        lower: PathBuf,
+        /// Where writes go.
+        upper: PathBuf,
+        /// On the same file system as `upper`.
+        work: PathBuf,
+        /// Where.
+        target: PathBuf,
+    },
+    /// `source` seen at `target`; with everything mounted below it if `recursive`.
+    Bind {
+        /// A file or a directory.
+        source: PathBuf,
+        /// Where.
+        target: PathBuf,
+        /// With the mounts below `source`.
+        recursive: bool,
+        /// The mounts below included.
+        read_only: bool,
+    },
+    /// A fresh `proc`, `sysfs`, `devpts`, …: `mount -t kind kind target`.
+    Fresh {
+        /// The file system's name.
+        kind: String,
+        /// Where.
+        target: PathBuf,
+        /// As `mount -o` takes them.
+        options: String,
+    },
+}
+
+impl Mount {
+    /// Where it is made.
+    #[must_use]
+    pub fn target(&self) -> &Path {
+        match self {
+            Self::Tmpfs { target }
+            | Self::Overlay { target, .. }
+            | Self::Bind { target, .. }
+            | Self::Fresh { target, .. } => target,
+        }
+    }
+}
+
+/// Makes one mount in the caller's namespace. A target that is absent is made only below one of
+/// `ours`, where it goes away again with the mount or the room.
+pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
+    let target = mount.target();
+    let is_file = matches!(mount, Mount::Bind { source, .. } if source.is_file());
+    prepare_target(target, is_file, ours)?;
+    let at = target.display();
+    match mount {
+        Mount::Tmpfs { .. } => {
+            rustix::mount::mount("surtax", target, "tmpfs", MountFlags::empty(), c"mode=0755,size=50%")
+                .doing(format_args!("mount a tmpfs at `{at}`"))
+        }
+        Mount::Overlay { lower, upper, work, .. } => overlay(lower, upper, work, target),
+        Mount::Bind { source, recursive, read_only, .. } => {
+            let from = source.display();
+            let bound = match recursive {
+                true => rustix::mount::mount_bind_recursive(source, target),
+                false => rustix::mount::mount_bind(source, target),
+            };
+            bound.doing(format_args!("bind `{from}` at `{at}`"))?;
+            if *read_only { make_read_only(target, *recursive) } else { Ok(()) }
+        }
+        Mount::Fresh { kind, options, .. } => {
+            let (flags, data) = split_options(options)?;
+            rustix::mount::mount(kind.as_str(), target, kind.as_str(), flags, data.as_c_str())
+                .doing(format_args!("mount a fresh `{kind}` at `{at}`"))
+        }
+    }
+}
+
+fn prepare_target(target: &Path, is_file: bool, ours: &[PathBuf]) -> Result<(), Fault> {
+    if target.exists() {
+        return Ok(());
+    }
+    let at = target.display();
+    if !ours.iter().any(|directory| target.starts_with(directory)) {
+        return Err(Fault::machine(format!("nothing can be mounted at `{at}`: it does not exist"))
+            .hint(format!("mkdir -p {at}")));
+    }
+    let directory = if is_file { target.parent().unwrap_or(target) } else { target };
+    fs::create_dir_all(directory).doing(format_args!("make the mount point `{at}`"))?;
+    if is_file {
+        fs::write(target, "").doing(format_args!("make the file to mount over `{at}`"))?;
+    }
+    Ok(())
+}
+
+fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(), Fault> {
+    for path in [lower, upper, work] {
+        if path.as_os_str().as_encoded_bytes().iter().any(|byte| b",:\\".contains(byte)) {
+            let text = format!("`{}` cannot be part of an overlay: `,`, `:` or `\\` in it", path.display());
+            return Err(Fault::user(text).hint("give it a plainer name with a symbolic link"));
+        }
+    }
+    for directory in [upper, work] {
+        fs::create_dir_all(directory)
+            .doing(format_args!("make the overlay directory `{}`", directory.display()))?;
+    }
+    let mut data = Vec::new();
+    for (key, path) in [("lowerdir=", lower), (",upperdir=", upper), (",workdir=", work)] {
+        data.extend_from_slice(key.as_bytes());
+        data.extend_from_slice(path.as_os_str().as_encoded_bytes());
+    }
+    let data = CString::new(data).map_err(|_| Fault::user("a path has a zero byte in it"))?;
+    rustix::mount::mount("surtax", target, "overlay", MountFlags::empty(), data.as_c_str())
+        .doing(format_args!("mount an overlay over `{}` at `{}`", lower.display(), target.display()))
+        .map_err(|fault| {
+            fault.hint("`upper` and `work` must be on a tmpfs or a disk, not on another overlay")
+        })
+}
+
+/// Makes a mount read-only with everything mounted below it.
+fn make_read_only(target: &Path, recursive: bool) -> Result<(), Fault> {
+    let path = CString::new(target.as_os_str().as_encoded_bytes())
+        .map_err(|_| Fault::user("a path has a zero byte in it"))?;
+    let attributes = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_RDONLY,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    let flags = if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: `path` ends with a zero byte and `attributes` has the size that is passed with it; both outlive the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if result == 0 {
+        return Ok(());
+    }
+    Err(std::io::Error::last_os_error())
+        .doing(format_args!("make `{}` read-only", target.display()))
+        .map_err(|fault| fault.hint("use Linux 5.12 or later"))
+}
+
+/// Splits `mount -o` options into the flags of `mount(2)` and what is the file system's own.
+fn split_options(options: &str) -> Result<(MountFlags, CString), Fault> {
+    let mut flags = MountFlags::empty();
+    let mut own = Vec::new();
+    for word in options.split(',').filter(|word| !word.is_empty()) {
+        match word {
+            "ro" => flags |= MountFlags::RDONLY,
+            "nosuid" => flags |= MountFlags::NOSUID,
+            "nodev" => flags |= MountFlags::NODEV,
+            "noexec" => flags |= MountFlags::NOEXEC,
+            "noatime" => flags |= MountFlags::NOATIME,
+            "relatime" => flags |= MountFlags::RELATIME,
+            "strictatime" => flags |= MountFlags::STRICTATIME,
+            "rw" => {}
+            other => own.push(other),
+        }
+    }
+    let data = CString::new(own.join(","))
+        .map_err(|_| Fault::bug("a mount option has a zero byte in it"))?;
+    Ok((flags, data))
+}
+
+/// What is mounted at or below a directory in this namespace, in the order in which it was mounted.
+pub(super) fn below(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
+    let text = fs::read("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
+    let points = text.split(|&byte| byte == b'\n').filter_map(|line| {
+        let field = line.split(|&byte| byte == b' ').nth(4)?;
+        Some(unescape(field))
+    });
+    Ok(points.filter(|point| point.starts_with(directory)).collect())
+}
+
+/// Takes off what is mounted at or below a directory, latest first. A mount that stays busy is
+/// detached, so that it ends with its last user. Every one that was found is returned.
+pub(super) fn unmount_below(directory: &Path) -> Result<Vec<String>, Fault> {
+    let mut found = Vec::new();
+    for point in below(directory)?.iter().rev() {
+        let how = unmount(point)?;
+        found.push(format!("`{}` was still mounted{how}", point.display()));
+    }
+    Ok(found)
+}
+
+fn unmount(point: &Path) -> Result<&'static str, Fault> {
+    for pause_ms in [0, 1, 5, 20, 100] {
+        std::thread::sleep(Duration::from_millis(pause_ms));
+        match rustix::mount::unmount(point, UnmountFlags::NOFOLLOW) {
+            Ok(()) => return Ok(""),
+            // Gone meanwhile, or hidden below a mount that went first.
+            Err(Errno::INVAL | Errno::NOENT) => return Ok(" and went by itself"),
+            Err(Errno::BUSY) => {}
+            Err(error) => {
+                return Err(error).doing(format_args!("unmount `{}`", point.display()));
+            }
+        }
+    }
+    rustix::mount::unmount(point, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)
+        .doing(format_args!("detach the busy mount `{}`", point.display()))?;
+    Ok(" and busy: it ends with its last user")
+}
+
+#[cfg(test)]
+mod tests;

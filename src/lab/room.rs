@@ -1,0 +1,242 @@
+//! A room: the lab of one trial.
+//!
+//! Its directories and its group lie below those of the lab, whose undo is in the journal since the
+//! lab was opened; so a room needs no record of its own, and costs next to nothing.
+
+use super::cgroup::Member;
+use super::directory;
+use super::holder;
+use super::journal::Journal;
+use super::mount::Mount;
+use super::process::{self, Process, Program};
+use super::session;
+use super::settings;
+use super::undo::Undo;
+use super::Ground;
+use crate::fault::{Doing, Fault};
+use crate::stack::Limits;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use surtax_instrument::wire::Fact;
+
+/// The lab of one trial. Dropped or closed, nothing of it is left.
+#[derive(Debug)]
+pub struct Room {
+    ground: Arc<Ground>,
+    name: String,
+    directory: PathBuf,
+    memory_directory: OnceLock<PathBuf>,
+    group: PathBuf,
+    promised: Mutex<Vec<u64>>,
+    closed: bool,
+}
+
+impl Room {
+    pub(super) fn open(ground: Arc<Ground>, name: &str) -> Result<Self, Fault> {
+        require_name(name)?;
+        let directory = ground.directory.join(name);
+        let group = ground.group.join(name);
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&directory)
+            .doing(format_args!("make the room `{}`", directory.display()))?;
+        let room = Self {
+            ground,
+            name: name.to_owned(),
+            directory,
+            memory_directory: OnceLock::new(),
+            group,
+            promised: Mutex::new(Vec::new()),
+            closed: false,
+        };
+        room.ground.groups.make(&room.group)?;
+        Ok(room)
+    }
+
+    /// A directory of its own, mode 0700, on the disk that holds `/run`.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A directory of its own in memory (below `/dev/shm`), made when first asked for. Every mount
+    /// namespace of the host sees it, an engine's daemon too.
+    ///
+    /// # Errors
+    /// The machine's: there is no `/dev/shm`, or it cannot be written.
+    pub fn memory_directory(&self) -> Result<&Path, Fault> {
+        if let Some(path) = self.memory_directory.get() {
+            return Ok(path);
+        }
+        let path = self.ground.memory_directory.join(&self.name);
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&path)
+            .doing(format_args!("make `{}`", path.display()))
+            .map_err(|fault| fault.hint("mount -t tmpfs tmpfs /dev/shm"))?;
+        Ok(self.memory_directory.get_or_init(|| path))
+    }
+
+    /// The room's group, as a path relative to each hierarchy's mount point: what OCI calls `cgroupsPath`.
+    #[must_use]
+    pub fn group(&self) -> &Path {
+        &self.group
+    }
+
+    /// A group inside the room's, with limits; made if absent. Relative like [`Room::group`].
+    ///
+    /// # Errors
+    /// A limit cannot be set as asked. The values read back are [`Room::group_facts`].
+    pub fn subgroup(&self, name: &str, limits: &Limits) -> Result<PathBuf, Fault> {
+        require_name(name)?;
+        let group = self.group.join(name);
+        self.ground.groups.make(&group)?;
+        self.ground
+            .groups
+            .limit(&group, limits)
+            .map_err(|fault| fault.during(format_args!("group `{}`", group.display())))?;
+        Ok(group)
+    }
+
+    /// The limits that a group holds, as read back from the kernel.
+    #[must_use]
+    pub fn group_facts(&self, group: &Path) -> Vec<Fact> {
+        self.ground.groups.facts(group)
+    }
+
+    /// Who is in a group of this room or below it: process id and name.
+    #[must_use]
+    pub fn members(&self, group: &Path) -> Vec<(u32, String)> {
+        let members = self.ground.groups.members(group);
+        members.into_iter().map(|Member { pid, name }| (pid, name)).collect()
+    }
+
+    /// A private mount namespace, held by the descriptor and by whoever runs in it. `mounts` are made
+    /// in order; a target is made if absent and below the room or an earlier one of these mounts.
+    ///
+    /// # Errors
+    /// The mount that failed.
+    pub fn mount_namespace(&self, mounts: &[Mount]) -> Result<OwnedFd, Fault> {
+        let ours = [Some(&self.directory), self.memory_directory.get()];
+        holder::mount_namespace(mounts, ours.into_iter().flatten().cloned().collect())
+    }
+
+    /// Starts a program in this room. See [`Program`]. It dies with the calling thread.
+    ///
+    /// # Errors
+    /// There is no such program, or the step that its process could not do.
+    pub fn spawn(&self, mut program: Program) -> Result<Process, Fault> {
+        let group = program.group.take();
+        let own = group.as_ref().is_none_or(|group| *group == self.group);
+        let group = group.unwrap_or_else(|| self.group.clone());
+        if !group.starts_with(&self.group) {
+            return Err(Fault::bug(format!("the group `{}` is not of this room", group.display())));
+        }
+        let foreground = program.foreground;
+        let doors = self.ground.groups.doors(&group, own)?;
+        let process = process::spawn(program, doors)?;
+        if !self.ground.groups.any() && !foreground {
+            self.remember_session(process.pid())?;
+        }
+        Ok(process)
+    }
+
+    /// Without groups, a process's session is the only thing by which its children can be found.
+    fn remember_session(&self, pid: u32) -> Result<(), Fault> {
+        let started_ticks = session::started_ticks(pid).unwrap_or(0);
+        self.promise(Undo::Session { pid, started_ticks })
+    }
+
+    /// Writes into the journal how to undo something that is about to be made by someone else (an
+    /// engine's daemon). The undo runs when the room is closed; running it for what is gone is no error.
+    ///
+    /// # Errors
+    /// The journal cannot be written, or the object's name does not carry our tag.
+    pub fn promise(&self, undo: Undo) -> Result<(), Fault> {
+        undo.require_tag()?;
+        let ids = match self.ground.journal().as_mut() {
+            Some(journal) => journal.will(vec![undo])?,
+            None => return Err(Fault::bug("a room was used after its lab was closed")),
+        };
+        self.promised.lock().unwrap_or_else(PoisonError::into_inner).extend(ids);
+        Ok(())
+    }
+
+    /// Changes a setting of the machine until the room is closed.
+    ///
+    /// # Errors
+    /// It is not a setting, cannot be read or written, or did not take the value.
+    pub fn change_setting(&self, path: &Path, value: &str) -> Result<(), Fault> {
+        let before = settings::read(path)?;
+        if before == value {
+            return Ok(());
+        }
+        let ours = value.to_owned();
+        self.promise(Undo::Setting { path: path.to_path_buf(), ours, before: before.clone() })?;
+        settings::write(path, value, &before)
+    }
+
+    /// Ends every process, removes everything, and says what was still alive or there.
+    ///
+    /// # Errors
+    /// What could not be removed; it stays in the journal, and the next start tries again.
+    pub fn close(mut self) -> Result<Vec<String>, Fault> {
+        self.end()
+    }
+
+    /// Everything is tried; the first fault is returned.
+    fn end(&mut self) -> Result<Vec<String>, Fault> {
+        self.closed = true;
+        let mut found = Vec::new();
+        let mut first_fault = None;
+        let mut note = |result: Result<Vec<String>, Fault>| match result {
+            Ok(more) => {
+                found.extend(more);
+                true
+            }
+            Err(fault) => {
+                first_fault.get_or_insert(fault);
+                false
+            }
+        };
+        let promised = std::mem::take(self.promised.get_mut().unwrap_or_else(PoisonError::into_inner));
+        // The journal is not kept from other rooms while an engine takes its time.
+        let pending = self.ground.journal().as_ref().map(Journal::pending).unwrap_or_default();
+        let mut undone = Vec::new();
+        for (id, undo) in pending {
+            if promised.contains(&id) && note(undo.perform()) {
+                undone.push(id);
+            }
+        }
+        if let (Some(journal), false) = (self.ground.journal().as_mut(), undone.is_empty()) {
+            note(journal.undone(&undone).map(|()| Vec::new()));
+        }
+        note(self.ground.groups.end(&self.group));
+        if let Some(memory_directory) = self.memory_directory.get() {
+            note(directory::remove(memory_directory));
+        }
+        note(directory::remove(&self.directory));
+        first_fault.map_or(Ok(found), Err)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if !self.closed {
+            // What could not be removed is still below the lab's directories and group.
+            let _ = self.end();
+        }
+    }
+}
+
+fn require_name(name: &str) -> Result<(), Fault> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !name.is_empty() && !name.starts_with('.') && name.chars().all(is_plain) {
+        return Ok(());
+    }
+    Err(Fault::bug(format!("`{name}` is not a name for a room or a group")))
+}

@@ -1,0 +1,62 @@
+//! Ends the processes of one session, on machines without cgroups.
+//!
+//! The number of a session stays taken while anybody is in it, so it cannot come to mean another
+//! one in between. What begins a session of its own escapes; that is what groups are for.
+
+use crate::fault::{Doing, Fault};
+use rustix::process::{Pid, Signal};
+use std::fs;
+use std::time::Duration;
+
+/// How often the list of processes is read again before giving up.
+const PASS_LIMIT: usize = 100;
+
+/// When a process was started, in clock ticks since boot.
+pub(super) fn started_ticks(pid: u32) -> Option<u64> {
+    field(pid, 22)?.parse().ok()
+}
+
+/// Field `number` of `/proc/PID/stat`, counted from 1 as in `proc_pid_stat(5)`; after the name only.
+fn field(pid: u32, number: usize) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name stands in parentheses and may contain anything, parentheses too.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split(' ').nth(number.checked_sub(3)?).map(String::from)
+}
+
+/// Kills everything in the session that this process began. Says who was still alive.
+pub(super) fn end(leader: u32, leader_started_ticks: u64) -> Result<Vec<String>, Fault> {
+    if started_ticks(leader).is_some_and(|ticks| ticks != leader_started_ticks) {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for _ in 0..PASS_LIMIT {
+        let members = members(leader)?;
+        if members.is_empty() {
+            return Ok(found);
+        }
+        for pid in members {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            let line = format!("process `{}` ({pid}) was still alive", name.trim_end());
+            if !found.contains(&line) {
+                found.push(line);
+            }
+            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+                // One that has ended meanwhile is what we want.
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Err(Fault::machine(format!("session {leader} still has processes after SIGKILL")))
+}
+
+fn members(leader: u32) -> Result<Vec<u32>, Fault> {
+    let processes = fs::read_dir("/proc").doing("list `/proc`")?;
+    let session = leader.to_string();
+    let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    Ok(pids
+        .filter(|&pid| field(pid, 6).is_some_and(|of| of == session))
+        .filter(|&pid| field(pid, 3).is_some_and(|state| state != "Z" && state != "X"))
+        .collect())
+}

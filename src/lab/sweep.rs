@@ -1,0 +1,110 @@
+//! Sweeping: undoes the journals of main processes that are gone.
+//!
+//! What cannot be undone stays in its journal and is tried again at the next start. Things that carry
+//! our tag but have no journal are reported and never touched.
+
+use super::journal::{self, Journal};
+use super::{directory, undo::Undo};
+use crate::fault::{Doing, Fault};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use surtax_instrument::probe::cgroup::Hierarchies;
+
+/// What a sweep did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// One line for each lab whose owner was gone, and what of it was still there.
+    pub undone: Vec<String>,
+    /// What could not be undone and why; its journal is kept.
+    pub kept: Vec<String>,
+    /// What carries our tag and belongs to no journal; it was not touched.
+    pub strays: Vec<String>,
+}
+
+/// Undoes what earlier main processes left behind: `surtax gc`.
+///
+/// # Errors
+/// The directory of the journals cannot be used.
+pub fn gc() -> Result<Swept, Fault> {
+    let state = journal::state_directory()?;
+    let mut swept = orphans(&state)?;
+    swept.strays = strays(&state)?;
+    Ok(swept)
+}
+
+/// Undoes every journal of a directory whose owner is gone.
+pub(super) fn orphans(state: &Path) -> Result<Swept, Fault> {
+    let mut all = Swept::default();
+    for journal in Journal::orphans(state)? {
+        let one = undo(journal)?;
+        all.undone.extend(one.undone);
+        all.kept.extend(one.kept);
+    }
+    Ok(all)
+}
+
+/// Undoes one journal whose lock we hold, latest first; removes it if nothing is left in it.
+pub(super) fn undo(mut journal: Journal) -> Result<Swept, Fault> {
+    let header = journal.header().clone();
+    let same_boot = header.boot == boot_id()?;
+    let mut found = Vec::new();
+    let mut kept: Vec<String> = journal.damage().to_vec();
+    for (id, undo) in journal.pending() {
+        let forgotten = !same_boot
+            && matches!(undo, Undo::Setting { .. } | Undo::Session { .. } | Undo::Controllers { .. });
+        match if forgotten { Ok(Vec::new()) } else { undo.perform() } {
+            Ok(more) => {
+                found.extend(more);
+                journal.undone(&[id])?;
+            }
+            Err(fault) => kept.push(fault.to_string()),
+        }
+    }
+    let what = if found.is_empty() { String::from("nothing was left") } else { found.join("; ") };
+    let undone = vec![format!("lab `{}` of process {}: {what}", header.lab, header.pid)];
+    if kept.is_empty() {
+        journal.remove()?;
+    }
+    Ok(Swept { undone, kept, strays: Vec::new() })
+}
+
+/// The machine's current boot.
+pub(super) fn boot_id() -> Result<String, Fault> {
+    let path = "/proc/sys/kernel/random/boot_id";
+    let text = fs::read_to_string(path).doing(format_args!("read `{path}`"))?;
+    Ok(text.trim_end().to_owned())
+}
+
+/// Lists what carries our tag and belongs to no journal.
+fn strays(state: &Path) -> Result<Vec<String>, Fault> {
+    let known: BTreeSet<String> = names(state)
+        .iter()
+        .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
+        .collect();
+    let mut places = vec![
+        (super::run_directory(), ""),
+        (PathBuf::from(super::MEMORY_DIRECTORY), super::PREFIX),
+    ];
+    let hierarchies = Hierarchies::discover().doing("list the cgroup hierarchies")?;
+    places.extend(hierarchies.0.into_iter().map(|hierarchy| (hierarchy.mount_point, super::PREFIX)));
+    let mut strays = Vec::new();
+    for (place, prefix) in places {
+        for path in names(&place) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let Some(lab) = name.strip_prefix(prefix) else { continue };
+            if path.is_dir() && !known.contains(lab) && directory::exists(&path) {
+                strays.push(path.display().to_string());
+            }
+        }
+    }
+    Ok(strays)
+}
+
+fn names(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let mut names: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    names.sort();
+    names
+}

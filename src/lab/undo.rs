@@ -1,0 +1,109 @@
+//! Undoing: one way for each kind of object, and always the same, whoever does it.
+//!
+//! The main process, its reaper and a later start all come here. Undoing what is already gone is no
+//! error. Nothing is touched whose name does not carry our tag.
+
+use super::{cgroup, directory, engine, session, settings};
+use crate::fault::Fault;
+use serde::{Deserialize, Serialize};
+use std::path::{Component, Path, PathBuf};
+
+/// The beginning of the name of everything that surtax makes.
+pub const TAG: &str = "surtax";
+
+/// How to take one object away again. Written to the journal before the object is made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Undo {
+    /// A group in every cgroup hierarchy: kill what is in it (limits lifted first), then remove it.
+    Group {
+        /// Relative to each hierarchy's mount point.
+        path: PathBuf,
+    },
+    /// A directory of ours and everything in it; mounts below it are taken off first.
+    Directory {
+        /// Absolute.
+        path: PathBuf,
+    },
+    /// A container of a Docker-compatible engine, by the name that we gave it, with its volumes.
+    EngineContainer {
+        /// The engine's unix socket.
+        socket: PathBuf,
+        /// Begins with our tag.
+        name: String,
+    },
+    /// A setting: written back only if it still holds what we wrote.
+    Setting {
+        /// The file in `/proc/sys` or `/sys`.
+        path: PathBuf,
+        /// What we wrote.
+        ours: String,
+        /// What it held before.
+        before: String,
+    },
+    /// Controllers that we enabled for the children of a cgroup v2 group; left on where somebody
+    /// else uses them by now.
+    Controllers {
+        /// Absolute, the group's directory.
+        path: PathBuf,
+        /// Such as `cpuset`.
+        names: Vec<String>,
+    },
+    /// Processes of one session, on machines without cgroups.
+    Session {
+        /// The process that began the session.
+        pid: u32,
+        /// When it was started, in clock ticks since boot.
+        started_ticks: u64,
+    },
+}
+
+impl Undo {
+    /// Whether the object would still be there after a reboot, so that its record must be, too.
+    pub(super) fn survives_reboot(&self) -> bool {
+        match self {
+            Self::Directory { path } => !directory::is_in_memory(path),
+            Self::EngineContainer { .. } => true,
+            Self::Group { .. }
+            | Self::Setting { .. }
+            | Self::Controllers { .. }
+            | Self::Session { .. } => false,
+        }
+    }
+
+    /// Refuses what does not carry our tag.
+    pub(super) fn require_tag(&self) -> Result<(), Fault> {
+        let tagged = match self {
+            Self::Group { path } => is_plain(path) && starts_with_tag(path.iter().next()),
+            Self::Directory { path } => {
+                path.is_absolute() && is_plain(path) && path.iter().any(|part| starts_with_tag(Some(part)))
+            }
+            Self::EngineContainer { name, .. } => name.starts_with(TAG),
+            Self::Setting { .. } | Self::Controllers { .. } | Self::Session { .. } => true,
+        };
+        if tagged { Ok(()) } else { Err(Fault::bug(format!("{self:?} does not carry our tag"))) }
+    }
+
+    /// Takes the object away. Says what was still alive or there that a tidy stop would have removed.
+    pub(super) fn perform(&self) -> Result<Vec<String>, Fault> {
+        self.require_tag()?;
+        match self {
+            Self::Group { path } => cgroup::Groups::discover()?.end(path),
+            Self::Directory { path } => directory::remove(path),
+            Self::EngineContainer { socket, name } => engine::remove_container(socket, name),
+            Self::Setting { path, ours, before } => settings::restore(path, ours, before),
+            Self::Controllers { path, names } => cgroup::disable(path, names),
+            Self::Session { pid, started_ticks } => session::end(*pid, *started_ticks),
+        }
+    }
+}
+
+fn starts_with_tag(part: Option<&std::ffi::OsStr>) -> bool {
+    let text = part.map(|part| part.to_string_lossy()).unwrap_or_default();
+    text == TAG || text.strip_prefix(TAG).is_some_and(|rest| rest.starts_with('-'))
+}
+
+/// Whether a path has no `..` in it.
+fn is_plain(path: &Path) -> bool {
+    path.components().all(|part| part != Component::ParentDir)
+}
