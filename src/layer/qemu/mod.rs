@@ -37,15 +37,12 @@ use command_line::{Accelerator, Board, Machine, PROGRAM};
 use errand::Errand;
 use evidence::fact;
 use kernel::Kernel;
-use modules::Tree;
 use qmp::{Qmp, VirtualCpu};
 use request::Asked;
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
-use unpack::unpack;
 use virtiofsd::{Served, Serving, Virtiofsd};
 
 /// How long QEMU may take to end after it was told to.
