@@ -6,6 +6,7 @@ mod first_process;
 mod gvisor;
 mod native;
 mod oci;
+mod qemu;
 mod simulated;
 
 use crate::agent::Link;
@@ -23,6 +24,7 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &oci::CRUN,
     &oci::YOUKI,
     &gvisor::GVISOR,
+    &qemu::Qemu,
     &simulated::Simulated,
 ];
 
