@@ -3,8 +3,19 @@
 //! `compare.rs` turns a ledger into [`Findings`]; every format (terminal, Markdown, CSV, JSON, HTML)
 //! is a function from findings to text, so that no two formats can disagree.
 
+mod bill;
+mod caution;
+mod compare;
+mod estimate;
+pub mod export;
+mod foreign;
 pub mod html;
+pub mod markdown;
+mod number;
+pub mod terminal;
+mod verdict;
 
+pub use compare::compare;
 use serde::Serialize;
 
 /// Everything a report may say about one run.

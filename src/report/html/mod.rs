@@ -12,13 +12,12 @@ mod details;
 mod escape;
 mod heading;
 mod legend;
-mod number;
 mod overhead;
 mod policy;
 mod table;
 mod trials;
 
-use super::Findings;
+use super::{Findings, number};
 
 const STYLE: &str = include_str!("../../../report-ui/style.css");
 const SCRIPT: &str = include_str!("../../../report-ui/report.js");

@@ -3,7 +3,7 @@
 //! Durations and bytes are those of `instrument/src/quantity.rs`. A number that is not finite is
 //! shown as the dash of a gap, never as zero.
 
-use super::super::Interval;
+use super::Interval;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 
 /// What stands where there is no number.
@@ -43,9 +43,21 @@ pub fn overhead(interval: &Interval) -> String {
     if ratio >= 3.0 {
         return format!("{}× [{}, {}]", factor(ratio), factor(low), factor(high));
     }
-    let decimals = usize::from(high - low < 0.02);
+    let decimals = decimals(low, high);
     let signed = |ratio: f64| signed_percent(ratio, decimals);
     format!("{} % [{}, {}]", signed(ratio), signed(low), signed(high))
+}
+
+/// A share without a sign: `12 %`, `0.4 %`; with one decimal below two.
+pub fn percent(share: f64) -> String {
+    let percent = (share * 100.0).abs();
+    let decimals = usize::from(percent < 2.0);
+    format!("{} %", trimmed(percent, decimals))
+}
+
+/// A share without a sign, as exact as an interval from `low` to `high` allows.
+pub fn percent_within(share: f64, low: f64, high: f64) -> String {
+    format!("{:.*} %", decimals(low, high), (share * 100.0).abs())
 }
 
 /// What an axis of ratios writes at a tick: `−50 %`, `+0 %`, `+2.5 %`, `2×`, `10×`.
@@ -71,6 +83,11 @@ pub fn trimmed(value: f64, decimals: usize) -> String {
 /// A count of things: `1 trial`, `12 trials`.
 pub fn count(number: usize, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
+/// Decimals of a percentage that are not lost in its interval.
+fn decimals(low: f64, high: f64) -> usize {
+    usize::from(high - low < 0.02)
 }
 
 fn signed_percent(ratio: f64, decimals: usize) -> String {
