@@ -1,5 +1,11 @@
 //! `surtax enter`: a shell, or a command, in any stack.
 
+use super::measuring::Footing;
+use super::{Globals, note};
+use crate::stack::shell;
+use crate::trial::protocol;
+use std::process::ExitCode;
+use surtax_instrument::wire::Status;
 use super::measure::{surroundings, variable};
 use crate::fault::Fault;
 use crate::plan::{Draft, Plan};
@@ -47,4 +53,28 @@ impl Arguments {
         };
         draft.complete(&surroundings(&cards)?).map(|decided| decided.plan)
     }
+}
+
+/// Enters, and exits as the command did: its code, or 128 and the number of its signal.
+pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
+    let plan = arguments.visit()?;
+    let footing = Footing::open(globals)?;
+    let ended = visit(&plan, &footing, globals);
+    let closed = footing.close(globals);
+    let status = ended?;
+    closed?;
+    Ok(match status {
+        Status::Exit(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        Status::Signal(number) => ExitCode::from(u8::try_from(128 + number).unwrap_or(255)),
+        Status::Deadline | Status::Cancelled => ExitCode::from(1),
+    })
+}
+
+fn visit(plan: &Plan, footing: &Footing, globals: &Globals) -> Result<Status, Fault> {
+    let standing = plan.baseline.raise(&footing.ground(plan), "enter")?;
+    let (status, leftovers) = shell::run(standing, protocol::command(plan))?;
+    for line in leftovers {
+        note(&format!("removed by force: {line}"), globals);
+    }
+    Ok(status)
 }

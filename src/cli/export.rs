@@ -1,5 +1,7 @@
 //! `surtax export`: the results of a run for other programs.
 
+use super::{answer, measuring};
+use crate::fault::Fault;
 use super::{Format, Globals};
 use std::path::PathBuf;
 
@@ -25,6 +27,15 @@ impl Arguments {
             Some("txt") => Format::Table,
             _ => Format::Json,
         })
+    }
+}
+
+pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
+    let (_, findings) = measuring::findings(&arguments.run)?;
+    let text = measuring::text(&findings, arguments.format(globals));
+    match &arguments.output {
+        Some(path) => measuring::write(path, &text),
+        None => answer(&text),
     }
 }
 

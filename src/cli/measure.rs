@@ -147,15 +147,12 @@ impl ResultArguments {
     }
 }
 
-/// The caller: working directory, environment, a fresh seed.
+/// The caller: working directory, a fresh seed.
 pub(super) fn surroundings<'a>(cards: &'a [&'static Card]) -> Result<Surroundings<'a>, Fault> {
     let cwd = std::env::current_dir().doing("find the working directory")?;
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
     // Six digits: enough to differ from the last run, and short enough to be typed again.
     let fresh_seed = clock::wall().0 / 1_000 % 1_000_000;
-    Ok(Surroundings { cwd, environment, fresh_seed, cards })
+    Ok(Surroundings { cwd, fresh_seed, cards })
 }
 
 /// Reads `NAME=VALUE`.

@@ -12,6 +12,7 @@ mod gc;
 mod list;
 mod man;
 mod measure;
+mod measuring;
 mod plan;
 pub mod progress;
 mod report;
@@ -133,7 +134,7 @@ impl Globals {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => match dispatch(cli) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(code) => code,
             Err(fault) => exit(Err(fault)),
         },
         Err(error) => {
@@ -144,37 +145,30 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn dispatch(cli: Cli) -> Result<(), Fault> {
-    let globals = cli.globals;
+fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
+    let globals = &cli.globals;
     match cli.command {
         Command::Compare(arguments) => {
-            let _question = arguments.question(&globals)?;
-            Err(unwired("compare"))
+            return measuring::measure(&arguments.question(globals)?, globals);
         }
-        Command::Plan(arguments) => plan::run(&arguments, &globals),
         Command::Run(arguments) => {
-            let _question = arguments.question(&globals)?;
-            Err(unwired("run"))
+            return measuring::measure(&arguments.question(globals)?, globals);
         }
-        Command::Resume(_) => Err(unwired("resume")),
-        Command::Doctor(arguments) => doctor::run(&arguments, &globals, Vec::new()),
-        Command::Enter(arguments) => {
-            let _visit = arguments.visit()?;
-            Err(unwired("enter"))
+        Command::Resume(arguments) => {
+            return measuring::resume(&arguments.run, arguments.report.as_deref(), globals);
         }
-        Command::Show(_) => Err(unwired("show")),
-        Command::Report(_) => Err(unwired("report")),
-        Command::Export(_) => Err(unwired("export")),
-        Command::List(_) => Err(unwired("list")),
-        Command::Gc(_) => gc::run(&globals),
-        Command::Completions(arguments) => completions::run(&arguments),
-        Command::Man(arguments) => man::run(&arguments),
+        Command::Enter(arguments) => return enter::run(&arguments, globals),
+        Command::Plan(arguments) => plan::run(&arguments, globals)?,
+        Command::Doctor(arguments) => doctor::run(&arguments, globals)?,
+        Command::Show(arguments) => show::run(&arguments, globals)?,
+        Command::Report(arguments) => report::run(&arguments, globals)?,
+        Command::Export(arguments) => export::run(&arguments, globals)?,
+        Command::List(arguments) => list::run(&arguments, globals)?,
+        Command::Gc(_) => gc::run(globals)?,
+        Command::Completions(arguments) => completions::run(&arguments)?,
+        Command::Man(arguments) => man::run(&arguments)?,
     }
-}
-
-/// What a command says whose engine is not connected in this build.
-fn unwired(command: &str) -> Fault {
-    Fault::bug(format!("`surtax {command}` is not connected to its engine in this build"))
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     let Decided { plan, notes } = draft.complete(&around)?;
     notes.iter().for_each(|text| note(text, globals));
     if arguments.toml {
-        return answer(&file::write(&plan, &around.environment));
+        return answer(&file::write(&plan));
     }
     answer(&shown(&plan, globals.format_or(Format::Table))?)
 }

@@ -1,5 +1,8 @@
 //! `surtax report`: the results of a run as one HTML file.
 
+use super::{Globals, measuring, note};
+use crate::fault::Fault;
+use crate::report::html;
 use std::path::{Path, PathBuf};
 
 /// Flags of `surtax report`.
@@ -19,4 +22,12 @@ impl Arguments {
     pub fn place(&self, run_file: &Path) -> PathBuf {
         self.output.clone().unwrap_or_else(|| run_file.with_extension("html"))
     }
+}
+
+pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
+    let (run_file, findings) = measuring::findings(&arguments.run)?;
+    let place = arguments.place(&run_file);
+    measuring::write(&place, &html::html(&findings))?;
+    note(&format!("the report is `{}`", place.display()), globals);
+    Ok(())
 }

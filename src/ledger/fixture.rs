@@ -23,6 +23,7 @@ pub(crate) fn plan(stacks: &[&str]) -> Plan {
         command: vec!["make".into(), "-j4".into()],
         cwd: "/src".into(),
         environment: vec![("PATH".into(), "/bin".into())],
+        inherit_environment: true,
         writable: Vec::new(),
         runs: Some(10),
         time_budget_ns: None,

@@ -266,10 +266,8 @@ impl Reader<'_> {
 }
 
 /// Writes a plan as a file that reads as the same plan again.
-///
-/// Of the environment only what differs from `inherited`, the caller's, is written.
 #[must_use]
-pub fn write(plan: &Plan, inherited: &[(String, String)]) -> String {
+pub fn write(plan: &Plan) -> String {
     let texts: Vec<String> = plan.stacks.iter().map(ToString::to_string).collect();
     let writable: Vec<String> =
         plan.writable.iter().map(|path| path.display().to_string()).collect();
@@ -293,24 +291,17 @@ pub fn write(plan: &Plan, inherited: &[(String, String)]) -> String {
     if !writable.is_empty() {
         lines.push(format!("writable = {}", toml_strings(&writable)));
     }
-    lines.join("\n") + "\n" + &environment_text(plan, inherited)
+    lines.join("\n") + "\n" + &environment_text(plan)
 }
 
-fn environment_text(plan: &Plan, inherited: &[(String, String)]) -> String {
-    let names = |(name, _): &(String, String)| plan.environment.iter().any(|(own, _)| own == name);
-    let inherits = inherited.iter().all(names);
-    let written: Vec<&(String, String)> = plan
-        .environment
-        .iter()
-        .filter(|variable| !inherits || !inherited.contains(variable))
-        .collect();
+fn environment_text(plan: &Plan) -> String {
     let mut text = String::new();
-    if !inherits {
+    if !plan.inherit_environment {
         text += "inherit_environment = false\n";
     }
-    if !written.is_empty() {
+    if !plan.environment.is_empty() {
         text += "\n[environment]\n";
-        for (name, value) in written {
+        for (name, value) in &plan.environment {
             // Writing into a string cannot fail.
             let _ = writeln!(text, "{} = {}", toml_string(name), toml_string(value));
         }

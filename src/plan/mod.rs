@@ -39,8 +39,11 @@ pub struct Plan {
     pub command: Vec<String>,
     /// Working directory on every level.
     pub cwd: PathBuf,
-    /// The environment of the command, sorted by name.
+    /// Variables of the command's environment, sorted by name: over the caller's, or alone.
     pub environment: Vec<(String, String)>,
+    /// Whether the command also gets the caller's environment. It is read when the plan runs and
+    /// never written down: a run file is passed on, and the caller's secrets are not.
+    pub inherit_environment: bool,
     /// Directories whose writes are kept; all other writes are thrown away after the trial.
     pub writable: Vec<PathBuf>,
     /// How many blocks; without it, as many as fit into `time_budget_ns`.

@@ -63,8 +63,6 @@ pub struct Draft {
 pub struct Surroundings<'a> {
     /// The caller's working directory.
     pub cwd: PathBuf,
-    /// The caller's environment.
-    pub environment: Vec<(String, String)>,
     /// Seed for a plan that names none.
     pub fresh_seed: u64,
     /// The layers that are known.
@@ -131,7 +129,7 @@ impl Draft {
         self.check_counts()?;
         let cwd = self.checked_cwd(&around.cwd)?;
         let writable = self.checked_writable(&cwd)?;
-        let environment = self.checked_environment(&around.environment)?;
+        let environment = self.checked_environment()?;
         let (stacks, baseline) = self.checked_stacks(&cwd, around.cards)?;
         let runs = if self.time.is_none() { self.runs.or(Some(DEFAULT_RUNS)) } else { self.runs };
         let plan = Plan {
@@ -142,6 +140,7 @@ impl Draft {
             command: self.command,
             cwd,
             environment,
+            inherit_environment: self.inherit_environment.unwrap_or(true),
             writable,
             runs,
             time_budget_ns: self.time.map(nanoseconds),
@@ -244,14 +243,8 @@ impl Draft {
         }
     }
 
-    fn checked_environment(
-        &self,
-        inherited: &[(String, String)],
-    ) -> Result<Vec<(String, String)>, Fault> {
+    fn checked_environment(&self) -> Result<Vec<(String, String)>, Fault> {
         let mut variables = BTreeMap::new();
-        if self.inherit_environment.unwrap_or(true) {
-            variables.extend(inherited.iter().cloned());
-        }
         for (name, value) in &self.environment {
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
                 let shown = name.escape_debug();

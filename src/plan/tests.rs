@@ -9,15 +9,9 @@ pub(crate) fn draft(stacks: &[&str]) -> Draft {
     Draft { stacks, command: vec![String::from("true")], ..Draft::default() }
 }
 
-/// A caller in `/` with two variables.
+/// A caller in `/`.
 pub(crate) fn around() -> Surroundings<'static> {
-    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    Surroundings {
-        cwd: PathBuf::from("/"),
-        environment: vec![variable("PATH", "/bin"), variable("LANG", "de_DE.UTF-8")],
-        fresh_seed: 7,
-        cards: CARDS,
-    }
+    Surroundings { cwd: PathBuf::from("/"), fresh_seed: 7, cards: CARDS }
 }
 
 /// The plan that the draft becomes.

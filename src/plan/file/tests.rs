@@ -137,7 +137,7 @@ fn a_plan_that_was_written_reads_as_the_same_plan() {
         ..plan(&["native"])
     });
     for plan in plans {
-        let text = write(&plan, &around.environment);
+        let text = write(&plan);
         let read =
             parse(&text, "written.toml", CARDS).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
         assert_eq!(read.complete(&around).unwrap().plan, plan, "{text}");
@@ -146,12 +146,12 @@ fn a_plan_that_was_written_reads_as_the_same_plan() {
 
 #[test]
 fn the_callers_environment_is_not_copied_into_the_file() {
-    let text = write(&plan(&["native"]), &around().environment);
+    let text = write(&plan(&["native"]));
     assert!(!text.contains("PATH") && !text.contains("environment"), "{text}");
     let changed = Draft {
         environment: vec![(String::from("LANG"), String::from("C"))],
         ..draft(&["native"])
     };
-    let text = write(&changed.complete(&around()).unwrap().plan, &around().environment);
+    let text = write(&changed.complete(&around()).unwrap().plan);
     assert!(text.ends_with("\n[environment]\n\"LANG\" = \"C\"\n"), "{text}");
 }
