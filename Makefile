@@ -3,6 +3,7 @@
 SETUP    ?= setup/debian.sh
 CARGO     = setup/with-rust.sh cargo
 PREFIX   ?= /usr/local
+SHARED    = $(DESTDIR)$(PREFIX)/share
 AS_ROOT  := $(if $(filter 0,$(shell id -u)),,sudo)
 TARGET   := $(or $(CARGO_TARGET_DIR),target)
 
@@ -34,8 +35,7 @@ demo: setup build ## Measures a short command in six stacks and writes an HTML r
 
 # Cargo builds as this user; only the test programs themselves run as root.
 test: setup ## Runs every test; the layers named in REQUIRED must run for real
-	SURTAX_REQUIRE=$(REQUIRED) \
-	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(if $(AS_ROOT),sudo -E)" \
+	SURTAX_REQUIRE=$(REQUIRED) $(if $(AS_ROOT),CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E -H") \
 	    $(CARGO) test --workspace --locked
 
 check: ## Checks formatting, lints, the tidy rules, the documentation, and the dependencies' licences
@@ -49,8 +49,15 @@ check: ## Checks formatting, lints, the tidy rules, the documentation, and the d
 	    echo "cargo-deny is not installed: licences and advisories were not checked"; \
 	fi
 
-install: build ## Installs surtax below PREFIX (default /usr/local)
+install: build ## Installs surtax, its completions and its manual below PREFIX (default /usr/local)
 	$(AS_ROOT) install -D -m 755 $(TARGET)/release/surtax $(DESTDIR)$(PREFIX)/bin/surtax
+	$(TARGET)/release/surtax completions bash | \
+	    $(AS_ROOT) install -D -m 644 /dev/stdin $(SHARED)/bash-completion/completions/surtax
+	$(TARGET)/release/surtax completions zsh | \
+	    $(AS_ROOT) install -D -m 644 /dev/stdin $(SHARED)/zsh/site-functions/_surtax
+	$(TARGET)/release/surtax completions fish | \
+	    $(AS_ROOT) install -D -m 644 /dev/stdin $(SHARED)/fish/vendor_completions.d/surtax.fish
+	$(AS_ROOT) $(TARGET)/release/surtax man --directory $(SHARED)/man/man1
 
 clean: ## Removes what was built
 	$(CARGO) clean

@@ -147,11 +147,19 @@ find_go() {
     return 1
 }
 
+debian_mirror() {
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' \
+        'Label: Debian' | head -n 1
+}
+
 # Unpacks the backport from the mirror that the machine's own sources name, with apt's signature
 # check, and leaves apt's lists and the installed packages as they are.
 unpack_go() {
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' \
-        'Codename: bookworm' 'Label: Debian' | head -n 1)
+    mirror=$(debian_mirror)
+    if [ -z "$mirror" ]; then # apt learns a source's code name from its lists
+        quietly "read the package lists" as_root apt-get -q update
+        mirror=$(debian_mirror)
+    fi
     [ -n "$mirror" ] || fail "no apt source of Debian 12 is configured, so there is no Go to build gVisor" \
         "install Go $gvisor_go or later, then run \`make setup\` again"
     say "gVisor: fetching Go for the build ($backported_go of bookworm-backports, 46 MB)"

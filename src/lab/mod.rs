@@ -5,6 +5,7 @@
 //! the lab of one trial: a directory, a cgroup, a private mount namespace, processes.
 
 pub mod census;
+mod ask;
 mod cgroup;
 mod directory;
 mod engine;
@@ -20,6 +21,7 @@ mod sweep;
 mod undo;
 
 use crate::fault::{Doing, Fault};
+pub use ask::ask;
 pub use mount::Mount;
 pub use process::{Process, Program, find};
 pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};
@@ -32,7 +34,7 @@ use journal::{Header, Journal};
 use reaper::Reaper;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use surtax_instrument::probe::cgroup::Hierarchies;
@@ -40,24 +42,19 @@ use surtax_instrument::probe::cgroup::Hierarchies;
 /// Where directories in memory are made.
 const MEMORY_DIRECTORY: &str = "/dev/shm";
 
+/// The agent's file in a lab's directory; no room has such a name.
+const AGENT: &str = ".surtax-agent";
+
 /// What the lab's id follows in names of groups and directories.
 const PREFIX: &str = "surtax-";
 
-/// How a lab is opened. The default is right for the main process of level 0.
+/// How a lab is opened.
 #[derive(Clone, Debug)]
-pub struct Setup {
-    /// Where the journals are; `None` for the machine's usual place.
-    pub state_directory: Option<PathBuf>,
+struct Setup {
+    /// Where the journals are.
+    state_directory: PathBuf,
     /// The command line of the reaper, to which the path of the journal is appended.
-    pub reaper: Vec<OsString>,
-    /// The level of this process. Above 0 the machine is ours, and processes may be moved aside.
-    pub level: u8,
-}
-
-impl Default for Setup {
-    fn default() -> Self {
-        Self { state_directory: None, reaper: reaper_command_line(), level: 0 }
-    }
+    reaper: Vec<OsString>,
 }
 
 /// This binary, with the hidden argument.
@@ -112,12 +109,13 @@ impl Ground {
             journal.will(undos)?;
             reaper = Some(Reaper::start(&setup.reaper, journal.path())?);
         }
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.directory)
+        let make = || fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
+        // Another lab that ends takes the parent away if it is empty.
+        make()
+            .or_else(|_| make())
+            .or_else(|_| make())
             .doing(format_args!("make the lab's directory `{}`", self.directory.display()))?;
-        self.groups.prepare(&self.group, setup.level)?;
+        self.groups.prepare(&self.group)?;
         Ok(reaper)
     }
 
@@ -134,20 +132,24 @@ impl Lab {
     /// # Errors
     /// The machine's: a directory or a group of ours cannot be made.
     pub fn open() -> Result<Self, Fault> {
-        Self::open_with(&Setup::default())
+        Self::set_up(&Setup {
+            state_directory: journal::state_directory()?,
+            reaper: reaper_command_line(),
+        })
     }
 
-    /// Opens a lab that is not quite the usual one.
+    /// Opens a lab whose reaper is another binary than this process's: for tests of the built one.
     ///
     /// # Errors
     /// As [`Lab::open`].
-    pub fn open_with(setup: &Setup) -> Result<Self, Fault> {
-        let state = match &setup.state_directory {
-            Some(path) => path.clone(),
-            None => journal::state_directory()?,
-        };
-        journal::prepare(&state)?;
-        let swept = sweep::orphans(&state)?;
+    pub fn open_with(executable: &Path) -> Result<Self, Fault> {
+        let reaper = vec![executable.into(), REAPER_ARGUMENT.into()];
+        Self::set_up(&Setup { state_directory: journal::state_directory()?, reaper })
+    }
+
+    fn set_up(setup: &Setup) -> Result<Self, Fault> {
+        let state = &setup.state_directory;
+        let swept = sweep::orphans(state)?;
         let header = Header::of_this_process()?;
         let id = header.lab.clone();
         let mut ground = Ground {
@@ -155,7 +157,7 @@ impl Lab {
             memory_directory: Path::new(MEMORY_DIRECTORY).join(format!("{PREFIX}{id}")),
             group: PathBuf::from(format!("{PREFIX}{id}")),
             groups: Groups::discover()?,
-            journal: Mutex::new(Some(Journal::create(&state, header)?)),
+            journal: Mutex::new(Some(Journal::create(state, header)?)),
             id,
         };
         match ground.prepare(setup) {
@@ -198,6 +200,29 @@ impl Lab {
         self.reaper.as_ref().map(Reaper::pid)
     }
 
+    /// The static agent as a file, for whoever shows it to a layer. Made when first asked for.
+    ///
+    /// # Errors
+    /// The machine's: it cannot be written.
+    pub fn agent(&self) -> Result<PathBuf, Fault> {
+        let path = self.ground.directory.join(AGENT);
+        if path.exists() {
+            return Ok(path);
+        }
+        // It gets its name when it is whole, so that nobody starts a part of it.
+        let part = self.ground.directory.join(format!("{AGENT}.part"));
+        fs::write(&part, crate::agent::BINARY).doing(format_args!("write `{}`", part.display()))?;
+        fs::set_permissions(&part, fs::Permissions::from_mode(0o755))
+            .doing(format_args!("make `{}` executable", part.display()))?;
+        fs::rename(&part, &path).doing(format_args!("name `{}`", path.display()))?;
+        Ok(path)
+    }
+
+    /// Kills every process of every room, as if the machine had: for tests.
+    pub fn kill_everything(&self) {
+        self.ground.groups.kill_members(&self.ground.group);
+    }
+
     /// Makes a room: `/run/surtax/<lab>/<name>`, and a group of that name in every hierarchy.
     ///
     /// # Errors
@@ -228,6 +253,28 @@ impl Drop for Lab {
         // What cannot be undone stays in the journal, and the reaper tries once more.
         let _ = self.ground.end();
     }
+}
+
+/// Where kernels, unpacked images and verdicts are kept between runs; made if absent.
+///
+/// # Errors
+/// The machine's: it cannot be made.
+pub fn cache_directory() -> Result<PathBuf, Fault> {
+    let home = |below: &str| std::env::var_os("HOME").map(|home| Path::new(&home).join(below));
+    let path = if let Some(named) = std::env::var_os("SURTAX_CACHE_DIR") {
+        PathBuf::from(named)
+    } else if rustix::process::geteuid().is_root() {
+        PathBuf::from("/var/cache/surtax")
+    } else if let Some(cache) = std::env::var_os("XDG_CACHE_HOME") {
+        PathBuf::from(cache).join("surtax")
+    } else {
+        home(".cache/surtax")
+            .ok_or_else(|| Fault::machine("there is no `XDG_CACHE_HOME` and no `HOME`"))?
+    };
+    fs::create_dir_all(&path)
+        .doing(format_args!("make the cache `{}`", path.display()))
+        .map_err(|fault| fault.hint("name a writable directory in `SURTAX_CACHE_DIR`"))?;
+    Ok(path)
 }
 
 /// Where the labs' directories are.

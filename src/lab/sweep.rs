@@ -14,7 +14,7 @@ use surtax_instrument::probe::cgroup::Hierarchies;
 /// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// One line for each lab whose owner was gone, and what of it was still there.
+    /// What of labs whose owner was gone was still alive or there, a line each.
     pub undone: Vec<String>,
     /// What could not be undone and why; its journal is kept.
     pub kept: Vec<String>,
@@ -61,8 +61,12 @@ pub(super) fn undo(mut journal: Journal) -> Result<Swept, Fault> {
             Err(fault) => kept.push(fault.to_string()),
         }
     }
-    let what = if found.is_empty() { String::from("nothing was left") } else { found.join("; ") };
-    let undone = vec![format!("lab `{}` of process {}: {what}", header.lab, header.pid)];
+    let undone = found
+        .iter()
+        .map(|what| format!("lab `{}` of process {}: {what}", header.lab, header.pid))
+        .collect();
+    // Fails while other labs live there, as it should.
+    let _ = fs::remove_dir(super::run_directory());
     if kept.is_empty() {
         journal.remove()?;
     }

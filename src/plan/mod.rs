@@ -3,10 +3,26 @@
 //! It comes from the command line or from a TOML file, is written into the ledger whole, and is
 //! enough to expand every trial again: same seed, same order, on every version.
 
+pub mod duration;
+mod estimate;
+mod expand;
+pub mod file;
+pub mod margin;
+pub mod order;
+mod refuse;
+mod shell;
+
 use crate::stack::StackSpec;
+pub use estimate::Costs;
+pub use expand::BLOCK_LIMIT;
+pub use refuse::{Decided, Draft, Surroundings};
 use serde::{Deserialize, Serialize};
+pub use shell::line as shell_line;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// The value of [`Plan::schema_version`] that this surtax writes.
+pub const SCHEMA_VERSION: u32 = 1;
 
 /// What is to be measured, and how often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +72,12 @@ impl Plan {
         Duration::from_nanos(self.start_deadline_ns)
     }
 
+    /// When to start no further block, counted from the first trial's begin.
+    #[must_use]
+    pub fn time_budget(&self) -> Option<Duration> {
+        self.time_budget_ns.map(Duration::from_nanos)
+    }
+
     /// The arms, baseline twice: arm 0 and arm 1 are the baseline, the others follow in order.
     #[must_use]
     pub fn arms(&self) -> Vec<Arm> {
@@ -88,3 +110,6 @@ pub struct TrialId {
     /// Which arm.
     pub arm: u32,
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -97,7 +97,8 @@ pub(super) fn refuse_value(
 
 fn cannot_limit(card: &Card, key: &str, cards: &[&'static Card]) -> Fault {
     let kind = card.kind;
-    let mapped: Vec<&str> = COMMON.into_iter().filter(|k| limit(k).is_some() && card.takes(k)).collect();
+    let mapped: Vec<&str> =
+        COMMON.into_iter().filter(|k| limit(k).is_some() && card.takes(k)).collect();
     let why = match mapped.as_slice() {
         [] => String::from("it has no limits at all"),
         mapped => format!("its limits are `{}`", mapped.join("`, `")),
@@ -106,7 +107,10 @@ fn cannot_limit(card: &Card, key: &str, cards: &[&'static Card]) -> Fault {
         cards.iter().filter(|card| card.takes(key)).map(|card| card.kind).collect();
     let hint = match others.as_slice() {
         [] => format!("leave `{key}` out"),
-        others => format!("leave `{key}` out, or give it to a layer that has it: `{}`", others.join("`, `")),
+        others => format!(
+            "leave `{key}` out, or give it to a layer that has it: `{}`",
+            others.join("`, `")
+        ),
     };
     Fault::user(format!("`{kind}` cannot limit `{key}`: {why}")).hint(hint)
 }
@@ -114,8 +118,9 @@ fn cannot_limit(card: &Card, key: &str, cards: &[&'static Card]) -> Fault {
 /// `2`, `0.5`: CPUs' worth of time, in thousandths.
 fn cpu_millis(text: &str) -> Result<u32, Fault> {
     let refuse = || {
-        Fault::user(format!("`{text}` is not a number of CPUs"))
-            .hint("write a number from 0.01 to 8192 with at most three decimals, such as `2` or `0.5`")
+        Fault::user(format!("`{text}` is not a number of CPUs")).hint(
+            "write a number from 0.01 to 8192 with at most three decimals, such as `2` or `0.5`",
+        )
     };
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -186,7 +191,8 @@ mod tests {
 
     #[test]
     fn limits_are_read_in_the_units_of_their_fields() {
-        let spec = layer(&[("cpus", "1.5"), ("cpuset", "3;0-1;1"), ("memory", "2G"), ("pids", "100")]);
+        let spec =
+            layer(&[("cpus", "1.5"), ("cpuset", "3;0-1;1"), ("memory", "2G"), ("pids", "100")]);
         let expected = Limits {
             cpu_millis: Some(1500),
             cpuset: Some(vec![0, 1, 3]),

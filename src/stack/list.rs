@@ -84,7 +84,10 @@ mod tests {
     #[test]
     fn a_misspelt_layer_after_a_comma_is_still_called_a_layer() {
         let message = texts("native,rnuc:cpus=1").unwrap_err();
-        assert!(message.starts_with("unknown layer `rnuc`\n    rnuc:cpus=1\n    ^^^^\n"), "{message}");
+        assert!(
+            message.starts_with("unknown layer `rnuc`\n    rnuc:cpus=1\n    ^^^^\n"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -132,7 +132,9 @@ impl<'a> Source<'a> {
             None => (whole, None),
         };
         if kind.is_empty() {
-            return Err(self.refuse(kind, "a layer is missing here").hint("name one, or drop the `+`"));
+            return Err(self
+                .refuse(kind, "a layer is missing here")
+                .hint("name one, or drop the `+`"));
         }
         if let Some(at) = kind.find([',', '=']) {
             let (name, rest) = kind.split_at(at);
@@ -174,11 +176,7 @@ impl<'a> Source<'a> {
         Ok((key, value))
     }
 
-    fn card(
-        &self,
-        layer: &LayerText<'_>,
-        cards: &[&'static Card],
-    ) -> Result<&'static Card, Fault> {
+    fn card(&self, layer: &LayerText<'_>, cards: &[&'static Card]) -> Result<&'static Card, Fault> {
         cards.iter().find(|card| card.kind == layer.kind).copied().ok_or_else(|| {
             let kinds = cards.iter().map(|card| card.kind);
             self.refuse(layer.kind, format!("unknown layer `{}`", layer.kind))
@@ -197,9 +195,13 @@ impl<'a> Source<'a> {
         let kind = card.kind;
         let inner = layers.get(index + 1);
         if kind == "native" && layers.len() > 1 {
-            let rest: Vec<&str> =
-                layers.iter().filter(|other| other.kind != "native").map(|other| other.whole).collect();
-            let fault = self.refuse(layer.whole, "`native` is the absence of layers and stands alone");
+            let rest: Vec<&str> = layers
+                .iter()
+                .filter(|other| other.kind != "native")
+                .map(|other| other.whole)
+                .collect();
+            let fault =
+                self.refuse(layer.whole, "`native` is the absence of layers and stands alone");
             return Err(match rest.as_slice() {
                 [] => fault.hint("write `native`"),
                 rest => fault.hint(format!("write `{}`", rest.join("+"))),

@@ -21,7 +21,7 @@ const BLOCKS_MAX: u32 = 1_000_000;
 /// // Many blocks: half the width needs four times as many of them.
 /// let mut blocks = Vec::new();
 /// for index in 0..1200 {
-///     blocks.push(Block::new(&[1.0], &[if index % 2 == 0 { 1.1 } else { 1.2 }])?);
+///     blocks.push(Block::new(&[1.0], &[1.1 + 0.0001 * f64::from(index)])?);
 /// }
 /// let cost = overhead(&blocks)?;
 /// assert_eq!(blocks_needed(&cost, cost.half_width()), Some(0));

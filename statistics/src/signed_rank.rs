@@ -23,9 +23,12 @@ pub(crate) fn hodges_lehmann(sorted: &[f64]) -> f64 {
     f64::midpoint(lower, upper)
 }
 
-/// The ends of the interval; `None` when even the widest, from least to greatest, covers too seldom.
+/// The ends of the interval; `None` when it would be the whole range of the values or wider.
+///
+/// The whole range is refused although it covers: at six values it is wider than t is at five, and a
+/// run that repeats until its interval is narrow enough must not see it grow.
 pub(crate) fn interval(sorted: &[f64], confidence: Confidence) -> Option<(f64, f64)> {
-    let rank = end_rank(sorted.len(), confidence.tail())?;
+    let rank = end_rank(sorted.len(), confidence.tail()).filter(|&rank| rank > 1)?;
     let from_above = pair_count(sorted.len()) + 1 - rank;
     Some((walsh_average(sorted, rank), walsh_average(sorted, from_above)))
 }

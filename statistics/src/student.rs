@@ -58,16 +58,18 @@ fn share_within(angle: f64, degrees_of_freedom: u32) -> f64 {
     if odd { (angle + sine * sum) * std::f64::consts::FRAC_2_PI } else { sine * sum }
 }
 
-/// Half the width of the interval of the mean of `values`: t standard errors.
+/// The interval of the mean of `values`: t standard errors to each side.
 ///
 /// Source: Student, "The Probable Error of a Mean", Biometrika 6(1), 1908.
 #[expect(clippy::cast_precision_loss, reason = "samples are shorter than 2^52 values")]
-pub(crate) fn half_width(values: &[f64], confidence: Confidence) -> f64 {
+pub(crate) fn interval(values: &[f64], confidence: Confidence) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
     let degrees_of_freedom = u32::try_from(values.len() - 1).unwrap_or(u32::MAX);
-    critical_value(degrees_of_freedom, confidence) * (squares / (count - 1.0) / count).sqrt()
+    let t = critical_value(degrees_of_freedom, confidence);
+    let half = t * (squares / (count - 1.0) / count).sqrt();
+    (mean - half, mean + half)
 }
 
 #[cfg(test)]

@@ -21,6 +21,9 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Groups nested deeper than this are not ours to walk.
 const DEPTH_LIMIT: usize = 32;
 
+/// What is forked while the others are killed is killed by the next pass.
+const KILL_PASSES: usize = 3;
+
 /// A process that is in a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::lab) struct Member {
@@ -46,7 +49,7 @@ impl Groups {
         let begin = monotonic_raw();
         let mut pause = Duration::from_micros(200);
         while monotonic_raw().since(begin) < Nanoseconds::from(DEADLINE) {
-            self.kill(group);
+            self.kill_for_good(group);
             if self.remove(group)? {
                 return Ok(alive.iter().map(|member| format!("{member} was still alive")).collect());
             }
@@ -90,14 +93,29 @@ impl Groups {
         }
     }
 
+    /// Kills everything in a group, which can be used again.
+    pub(in crate::lab) fn kill_members(&self, group: &Path) {
+        self.lift(group);
+        for _ in 0..KILL_PASSES {
+            self.kill(group);
+        }
+    }
+
+    /// Kills everything in a group that is about to be removed: nothing is forked in it any more.
+    fn kill_for_good(&self, group: &Path) {
+        let pids = self.hierarchies.of("pids").map(|pids| pids.directory(group).join("pids.max"));
+        if let Some(file) = pids.filter(|file| file.exists()) {
+            // A fork bomb that cannot be stopped so is killed all the same, only not at once.
+            let _ = fs::write(file, "0");
+        }
+        self.kill(group);
+    }
+
     fn kill(&self, group: &Path) {
         let ours = std::process::id();
         for hierarchy in &self.hierarchies.0 {
             let directory = hierarchy.directory(group);
-            if hierarchy.controllers.iter().any(|name| name == "pids") && directory.is_dir() {
-                let _ = fs::write(directory.join("pids.max"), "0");
-            }
-            if hierarchy.version == Version::Two {
+            if hierarchy.version == Version::Two && directory.is_dir() {
                 let _ = fs::write(directory.join("cgroup.kill"), "1");
             }
         }

@@ -82,15 +82,15 @@ impl Groups {
     }
 
     /// Makes the lab's own group. A hierarchy that refuses becomes a gap and is used no more; in a
-    /// level of ours (`level` above 0) what stands in the way of controllers is moved aside.
-    pub(super) fn prepare(&mut self, group: &Path, level: u8) -> Result<(), Fault> {
+    /// level of ours what stands in the way of controllers is moved aside.
+    pub(super) fn prepare(&mut self, group: &Path) -> Result<(), Fault> {
         if let Some((root, missing)) = self.to_enable()
-            && let Err(error) = enable(&root, &missing, level)
+            && let Err(error) = enable(&root, &missing, Manner::MoveAside)
         {
             self.gaps.push(format!(
-                "cgroup v2 cannot limit {}: {error}{}",
+                "cgroup v2 cannot limit {} below `{}`: {error}; run surtax outside of a container",
                 missing.join(", "),
-                if level == 0 { "; start surtax in a systemd scope with `Delegate=yes`" } else { "" }
+                root.display(),
             ));
         }
         let mut refused = Vec::new();
@@ -100,8 +100,7 @@ impl Groups {
             } else if hierarchy.controllers.iter().any(|name| name == "cpuset")
                 && hierarchy.version == Version::One
             {
-                // Without it a new group has no CPU and no memory node, and takes no process.
-                write(&hierarchy.directory(group).join("cgroup.clone_children"), "1")?;
+                inherit_cpuset(&hierarchy.directory(group))?;
             }
         }
         for (mount_point, message) in refused {
@@ -126,7 +125,7 @@ impl Groups {
                 // What the root could not give is a gap already, and cannot be given here either.
                 let given = available(parent);
                 let names: Vec<String> = names.into_iter().filter(|name| given.contains(name)).collect();
-                enable(parent, &missing(parent, &names), 0)
+                enable(parent, &missing(parent, &names), Manner::Ask)
                     .doing(format_args!("enable {} in `{}`", names.join(", "), parent.display()))?;
             }
             make_in(hierarchy, group)
@@ -174,6 +173,17 @@ fn make_in(hierarchy: &Hierarchy, group: &Path) -> Result<(), Fault> {
     make_directory(&hierarchy.directory(group))
 }
 
+/// A new cgroup v1 group has no CPU and no memory node, and takes no process. This one gets those of
+/// its parent, and groups made below it get them by themselves.
+fn inherit_cpuset(directory: &Path) -> Result<(), Fault> {
+    for name in ["cpuset.cpus", "cpuset.mems"] {
+        let from = directory.parent().unwrap_or(directory).join(name);
+        let value = fs::read_to_string(&from).doing(format_args!("read `{}`", from.display()))?;
+        write(&directory.join(name), value.trim_end())?;
+    }
+    write(&directory.join("cgroup.clone_children"), "1")
+}
+
 fn make_directory(directory: &Path) -> Result<(), Fault> {
     match fs::create_dir(directory) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
@@ -199,9 +209,23 @@ fn words(file: &Path) -> Vec<String> {
     text.split_whitespace().map(String::from).collect()
 }
 
-/// Gives controllers to the children of a cgroup v2 group. In a level of ours, processes that stand
-/// in the way are moved into a child of their own.
-fn enable(directory: &Path, names: &[String], level: u8) -> std::io::Result<()> {
+/// What to do about processes that stand in the way of controllers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// Nothing: it is an error.
+    Ask,
+    /// In a level of ours, move them into a child of their own.
+    MoveAside,
+}
+
+/// Whether the first process of this level is our agent: then everything in it was made by us, and
+/// goes away with it.
+fn is_level_ours() -> bool {
+    fs::read("/proc/1/exe").is_ok_and(|program| program == crate::agent::BINARY)
+}
+
+/// Gives controllers to the children of a cgroup v2 group.
+fn enable(directory: &Path, names: &[String], manner: Manner) -> std::io::Result<()> {
     if names.is_empty() {
         return Ok(());
     }
@@ -209,7 +233,10 @@ fn enable(directory: &Path, names: &[String], level: u8) -> std::io::Result<()> 
     let wish: Vec<String> = names.iter().map(|name| format!("+{name}")).collect();
     let wish = wish.join(" ");
     match fs::write(&file, &wish) {
-        Err(error) if error.kind() == ErrorKind::ResourceBusy && level > 0 => {}
+        Err(error)
+            if error.kind() == ErrorKind::ResourceBusy
+                && manner == Manner::MoveAside
+                && is_level_ours() => {}
         other => return other,
     }
     let aside = directory.join(ASIDE);

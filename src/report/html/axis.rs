@@ -69,6 +69,16 @@ impl Axis {
         self.start + (self.end - self.start) * share.clamp(0.0, 1.0)
     }
 
+    /// The same values between other pixels.
+    pub fn between(self, start: f64, end: f64) -> Self {
+        Self { start, end, ..self }
+    }
+
+    /// Whether a value lies on the axis.
+    pub fn has(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
     /// Whether equal distances are equal factors.
     pub fn is_log(&self) -> bool {
         self.is_log
@@ -77,8 +87,8 @@ impl Axis {
     /// Ticks for ratios to the baseline, at least `apart` pixels from each other.
     pub fn ratio_ticks(&self, apart: f64) -> Vec<Tick> {
         const RATIOS: [f64; 24] = [
-            1.0, 10.0, 100.0, 1_000.0, 0.1, 0.01, 2.0, 5.0, 20.0, 50.0, 200.0, 500.0, 0.5, 0.2, 3.0,
-            30.0, 300.0, 1.5, 0.75, 1.2, 0.9, 1.1, 0.8, 1.05,
+            1.0, 10.0, 100.0, 1_000.0, 0.1, 0.01, 2.0, 5.0, 20.0, 50.0, 200.0, 500.0, 0.5, 0.2,
+            3.0, 30.0, 300.0, 1.5, 0.75, 1.2, 0.9, 1.1, 0.8, 1.05,
         ];
         let label = number::ratio_tick;
         if self.is_log {
@@ -120,7 +130,7 @@ impl Axis {
         label: impl Fn(f64) -> String,
     ) -> Vec<Tick> {
         let mut ticks: Vec<Tick> = Vec::new();
-        for value in values.filter(|value| (self.low..=self.high).contains(value)) {
+        for value in values.filter(|value| self.has(*value)) {
             let at = self.at(value);
             if ticks.iter().all(|tick| (tick.at - at).abs() >= apart) {
                 ticks.push(Tick { at, value, label: label(value) });

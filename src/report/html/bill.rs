@@ -39,14 +39,16 @@ pub fn bill(arms: &[Arm<'_>]) -> Option<String> {
     let names = arms.iter().map(|arm| chart::width_of(&arm.name(), 13)).fold(90.0, f64::max);
     let left = (names + 34.0).min(360.0);
     let bars = (left, chart::WIDE - TOTAL_WIDTH);
-    let wide = Frame { class: "wide", width: chart::WIDE, row_height: 34.0, bars, names_above: false };
+    let wide =
+        Frame { class: "wide", width: chart::WIDE, row_height: 34.0, bars, names_above: false };
     let bars = (2.0, chart::NARROW - TOTAL_WIDTH);
-    let narrow = Frame { class: "narrow", width: chart::NARROW, row_height: 52.0, bars, names_above: true };
+    let narrow =
+        Frame { class: "narrow", width: chart::NARROW, row_height: 52.0, bars, names_above: true };
     Some(format!(
         "<section id=\"bill\"><h2>Who used the CPU</h2>\n{}<figure>\n{}{}\
          <figcaption>Median CPU time per trial, by payer, seen from this host. What runs inside a \
-         payer is not counted twice.</figcaption>\n\
-         <details><summary>The payers of this chart</summary>{}</details></figure></section>\n",
+         payer is not counted twice.</figcaption></figure>\n\
+         <details><summary>The payers of this chart</summary>{}</details></section>\n",
         roles(arms),
         draw(arms, &wide),
         draw(arms, &narrow),
@@ -56,8 +58,7 @@ pub fn bill(arms: &[Arm<'_>]) -> Option<String> {
 
 /// Payers as a table, with the arm's name when they are of several.
 pub fn payers(arms: &[Arm<'_>], caption: &str) -> String {
-    let columns =
-        ["Stack", "Payer", "Role", "#Level", "#CPU", "#User", "#System", "#Memory, peak"];
+    let columns = ["Stack", "Payer", "Role", "#Level", "#CPU", "#User", "#System", "#Memory, peak"];
     let mut table = Table::new(caption, &columns);
     for arm in arms {
         for payer in &arm.found.payers {

@@ -147,9 +147,9 @@ impl Canvas {
 
     /// Many vertical lines as one path: `(x, top, bottom)`.
     pub fn verticals(&mut self, spans: &[(f64, f64, f64)], width: f64) {
-        let d = spans
-            .iter()
-            .fold(String::new(), |d, (x, top, bottom)| d + &format!("M{x:.1} {top:.1}V{bottom:.1}"));
+        let d = spans.iter().fold(String::new(), |d, (x, top, bottom)| {
+            d + &format!("M{x:.1} {top:.1}V{bottom:.1}")
+        });
         self.path(d, None, width);
     }
 
@@ -248,7 +248,9 @@ fn outline(shape: Shape, (x, y): (f64, f64), r: f64) -> String {
             let r = r * 0.9;
             format!("M{:.1} {:.1}h{:.1}v{:.1}h-{:.1}z", x - r, y - r, 2.0 * r, 2.0 * r, 2.0 * r)
         }
-        Shape::Triangle => polygon(&[(x, y - 1.15 * r), (x + r, y + 0.8 * r), (x - r, y + 0.8 * r)]),
+        Shape::Triangle => {
+            polygon(&[(x, y - 1.15 * r), (x + r, y + 0.8 * r), (x - r, y + 0.8 * r)])
+        }
         Shape::Wedge => polygon(&[(x, y + 1.15 * r), (x + r, y - 0.8 * r), (x - r, y - 0.8 * r)]),
         Shape::Diamond => {
             let r = r * 1.2;
@@ -258,14 +260,14 @@ fn outline(shape: Shape, (x, y): (f64, f64), r: f64) -> String {
             let (r, t) = (r * 1.1, r * 0.4);
             let (s, w) = (r - t, 2.0 * t);
             let start = format!("M{:.1} {:.1}", x - t, y - r);
-            start + &format!("h{w:.1}v{s:.1}h{s:.1}v{w:.1}h-{s:.1}v{s:.1}h-{w:.1}v-{s:.1}h-{s:.1}v-{w:.1}h{s:.1}z")
+            start
+                + &format!(
+                    "h{w:.1}v{s:.1}h{s:.1}v{w:.1}h-{s:.1}v{s:.1}h-{w:.1}v-{s:.1}h-{s:.1}v-{w:.1}h{s:.1}z"
+                )
         }
-        Shape::Cross => format!(
-            "M{:.1} {:.1}l{a:.1} {a:.1}m0-{a:.1}l-{a:.1} {a:.1}",
-            x - r,
-            y - r,
-            a = 2.0 * r
-        ),
+        Shape::Cross => {
+            format!("M{:.1} {:.1}l{a:.1} {a:.1}m0-{a:.1}l-{a:.1} {a:.1}", x - r, y - r, a = 2.0 * r)
+        }
     }
 }
 

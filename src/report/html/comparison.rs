@@ -17,8 +17,7 @@ pub fn comparison(arms: &[Arm<'_>]) -> String {
         "#Memory, peak",
         "#Trials",
     ];
-    let mut table = Table::new("All arms; wall time, CPU time and memory are medians", &columns)
-        .sortable();
+    let mut table = Table::new("Medians over the trials that count", &columns).sortable();
     for arm in arms {
         let median = |name| arm.metric(name).map(|metric| metric.median);
         let overhead = match arm.overhead() {
@@ -41,7 +40,7 @@ pub fn comparison(arms: &[Arm<'_>]) -> String {
 }
 
 /// How many trials count, and of how many when they differ.
-pub fn trials(arm: &Arm<'_>) -> String {
+fn trials(arm: &Arm<'_>) -> String {
     let (count, all) = (arm.found.trial_count, arm.found.trials.len());
-    if usize::try_from(count) == Ok(all) { count.to_string() } else { format!("{count} of {all}") }
+    if usize::try_from(count) == Ok(all) { count.to_string() } else { format!("{count}/{all}") }
 }

@@ -3,7 +3,7 @@
 use super::super::{KeyValue, LevelEvidence, MetricFindings, Trouble};
 use super::legend::Arm;
 use super::table::{Cell, Table};
-use super::{bill, comparison, escape, number};
+use super::{bill, escape, number};
 
 /// As many different outputs or exit statuses of one arm are listed.
 const VARIANTS_MAX: usize = 8;
@@ -54,9 +54,9 @@ pub fn facts(caption: &str, facts: &[KeyValue]) -> String {
 
 fn arm(arm: &Arm<'_>) -> String {
     let trial_count = number::count(arm.found.trials.len(), "trial");
-    let counted = match comparison::trials(arm) {
-        all if !all.contains("of") => trial_count,
-        some => format!("{some} trials count"),
+    let counted = match usize::try_from(arm.found.trial_count) {
+        Ok(count) if count == arm.found.trials.len() => trial_count,
+        _ => format!("{} of {trial_count} count", arm.found.trial_count),
     };
     let open = if arm.found.trouble.is_some() { " open" } else { "" };
     let mut text = format!(
@@ -73,7 +73,9 @@ fn arm(arm: &Arm<'_>) -> String {
     text.push_str(&format!("<div class=\"trouble\">{}", trouble(found)));
     if let Some(stderr) = &found.stderr {
         let said = escape::lines(stderr);
-        text.push_str(&format!("<p>Its standard error ended with</p><pre>{said}</pre>"));
+        text.push_str(&format!(
+            "<p>Its standard error ended with</p><pre tabindex=\"0\">{said}</pre>"
+        ));
     }
     text + "</div>\n" + &findings(arm) + "</details>\n"
 }

@@ -20,13 +20,18 @@ pub fn prose(text: &str) -> String {
     let text = line(text);
     let parts: Vec<&str> = text.split('`').collect();
     // An even number of parts has a backtick without a partner: then none is a mark of ours.
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return text;
     }
     parts.iter().enumerate().fold(String::new(), |prose, (place, part)| match place % 2 {
         0 => prose + part,
         _ => prose + "<code>" + part + "</code>",
     })
+}
+
+/// A stack's text, which may be broken where a layer or an option begins.
+pub fn name(text: &str) -> String {
+    line(text).replace('+', "+<wbr>").replace(',', ",<wbr>")
 }
 
 /// Several lines, fit for the content of `<pre>`.

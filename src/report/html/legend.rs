@@ -99,7 +99,7 @@ impl Arm<'_> {
 
     /// Its mark and its name, as markup.
     pub fn label(&self) -> String {
-        let name = escape::line(&self.name()).replace('+', "+<wbr>").replace(',', ",<wbr>");
+        let name = escape::name(&self.name());
         format!("<span class=\"label\">{}<code>{name}</code></span>", self.swatch())
     }
 }

@@ -55,8 +55,8 @@ pub fn overhead(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     };
     Some(format!(
         "<section id=\"overhead\"><h2>Overhead on wall time</h2>\n<figure>\n{}{}\
-         <figcaption>{}</figcaption>\n<details><summary>The numbers of this chart</summary>{}\
-         </details></figure></section>\n",
+         <figcaption>{}</figcaption></figure>\n<details><summary>The numbers of this chart</summary>{}\
+         </details></section>\n",
         draw(findings, &rows, &wide),
         draw(findings, &rows, &narrow),
         escape::line(&explanation(findings)),
@@ -93,7 +93,7 @@ fn ground(canvas: &mut Canvas, findings: &Findings, frame: &Frame, axis: &Axis, 
         canvas.rect((from, HEAD), ((to - from).max(2.0), bottom - HEAD), 1.0);
         canvas.close();
     }
-    let apart = if frame.names == Names::Beside { 58.0 } else { 52.0 };
+    let apart = if frame.names == Names::Beside { 58.0 } else { 60.0 };
     for tick in axis.ratio_ticks(apart) {
         canvas.open("grid", None, None);
         canvas.line((tick.at, HEAD), (tick.at, bottom), 1.0, None);
@@ -176,10 +176,12 @@ fn whisker(canvas: &mut Canvas, arm: &Arm<'_>, axis: &Axis, interval: Interval, 
     };
     canvas.open(&arm.class, None, None);
     canvas.line((low, y), (high, y), 1.5, None);
-    for x in [low, high] {
-        canvas.line((x, y - 5.5), (x, y + 5.5), 1.5, None);
+    let middle = axis.at(interval.ratio);
+    // An end that the mark covers has no cap: it would only deform the mark.
+    for x in [low, high].into_iter().filter(|x| (x - middle).abs() > 6.0) {
+        canvas.line((x, y - 4.0), (x, y + 4.0), 1.5, None);
     }
-    canvas.marks(arm.shape, &[(axis.at(interval.ratio), y)], 4.2, fill);
+    canvas.marks(arm.shape, &[(middle, y)], 4.5, fill);
     canvas.close();
 }
 

@@ -84,7 +84,7 @@ impl Cell {
     fn written(self) -> (String, String) {
         match self {
             Self::Text(text) => (String::new(), escape::line(&text)),
-            Self::Code(text) => (String::new(), format!("<code>{}</code>", escape::line(&text))),
+            Self::Code(text) => (String::new(), format!("<code>{}</code>", escape::name(&text))),
             Self::Number(shown, value) => {
                 (format!(" class=\"number\" data-value=\"{value}\""), escape::line(&shown))
             }

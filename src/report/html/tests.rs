@@ -44,7 +44,7 @@ fn every_part_of_the_findings_is_on_the_page() {
         "2026-03-14T09:26:53Z · 14 blocks · 113 trials",
         "AMD EPYC 9354P 32-Core Processor · 8 CPUs",
         "noisy-machine",
-        "gvisor:platform=systrap takes 1.84 times as long as native",
+        "slower than native, by more than the noise floor",
         "Evidence of level 1, runc",
         "/sys/fs/cgroup/cpu.max",
         "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
@@ -114,8 +114,11 @@ fn what_a_guest_says_is_shown_and_never_obeyed() {
         arm.stdout_hashes = vec![evil.into()];
         arm.exit_statuses = vec![evil.into()];
         arm.payers.push(payer(evil, evil, 1e9));
-        arm.trouble =
-            Some(Trouble { why: evil.into(), remedy: Some(evil.into()), stderr: Some(evil.into()) });
+        arm.trouble = Some(Trouble {
+            why: evil.into(),
+            remedy: Some(evil.into()),
+            stderr: Some(evil.into()),
+        });
         if let Some(metric) = arm.metrics.first_mut() {
             metric.unit = evil.into();
         }
@@ -190,7 +193,12 @@ fn many_arms_share_the_room_of_the_trials() {
     findings.arms = (0..120)
         .map(|place| arm(place, &format!("runc:cpus={place}"), "compared", 1.1, Verdict::Differs))
         .collect();
-    findings.arms.push(gap(120, "qemu", "why", Trouble { why: "why".into(), remedy: None, stderr: None }));
+    findings.arms.push(gap(
+        120,
+        "qemu",
+        "why",
+        Trouble { why: "why".into(), remedy: None, stderr: None },
+    ));
     sample::run_trials(&mut findings, 100);
     assert!(html(&findings).len() < 5_000_000);
 }

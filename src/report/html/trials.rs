@@ -51,9 +51,9 @@ pub fn trials(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     let bulk = if rows > PRINTED_ROWS_MAX { " data-bulk" } else { "" };
     Some(format!(
         "<section id=\"trials\"><h2>Every trial, in time order</h2>\n{}<figure>\n{}{}\
-         <figcaption>{}</figcaption>\n\
+         <figcaption>{}</figcaption></figure>\n\
          <details{bulk}><summary>The trials of this chart ({rows} rows)</summary>{table}</details>\
-         </figure></section>\n",
+         </section>\n",
         legend::legend(&tried),
         draw::draw(findings, &series, draw::WIDE),
         draw::draw(findings, &series, draw::NARROW),
@@ -63,27 +63,25 @@ pub fn trials(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
 
 impl<'a> Series<'a> {
     fn of(arm: &'a Arm<'a>, trial_count: usize, arm_count: usize) -> Self {
-        let (counted, mut void): (Vec<_>, Vec<_>) =
+        let (counted, void): (Vec<_>, Vec<_>) =
             arm.found.trials.iter().partition(|trial| counts(trial) && trial.wall_ns.is_some());
         if trial_count <= POINTS_MAX {
             return Self { arm, counted: Counted::Each(counted), void, void_left_out: 0 };
         }
         let bins = thin::thin(&counted, (BINS_MAX / arm_count).max(4));
         let void_count = void.len();
-        void.truncate((VOID_MAX / arm_count).max(4));
+        let step = void_count.div_ceil((VOID_MAX / arm_count).max(4)).max(1);
+        let void: Vec<_> = void.into_iter().step_by(step).collect();
         let void_left_out = void_count - void.len();
         Self { arm, counted: Counted::Binned(bins), void, void_left_out }
     }
 
-    /// Every wall time that is drawn.
-    fn walls_ns(&self) -> Vec<f64> {
-        let void = self.void.iter().filter_map(|trial| trial.wall_ns).map(thin::real);
+    /// The wall times that count, as far as they are drawn.
+    fn counted_walls_ns(&self) -> Vec<f64> {
         match &self.counted {
-            Counted::Each(trials) => {
-                void.chain(trials.iter().filter_map(|trial| trial.wall_ns).map(thin::real)).collect()
-            }
+            Counted::Each(trials) => walls_ns(trials).collect(),
             Counted::Binned(bins) => {
-                void.chain(bins.iter().flat_map(|bin| [bin.wall_ns_min, bin.wall_ns_max])).collect()
+                bins.iter().flat_map(|bin| [bin.wall_ns_min, bin.wall_ns_max]).collect()
             }
         }
     }
@@ -100,6 +98,10 @@ impl<'a> Series<'a> {
     }
 }
 
+fn walls_ns(trials: &[&TrialPoint]) -> impl Iterator<Item = f64> {
+    trials.iter().filter_map(|trial| trial.wall_ns).map(thin::real)
+}
+
 fn explanation(series: &[Series<'_>], trial_count: usize) -> String {
     let void_count: usize = series.iter().map(|one| one.void.len() + one.void_left_out).sum();
     let mut text = match void_count {
@@ -107,6 +109,12 @@ fn explanation(series: &[Series<'_>], trial_count: usize) -> String {
         1 => String::from("One trial, marked ×, does not count."),
         _ => format!("{void_count} trials, marked ×, do not count."),
     };
+    if void_count > 0 {
+        text.push_str(
+            " Below a dotted line stand those without a time, or with one far from the trials \
+             that count.",
+        );
+    }
     if trial_count > POINTS_MAX {
         text = format!(
             "{trial_count} trials are too many to show one by one: a mark is the median of a \

@@ -46,7 +46,10 @@ fn a_stack_is_read_outermost_layer_first() {
 
 #[test]
 fn spaces_around_words_do_not_matter() {
-    assert_eq!(parsed(" qemu : mem = 2G , accel=tcg + runc "), parsed("qemu:mem=2G,accel=tcg+runc"));
+    assert_eq!(
+        parsed(" qemu : mem = 2G , accel=tcg + runc "),
+        parsed("qemu:mem=2G,accel=tcg+runc")
+    );
 }
 
 #[test]
@@ -244,12 +247,11 @@ fn any_layer() -> impl Strategy<Value = String> {
         "kernel=[a-zA-Z0-9/._:=-]{1,12}",
         prop_oneof![Just(String::from("accel=kvm")), Just(String::from("accel=tcg"))],
     ];
-    (proptest::sample::select(vec!["runc", "qemu"]), proptest::collection::vec(option, 0..4)).prop_map(
-        |(kind, options)| match options.len() {
+    (proptest::sample::select(vec!["runc", "qemu"]), proptest::collection::vec(option, 0..4))
+        .prop_map(|(kind, options)| match options.len() {
             0 => kind.to_owned(),
             _ => format!("{kind}:{}", options.join(",")),
-        },
-    )
+        })
 }
 
 proptest! {

@@ -33,17 +33,20 @@ fn ranks_take_over_as_soon_as_they_can_cover() {
     let method = |count: usize, confidence| {
         overhead_at(&vec![Block::new(&[1.0], &[2.0]).unwrap(); count], confidence).unwrap().method
     };
-    assert_eq!(method(5, Confidence::P95), Method::Student);
-    assert_eq!(method(6, Confidence::P95), Method::SignedRank);
-    assert_eq!(method(7, Confidence::P99), Method::Student);
-    assert_eq!(method(8, Confidence::P99), Method::SignedRank);
+    assert_eq!(method(6, Confidence::P95), Method::Student);
+    assert_eq!(method(7, Confidence::P95), Method::SignedRank);
+    assert_eq!(method(8, Confidence::P99), Method::Student);
+    assert_eq!(method(9, Confidence::P99), Method::SignedRank);
 }
 
 #[test]
-fn six_blocks_give_the_range_of_their_ratios() {
-    let blocks = [1.1, 1.2, 1.3, 1.4, 1.5, 1.6].map(|arm| Block::new(&[1.0], &[arm]).unwrap());
+fn seven_blocks_give_the_third_walsh_average_from_each_end() {
+    // Of the log-ratios 1 to 7 the averages run 1, 1.5, 2, 2, … and 7, 6.5, 6, 6, ….
+    let blocks = [1.0_f64, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+        .map(|ln_ratio| Block::new(&[1.0], &[ln_ratio.exp()]).unwrap());
     let found = overhead(&blocks).unwrap();
-    assert!(close(found.low, 1.1) && close(found.high, 1.6), "{found:?}");
+    assert!(close(found.low.ln(), 2.0) && close(found.high.ln(), 6.0), "{found:?}");
+    assert!(close(found.ratio.ln(), 4.0));
 }
 
 #[test]

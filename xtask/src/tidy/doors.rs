@@ -32,6 +32,9 @@ const WRITERS: &[&str] =
 /// The kernel's own trees.
 const KERNEL_TREES: &[&str] = &["/sys/fs/cgroup", "/proc/sys", "/sys/kernel", "/sys/devices"];
 
+/// How many lines apart a writer and a kernel's tree still belong together.
+const NEAR: usize = 12;
+
 pub fn check(tree: &Tree) -> Vec<Finding> {
     tree.rust()
         .filter(|(path, _)| {
@@ -50,16 +53,17 @@ fn found_in(path: &str, source: &RustSource) -> Vec<Finding> {
             findings.push(Finding::new(path, source.line_of(offset), message));
         }
     }
-    let literals = source.literals.iter().filter(|it| !source.is_test(it.offset));
-    let trees =
-        literals.filter_map(|it| KERNEL_TREES.iter().find(|tree| it.text.starts_with(**tree)));
-    if let Some(kernel_tree) = trees.into_iter().next() {
-        for writer in WRITERS {
-            for offset in source.find(writer) {
-                let message = format!(
-                    "`{writer}` in a file that names `{kernel_tree}`: settings and groups are made in src/lab"
-                );
-                findings.push(Finding::new(path, source.line_of(offset), message));
+    for literal in source.literals.iter().filter(|it| !source.is_test(it.offset)) {
+        let Some(tree) = KERNEL_TREES.iter().find(|tree| literal.text.starts_with(**tree)) else {
+            continue;
+        };
+        let named_at = source.line_of(literal.offset);
+        for offset in WRITERS.iter().flat_map(|writer| source.find(writer)) {
+            let line = source.line_of(offset);
+            if line.abs_diff(named_at) <= NEAR {
+                let message =
+                    format!("writes beside `{tree}`: settings and groups are made in src/lab");
+                findings.push(Finding::new(path, line, message));
             }
         }
     }
@@ -88,7 +92,11 @@ mod tests {
     fn a_group_made_outside_the_lab_is_found_and_a_folder_of_the_users_is_not() {
         let group = "fn f() {\n let g = \"/sys/fs/cgroup/x\";\n fs::create_dir(g);\n}\n";
         assert_eq!(lines("src/trial/watch.rs", group), [3]);
-        assert!(lines("src/cli/report.rs", "fn f() { fs::create_dir(\"out\"); }").is_empty());
+        let far = format!(
+            "fn f() {{ fs::write(\"out\"); }}\n{}const G: &str = \"/sys/fs/cgroup\";\n",
+            "\n".repeat(20)
+        );
+        assert!(lines("src/cli/report.rs", &far).is_empty());
     }
 
     #[test]

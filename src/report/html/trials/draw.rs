@@ -1,4 +1,7 @@
-//! The drawing of the trials: time to the right, wall time upwards, a lane for those without one.
+//! The drawing of the trials: time to the right, wall time upwards.
+//!
+//! The trials that count decide the scale. One that does not may have failed at once or run into a
+//! deadline; it stands in a lane below when it would squeeze the others, or has no time at all.
 
 use super::super::super::{Findings, TrialPoint};
 use super::super::axis::Axis;
@@ -15,10 +18,20 @@ pub struct Frame {
     tick_apart: f64,
 }
 
+/// Where the values stand.
+struct Plot {
+    x: Axis,
+    y: Axis,
+    bottom: f64,
+    has_hints: bool,
+}
+
 /// For screens with room, and for paper.
-pub const WIDE: Frame = Frame { class: "wide", width: chart::WIDE, height: 360.0, tick_apart: 90.0 };
+pub const WIDE: Frame =
+    Frame { class: "wide", width: chart::WIDE, height: 360.0, tick_apart: 90.0 };
 /// For telephones.
-pub const NARROW: Frame = Frame { class: "narrow", width: chart::NARROW, height: 320.0, tick_apart: 70.0 };
+pub const NARROW: Frame =
+    Frame { class: "narrow", width: chart::NARROW, height: 320.0, tick_apart: 70.0 };
 
 const LEFT: f64 = 58.0;
 const TOP: f64 = 30.0;
@@ -30,47 +43,32 @@ const HINTS_MAX: usize = 600;
 
 /// Draws the series.
 pub fn draw(findings: &Findings, series: &[Series<'_>], frame: Frame) -> String {
-    let has_lane = series.iter().any(|one| one.void.iter().any(|trial| trial.wall_ns.is_none()));
-    let lane = if has_lane { LANE } else { 0.0 };
-    let bottom = frame.height - FOOT - lane;
-    let walls_ns = series.iter().flat_map(Series::walls_ns);
+    let mut walls_ns: Vec<f64> = series.iter().flat_map(Series::counted_walls_ns).collect();
+    if walls_ns.is_empty() {
+        walls_ns = series.iter().flat_map(|one| super::walls_ns(&one.void)).collect();
+    }
+    let y = Axis::over(walls_ns.iter().copied(), 0.0, 1.0);
+    let void = || series.iter().flat_map(|one| &one.void);
+    let is_off = |trial: &&TrialPoint| trial.wall_ns.is_none_or(|ns| !y.has(thin::real(ns)));
+    let lane = if void().any(is_off) { LANE } else { 0.0 };
     let across = series.iter().map(Series::latest_ns).fold(0.0, f64::max);
-    let x = Axis::from_zero(across, LEFT + 8.0, frame.width - 8.0);
-    let y = Axis::over(walls_ns, bottom - 6.0, TOP + 6.0);
-
+    let plot = Plot {
+        x: Axis::from_zero(across, LEFT + 8.0, frame.width - 8.0),
+        y: y.between(frame.height - FOOT - lane - 6.0, TOP + 6.0),
+        bottom: frame.height - FOOT - lane,
+        has_hints: walls_ns.len() + void().count() <= HINTS_MAX,
+    };
     let mut canvas = Canvas::new(frame.width, frame.height);
-    ground(&mut canvas, frame, &x, &y, bottom, has_lane);
-    let shown: usize = series.iter().map(|one| one.walls_ns().len()).sum();
+    ground(&mut canvas, frame, &plot);
     for one in series {
         canvas.open(&one.arm.class, Some(one.arm.found.arm), None);
         match &one.counted {
             Counted::Each(trials) => {
-                let place = |trial: &TrialPoint| {
-                    let wall_ns = trial.wall_ns.map(thin::real)?;
-                    Some((x.at(thin::real(trial.at_ns)), y.at(wall_ns)))
-                };
-                points(&mut canvas, one, trials, one.arm.shape, shown, place);
+                points(&mut canvas, one, trials, one.arm.shape, &plot);
             }
-            Counted::Binned(bins) => {
-                let middle = |bin: &thin::Bin| x.at(f64::midpoint(bin.from_ns, bin.to_ns));
-                let lines: Vec<_> = bins
-                    .iter()
-                    .map(|bin| (middle(bin), y.at(bin.wall_ns_max), y.at(bin.wall_ns_min)))
-                    .collect();
-                canvas.open("range", None, None);
-                canvas.verticals(&lines, 1.0);
-                canvas.close();
-                let marks: Vec<_> =
-                    bins.iter().map(|bin| (middle(bin), y.at(bin.wall_ns_median))).collect();
-                canvas.marks(one.arm.shape, &marks, 2.2, Fill::Solid);
-            }
+            Counted::Binned(bins) => stretches(&mut canvas, one, bins, &plot),
         }
-        let lane_y = bottom + LANE / 2.0 + 4.0;
-        let place = |trial: &TrialPoint| {
-            let y = trial.wall_ns.map_or(lane_y, |ns| y.at(thin::real(ns)));
-            Some((x.at(thin::real(trial.at_ns)), y))
-        };
-        points(&mut canvas, one, &one.void, Shape::Cross, shown, place);
+        points(&mut canvas, one, &one.void, Shape::Cross, &plot);
         canvas.close();
     }
     canvas.svg(&Caption {
@@ -85,35 +83,59 @@ pub fn draw(findings: &Findings, series: &[Series<'_>], frame: Frame) -> String 
     })
 }
 
+impl Plot {
+    /// Where a trial's mark stands: by its times, or in the lane of those off the scale.
+    fn place(&self, trial: &TrialPoint) -> (f64, f64) {
+        let wall_ns = trial.wall_ns.map(thin::real).filter(|wall_ns| self.y.has(*wall_ns));
+        let lane = self.bottom + LANE / 2.0;
+        (self.x.at(thin::real(trial.at_ns)), wall_ns.map_or(lane, |wall_ns| self.y.at(wall_ns)))
+    }
+}
+
+/// The medians of one arm's stretches of time, each with its range.
+fn stretches(canvas: &mut Canvas, one: &Series<'_>, bins: &[thin::Bin], plot: &Plot) {
+    let middle = |bin: &thin::Bin| plot.x.at(f64::midpoint(bin.from_ns, bin.to_ns));
+    let lines: Vec<_> = bins
+        .iter()
+        .map(|bin| (middle(bin), plot.y.at(bin.wall_ns_max), plot.y.at(bin.wall_ns_min)))
+        .collect();
+    canvas.open("range", None, None);
+    canvas.verticals(&lines, 1.0);
+    canvas.close();
+    let marks: Vec<_> =
+        bins.iter().map(|bin| (middle(bin), plot.y.at(bin.wall_ns_median))).collect();
+    canvas.marks(one.arm.shape, &marks, 2.2, Fill::Solid);
+}
+
 /// The marks of one arm's trials: one by one with what they are, or all in one path.
 fn points(
     canvas: &mut Canvas,
     one: &Series<'_>,
     trials: &[&TrialPoint],
     shape: Shape,
-    shown: usize,
-    place: impl Fn(&TrialPoint) -> Option<(f64, f64)>,
+    plot: &Plot,
 ) {
-    if shown > HINTS_MAX {
-        let marks: Vec<_> = trials.iter().filter_map(|trial| place(trial)).collect();
+    if !plot.has_hints {
+        let marks: Vec<_> = trials.iter().map(|trial| plot.place(trial)).collect();
         canvas.marks(shape, &marks, RADIUS * 0.8, Fill::Solid);
         return;
     }
     for trial in trials {
-        let Some(at) = place(trial) else { continue };
         canvas.open("point", None, Some(&hint(one, trial)));
-        canvas.marks(shape, &[at], RADIUS, Fill::Solid);
+        canvas.marks(shape, &[plot.place(trial)], RADIUS, Fill::Solid);
         canvas.close();
     }
 }
 
 fn hint(one: &Series<'_>, trial: &TrialPoint) -> String {
-    let wall = trial.wall_ns.map_or_else(|| number::GAP.to_owned(), |ns| number::time(thin::real(ns)));
+    let wall =
+        trial.wall_ns.map_or_else(|| number::GAP.to_owned(), |ns| number::time(thin::real(ns)));
     let why = if trial.why.is_empty() { String::new() } else { format!(": {}", trial.why) };
     format!("{}, block {}: {wall}, {}{why}", one.arm.name(), trial.block, trial.state)
 }
 
-fn ground(canvas: &mut Canvas, frame: Frame, x: &Axis, y: &Axis, bottom: f64, has_lane: bool) {
+fn ground(canvas: &mut Canvas, frame: Frame, plot: &Plot) {
+    let Plot { x, y, bottom, .. } = plot;
     let foot = frame.height - FOOT;
     for tick in y.time_ticks(44.0) {
         canvas.open("grid", None, None);
@@ -131,9 +153,9 @@ fn ground(canvas: &mut Canvas, frame: Frame, x: &Axis, y: &Axis, bottom: f64, ha
         canvas.text((at, foot + 18.0), 12, Anchor::Middle, &tick.label);
     }
     canvas.line((LEFT, foot), (frame.width, foot), 1.0, None);
-    if has_lane {
-        canvas.line((LEFT, bottom), (frame.width, bottom), 1.0, Some("2 4"));
-        canvas.text((LEFT - 8.0, bottom + LANE / 2.0 + 8.0), 12, Anchor::End, "no time");
+    if foot > *bottom {
+        canvas.line((LEFT, *bottom), (frame.width, *bottom), 1.0, Some("2 4"));
+        canvas.text((LEFT - 8.0, bottom + LANE / 2.0 + 4.0), 12, Anchor::End, "off scale");
     }
     let scale = if y.is_log() { "wall time, logarithmic" } else { "wall time" };
     canvas.text((0.0, 14.0), 12, Anchor::Start, scale);

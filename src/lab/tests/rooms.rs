@@ -1,0 +1,251 @@
+//! Rooms: what is made in one, and that nothing of it stays.
+
+use super::*;
+
+#[test]
+fn a_closed_room_and_a_closed_lab_leave_nothing() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab(state.path());
+    let id = lab.id().to_owned();
+    let room = lab.room("one").unwrap();
+    let memory = room.memory_directory().unwrap().to_path_buf();
+    fs::write(room.directory().join("file"), "x").unwrap();
+    fs::create_dir_all(memory.join("a/b")).unwrap();
+    assert_eq!(output(&room, program(&["echo", "hello"])), "hello\n");
+    assert_eq!(room.close().unwrap(), Vec::<String>::new());
+    assert!(!memory.exists());
+    let swept = lab.close().unwrap();
+    assert_eq!(swept.len(), 0, "{swept:?}");
+    assert_eq!(traces(&id), Vec::<String>::new());
+    assert_eq!(fs::read_dir(state.path()).unwrap().count(), 0, "the journal is removed");
+}
+
+#[test]
+fn what_is_still_alive_when_a_room_is_closed_is_killed_and_named() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab(state.path());
+    let room = lab.room("busy").unwrap();
+    let process = room.spawn(program(&["sleep", "1000"])).unwrap();
+    let pid = process.pid();
+    eventually("it sleeps", || room.members(room.group()) == [(pid, String::from("sleep"))]);
+    let found = room.close().unwrap();
+    assert_eq!(found, [format!("process `sleep` ({pid}) was still alive")]);
+    assert!(!is_alive(pid));
+}
+
+#[test]
+fn a_dropped_lab_leaves_nothing_either() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab(state.path());
+    let id = lab.id().to_owned();
+    let room = lab.room("dropped").unwrap();
+    let process = room.spawn(program(&["sleep", "1000"])).unwrap();
+    let (pid, reaper) = (process.pid(), lab.reaper_pid().unwrap());
+    drop(process);
+    assert!(!is_alive(pid), "a dropped process is killed and reaped");
+    drop(room);
+    drop(lab);
+    assert_eq!(traces(&id), Vec::<String>::new());
+    assert!(!is_alive(reaper));
+}
+
+#[test]
+fn limits_are_read_back_and_one_that_does_not_take_is_a_fault() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab(state.path());
+    let room = lab.room("limits").unwrap();
+    let limits = Limits {
+        cpu_millis: Some(500),
+        cpuset: Some(vec![0]),
+        memory: Some(Bytes(64 << 20)),
+        pids: Some(20),
+    };
+    let group = room.subgroup("inner", &limits).unwrap();
+    let facts: Vec<(String, String)> =
+        room.group_facts(&group).into_iter().map(|fact| (fact.key, fact.value)).collect();
+    let fact = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    assert_eq!(
+        facts,
+        [
+            fact("limit_cpu_millis", "500"),
+            fact("limit_cpuset", "0"),
+            fact("limit_memory_bytes", "67108864"),
+            fact("limit_pids", "20"),
+        ]
+    );
+    let mut inside = program(&["sh", "-c", "cat /proc/self/cgroup; nproc"]);
+    inside.group = Some(group.clone());
+    let text = output(&room, inside);
+    assert!(text.ends_with("\n1\n"), "one CPU is left: {text}");
+    assert!(text.contains(&format!("/{}\n", group.display())), "{text}");
+    let absurd = Limits { cpuset: Some(vec![1000]), ..Limits::default() };
+    let fault = room.subgroup("absurd", &absurd).unwrap_err();
+    assert!(fault.message.contains("cpuset.cpus"), "{fault}");
+    room.close().unwrap();
+}
+
+#[test]
+fn a_throttled_group_dies_at_once() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab(state.path());
+    let room = lab.room("throttled").unwrap();
+    let limits = Limits { cpu_millis: Some(10), ..Limits::default() };
+    let group = room.subgroup("slow", &limits).unwrap();
+    let spin = "for i in 1 2 3 4 5 6 7 8; do (while :; do :; done) & done; wait";
+    let mut spinners = program(&["sh", "-c", spin]);
+    spinners.group = Some(group.clone());
+    let process = room.spawn(spinners).unwrap();
+    eventually("some of them spin", || room.members(&group).len() >= 3);
+    let begin = monotonic_raw();
+    let found = room.close().unwrap();
+    let took = monotonic_raw().since(begin);
+    assert!(found.len() >= 3, "{found:?}");
+    assert!(took < Nanoseconds(1_000_000_000), "{took}");
+    drop(process);
+}
+
+#[test]
+fn a_frozen_group_dies() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab(state.path());
+    let room = lab.room("frozen").unwrap();
+    let process = room.spawn(program(&["sleep", "1000"])).unwrap();
+    let Some(freezer) = lab.hierarchies().of("freezer") else { return };
+    fs::write(freezer.directory(room.group()).join("freezer.state"), "FROZEN").unwrap();
+    assert_eq!(room.close().unwrap().len(), 1);
+    drop(process);
+}
+
+#[test]
+fn groups_that_a_foreign_tool_made_below_ours_are_removed() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab(state.path());
+    let room = lab.room("nested").unwrap();
+    for hierarchy in &lab.hierarchies().0 {
+        // Also in hierarchies in which we make nothing ourselves.
+        fs::create_dir_all(hierarchy.directory(&room.group().join("runc/deeper"))).unwrap();
+    }
+    assert_eq!(room.close().unwrap(), Vec::<String>::new());
+    let id = lab.id().to_owned();
+    lab.close().unwrap();
+    assert_eq!(traces(&id), Vec::<String>::new());
+}
+
+#[test]
+fn two_labs_at_once_do_not_disturb_each_other() {
+    let state = tempfile::tempdir().unwrap();
+    let first = lab(state.path());
+    let room = first.room("same-name").unwrap();
+    let mut process = room.spawn(program(&["sleep", "1000"])).unwrap();
+    let second = lab(state.path());
+    assert_eq!(second.swept(), &Swept::default(), "a living lab's journal is not swept");
+    let other = second.room("same-name").unwrap();
+    other.close().unwrap();
+    second.close().unwrap();
+    assert!(process.wait(Duration::from_millis(1)).unwrap().is_none());
+    assert!(room.directory().is_dir());
+    process.kill().unwrap();
+    process.wait(Duration::from_secs(5)).unwrap().unwrap();
+    assert_eq!(room.close().unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn a_room_name_is_used_once_and_is_plain() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab(state.path());
+    let _room = lab.room("once").unwrap();
+    assert!(lab.room("once").is_err());
+    for name in ["", "..", "a/b", ".surtax-agent"] {
+        assert!(lab.room(name).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_setting_is_restored_only_if_nobody_else_has_changed_it() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab(state.path());
+    let Some(cpu) = lab.hierarchies().of("cpu") else { return };
+    // The weight of a group of our own stands for a setting of the machine.
+    let file = cpu.directory(Path::new(&format!("{PREFIX}{}", lab.id()))).join("cpu.shares");
+    let holds = || fs::read_to_string(&file).unwrap().trim_end().to_owned();
+    let before = holds();
+
+    let room = lab.room("kept").unwrap();
+    room.change_setting(&file, "512").unwrap();
+    assert_eq!(holds(), "512");
+    assert_eq!(room.close().unwrap(), Vec::<String>::new());
+    assert_eq!(holds(), before);
+
+    let room = lab.room("changed").unwrap();
+    room.change_setting(&file, "512").unwrap();
+    fs::write(&file, "300").unwrap();
+    let found = room.close().unwrap();
+    assert!(found[0].contains("left as somebody else set it"), "{found:?}");
+    assert_eq!(holds(), "300");
+}
+
+#[test]
+fn a_promise_without_our_tag_is_refused() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab(state.path());
+    let room = lab.room("promises").unwrap();
+    for undo in [
+        Undo::Directory { path: PathBuf::from("/home") },
+        Undo::Directory { path: PathBuf::from("/tmp/surtax-x/../y") },
+        Undo::Group { path: PathBuf::from("system.slice") },
+        Undo::EngineContainer { socket: PathBuf::from("/s"), name: String::from("web") },
+    ] {
+        assert!(room.promise(undo.clone()).is_err(), "{undo:?}");
+    }
+}
+
+#[test]
+fn a_program_gets_its_descriptors_and_no_others() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab(state.path());
+    let room = lab.room("descriptors").unwrap();
+    // Inherited by mistake, as from a careless parent.
+    let stray = File::open("/dev/null").unwrap();
+    rustix::io::fcntl_setfd(&stray, rustix::io::FdFlags::empty()).unwrap();
+    let (_read, write) = pipe();
+    let (mut answer, asked) = pipe();
+    let mut list = program(&["sh", "-c", "ls /proc/$$/fd; echo through-5 >&5"]);
+    list.descriptors = vec![(write, 7), (asked, 5)];
+    let text = output(&room, list);
+    // `sh` may hold its script's place at 10 and above.
+    assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["0", "1", "2", "5", "7"]);
+    let mut through = String::new();
+    answer.read_to_string(&mut through).unwrap();
+    assert_eq!(through, "through-5\n");
+    drop(stray);
+}
+
+#[test]
+fn a_program_that_cannot_start_is_named_with_the_step_that_failed() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab(state.path());
+    let room = lab.room("refused").unwrap();
+    let fault = room.spawn(program(&["surtax-no-such-program"])).unwrap_err();
+    assert!(fault.message.contains("no such program in `PATH`"), "{fault}");
+    let mut lost = program(&["true"]);
+    lost.cwd = Some(PathBuf::from("/no/such/place"));
+    let fault = room.spawn(lost).unwrap_err();
+    assert!(fault.message.contains("enter its working directory: No such file"), "{fault}");
+}
+
+#[test]
+fn what_a_room_costs() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab(state.path());
+    let mut rooms_ns = Vec::new();
+    for number in 0..200 {
+        let begin = monotonic_raw();
+        let room = lab.room(&format!("r{number}")).unwrap();
+        room.close().unwrap();
+        rooms_ns.push(monotonic_raw().since(begin).0);
+    }
+    rooms_ns.sort_unstable();
+    let (median, late) = (Nanoseconds(rooms_ns[100]), Nanoseconds(rooms_ns[190]));
+    println!("a room costs {median} (median of 200), p95 {late}");
+    assert!(median < Nanoseconds(10_000_000), "{median}");
+}
