@@ -17,7 +17,7 @@ const ANSWER_LIMIT: u64 = 1 << 20;
 /// How many of the last lines of a refusal are quoted.
 const QUOTE: usize = 20;
 
-/// Runs a program to its end and gives back its standard output.
+/// Runs a program to its end and gives back what it printed: standard output, then standard error.
 ///
 /// # Errors
 /// The machine's: it is not there, does not end in time, or fails; then with its last words.
@@ -44,11 +44,11 @@ pub fn ask(
     };
     // A grandchild that keeps the pipes open must not keep us.
     let answer = answer.recv_timeout(deadline).unwrap_or_default();
+    let words = words.recv_timeout(deadline).unwrap_or_default();
     if !status.success() {
-        let words = words.recv_timeout(deadline).unwrap_or_default();
         return Err(Fault::machine(format!("`{}` failed with {status}{}", argv.join(" "), quote(&words))));
     }
-    Ok(answer)
+    Ok(answer + &words)
 }
 
 /// Reads to the end in a thread of its own, so that two full pipes cannot block each other.

@@ -1,1 +1,175 @@
-//! placeholder
+//! A census: what is on this machine that surtax could have left behind, as a comparable list.
+//!
+//! Taken before and after, it shows every leak, whoever's fault it is. On a machine where others work
+//! too it also shows what they made meanwhile; processes are therefore counted only if they carry our
+//! tag in name, command line or group.
+
+use super::undo::TAG;
+use crate::fault::{Doing, Fault};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use surtax_instrument::probe::cgroup::Hierarchies;
+
+/// Settings that engines and networks change, and that stay changed when nobody restores them.
+const SETTINGS: [&str; 5] = [
+    "/proc/sys/net/ipv4/ip_forward",
+    "/proc/sys/net/bridge/bridge-nf-call-iptables",
+    "/proc/sys/kernel/randomize_va_space",
+    "/proc/sys/kernel/perf_event_paranoid",
+    "/proc/sys/vm/nr_hugepages",
+];
+
+/// The most directories of files of ours that are walked through.
+const FILE_LIMIT: usize = 100_000;
+
+/// What was there at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// One line per thing, each of which begins with what it is.
+    things: BTreeSet<String>,
+}
+
+impl Census {
+    /// Looks at the whole machine, and changes nothing.
+    ///
+    /// # Errors
+    /// The machine's: its lists of mounts, processes or groups cannot be read.
+    pub fn take() -> Result<Self, Fault> {
+        let mut census = Self::default();
+        census.count("network namespace", entries(Path::new("/run/netns")));
+        census.count("network link", entries(Path::new("/sys/class/net")));
+        census.count_mounts("/proc/self/mountinfo", "mount")?;
+        if let (Ok(first), Ok(ours)) =
+            (fs::read_link("/proc/1/ns/mnt"), fs::read_link("/proc/self/ns/mnt"))
+            && first != ours
+        {
+            census.count_mounts("/proc/1/mountinfo", "mount of process 1")?;
+        }
+        census.count_groups()?;
+        census.count_loop_devices();
+        census.count_processes()?;
+        census.count_files()?;
+        for setting in SETTINGS {
+            if let Ok(value) = fs::read_to_string(setting) {
+                census.things.insert(format!("setting `{setting}` = `{}`", value.trim_end()));
+            }
+        }
+        Ok(census)
+    }
+
+    /// What is different now from what was there before: a line for each thing that came or went.
+    #[must_use]
+    pub fn difference_from(&self, before: &Self) -> Vec<String> {
+        let came = self.things.difference(&before.things).map(|thing| format!("came: {thing}"));
+        let went = before.things.difference(&self.things).map(|thing| format!("went: {thing}"));
+        came.chain(went).collect()
+    }
+
+    fn count(&mut self, what: &str, paths: Vec<PathBuf>) {
+        self.things.extend(paths.into_iter().map(|path| format!("{what} `{}`", path.display())));
+    }
+
+    fn count_mounts(&mut self, list: &str, what: &str) -> Result<(), Fault> {
+        let text = fs::read_to_string(list).doing(format_args!("read `{list}`"))?;
+        for line in text.lines() {
+            // The ids of mount and parent change when nothing else does.
+            let fields: Vec<&str> = line.split(' ').skip(3).collect();
+            self.things.insert(format!("{what} `{}`", fields.join(" ")));
+        }
+        Ok(())
+    }
+
+    fn count_groups(&mut self) -> Result<(), Fault> {
+        let hierarchies = Hierarchies::discover().doing("list the cgroup hierarchies")?;
+        for hierarchy in hierarchies.0 {
+            let mut groups = vec![hierarchy.mount_point];
+            while let Some(group) = groups.pop() {
+                let children = directories(&group);
+                self.count("group", children.clone());
+                groups.extend(children);
+            }
+        }
+        Ok(())
+    }
+
+    fn count_loop_devices(&mut self) {
+        for device in entries(Path::new("/sys/block")) {
+            if let Ok(file) = fs::read_to_string(device.join("loop/backing_file")) {
+                let line = format!("loop device `{}` of `{}`", device.display(), file.trim_end());
+                self.things.insert(line);
+            }
+        }
+    }
+
+    fn count_processes(&mut self) -> Result<(), Fault> {
+        let ours = std::process::id().to_string();
+        for entry in fs::read_dir("/proc").doing("list `/proc`")? {
+            let Ok(entry) = entry else { continue };
+            let pid = entry.file_name().to_string_lossy().into_owned();
+            if pid.parse::<u32>().is_err() || pid == ours {
+                continue;
+            }
+            let text = |name: &str| {
+                let bytes = fs::read(entry.path().join(name)).unwrap_or_default();
+                String::from_utf8_lossy(&bytes).replace('\0', " ")
+            };
+            let (name, line, groups) = (text("comm"), text("cmdline"), text("cgroup"));
+            let (name, line) = (name.trim_end(), line.trim_end());
+            let marks =
+                [super::REAPER_ARGUMENT, "surtax-agent", "/run/surtax/", "/dev/shm/surtax-"];
+            let is_ours = name == TAG
+                || name == "surtax-reaper"
+                || marks.iter().any(|mark| line.contains(mark))
+                || groups.contains(&format!("/{}", super::PREFIX));
+            if is_ours {
+                self.things.insert(format!("process `{name}` ({pid}): `{line}`"));
+            }
+        }
+        Ok(())
+    }
+
+    fn count_files(&mut self) -> Result<(), Fault> {
+        let mut places = vec![super::run_directory(), super::journal::state_directory()?];
+        let memory = entries(Path::new(super::MEMORY_DIRECTORY));
+        let is_ours = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(super::PREFIX))
+        };
+        places.extend(memory.into_iter().filter(is_ours));
+        for _ in 0..FILE_LIMIT {
+            let Some(place) = places.pop() else { return Ok(()) };
+            self.count("file", entries(&place));
+            places.extend(directories(&place));
+        }
+        Err(Fault::machine(format!("there are more than {FILE_LIMIT} directories of surtax's")))
+    }
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+}
+
+fn directories(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_and_what_went_are_told_apart() {
+        let of = |things: &[&str]| Census {
+            things: things.iter().map(|thing| String::from(*thing)).collect(),
+        };
+        let (before, after) = (of(&["mount `a`", "mount `b`"]), of(&["mount `b`", "mount `c`"]));
+        assert_eq!(after.difference_from(&before), ["came: mount `c`", "went: mount `a`"]);
+        assert_eq!(after.difference_from(&after), Vec::<String>::new());
+    }
+}

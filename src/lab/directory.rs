@@ -46,7 +46,9 @@ pub(super) fn remove(path: &Path) -> Result<Vec<String>, Fault> {
         .map_err(|_| Fault::bug(format!("`{}` has a zero byte in it", path.display())))?;
     remove_child(parent.as_fd(), &name)
         .doing(format_args!("remove `{}`", path.display()))
-        .map_err(|fault| fault.hint("see with `lsof` or `findmnt` who uses it, then run `surtax gc`"))?;
+        .map_err(|fault| {
+            fault.hint("see with `lsof` or `findmnt` who uses it, then run `surtax gc`")
+        })?;
     Ok(found)
 }
 
@@ -129,3 +131,6 @@ fn enter(parent: BorrowedFd<'_>, name: &std::ffi::CStr) -> Result<OwnedFd, Errno
 pub(super) fn exists(path: &Path) -> bool {
     rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,9 @@ pub(super) fn remove_container(socket: &Path, name: &str) -> Result<Vec<String>,
     let at = socket.display();
     let mut stream = match UnixStream::connect(socket) {
         Ok(stream) => stream,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+        {
             return Ok(Vec::new());
         }
         Err(error) => return Err(error).doing(format_args!("reach the engine at `{at}`")),
@@ -59,4 +61,56 @@ fn ask(stream: &mut UnixStream, name: &str) -> std::io::Result<String> {
     let mut answer = Vec::new();
     stream.take(ANSWER_LIMIT).read_to_end(&mut answer)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::net::UnixListener;
+
+    /// An engine that gives one answer; what it was asked is returned beside our result.
+    fn asked(answer: &str) -> (String, Result<Vec<String>, Fault>) {
+        let place = tempfile::tempdir().unwrap();
+        let socket = place.path().join("engine.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        std::thread::scope(|scope| {
+            let engine = scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                let first = lines.next().unwrap().unwrap();
+                while !lines.next().unwrap().unwrap().is_empty() {}
+                stream.write_all(answer.as_bytes()).unwrap();
+                first
+            });
+            let result = remove_container(&socket, "surtax-1-x");
+            (engine.join().unwrap(), result)
+        })
+    }
+
+    #[test]
+    fn a_container_is_removed_by_force_with_its_volumes() {
+        let (request, result) = asked("HTTP/1.1 204 No Content\r\n\r\n");
+        assert_eq!(request, "DELETE /containers/surtax-1-x?force=true&v=true HTTP/1.1");
+        assert_eq!(result.unwrap(), ["container `surtax-1-x` still existed"]);
+    }
+
+    #[test]
+    fn a_container_or_an_engine_that_is_gone_is_no_error() {
+        assert_eq!(asked("HTTP/1.1 404 Not Found\r\n\r\n{}").1.unwrap(), Vec::<String>::new());
+        let place = tempfile::tempdir().unwrap();
+        let socket = place.path().join("engine.sock");
+        assert_eq!(remove_container(&socket, "surtax-1-x").unwrap(), Vec::<String>::new());
+        drop(UnixListener::bind(&socket).unwrap());
+        assert!(socket.exists(), "nobody listens there any more");
+        assert_eq!(remove_container(&socket, "surtax-1-x").unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_engine_that_refuses_is_quoted() {
+        let answer = "HTTP/1.1 500 Internal Server Error\r\n\r\n{\"message\":\"device busy\"}";
+        let fault = asked(answer).1.unwrap_err();
+        assert!(fault.message.ends_with("500 {\"message\":\"device busy\"}"), "{fault}");
+        assert!(asked("").1.is_err(), "an engine that hangs up has removed nothing");
+    }
 }

@@ -166,6 +166,11 @@ impl Journal {
         let mut journal = Self { file, path, header, pending, next_id: 0, damage };
         // What follows the last line end was cut off: its object was never made.
         let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        if whole < text.len() {
+            // Else the next line that is written would be a part of it.
+            let length = u64::try_from(whole).unwrap_or(u64::MAX);
+            journal.file.set_len(length).doing(format_args!("cut `{}`", journal.path.display()))?;
+        }
         for (index, line) in text[..whole].split(|&byte| byte == b'\n').enumerate() {
             if !line.is_empty() {
                 journal.replay(index, line);
@@ -198,10 +203,8 @@ impl Journal {
         let durable = undos.iter().any(Undo::survives_reboot);
         let first = self.next_id;
         let numbered: Vec<(u64, Undo)> = (first..).zip(undos).collect();
-        let lines: Vec<Line> = numbered
-            .iter()
-            .map(|(id, undo)| Line::Will { id: *id, undo: undo.clone() })
-            .collect();
+        let lines: Vec<Line> =
+            numbered.iter().map(|(id, undo)| Line::Will { id: *id, undo: undo.clone() }).collect();
         self.append(&lines)?;
         if durable {
             self.file.sync_data().doing(format_args!("flush `{}`", self.path.display()))?;
@@ -224,8 +227,9 @@ impl Journal {
     fn append(&mut self, lines: &[Line]) -> Result<(), Fault> {
         let mut text = Vec::new();
         for line in lines {
-            serde_json::to_writer(&mut text, line)
-                .map_err(|error| Fault::bug(format!("a journal line cannot be written: {error}")))?;
+            serde_json::to_writer(&mut text, line).map_err(|error| {
+                Fault::bug(format!("a journal line cannot be written: {error}"))
+            })?;
             text.push(b'\n');
         }
         self.file.write_all(&text).doing(format_args!("write `{}`", self.path.display()))

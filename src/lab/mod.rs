@@ -55,6 +55,8 @@ struct Setup {
     state_directory: PathBuf,
     /// The command line of the reaper, to which the path of the journal is appended.
     reaper: Vec<OsString>,
+    /// The cgroup hierarchies to use.
+    groups: Groups,
 }
 
 /// This binary, with the hidden argument.
@@ -135,6 +137,7 @@ impl Lab {
         Self::set_up(&Setup {
             state_directory: journal::state_directory()?,
             reaper: reaper_command_line(),
+            groups: Groups::discover()?,
         })
     }
 
@@ -144,7 +147,8 @@ impl Lab {
     /// As [`Lab::open`].
     pub fn open_with(executable: &Path) -> Result<Self, Fault> {
         let reaper = vec![executable.into(), REAPER_ARGUMENT.into()];
-        Self::set_up(&Setup { state_directory: journal::state_directory()?, reaper })
+        let state_directory = journal::state_directory()?;
+        Self::set_up(&Setup { state_directory, reaper, groups: Groups::discover()? })
     }
 
     fn set_up(setup: &Setup) -> Result<Self, Fault> {
@@ -156,7 +160,7 @@ impl Lab {
             directory: run_directory().join(&id),
             memory_directory: Path::new(MEMORY_DIRECTORY).join(format!("{PREFIX}{id}")),
             group: PathBuf::from(format!("{PREFIX}{id}")),
-            groups: Groups::discover()?,
+            groups: setup.groups.clone(),
             journal: Mutex::new(Some(Journal::create(state, header)?)),
             id,
         };

@@ -74,10 +74,14 @@ pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
     prepare_target(target, is_file, ours)?;
     let at = target.display();
     match mount {
-        Mount::Tmpfs { .. } => {
-            rustix::mount::mount("surtax", target, "tmpfs", MountFlags::empty(), c"mode=0755,size=50%")
-                .doing(format_args!("mount a tmpfs at `{at}`"))
-        }
+        Mount::Tmpfs { .. } => rustix::mount::mount(
+            "surtax",
+            target,
+            "tmpfs",
+            MountFlags::empty(),
+            c"mode=0755,size=50%",
+        )
+        .doing(format_args!("mount a tmpfs at `{at}`")),
         Mount::Overlay { lower, upper, work, .. } => overlay(lower, upper, work, target),
         Mount::Bind { source, recursive, read_only, .. } => {
             let from = source.display();
@@ -116,7 +120,10 @@ fn prepare_target(target: &Path, is_file: bool, ours: &[PathBuf]) -> Result<(), 
 fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(), Fault> {
     for path in [lower, upper, work] {
         if path.as_os_str().as_encoded_bytes().iter().any(|byte| b",:\\".contains(byte)) {
-            let text = format!("`{}` cannot be part of an overlay: `,`, `:` or `\\` in it", path.display());
+            let text = format!(
+                "`{}` cannot be part of an overlay: `,`, `:` or `\\` in it",
+                path.display()
+            );
             return Err(Fault::user(text).hint("give it a plainer name with a symbolic link"));
         }
     }
@@ -131,7 +138,11 @@ fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(),
     }
     let data = CString::new(data).map_err(|_| Fault::user("a path has a zero byte in it"))?;
     rustix::mount::mount("surtax", target, "overlay", MountFlags::empty(), data.as_c_str())
-        .doing(format_args!("mount an overlay over `{}` at `{}`", lower.display(), target.display()))
+        .doing(format_args!(
+            "mount an overlay over `{}` at `{}`",
+            lower.display(),
+            target.display()
+        ))
         .map_err(|fault| {
             fault.hint("`upper` and `work` must be on a tmpfs or a disk, not on another overlay")
         })
@@ -191,7 +202,8 @@ fn split_options(options: &str) -> Result<(MountFlags, CString), Fault> {
 
 /// What is mounted at or below a directory in this namespace, in the order in which it was mounted.
 pub(super) fn below(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
-    let text = fs::read("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
+    let list = "/proc/thread-self/mountinfo";
+    let text = fs::read(list).doing(format_args!("read `{list}`"))?;
     let points = text.split(|&byte| byte == b'\n').filter_map(|line| {
         let field = line.split(|&byte| byte == b' ').nth(4)?;
         Some(unescape(field))

@@ -129,6 +129,9 @@ impl Drop for Process {
     }
 }
 
+/// Descriptors, and the number that each must get in the child.
+type Handed = Vec<(OwnedFd, RawFd)>;
+
 /// What a child does between `fork` and `exec`, prepared so that it needs no memory.
 struct Entry {
     /// `cgroup.procs` of its groups.
@@ -137,7 +140,7 @@ struct Entry {
     root: Option<CString>,
     cwd: Option<CString>,
     /// Where each descriptor is now, and which number it must get.
-    descriptors: Vec<(OwnedFd, RawFd)>,
+    descriptors: Handed,
     foreground: bool,
     parent: u32,
     /// Where the failed step is reported.
@@ -159,7 +162,8 @@ const STEPS: [&str; 8] = [
 impl Entry {
     fn run(&self) -> Result<(), (u8, Errno)> {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(0))?;
-        let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+        let parent =
+            rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
         if parent != Some(self.parent) {
             return Err((0, Errno::SRCH));
         }
@@ -221,7 +225,7 @@ pub(super) fn spawn(program: Program, doors: Vec<File>) -> Result<Process, Fault
     command.stdout(output.map_or_else(Stdio::null, Stdio::from));
     command.stderr(error.map_or_else(Stdio::null, Stdio::from));
 
-    let (descriptors, reserved) = lift_descriptors(program.descriptors)?;
+    let (descriptors, reserved) = raise_descriptors(program.descriptors)?;
     let entry = Entry {
         doors,
         mount_namespace: program.mount_namespace,
@@ -246,18 +250,14 @@ pub(super) fn spawn(program: Program, doors: Vec<File>) -> Result<Process, Fault
     drop(command);
     drop(reserved);
     let child = spawned.map_err(|error| refusal(&name, &error, &mut report))?;
-    let pid = child.id();
-    let mut process = started(child, name)?;
-    debug_assert_eq!(process.pid(), pid);
-    process.child.stdin = None;
-    Ok(process)
+    started(child, name)
 }
 
 fn started(mut child: Child, name: String) -> Result<Process, Fault> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let opened = pid.ok_or(Errno::SRCH).and_then(|pid| {
-        rustix::process::pidfd_open(pid, PidfdFlags::empty())
-    });
+    let opened = pid
+        .ok_or(Errno::SRCH)
+        .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()));
     match opened {
         Ok(handle) => Ok(Process { child, handle, name }),
         Err(error) => {
@@ -271,7 +271,8 @@ fn started(mut child: Child, name: String) -> Result<Process, Fault> {
 /// The command line, environment and program file.
 fn command(program: &Program) -> Result<Command, Fault> {
     let name = &program.argv[0];
-    let file = if program.root.is_some() || program.mount_namespace.is_some() || name.contains('/') {
+    let file = if program.root.is_some() || program.mount_namespace.is_some() || name.contains('/')
+    {
         PathBuf::from(name)
     } else {
         find(name).ok_or_else(|| {
@@ -279,7 +280,10 @@ fn command(program: &Program) -> Result<Command, Fault> {
                 .hint(format!("install `{name}`, or add its directory to `PATH`"))
         })?
     };
-    #[expect(clippy::disallowed_methods, reason = "this is the one place where processes are started")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place where processes are started"
+    )]
     let mut command = Command::new(file);
     command.arg0(name).args(&program.argv[1..]);
     if let Some(environment) = &program.environment {
@@ -313,11 +317,9 @@ fn refusal(name: &str, error: &std::io::Error, report: &mut File) -> Fault {
 
 /// Moves descriptors above all the numbers that they must get, so that none is overwritten before it
 /// is copied; and occupies those numbers, so that no pipe of the standard library sits on one.
-fn lift_descriptors(
-    descriptors: Vec<(OwnedFd, i32)>,
-) -> Result<(Vec<(OwnedFd, RawFd)>, Vec<OwnedFd>), Fault> {
+fn raise_descriptors(descriptors: Handed) -> Result<(Handed, Vec<OwnedFd>), Fault> {
     let above = descriptors.iter().map(|(_, to)| to + 1).max().unwrap_or(0).max(3);
-    let mut lifted = Vec::new();
+    let mut raised = Vec::new();
     let mut reserved = Vec::new();
     for (from, to) in descriptors {
         if to < 3 {
@@ -325,14 +327,14 @@ fn lift_descriptors(
         }
         let copy = rustix::io::fcntl_dupfd_cloexec(&from, above)
             .doing(format_args!("copy a descriptor above {above}"))?;
-        lifted.push((copy, to));
+        raised.push((copy, to));
         let place = rustix::io::fcntl_dupfd_cloexec(&from, to)
             .doing(format_args!("reserve descriptor {to}"))?;
         if place.as_raw_fd() == to {
             reserved.push(place);
         }
     }
-    Ok((lifted, reserved))
+    Ok((raised, reserved))
 }
 
 fn pipe() -> std::io::Result<(File, OwnedFd)> {

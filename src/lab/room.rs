@@ -3,6 +3,7 @@
 //! Its directories and its group lie below those of the lab, whose undo is in the journal since the
 //! lab was opened; so a room needs no record of its own, and costs next to nothing.
 
+use super::Ground;
 use super::cgroup::Member;
 use super::directory;
 use super::holder;
@@ -12,7 +13,6 @@ use super::process::{self, Process, Program};
 use super::session;
 use super::settings;
 use super::undo::Undo;
-use super::Ground;
 use crate::fault::{Doing, Fault};
 use crate::stack::Limits;
 use std::fs;
@@ -203,7 +203,8 @@ impl Room {
                 false
             }
         };
-        let promised = std::mem::take(self.promised.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let promised =
+            std::mem::take(self.promised.get_mut().unwrap_or_else(PoisonError::into_inner));
         // The journal is not kept from other rooms while an engine takes its time.
         let pending = self.ground.journal().as_ref().map(Journal::pending).unwrap_or_default();
         let mut undone = Vec::new();

@@ -11,7 +11,8 @@ pub(super) fn read(path: &Path) -> Result<String, Fault> {
     if !is_setting || path.iter().any(|part| part == "..") {
         return Err(Fault::bug(format!("`{}` is not a setting", path.display())));
     }
-    let text = fs::read_to_string(path).doing(format_args!("read the setting `{}`", path.display()))?;
+    let text =
+        fs::read_to_string(path).doing(format_args!("read the setting `{}`", path.display()))?;
     Ok(text.trim_end().to_owned())
 }
 

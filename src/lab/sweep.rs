@@ -52,7 +52,10 @@ pub(super) fn undo(mut journal: Journal) -> Result<Swept, Fault> {
     let mut kept: Vec<String> = journal.damage().to_vec();
     for (id, undo) in journal.pending() {
         let forgotten = !same_boot
-            && matches!(undo, Undo::Setting { .. } | Undo::Session { .. } | Undo::Controllers { .. });
+            && matches!(
+                undo,
+                Undo::Setting { .. } | Undo::Session { .. } | Undo::Controllers { .. }
+            );
         match if forgotten { Ok(Vec::new()) } else { undo.perform() } {
             Ok(more) => {
                 found.extend(more);
@@ -86,12 +89,11 @@ fn strays(state: &Path) -> Result<Vec<String>, Fault> {
         .iter()
         .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
         .collect();
-    let mut places = vec![
-        (super::run_directory(), ""),
-        (PathBuf::from(super::MEMORY_DIRECTORY), super::PREFIX),
-    ];
+    let mut places =
+        vec![(super::run_directory(), ""), (PathBuf::from(super::MEMORY_DIRECTORY), super::PREFIX)];
     let hierarchies = Hierarchies::discover().doing("list the cgroup hierarchies")?;
-    places.extend(hierarchies.0.into_iter().map(|hierarchy| (hierarchy.mount_point, super::PREFIX)));
+    places
+        .extend(hierarchies.0.into_iter().map(|hierarchy| (hierarchy.mount_point, super::PREFIX)));
     let mut strays = Vec::new();
     for (place, prefix) in places {
         for path in names(&place) {
@@ -107,8 +109,7 @@ fn strays(state: &Path) -> Result<Vec<String>, Fault> {
 
 fn names(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    let mut names: Vec<PathBuf> =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let mut names: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     names.sort();
     names
 }

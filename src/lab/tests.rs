@@ -21,8 +21,12 @@ fn this_process_is_the_reaper() {
 
 /// A lab with journals of its own, so that no other test sweeps them.
 fn lab(state: &Path) -> Lab {
+    lab_in(state, Groups::discover().unwrap())
+}
+
+fn lab_in(state: &Path, groups: Groups) -> Lab {
     let state_directory = state.to_path_buf();
-    Lab::set_up(&Setup { state_directory, reaper: reaper_command_line() }).unwrap()
+    Lab::set_up(&Setup { state_directory, reaper: reaper_command_line(), groups }).unwrap()
 }
 
 fn program(words: &[&str]) -> Program {

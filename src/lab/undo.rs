@@ -76,7 +76,9 @@ impl Undo {
         let tagged = match self {
             Self::Group { path } => is_plain(path) && starts_with_tag(path.iter().next()),
             Self::Directory { path } => {
-                path.is_absolute() && is_plain(path) && path.iter().any(|part| starts_with_tag(Some(part)))
+                path.is_absolute()
+                    && is_plain(path)
+                    && path.iter().any(|part| starts_with_tag(Some(part)))
             }
             Self::EngineContainer { name, .. } => name.starts_with(TAG),
             Self::Setting { .. } | Self::Controllers { .. } | Self::Session { .. } => true,

@@ -136,10 +136,9 @@ impl FirstProcess {
     /// It is elsewhere: its usage would be counted for somebody else.
     pub fn group_is(&self, group: &Path) -> Result<Fact, Fault> {
         let table = self.text("cgroup")?;
-        let found = table.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-        let mut paths = found.map(|path| Path::new(path.trim_start_matches('/')));
-        match paths.find(|path| path.starts_with(group)) {
-            Some(path) => Ok(self.fact("cgroup", format!("/{}", path.display()), "cgroup")),
+        let mut paths = table.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+        match paths.find(|path| is_in(path, group)) {
+            Some(path) => Ok(self.fact("cgroup", path.to_owned(), "cgroup")),
             None => Err(Fault::machine(format!(
                 "the container is not in the group `{}` but in {}",
                 group.display(),
@@ -207,6 +206,13 @@ impl FirstProcess {
     }
 }
 
+/// Whether a path of `/proc/PID/cgroup` is that of a group or of one below it. In a nested level the
+/// kernel may put the path of the level's own group in front.
+fn is_in(path: &str, group: &Path) -> bool {
+    let group = format!("/{}", group.display());
+    path.ends_with(&group) || path.contains(&format!("{group}/"))
+}
+
 /// Where a limit is in either version of cgroups.
 struct Files {
     controller: &'static str,
@@ -229,4 +235,51 @@ fn parse_cpus(text: &str) -> Option<Vec<u32>> {
     }
     cpus.sort_unstable();
     Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surtax_instrument::quantity::Bytes;
+
+    #[test]
+    fn a_group_is_found_below_the_group_of_its_level() {
+        let group = Path::new("surtax-2/room/container");
+        assert!(is_in("/surtax-2/room/container", group));
+        assert!(is_in("/surtax-2/room/container/c0ffee", group));
+        assert!(is_in("/surtax-1/room/container/surtax-2/room/container", group));
+        assert!(!is_in("/surtax-2/room", group));
+        assert!(!is_in("/surtax-2/room/container2", group));
+    }
+
+    #[test]
+    fn a_limit_that_reads_back_differently_is_named_with_both_values() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("room")).unwrap();
+        std::fs::write(directory.path().join("room/memory.limit_in_bytes"), "8192\n").unwrap();
+        let memory = surtax_instrument::probe::cgroup::Hierarchy {
+            mount_point: directory.path().into(),
+            version: Version::One,
+            controllers: vec!["memory".into()],
+        };
+        let first = FirstProcess::of(1, &Hierarchies(vec![memory]));
+        let asked = |bytes| Limits { memory: Some(Bytes(bytes)), ..Limits::default() };
+        let group = Path::new("room");
+
+        let facts = first.limits(group, &asked(8200)).unwrap();
+        assert_eq!((facts[0].key.as_str(), facts[0].value.as_str()), ("limit_memory_bytes", "8192"));
+
+        let fault = first.limits(group, &asked(1 << 20)).unwrap_err();
+        assert!(fault.message.ends_with("holds `8192`, and `1048576` was asked for"), "{fault}");
+
+        let pids = Limits { pids: Some(5), ..Limits::default() };
+        let fault = first.limits(group, &pids).unwrap_err();
+        assert!(fault.message.contains("no cgroup hierarchy has `pids`"), "{fault}");
+    }
+
+    #[test]
+    fn ranges_of_cpus_are_read_as_the_kernel_writes_them() {
+        assert_eq!(parse_cpus("0-2,4"), Some(vec![0, 1, 2, 4]));
+        assert_eq!(parse_cpus("three"), None);
+    }
 }

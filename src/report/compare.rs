@@ -55,7 +55,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     Ok(Findings {
         schema_version: SCHEMA_VERSION,
         surtax_version: env!("CARGO_PKG_VERSION").into(),
-        run: run_facts(&plan, &run, &trials, margin),
+        run: run_facts(&plan, &run, &trials, blocks_done(&columns), margin),
         machine: machine.iter().map(key_value).collect(),
         arms,
         noise_floor,
@@ -213,7 +213,13 @@ fn first_began(trials: &[StoredTrial]) -> u64 {
     trials.iter().map(|trial| trial.began_at.0).min().unwrap_or(0)
 }
 
-fn run_facts(plan: &Plan, run: &Run, trials: &[StoredTrial], margin: f64) -> RunFacts {
+fn run_facts(
+    plan: &Plan,
+    run: &Run,
+    trials: &[StoredTrial],
+    blocks_done: u32,
+    margin: f64,
+) -> RunFacts {
     let last_ended = trials.iter().filter_map(|trial| trial.ended_at).map(|at| at.0).max();
     RunFacts {
         id: line(&run.id),
@@ -224,7 +230,7 @@ fn run_facts(plan: &Plan, run: &Run, trials: &[StoredTrial], margin: f64) -> Run
         began_at: calendar::rfc3339(run.began_at),
         seed: plan.seed,
         blocks_planned: plan.runs,
-        blocks_done: blocks_done(plan, trials),
+        blocks_done,
         state: run.state.word().into(),
         wall_ns: last_ended.unwrap_or(0).saturating_sub(first_began(trials)),
         baseline: line(&plan.baseline.to_string()),
@@ -232,16 +238,20 @@ fn run_facts(plan: &Plan, run: &Run, trials: &[StoredTrial], margin: f64) -> Run
     }
 }
 
-/// Blocks in which every arm has a trial that ended and is not void.
-fn blocks_done(plan: &Plan, trials: &[StoredTrial]) -> u32 {
-    let mut arms: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-    let ended =
-        |trial: &&StoredTrial| !matches!(trial.state, TrialState::Running | TrialState::Void);
-    for trial in trials.iter().filter(ended) {
-        arms.entry(trial.id.block).or_default().insert(trial.id.arm);
+/// Blocks in which every arm that ever counts has ended; an arm that was given up holds back none.
+fn blocks_done(columns: &[Column<'_>]) -> u32 {
+    let counts = columns.iter().any(|column| !column.counted.is_empty());
+    let mut whole = 0;
+    let mut arms: BTreeMap<u32, usize> = BTreeMap::new();
+    for column in columns.iter().filter(|column| !counts || !column.counted.is_empty()) {
+        whole += 1;
+        let ended = column.ended.iter().filter(|trial| trial.state != TrialState::Void);
+        for block in ended.map(|trial| trial.id.block).collect::<BTreeSet<_>>() {
+            *arms.entry(block).or_default() += 1;
+        }
     }
-    let whole = plan.arms().len();
-    u32::try_from(arms.values().filter(|block| block.len() == whole).count()).unwrap_or(u32::MAX)
+    let done = arms.values().filter(|count| **count == whole).count();
+    u32::try_from(done).unwrap_or(u32::MAX)
 }
 
 /// The line for a shell that asks the same question again, in the same order.

@@ -56,7 +56,7 @@ pub struct RunFacts {
     pub seed: u64,
     /// Blocks in the plan, when it has a count.
     pub blocks_planned: Option<u32>,
-    /// Blocks in which every arm has an ended trial.
+    /// Blocks in which every arm that ever counts has an ended trial.
     pub blocks_done: u32,
     /// `finished`, `interrupted` or `running`.
     pub state: String,

@@ -7,7 +7,8 @@ use super::export::verdict_word;
 use super::number::{self, GAP};
 use super::{ArmFindings, Findings, Trouble, Verdict, foreign};
 use comfy_table::{
-    Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, presets,
+    Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table,
+    presets,
 };
 use std::io::IsTerminal;
 
@@ -122,7 +123,7 @@ fn heading(page: &mut Page, findings: &Findings) {
 fn table(findings: &Findings, look: Look) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.style_mut().row_separator = None;
+    table.style_mut().row_separator = LineStyle::none();
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
     table.force_no_tty();
     if look.colour == Colour::Yes {
@@ -134,10 +135,10 @@ fn table(findings: &Findings, look: Look) -> String {
         "Wall",
         "Overhead",
         "Verdict",
-        "CPU command",
-        "CPU others",
-        "Mem. command",
-        "Mem. others",
+        "CPU\ncommand",
+        "CPU\nothers",
+        "Memory\ncommand",
+        "Memory\nothers",
     ]);
     for arm in &findings.arms {
         table.add_row(row(arm));
@@ -189,7 +190,7 @@ fn noise_floor(page: &mut Page, findings: &Findings) {
     let baseline = &findings.run.baseline;
     let words = match &findings.noise_floor {
         Some(noise) => format!(
-            "two arms of `{baseline}` differ by {}; a difference no larger than that is not \
+            "two arms of `{baseline}` differ by {}; no difference within that interval is \
              reported as one",
             number::overhead(noise)
         ),
@@ -200,6 +201,9 @@ fn noise_floor(page: &mut Page, findings: &Findings) {
 
 fn reasons(page: &mut Page, findings: &Findings) {
     for arm in findings.arms.iter().filter(|arm| arm.part == "compared") {
+        if arm.trouble.is_some() && arm.trial_count == 0 {
+            continue; // said among the troubles, with the remedy
+        }
         page.paragraph(&format!("{}: ", arm.stack), &arm.because, Break::AtSpaces);
     }
 }
@@ -228,6 +232,9 @@ fn troubles(page: &mut Page, findings: &Findings) {
 
 fn cautions(page: &mut Page, findings: &Findings) {
     for caution in &findings.cautions {
+        if caution.code == "layer-unavailable" {
+            continue; // said among the troubles
+        }
         page.text += "\n";
         page.paragraph("Caution: ", &caution.finding, Break::AtSpaces);
         page.paragraph("  advice: ", &caution.advice, Break::AtSpaces);
@@ -247,11 +254,11 @@ mod tests {
         let text = render(&example(10, |_| {}), PLAIN);
         println!("{text}");
         let line = |start: &str| text.lines().find(|line| line.trim_start().starts_with(start));
-        let runc = line("runc").unwrap();
+        let runc = line("runc ").unwrap();
         assert!(runc.contains("10") && runc.contains("differs"), "{runc}");
         assert!(runc.contains("+10.0 % [+10.0, +10.0]"), "{runc}");
         assert!(runc.contains("150.0 µs") && runc.contains("20.0 MiB"), "{runc}");
-        let gap = line("qemu").unwrap();
+        let gap = line("qemu ").unwrap();
         assert!(gap.contains("invalid") && gap.matches(GAP).count() == 6, "{gap}");
         assert!(text.contains("native (again)"));
         assert!(text.contains("qemu: no number: `/dev/kvm` boots no guest"));

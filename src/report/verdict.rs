@@ -165,7 +165,7 @@ mod tests {
     fn what_is_faster_is_said_to_be_faster_with_its_bounds_in_order() {
         let (_, because) = case(&[0.9, 0.91, 0.89, 0.9, 0.91, 0.89], 0.001);
         assert!(
-            because.starts_with("10.0 % faster than `native`, and the interval [9."),
+            because.starts_with("10 % faster than `native`, and the interval [9 %, 11 %]"),
             "{because}"
         );
         let (_, because) = case(&[8.0, 8.1, 7.9, 8.0], 0.001);

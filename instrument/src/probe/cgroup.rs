@@ -17,7 +17,7 @@ use crate::quantity::{Bytes, Nanoseconds};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::ffi::{OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -107,7 +107,9 @@ impl Hierarchy {
             Version::Two => Vec::new(),
             Version::One => options
                 .split(',')
-                .filter(|word| !not_controllers.contains(word) && !word.starts_with("release_agent"))
+                .filter(|word| {
+                    !not_controllers.contains(word) && !word.starts_with("release_agent")
+                })
                 .map(String::from)
                 .collect(),
         };

@@ -148,7 +148,10 @@ mod tests {
     #[test]
     fn the_parts_of_a_split_sum_to_the_whole() {
         let total = Nanoseconds(1_001);
-        assert_eq!(Ticks { user: 3, system: 1 }.divide(total), (Nanoseconds(751), Nanoseconds(250)));
+        assert_eq!(
+            Ticks { user: 3, system: 1 }.divide(total),
+            (Nanoseconds(751), Nanoseconds(250))
+        );
         assert_eq!(Ticks { user: 0, system: 0 }.divide(total), (total, Nanoseconds(0)));
     }
 

@@ -51,7 +51,10 @@ impl Groups {
         while monotonic_raw().since(begin) < Nanoseconds::from(DEADLINE) {
             self.kill_for_good(group);
             if self.remove(group)? {
-                return Ok(alive.iter().map(|member| format!("{member} was still alive")).collect());
+                return Ok(alive
+                    .iter()
+                    .map(|member| format!("{member} was still alive"))
+                    .collect());
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
@@ -63,7 +66,9 @@ impl Groups {
             DEADLINE.as_secs(),
             left.join(", ")
         ))
-        .hint("look for processes in state D with `ps -eo pid,stat,wchan,comm`, then run `surtax gc`"))
+        .hint(
+            "look for processes in state D with `ps -eo pid,stat,wchan,comm`, then run `surtax gc`",
+        ))
     }
 
     /// Who is in a group or below it, in any hierarchy.

@@ -54,7 +54,9 @@ impl Groups {
     fn limit_cpu(&self, group: &Path, millis: u32) -> Result<(), Fault> {
         let quota_us = u64::from(millis) * PERIOD_US / 1000;
         if quota_us < QUOTA_US_MIN {
-            return Err(Fault::user(format!("`cpus` of {millis} thousandths is less than the least, 0.01")));
+            return Err(Fault::user(format!(
+                "`cpus` of {millis} thousandths is less than the least, 0.01"
+            )));
         }
         let (version, file) = self.file(group, "cpu", "cpu.cfs_quota_us", "cpu.max")?;
         let text = match version {
@@ -73,7 +75,8 @@ impl Groups {
         let (version, file) = self.file(group, "memory", "memory.limit_in_bytes", "memory.max")?;
         write(&file, &bytes.to_string())?;
         let holds = read(&file)?;
-        let fits = holds.parse().is_ok_and(|held: u64| held <= bytes && bytes - held < PAGE_BYTES_MAX);
+        let fits =
+            holds.parse().is_ok_and(|held: u64| held <= bytes && bytes - held < PAGE_BYTES_MAX);
         require(&file, &bytes.to_string(), &holds, fits)?;
         // A machine without swap accounting has no such file, and the limit holds without it.
         let (name, value) = match version {
@@ -120,7 +123,13 @@ impl Groups {
         facts
     }
 
-    fn held(&self, group: &Path, controller: &str, one: &str, two: &str) -> Option<(PathBuf, String)> {
+    fn held(
+        &self,
+        group: &Path,
+        controller: &str,
+        one: &str,
+        two: &str,
+    ) -> Option<(PathBuf, String)> {
         let (_, file) = self.file(group, controller, one, two).ok()?;
         let text = read(&file).ok()?;
         Some((file, text))
@@ -136,8 +145,10 @@ impl Groups {
     ) -> Result<(Version, PathBuf), Fault> {
         let absent = || {
             let gaps = self.gaps.join("; ");
-            Fault::machine(format!("there is no cgroup controller `{controller}` to limit with: {gaps}"))
-                .hint("leave the limit out, or mount the controller's hierarchy")
+            Fault::machine(format!(
+                "there is no cgroup controller `{controller}` to limit with: {gaps}"
+            ))
+            .hint("leave the limit out, or mount the controller's hierarchy")
         };
         let hierarchy = self.hierarchies.of(controller).ok_or_else(absent)?;
         let directory = hierarchy.directory(group);

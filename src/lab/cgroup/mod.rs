@@ -107,8 +107,13 @@ impl Groups {
             self.hierarchies.0.retain(|hierarchy| hierarchy.mount_point != mount_point);
             self.gaps.push(message);
         }
+        if !self.any() {
+            self.gaps
+                .push("there is no cgroup hierarchy: nothing can be counted or limited".to_owned());
+            return Ok(());
+        }
         for controller in ENABLED {
-            if self.hierarchies.of(controller).is_none() && self.gaps.is_empty() {
+            if self.hierarchies.of(controller).is_none() {
                 self.gaps.push(format!("no cgroup hierarchy has the controller `{controller}`"));
             }
         }
@@ -124,9 +129,13 @@ impl Groups {
             {
                 // What the root could not give is a gap already, and cannot be given here either.
                 let given = available(parent);
-                let names: Vec<String> = names.into_iter().filter(|name| given.contains(name)).collect();
-                enable(parent, &missing(parent, &names), Manner::Ask)
-                    .doing(format_args!("enable {} in `{}`", names.join(", "), parent.display()))?;
+                let names: Vec<String> =
+                    names.into_iter().filter(|name| given.contains(name)).collect();
+                enable(parent, &missing(parent, &names), Manner::Ask).doing(format_args!(
+                    "enable {} in `{}`",
+                    names.join(", "),
+                    parent.display()
+                ))?;
             }
             make_in(hierarchy, group)
         })
@@ -159,10 +168,14 @@ pub(super) fn disable(directory: &Path, names: &[String]) -> Result<Vec<String>,
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) if error.kind() == ErrorKind::ResourceBusy => {
-                found.push(format!("`{name}` stays enabled in `{}`: others use it", directory.display()));
+                found.push(format!(
+                    "`{name}` stays enabled in `{}`: others use it",
+                    directory.display()
+                ));
             }
             Err(error) => {
-                return Err(error).doing(format_args!("disable `{name}` in `{}`", directory.display()));
+                return Err(error)
+                    .doing(format_args!("disable `{name}` in `{}`", directory.display()));
             }
         }
     }
@@ -253,6 +266,3 @@ fn enable(directory: &Path, names: &[String], manner: Manner) -> std::io::Result
 fn write(file: &Path, value: &str) -> Result<(), Fault> {
     fs::write(file, value).doing(format_args!("write `{value}` to `{}`", file.display()))
 }
-
-#[cfg(test)]
-mod tests;

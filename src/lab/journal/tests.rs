@@ -1,0 +1,110 @@
+use super::*;
+
+fn header(lab: &str) -> Header {
+    Header { lab: String::from(lab), ..Header::of_this_process().unwrap() }
+}
+
+fn group(name: &str) -> Undo {
+    Undo::Group { path: PathBuf::from(format!("surtax-{name}")) }
+}
+
+/// A journal whose owner is gone, with `tail` at its end.
+fn left_behind(state: &Path, tail: &str) -> PathBuf {
+    let mut journal = Journal::create(state, header("0000aaaa")).unwrap();
+    let ids = journal.will(vec![group("a"), group("b"), group("c")]).unwrap();
+    journal.undone(&ids[1..2]).unwrap();
+    let path = journal.path().to_path_buf();
+    drop(journal);
+    let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+    file.write_all(tail.as_bytes()).unwrap();
+    path
+}
+
+fn pending(journal: &Journal) -> Vec<Undo> {
+    journal.pending().into_iter().map(|(_, undo)| undo).collect()
+}
+
+#[test]
+fn what_is_left_to_undo_comes_back_latest_first() {
+    let state = tempfile::tempdir().unwrap();
+    left_behind(state.path(), "");
+    let orphans = Journal::orphans(state.path()).unwrap();
+    assert_eq!(orphans.len(), 1);
+    assert_eq!(pending(&orphans[0]), [group("c"), group("a")]);
+    assert_eq!(orphans[0].header(), &header("0000aaaa"));
+}
+
+#[test]
+fn a_line_that_was_cut_off_belongs_to_something_that_was_never_made() {
+    let state = tempfile::tempdir().unwrap();
+    let whole = serde_json::to_string(&Line::Will { id: 9, undo: group("d") }).unwrap();
+    for cut in 1..whole.len() {
+        let path = left_behind(state.path(), &whole[..cut]);
+        let journal = Journal::orphans(state.path()).unwrap().remove(0);
+        assert_eq!(pending(&journal), [group("c"), group("a")], "cut after {cut}");
+        assert_eq!(journal.damage(), Vec::<String>::new(), "cut after {cut}");
+        fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
+fn what_is_written_after_a_cut_line_is_understood_all_the_same() {
+    let state = tempfile::tempdir().unwrap();
+    left_behind(state.path(), "{\"will\":{\"id\":9,\"un");
+    let mut journal = Journal::orphans(state.path()).unwrap().remove(0);
+    let ids: Vec<u64> = journal.pending().iter().map(|(id, _)| *id).collect();
+    journal.undone(&ids).unwrap();
+    drop(journal);
+    let journal = Journal::orphans(state.path()).unwrap().remove(0);
+    assert_eq!(pending(&journal), Vec::<Undo>::new());
+    assert_eq!(journal.damage(), Vec::<String>::new());
+}
+
+#[test]
+fn a_damaged_line_is_named_and_the_others_count() {
+    let state = tempfile::tempdir().unwrap();
+    let next = serde_json::to_string(&Line::Will { id: 9, undo: group("d") }).unwrap();
+    left_behind(state.path(), &format!("{{\"will\":\u{7f}}}\n{next}\n"));
+    let journal = Journal::orphans(state.path()).unwrap().remove(0);
+    assert_eq!(pending(&journal), [group("d"), group("c"), group("a")]);
+    assert!(
+        journal.damage()[0].contains("0000aaaa.journal:6: cannot be read"),
+        "{:?}",
+        journal.damage()
+    );
+}
+
+#[test]
+fn a_journal_whose_owner_lives_is_nobody_elses() {
+    let state = tempfile::tempdir().unwrap();
+    let journal = Journal::create(state.path(), header("0000bbbb")).unwrap();
+    assert_eq!(Journal::orphans(state.path()).unwrap().len(), 0);
+    drop(journal);
+    assert_eq!(Journal::orphans(state.path()).unwrap().len(), 1);
+}
+
+#[test]
+fn a_journal_that_somebody_undid_first_is_not_inherited() {
+    let state = tempfile::tempdir().unwrap();
+    let journal = Journal::create(state.path(), header("0000cccc")).unwrap();
+    let path = journal.path().to_path_buf();
+    journal.remove().unwrap();
+    assert!(Journal::inherit(&path).unwrap().is_none());
+}
+
+#[test]
+fn a_setting_of_an_earlier_boot_is_forgotten_and_its_journal_removed() {
+    let state = tempfile::tempdir().unwrap();
+    let earlier = Header { boot: String::from("another"), ..header("0000dddd") };
+    let mut journal = Journal::create(state.path(), earlier).unwrap();
+    let undo = Undo::Setting {
+        path: PathBuf::from("/proc/sys/kernel/ostype"),
+        ours: String::from("Linux"),
+        before: String::from("must not be written"),
+    };
+    journal.will(vec![undo]).unwrap();
+    drop(journal);
+    let swept = sweep::orphans(state.path()).unwrap();
+    assert_eq!(swept.kept, Vec::<String>::new());
+    assert_eq!(fs::read_dir(state.path()).unwrap().count(), 0);
+}

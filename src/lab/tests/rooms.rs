@@ -234,6 +234,30 @@ fn a_program_that_cannot_start_is_named_with_the_step_that_failed() {
 }
 
 #[test]
+fn on_a_machine_without_cgroups_a_room_still_ends_its_processes_and_says_what_it_cannot_do() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab_in(state.path(), Groups::default());
+    assert_eq!(
+        lab.group_gaps(),
+        ["there is no cgroup hierarchy: nothing can be counted or limited"]
+    );
+    let room = lab.room("bare").unwrap();
+    let fault = room.subgroup("x", &Limits { pids: Some(1), ..Limits::default() }).unwrap_err();
+    assert!(fault.message.contains("`pids`"), "{fault}");
+    let (mut read, write) = pipe();
+    let mut orphan = program(&["sh", "-c", "sleep 1000 & echo $!"]);
+    orphan.stdio[1] = Some(write);
+    let mut process = room.spawn(orphan).unwrap();
+    let mut pid = [0; 16];
+    let length = read.read(&mut pid).unwrap();
+    let pid: u32 = std::str::from_utf8(&pid[..length]).unwrap().trim().parse().unwrap();
+    process.wait(Duration::from_secs(5)).unwrap().unwrap();
+    assert!(is_alive(pid), "it outlives its parent");
+    assert_eq!(room.close().unwrap(), [format!("process `sleep` ({pid}) was still alive")]);
+    assert!(!is_alive(pid));
+}
+
+#[test]
 fn what_a_room_costs() {
     let state = tempfile::tempdir().unwrap();
     let lab = lab(state.path());

@@ -39,6 +39,8 @@ pub struct Container<'a> {
     pub group: &'a Path,
     /// The limits of that group.
     pub limits: &'a Limits,
+    /// Whether it sees its own group as the root of them all: docker's way where there is only v2.
+    pub hides_groups: bool,
     /// Whether this machine can limit swap.
     pub counts_swap: bool,
     /// What is kept, and whether `/run` is the level's.
@@ -176,7 +178,7 @@ fn make_writable(mount: &mut Mount) {
 fn linux(container: &Container<'_>) -> Result<Linux, OciSpecError> {
     let linux = LinuxBuilder::default()
         .cgroups_path(container.group)
-        .namespaces(namespaces(container.network)?)
+        .namespaces(namespaces(container)?)
         .resources(resources(container)?);
     if container.is_privileged {
         return linux.build();
@@ -187,11 +189,14 @@ fn linux(container: &Container<'_>) -> Result<Linux, OciSpecError> {
         .build()
 }
 
-fn namespaces(network: Network) -> Result<Vec<LinuxNamespace>, OciSpecError> {
+fn namespaces(container: &Container<'_>) -> Result<Vec<LinuxNamespace>, OciSpecError> {
     use LinuxNamespaceType as Type;
     let mut kinds = vec![Type::Pid, Type::Ipc, Type::Uts, Type::Mount];
-    if network == Network::None {
+    if container.network == Network::None {
         kinds.push(Type::Network);
+    }
+    if container.hides_groups {
+        kinds.push(Type::Cgroup);
     }
     kinds.into_iter().map(|kind| LinuxNamespaceBuilder::default().typ(kind).build()).collect()
 }

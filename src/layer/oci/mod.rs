@@ -23,6 +23,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::{Fact, Role};
 
 /// How long a runtime may take to end after its container's first process has.
@@ -183,7 +185,7 @@ struct RunningOci {
     command_line: CommandLine,
     link: Option<Link>,
     group: PathBuf,
-    hierarchies: surtax_instrument::probe::cgroup::Hierarchies,
+    hierarchies: Hierarchies,
     limits: Limits,
     spec: LayerSpec,
     prove: fn(&FirstProcess, &LayerSpec, &[Fact]) -> Result<Vec<Fact>, Fault>,
@@ -209,7 +211,7 @@ impl Running for RunningOci {
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
-        let first = FirstProcess::read(&self.command_line.pid_file(), &self.hierarchies)?;
+        let first = self.first_process()?;
         let mut facts = runtime_facts(&self.path, &self.version);
         facts.push(Fact {
             key: "runtime_command_line".to_owned(),
@@ -234,6 +236,24 @@ impl Running for RunningOci {
         let kind = &self.spec.kind;
         let why = deleted.err().map_or_else(String::new, |fault| format!(": {}", fault.message));
         Err(Fault::machine(format!("{kind}: the container did not end and was deleted by force{why}")))
+    }
+}
+
+impl RunningOci {
+    /// The container's first process. runc says which it is only after that process has begun.
+    fn first_process(&mut self) -> Result<FirstProcess, Fault> {
+        let file = self.command_line.pid_file();
+        let asked = monotonic_raw();
+        loop {
+            match FirstProcess::read(&file, &self.hierarchies) {
+                Err(_) if Duration::from(monotonic_raw().since(asked)) < ASK_DEADLINE => {}
+                other => return other,
+            }
+            if let Some(status) = self.process.wait(Duration::from_millis(1))? {
+                let kind = &self.spec.kind;
+                return Err(Fault::machine(format!("{kind}: it ended with {status}")));
+            }
+        }
     }
 }
 
@@ -284,6 +304,8 @@ fn write_bundle(spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<(), Fa
         host_name: &system.nodename().to_string_lossy(),
         group: &Path::new("/").join(room.group()).join(CONTAINER),
         limits: site.limits,
+        hides_groups: site.lab.hierarchies().0.len() == 1
+            && site.lab.hierarchies().unified().is_some(),
         counts_swap: counts_swap(site),
         view: site.view,
         network,
@@ -313,7 +335,8 @@ fn cover_unified(site: &Site<'_>) -> Option<Mount> {
     (hierarchies.0.len() > 1).then(|| Mount::Fresh {
         kind: "tmpfs".to_owned(),
         target: unified.mount_point.clone(),
-        options: "ro".to_owned(),
+        // It makes a group there nevertheless, in vain.
+        options: String::new(),
     })
 }
 

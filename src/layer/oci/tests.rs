@@ -22,6 +22,7 @@ fn container<'a>(view: &'a View, limits: &'a Limits) -> Container<'a> {
         host_name: "lab7",
         group: Path::new("/surtax-1/room/container"),
         limits,
+        hides_groups: false,
         counts_swap: true,
         view,
         network: Network::None,
@@ -59,6 +60,7 @@ fn the_configuration_of_a_container_that_holds_layers_is_the_golden_one() {
     let whole = Container {
         network: Network::Host,
         is_privileged: true,
+        hides_groups: true,
         ..container(&view, &limits)
     };
     assert_golden("privileged.json", &shown(&whole));

@@ -114,6 +114,10 @@ impl Machine {
         add("-name", "surtax,debug-threads=on".into());
         add("-accel", self.accelerator.name().into());
         add("-machine", format!("{},memory-backend=memory", self.board.name()));
+        if self.board == Board::Microvm {
+            // Virtio 1.0 on memory-mapped devices too: virtiofsd does not speak the older one.
+            add("-global", "virtio-mmio.force-legacy=false".into());
+        }
         add("-cpu", self.cpu_model().into());
         add("-smp", self.cpus.to_string());
         add("-m", format!("{memory}M"));
@@ -233,6 +237,7 @@ qemu-system-x86_64
 -name surtax,debug-threads=on
 -accel kvm
 -machine microvm,memory-backend=memory
+-global virtio-mmio.force-legacy=false
 -cpu host
 -smp 2
 -m 2048M

@@ -108,11 +108,11 @@ impl Virtiofsd {
         let text = match self.dialect {
             Dialect::C => format!(
                 "{program} --fd={SOCKET_DESCRIPTOR} --rlimit-nofile={open_files} \
-                 -o sandbox=chroot -o cache=auto -o source="
+                 -o log_level=warn -o sandbox=chroot -o cache=auto -o source="
             ),
             Dialect::Rust => format!(
                 "{program} --fd={SOCKET_DESCRIPTOR} --rlimit-nofile={open_files} \
-                 --sandbox=chroot --cache=auto --shared-dir="
+                 --log-level=warn --sandbox=chroot --cache=auto --shared-dir="
             ),
         };
         let mut argv: Vec<String> = text.split(' ').map(String::from).collect();
@@ -173,6 +173,7 @@ mod tests {
 /usr/lib/qemu/virtiofsd
 --fd=3
 --rlimit-nofile=20000
+-o log_level=warn
 -o sandbox=chroot
 -o cache=auto
 -o source=/room/served"
@@ -187,6 +188,7 @@ mod tests {
 /usr/lib/qemu/virtiofsd
 --fd=3
 --rlimit-nofile=20000
+--log-level=warn
 --sandbox=chroot
 --cache=auto
 --shared-dir=/room/served"

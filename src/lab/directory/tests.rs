@@ -1,0 +1,71 @@
+use super::*;
+use rustix::mount::MountPropagationFlags;
+use rustix::thread::UnshareFlags;
+use std::fs;
+
+#[test]
+fn a_symbolic_link_is_removed_and_what_it_points_to_stays() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("precious"), "x").unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("surtax-test");
+    fs::create_dir_all(directory.join("below")).unwrap();
+    std::os::unix::fs::symlink(outside.path(), directory.join("below/link")).unwrap();
+    assert_eq!(remove(&directory).unwrap(), Vec::<String>::new());
+    assert!(!directory.exists());
+    assert!(outside.path().join("precious").exists());
+    // A link in the place of the directory itself is removed as a link.
+    std::os::unix::fs::symlink(outside.path(), &directory).unwrap();
+    remove(&directory).unwrap();
+    assert!(!exists(&directory));
+    assert!(outside.path().join("precious").exists());
+}
+
+#[test]
+fn a_very_deep_tree_is_removed_with_few_descriptors() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("surtax-test");
+    fs::create_dir(&directory).unwrap();
+    // Deeper than one path may be long, so it is grown from above.
+    for _ in 0..40 {
+        let old = directory.join("old");
+        if directory.join("top").exists() {
+            fs::rename(directory.join("top"), &old).unwrap();
+        }
+        let levels = ["x"; 99].join("/");
+        fs::create_dir_all(directory.join("top").join(&levels)).unwrap();
+        if old.exists() {
+            fs::rename(&old, directory.join("top").join(&levels).join("down")).unwrap();
+        }
+    }
+    remove(&directory).unwrap();
+    assert!(!directory.exists());
+}
+
+#[test]
+fn what_is_gone_is_no_error() {
+    assert_eq!(remove(Path::new("/run/surtax-nobody/made-this")).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn a_mount_that_could_not_be_taken_off_is_never_entered() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("precious"), "x").unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let bound = place.path().join("surtax-test/bound");
+    fs::create_dir_all(&bound).unwrap();
+    std::thread::scope(|scope| {
+        let act = || {
+            // SAFETY: only this thread is moved, and it ends here.
+            unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS | UnshareFlags::NEWNS) }
+                .unwrap();
+            let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+            rustix::mount::mount_change("/", private).unwrap();
+            rustix::mount::mount_bind(outside.path(), &bound).unwrap();
+            let parent = fs::File::open(place.path()).unwrap();
+            assert_eq!(remove_child(parent.as_fd(), &c"surtax-test".to_owned()), Err(Errno::XDEV));
+        };
+        scope.spawn(act).join().unwrap();
+    });
+    assert!(outside.path().join("precious").exists());
+}
