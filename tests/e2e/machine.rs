@@ -91,11 +91,12 @@ pub fn is_usable(machine: &Machine, stack: &str) -> bool {
     let kind = stack.split(['+', ':']).next().unwrap_or(stack);
     let doctor = machine.json(&["doctor", "--format", "json"]);
     let layers = doctor["layers"].as_array().unwrap();
-    let layer = layers.iter().find(|layer| layer["kind"] == kind).unwrap();
-    if layer["usable"] == true {
+    let asked: Vec<_> = layers.iter().filter(|layer| layer["kind"] == kind).collect();
+    if asked.iter().any(|layer| layer["usable"] == true) {
         return true;
     }
-    skip(stack, layer["why"].as_str().unwrap_or("no reason given"));
+    let why = asked.first().and_then(|layer| layer["why"].as_str());
+    skip(stack, why.unwrap_or("the doctor does not know it"));
     false
 }
 
