@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 /// The bit of `CAP_SYS_RESOURCE`, without which a daemon cannot give all capabilities away.
 const SYS_RESOURCE: u64 = 1 << 24;
 
+/// The capabilities that every daemon knows by name: the last three came with Linux 5.8 and 5.9.
+const KNOWN_CAPABILITIES: u64 = (1 << 38) - 1;
+
 /// What a virtual machine inside may need.
 const DEVICES: [&str; 4] = ["/dev/kvm", "/dev/net/tun", "/dev/vhost-net", "/dev/fuse"];
 
@@ -112,7 +115,7 @@ fn privileged(config: HostConfig, wanted: &Wanted<'_>) -> HostConfig {
     };
     let unconfined = ["seccomp=unconfined", "apparmor=unconfined", "systempaths=unconfined"];
     HostConfig {
-        cap_add: Some(capability_names(wanted.bounding_capabilities)),
+        cap_add: Some(capability_names(wanted.bounding_capabilities & KNOWN_CAPABILITIES)),
         security_opt: Some(unconfined.map(String::from).to_vec()),
         devices: Some(DEVICES.iter().filter(|path| Path::new(path).exists()).map(device).collect()),
         ..config

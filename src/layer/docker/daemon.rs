@@ -21,6 +21,9 @@ const SYSTEM_SOCKET: &str = "/var/run/docker.sock";
 /// Places that a daemon or its containerd writes to, whatever it is told.
 const FIXED_PLACES: [&str; 4] = ["/etc/docker", "/opt/containerd", "/run/containerd", "/run/docker"];
 
+/// The runtimes that a private daemon is given beside `runc`, where they are installed.
+const RUNTIMES: [&str; 2] = ["runsc", "youki"];
+
 /// How long to wait between two looks for the private daemon's socket.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -135,7 +138,7 @@ fn start(program: &Path, room: &Room, deadline: Duration) -> Result<Process, Fau
     console.drain(words.into());
     let copy = log.try_clone().doing("copy the pipe from `dockerd`")?;
     let mut process = room.spawn(Program {
-        argv: command_line(program, room.directory(), docker0_exists()),
+        argv: command_line(program, room.directory(), docker0_exists(), &runtimes()),
         stdio: [None, Some(copy.into()), Some(log.into())],
         mount_namespace: Some(room.mount_namespace(&mounts)?),
         ..Program::default()
@@ -171,7 +174,35 @@ fn docker0_exists() -> bool {
     Path::new("/sys/class/net/docker0").exists()
 }
 
-fn command_line(program: &Path, directory: &Path, hide_network: bool) -> Vec<String> {
+/// The runtimes beside `runc` that a private daemon will know.
+fn runtimes() -> Vec<(&'static str, PathBuf)> {
+    RUNTIMES.into_iter().filter_map(|name| Some((name, lab::find(name)?))).collect()
+}
+
+/// That a private daemon would have what is asked for.
+///
+/// # Errors
+/// The user's: it would not.
+pub fn require_of_private(spec: &LayerSpec) -> Result<(), Fault> {
+    let hint = "start the machine's own daemon";
+    if spec.options.get("net").is_some_and(|net| net == "bridge") {
+        return Err(Fault::user("docker: a private daemon has no bridge").hint(hint));
+    }
+    match spec.options.get("runtime").map(String::as_str) {
+        None | Some("runc") => Ok(()),
+        Some(name) if runtimes().iter().any(|(known, _)| *known == name) => Ok(()),
+        Some(name) => {
+            Err(Fault::user(format!("docker: a private daemon has no runtime `{name}`")).hint(hint))
+        }
+    }
+}
+
+fn command_line(
+    program: &Path,
+    directory: &Path,
+    hide_network: bool,
+    runtimes: &[(&str, PathBuf)],
+) -> Vec<String> {
     let in_room = |name: &str| directory.join(name).to_string_lossy().into_owned();
     let mut words = Vec::new();
     if hide_network {
@@ -193,6 +224,7 @@ fn command_line(program: &Path, directory: &Path, hide_network: bool) -> Vec<Str
         "--userland-proxy=false",
     ];
     words.extend(rest.map(String::from));
+    words.extend(runtimes.iter().map(|(name, path)| format!("--add-runtime={name}={}", path.display())));
     words
 }
 
@@ -202,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_private_daemon_is_told_to_leave_the_host_alone() {
-        let words = command_line(Path::new("/usr/sbin/dockerd"), Path::new("/run/surtax/1/d"), false);
+        let words = command_line(Path::new("/usr/sbin/dockerd"), Path::new("/run/surtax/1/d"), false, &[]);
         assert_eq!(
             words.join("\n"),
             "/usr/sbin/dockerd\n--host\nunix:///run/surtax/1/d/docker.sock\n\
@@ -211,8 +243,10 @@ mod tests {
              --exec-opt=native.cgroupdriver=cgroupfs\n--bridge=none\n--iptables=false\n\
              --ip6tables=false\n--ip-masq=false\n--ip-forward=false\n--userland-proxy=false"
         );
-        let hidden = command_line(Path::new("dockerd"), Path::new("/d"), true);
+        let runsc = [("runsc", PathBuf::from("/usr/bin/runsc"))];
+        let hidden = command_line(Path::new("dockerd"), Path::new("/d"), true, &runsc);
         assert_eq!(hidden[..4], ["unshare", "--net", "--", "dockerd"]);
+        assert_eq!(hidden.last().unwrap(), "--add-runtime=runsc=/usr/bin/runsc");
     }
 
     #[test]

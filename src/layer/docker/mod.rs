@@ -92,6 +92,7 @@ impl Layer for Docker {
                 Ok(Usable { facts: daemon_facts("system", &socket, &about) })
             }
             Candidate::Private(program) => {
+                daemon::require_of_private(spec).map_err(unavailable)?;
                 let question = [program.to_string_lossy().into_owned(), "--version".to_owned()];
                 let version = lab::ask(&question, None, REQUEST_DEADLINE).map_err(unavailable)?;
                 if !rustix::process::geteuid().is_root() {
