@@ -75,9 +75,7 @@ fn fetch_into(place: &Path, kernels: &Path, room: &Room) -> Result<String, Fault
         Ok(()) => Ok(release),
         // Another surtax was faster; what it put there was verified in the same way.
         Err(_) if target.join("boot").is_dir() => Ok(release),
-        Err(error) => {
-            Err(error).doing(format_args!("move the kernel to `{}`", target.display()))
-        }
+        Err(error) => Err(error).doing(format_args!("move the kernel to `{}`", target.display())),
     }
 }
 

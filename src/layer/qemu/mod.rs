@@ -93,7 +93,12 @@ impl Layer for Qemu {
         closed.map(|_| usable)
     }
 
-    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Box<dyn Running>, Fault> {
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
         let asked = Asked::read(spec, site.limits)?;
         let kernel = kernel::acquire(asked.kernel.as_deref(), site.cache, room)?;
         let accelerator = choose(&asked, &kernel, site, room)?;
@@ -111,7 +116,8 @@ impl Layer for Qemu {
         })?;
         let console = ConsoleTail::new();
         let lowers = root::lowers(&site.view.root, site.cache)?;
-        let files = serve_files(&virtiofsd, &kernel, &lowers, site, room, group.as_deref(), &console)?;
+        let files =
+            serve_files(&virtiofsd, &kernel, &lowers, site, room, group.as_deref(), &console)?;
         let machine = Machine {
             accelerator,
             board: asked.board,
@@ -142,7 +148,13 @@ struct RunningQemu {
 }
 
 impl RunningQemu {
-    fn new(guest: Guest, files: Serving, machine: Machine, kernel: Kernel, facts: Vec<Fact>) -> Self {
+    fn new(
+        guest: Guest,
+        files: Serving,
+        machine: Machine,
+        kernel: Kernel,
+        facts: Vec<Fact>,
+    ) -> Self {
         let Guest { process, qmp, cpus, link } = guest;
         Self { link: Some(link), qmp, process, files, cpus, machine, kernel, facts }
     }
@@ -284,10 +296,11 @@ fn choose(
 fn tsc_for(accelerator: Accelerator, board: Board) -> Result<Option<u64>, Fault> {
     match (accelerator, tsc::khz()) {
         (Accelerator::Kvm, _) => Ok(None),
-        (Accelerator::Tcg, None) if board == Board::Microvm => {
-            Err(Fault::machine("qemu: the rate of this level's time stamp counter is unknown, and a \
-                 microvm under tcg cannot measure its own").hint("use `machine=q35`"))
-        }
+        (Accelerator::Tcg, None) if board == Board::Microvm => Err(Fault::machine(
+            "qemu: the rate of this level's time stamp counter is unknown, and a \
+                 microvm under tcg cannot measure its own",
+        )
+        .hint("use `machine=q35`")),
         (Accelerator::Tcg, khz) => Ok(khz),
     }
 }

@@ -65,7 +65,7 @@ impl Asked {
 }
 
 fn whole_cpus(millis: u32) -> Result<u32, Fault> {
-    if millis == 0 || millis % 1000 != 0 {
+    if millis == 0 || !millis.is_multiple_of(1000) {
         let asked = f64::from(millis) / 1000.0;
         return Err(Fault::user(format!("qemu: `cpus={asked}`: a machine has whole CPUs"))
             .hint("limit a layer inside it, as in `qemu:cpus=1+runc:cpus=0.5`"));
