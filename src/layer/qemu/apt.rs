@@ -37,7 +37,7 @@ struct Package {
 /// apt is not there, does not know the package, cannot reach the archive, or the package is not
 /// what the index says.
 pub(super) fn fetch(kernels: &Path, room: &Room) -> Result<String, Fault> {
-    let name = format!(".fetch-{}-{}", std::process::id(), clock::monotonic_raw().0);
+    let name = format!("surtax-fetch-{}-{}", std::process::id(), clock::monotonic_raw().0);
     let place = kernels.join(name);
     room.promise(Undo::Directory { path: place.clone() })?;
     let fetched = fetch_into(&place, kernels, room);

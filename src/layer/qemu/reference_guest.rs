@@ -21,7 +21,7 @@ use surtax_instrument::clock;
 use surtax_instrument::wire::Reply;
 
 /// How long the guest may take; `doctor` must be done within half a minute.
-const DEADLINE: Duration = Duration::from_secs(25);
+const DEADLINE: Duration = Duration::from_secs(22);
 
 /// What is said of a device that only looks usable.
 const REFUTED: &str = "`/dev/kvm` opens, but a reference guest did not reach user space";

@@ -1,3 +1,5 @@
+//! Kernels as packages ship them, made of a few bytes.
+
 use super::*;
 
 /// A bzImage that holds `payload` and says that it is `release`.
