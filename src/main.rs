@@ -1,2 +1,31 @@
-//! surtax
-fn main() {}
+//! The `surtax` command: hidden roles first, then the command line.
+
+use std::process::ExitCode;
+use surtax::cli;
+use surtax::fault::Fault;
+use surtax::lab::{REAPER_ARGUMENT, reaper_main};
+use surtax::stack::descend;
+use surtax::stack::rise::STARTER;
+
+/// A word and what it asks for.
+type Role = (&'static str, fn() -> Result<(), Fault>);
+
+/// What this binary does when another surtax started it with one of these words first: serve as the
+/// starter inside a layer, or undo a journal whose owner died. They speak no clap, so that they
+/// start fast and their words stay out of the help.
+const ROLES: [Role; 2] = [(STARTER, descend::serve), (REAPER_ARGUMENT, reap)];
+
+fn main() -> ExitCode {
+    cli::catch_bugs(|| {
+        let first = std::env::args_os().nth(1);
+        let role = ROLES.iter().find(|(word, _)| first.as_ref().is_some_and(|first| first == word));
+        match role {
+            Some((_, role)) => cli::exit(role()),
+            None => cli::main(std::env::args_os()),
+        }
+    })
+}
+
+fn reap() -> Result<(), Fault> {
+    reaper_main(std::env::args_os().skip(2))
+}

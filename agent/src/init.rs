@@ -11,6 +11,8 @@
 //! | `overlay LOWER DIR` | mounts LOWER under a throw-away upper layer in memory |
 //! | `bind FROM DIR` | shows FROM, and what is mounted below it, at DIR |
 //! | `fresh KIND DIR [OPTIONS]` | mounts a file system without a source: `proc`, `tmpfs`, … |
+//! | `link TEXT PATH` | makes a symbolic link, unless something is there |
+//! | `loopback` | brings the loopback interface up |
 //! | `hostname NAME` | names the machine |
 //! | `root DIR` | makes DIR the root; the last directive |
 //!
@@ -23,6 +25,8 @@ use rustix::system::{RebootCommand, reboot};
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::clock;
@@ -97,6 +101,11 @@ fn follow(words: &[&str]) -> io::Result<()> {
         }
         ["fresh", kind, directory] => mount_fresh(kind, directory, ""),
         ["fresh", kind, directory, options] => mount_fresh(kind, directory, options),
+        ["link", text, path] => match std::os::unix::fs::symlink(text, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        },
+        ["loopback"] => bring_loopback_up(),
         ["hostname", name] => Ok(rustix::system::sethostname(name.as_bytes())?),
         ["root", directory] => enter_root(directory),
         _ => Err(io::Error::other("no such directive")),
@@ -141,6 +150,19 @@ fn enter_root(directory: &str) -> io::Result<()> {
     mount_move(directory, "/")?;
     rustix::process::chroot(".")?;
     std::env::set_current_dir("/")
+}
+
+/// Sets `IFF_UP` on `lo`; the kernel gives it its addresses.
+fn bring_loopback_up() -> io::Result<()> {
+    let socket = UdpSocket::bind(("0.0.0.0", 0))?;
+    // SAFETY: all zeroes are a valid `ifreq`: an empty name and empty numbers.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l'.cast_signed();
+    request.ifr_name[1] = b'o'.cast_signed();
+    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP).unwrap_or(1);
+    // SAFETY: the descriptor is open and `request` is a live `ifreq`, as this request wants.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Opens the channel and sends the first frame.

@@ -5,6 +5,7 @@
 //! the lab of one trial: a directory, a cgroup, a private mount namespace, processes.
 
 pub mod census;
+mod ask;
 mod cgroup;
 mod directory;
 mod engine;
@@ -20,6 +21,7 @@ mod sweep;
 mod undo;
 
 use crate::fault::{Doing, Fault};
+pub use ask::ask;
 pub use mount::Mount;
 pub use process::{Process, Program, find};
 pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};

@@ -2,6 +2,13 @@
 //!
 //! One file per environment. This one holds the contract and the registry, nothing else.
 
+mod first_process;
+mod gvisor;
+mod native;
+mod oci;
+mod qemu;
+mod simulated;
+
 use crate::agent::Link;
 use crate::fault::Fault;
 use crate::lab::{Lab, Room};
@@ -11,7 +18,34 @@ use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 
 /// Every kind of layer, in the order in which `doctor` lists them.
-pub const REGISTRY: &[&dyn Layer] = &[];
+pub static REGISTRY: &[&dyn Layer] = &[
+    &native::Native,
+    &oci::RUNC,
+    &oci::CRUN,
+    &oci::YOUKI,
+    &gvisor::GVISOR,
+    &qemu::Qemu,
+    &simulated::Simulated,
+];
+
+/// The driver of a kind.
+///
+/// # Errors
+/// Ours: the text of a stack is checked against the registry when it is read.
+pub fn find(kind: &str) -> Result<&'static dyn Layer, Fault> {
+    let driver = REGISTRY.iter().find(|driver| driver.card().kind == kind);
+    driver.copied().ok_or_else(|| Fault::bug(format!("no driver is registered for `{kind}`")))
+}
+
+/// What the agent said of `key`.
+///
+/// # Errors
+/// The machine's: it said nothing of it.
+pub fn value_of<'a>(inside: &'a [Fact], key: &str) -> Result<&'a str, Fault> {
+    let fact = inside.iter().find(|fact| fact.key == key);
+    fact.map(|fact| fact.value.as_str())
+        .ok_or_else(|| Fault::machine(format!("the agent could not see `{key}`")))
+}
 
 /// One way of starting the agent somewhere else.
 pub trait Layer: Sync {

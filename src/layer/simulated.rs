@@ -82,8 +82,8 @@ struct Model {
 
 impl Model {
     fn of(spec: &LayerSpec) -> Result<Self, Fault> {
-        let cost = number(spec, "cost", 1.0)?;
-        let noise = number(spec, "noise", 0.03)?;
+        let cost: f64 = number(spec, "cost", 1.0)?;
+        let noise: f64 = number(spec, "noise", 0.03)?;
         if !(cost > 0.0 && cost.is_finite() && (0.0..=10.0).contains(&noise)) {
             return Err(Fault::user(format!("simulated: cost {cost} with noise {noise} is no cost"))
                 .hint("use a `cost` above 0 and a `noise` from 0 to 10"));

@@ -3,10 +3,26 @@
 //! It comes from the command line or from a TOML file, is written into the ledger whole, and is
 //! enough to expand every trial again: same seed, same order, on every version.
 
+pub mod duration;
+mod estimate;
+mod expand;
+pub mod file;
+pub mod margin;
+pub mod order;
+mod refuse;
+mod shell;
+
 use crate::stack::StackSpec;
+pub use estimate::Costs;
+pub use expand::BLOCK_LIMIT;
+pub use refuse::{Decided, Draft, Surroundings};
 use serde::{Deserialize, Serialize};
+pub use shell::line as shell_line;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// The value of [`Plan::schema_version`] that this surtax writes.
+pub const SCHEMA_VERSION: u32 = 1;
 
 /// What is to be measured, and how often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,8 +39,11 @@ pub struct Plan {
     pub command: Vec<String>,
     /// Working directory on every level.
     pub cwd: PathBuf,
-    /// The environment of the command, sorted by name.
+    /// Variables of the command's environment, sorted by name: over the caller's, or alone.
     pub environment: Vec<(String, String)>,
+    /// Whether the command also gets the caller's environment. It is read when the plan runs and
+    /// never written down: a run file is passed on, and the caller's secrets are not.
+    pub inherit_environment: bool,
     /// Directories whose writes are kept; all other writes are thrown away after the trial.
     pub writable: Vec<PathBuf>,
     /// How many blocks; without it, as many as fit into `time_budget_ns`.
@@ -54,6 +73,12 @@ impl Plan {
     #[must_use]
     pub fn start_deadline(&self) -> Duration {
         Duration::from_nanos(self.start_deadline_ns)
+    }
+
+    /// When to start no further block, counted from the first trial's begin.
+    #[must_use]
+    pub fn time_budget(&self) -> Option<Duration> {
+        self.time_budget_ns.map(Duration::from_nanos)
     }
 
     /// The arms, baseline twice: arm 0 and arm 1 are the baseline, the others follow in order.
@@ -88,3 +113,6 @@ pub struct TrialId {
     /// Which arm.
     pub arm: u32,
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

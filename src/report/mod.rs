@@ -3,6 +3,19 @@
 //! `compare.rs` turns a ledger into [`Findings`]; every format (terminal, Markdown, CSV, JSON, HTML)
 //! is a function from findings to text, so that no two formats can disagree.
 
+mod bill;
+mod caution;
+mod compare;
+mod estimate;
+pub mod export;
+mod foreign;
+pub mod html;
+pub mod markdown;
+mod number;
+pub mod terminal;
+mod verdict;
+
+pub use compare::compare;
 use serde::Serialize;
 
 /// Everything a report may say about one run.
@@ -43,7 +56,7 @@ pub struct RunFacts {
     pub seed: u64,
     /// Blocks in the plan, when it has a count.
     pub blocks_planned: Option<u32>,
-    /// Blocks in which every arm has an ended trial.
+    /// Blocks in which every arm that ever counts has an ended trial.
     pub blocks_done: u32,
     /// `finished`, `interrupted` or `running`.
     pub state: String,

@@ -2,6 +2,21 @@
 //!
 //! `STACK := "native" | LAYER ("+" LAYER)*`, `LAYER := KIND [":" KEY "=" VALUE ("," KEY "=" VALUE)*]`.
 
+mod common_options;
+pub mod descend;
+pub mod image;
+mod list;
+mod nearest;
+mod parse;
+pub mod rise;
+pub mod root;
+pub mod shell;
+
+pub use list::{parse_list, parse_list_with};
+pub use nearest::{instead, nearest};
+#[cfg(test)]
+pub(crate) use parse::tests;
+pub use parse::{DEPTH_LIMIT, registered};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;

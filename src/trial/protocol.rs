@@ -8,7 +8,8 @@ use crate::fault::Fault;
 use crate::plan::{Plan, TrialId};
 use crate::stack::StackSpec;
 use crate::stack::rise::{Ground, Standing};
-use std::os::unix::ffi::OsStrExt;
+use std::collections::BTreeMap;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
@@ -99,11 +100,19 @@ fn execute(
     Ok((wall, outcome, below))
 }
 
-fn command(plan: &Plan) -> Command {
+/// The command of a plan, in the caller's environment with the plan's variables over it.
+#[must_use]
+pub fn command(plan: &Plan) -> Command {
     let bytes = |text: &String| text.clone().into_bytes();
+    let mut environment = BTreeMap::new();
+    if plan.inherit_environment {
+        let inherited = std::env::vars_os();
+        environment.extend(inherited.map(|(key, value)| (key.into_vec(), value.into_vec())));
+    }
+    environment.extend(plan.environment.iter().map(|(key, value)| (bytes(key), bytes(value))));
     Command {
         argv: plan.command.iter().map(bytes).collect(),
-        env: plan.environment.iter().map(|(key, value)| (bytes(key), bytes(value))).collect(),
+        env: environment.into_iter().collect(),
         cwd: plan.cwd.as_os_str().as_bytes().to_vec(),
         keep_bytes: KEEP_OUTPUT,
         deadline: plan.command_deadline().into(),

@@ -4,9 +4,9 @@
 //! watch does, unless it is counted by its group. The memory of a payer is its peak since it began.
 
 use crate::layer::{Payer, Source};
-use std::path::Path;
+use std::io;
 use surtax_instrument::probe::cgroup::{Group, Hierarchies};
-use surtax_instrument::probe::process;
+use surtax_instrument::probe::process::{self, usage, usage_of_other_threads, usage_of_threads};
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::Reading;
 
@@ -64,5 +64,42 @@ impl Watch {
                 })
             })
             .collect()
+    }
+}
+
+impl Meter {
+    /// `None` when this machine does not count what the source names.
+    fn open(source: &Source, hierarchies: &Hierarchies) -> Option<Self> {
+        match source {
+            Source::Group(path) => Group::open(hierarchies, path).ok().map(Self::Group),
+            Source::Process(_) | Source::Threads { .. } | Source::OtherThreads { .. } => {
+                Some(Self::Processes)
+            }
+        }
+    }
+
+    fn read(&self, source: &Source) -> Option<Usage> {
+        let used: io::Result<process::Usage> = match (self, source) {
+            (Self::Group(group), _) => {
+                let used = group.read();
+                return Some(Usage {
+                    cpu_user: used.cpu_user?,
+                    cpu_system: used.cpu_system?,
+                    memory_peak: used.memory_peak,
+                });
+            }
+            (Self::Processes, Source::Process(pid)) => usage(*pid),
+            (Self::Processes, Source::Threads { pid, tids }) => usage_of_threads(*pid, tids),
+            (Self::Processes, Source::OtherThreads { pid, except }) => {
+                usage_of_other_threads(*pid, except)
+            }
+            (Self::Processes, Source::Group(_)) => return None,
+        };
+        let used = used.ok()?;
+        Some(Usage {
+            cpu_user: used.cpu_user,
+            cpu_system: used.cpu_system,
+            memory_peak: used.memory_peak,
+        })
     }
 }

@@ -1,1 +1,53 @@
-//! Pure functions from samples to overheads with intervals.
+//! Pure functions from samples to overheads with intervals: no files, no clocks, no hidden state.
+//!
+//! ```text
+//! values ── Sample ──────────────── median, quartiles, interval of the median
+//! blocks ── overhead ─┬─ Estimate ─┬─ verdict: differs, equivalent, inconclusive
+//!           noise     └─ NoiseFloor┘  power: how many more blocks
+//! ```
+//!
+//! What comes from outside is checked once, where a [`Sample`] or a [`Block`] is made; from there on
+//! nothing can fail but for want of repeats ([`TooFew`]). The same blocks give the same interval to
+//! the last bit, in whatever order they come.
+//!
+//! ```
+//! use surtax_statistics::{Block, Verdict, noise_floor, overhead, verdict};
+//!
+//! // Six blocks: native, native again, and the arm; seconds.
+//! let times = [
+//!     (10.00, 10.01, 12.02), (10.02, 10.00, 12.00), (9.99, 10.00, 11.97),
+//!     (10.01, 9.98, 12.01), (10.00, 10.02, 12.03), (9.98, 9.99, 11.98),
+//! ];
+//! let mut blocks = Vec::new();
+//! let mut pairs = Vec::new();
+//! for (baseline, again, arm) in times {
+//!     blocks.push(Block::new(&[baseline, again], &[arm])?);
+//!     pairs.push(Block::new(&[baseline], &[again])?);
+//! }
+//! let cost = overhead(&blocks)?;
+//! assert!(cost.low < 1.2 && 1.2 < cost.high);
+//! assert_eq!(verdict(&cost, &noise_floor(&pairs)?, 0.03), Verdict::Differs);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod bootstrap;
+mod confidence;
+mod equivalence;
+mod noise;
+mod normal;
+mod overhead;
+mod power;
+mod quantile;
+mod sample;
+mod signed_rank;
+mod student;
+
+pub use bootstrap::{Bootstrap, Bounds};
+pub use confidence::Confidence;
+pub use equivalence::{Verdict, verdict};
+pub use noise::{NoiseFloor, noise_floor};
+pub use overhead::{Block, Estimate, Method, overhead, overhead_at};
+pub use power::blocks_needed;
+pub use quantile::{MedianInterval, Summary, median_interval, quantile};
+pub use sample::{Sample, TooFew, Unusable};
+pub use student::critical_value;

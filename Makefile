@@ -1,0 +1,63 @@
+# The commands that people and CI type. `make` alone lists them.
+
+SETUP    ?= setup/debian.sh
+CARGO     = setup/with-rust.sh cargo
+PREFIX   ?= /usr/local
+SHARED    = $(DESTDIR)$(PREFIX)/share
+AS_ROOT  := $(if $(filter 0,$(shell id -u)),,sudo)
+TARGET   := $(or $(CARGO_TARGET_DIR),target)
+
+# Layers that `make test` must run for real: where one of them cannot, its tests fail, not skip.
+REQUIRED ?= native,runc,crun,gvisor,docker,qemu,qemu+runc,qemu+qemu
+
+DEMO_STACKS  ?= native,runc,gvisor,docker,qemu,qemu+runc
+DEMO_RUNS    ?= 3
+DEMO_COMMAND ?= sh -c 'tar --sort=name -C /usr/include -cf - linux | gzip | sha256sum'
+DEMO_REPORT  := $(TARGET)/demo/report.html
+
+.PHONY: help setup build demo test check install clean
+
+help: ## Lists these commands
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
+
+setup: ## Installs what building and the layers need (Debian 12; asks for root rights)
+	@$(SETUP)
+
+build: ## Builds target/release/surtax
+	$(CARGO) build --release --locked
+
+demo: setup build ## Measures a short command in six stacks and writes an HTML report (a few minutes)
+	@mkdir -p $(dir $(DEMO_REPORT))
+	$(AS_ROOT) $(TARGET)/release/surtax compare --in $(DEMO_STACKS) --runs $(DEMO_RUNS) \
+	    --report $(DEMO_REPORT) -- $(DEMO_COMMAND)
+	@echo
+	@echo "The report: file://$(abspath $(DEMO_REPORT))"
+
+# Cargo builds as this user; only the test programs themselves run as root.
+test: setup ## Runs every test; the layers named in REQUIRED must run for real
+	SURTAX_REQUIRE=$(REQUIRED) $(if $(AS_ROOT),CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E -H") \
+	    $(CARGO) test --workspace --locked
+
+check: ## Checks formatting, lints, the tidy rules, the documentation, and the dependencies' licences
+	$(CARGO) fmt --all -- --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) xtask tidy
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+	@if $(CARGO) deny --version >/dev/null 2>&1; then \
+	    echo "$(CARGO) deny --locked check"; $(CARGO) deny --locked check; \
+	else \
+	    echo "cargo-deny is not installed: licences and advisories were not checked"; \
+	fi
+
+install: build ## Installs surtax, its completions and its manual below PREFIX (default /usr/local)
+	$(AS_ROOT) install -D -m 755 $(TARGET)/release/surtax $(DESTDIR)$(PREFIX)/bin/surtax
+	$(TARGET)/release/surtax completions bash | \
+	    $(AS_ROOT) install -D -m 644 /dev/stdin $(SHARED)/bash-completion/completions/surtax
+	$(TARGET)/release/surtax completions zsh | \
+	    $(AS_ROOT) install -D -m 644 /dev/stdin $(SHARED)/zsh/site-functions/_surtax
+	$(TARGET)/release/surtax completions fish | \
+	    $(AS_ROOT) install -D -m 644 /dev/stdin $(SHARED)/fish/vendor_completions.d/surtax.fish
+	$(AS_ROOT) $(TARGET)/release/surtax man --directory $(SHARED)/man/man1
+
+clean: ## Removes what was built
+	$(CARGO) clean

@@ -1,0 +1,213 @@
+#!/bin/sh
+# Makes a Debian 12 machine ready: tools to build surtax, and a program for every layer.
+#
+# It looks first and installs only what is missing, so a second run takes a second. Packages come
+# from the machine's own apt sources, and no source is added to them. surtax itself needs no
+# service: where systemd does not run, none is started here either.
+#
+# Debian's own gVisor is too old to be measured, so runsc is built from its module at the version
+# below. That needs Go for two minutes; if the machine has none, Debian's backport is unpacked into
+# a scratch directory, used once and removed.
+set -eu
+
+gvisor_version=v0.0.0-20260905035102-160fafc42237
+gvisor_go=1.26.3             # what that version's go.mod asks for
+backported_go=golang-1.23    # the newest Debian 12 has; it fetches the one asked for by itself
+toolchain_switch_since=1.21
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/surtax
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+export DEBIAN_FRONTEND=noninteractive
+scratch=
+policy=
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+fail() { # WHAT HINT
+    printf 'setup: error: %s\n  hint: %s\n' "$1" "$2" >&2
+    exit 3
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        fail "this needs root rights: $*" "run \`make setup\` as root, or install sudo"
+    fi
+}
+
+at_least() { # VERSION WANTED
+    [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]
+}
+
+clean_up() {
+    if [ -n "$policy" ]; then as_root rm -f "$policy"; fi
+    if [ -n "$scratch" ]; then rm -rf "$scratch"; fi
+    policy=
+    scratch=
+}
+
+# Runs a command, and shows its last lines only if it fails.
+quietly() { # WHAT COMMAND…
+    what=$1
+    shift
+    if ! "$@" >"$scratch/log" 2>&1 9>&-; then
+        tail -n 20 "$scratch/log" | sed 's/^/    /' >&2
+        fail "cannot $what: \`$*\` failed (above: its last lines)" "mend that, then run \`make setup\` again"
+    fi
+}
+
+# One line per need: the package, then a program or a file that proves it is not missing. Tools
+# that came another way (Docker's own packages, say) count.
+needs() {
+    cat <<'END'
+gcc                 gcc
+libc6-dev           /usr/lib/x86_64-linux-gnu/libc.a
+make                make
+ca-certificates     /etc/ssl/certs/ca-certificates.crt
+iproute2            ip
+kmod                modprobe
+sqlite3             sqlite3
+busybox-static      busybox
+runc                runc
+crun                crun
+docker.io           dockerd
+qemu-system-x86     qemu-system-x86_64
+qemu-system-common  /usr/lib/qemu/virtiofsd
+seabios             /usr/share/seabios/bios-256k.bin
+END
+}
+
+is_there() { # PROGRAM-OR-FILE
+    case $1 in
+        /*) [ -e "$1" ] ;;
+        *) command -v "$1" >/dev/null ;;
+    esac
+}
+
+missing_packages() {
+    needs | while read -r package proof; do
+        is_there "$proof" || printf '%s ' "$package"
+    done
+    "$root/setup/with-rust.sh" true 2>/dev/null || printf 'rustc-web cargo-web '
+}
+
+refuse_other_systems() {
+    name=$(. /etc/os-release 2>/dev/null && printf '%s' "${ID:-unknown} ${VERSION_CODENAME:-}")
+    [ "$name" = "debian bookworm" ] || fail "this script knows Debian 12, and this is \`$name\`" \
+        "install what the list in setup/debian.sh names, then run \`make build\` and \`surtax doctor\`"
+    machine=$(dpkg --print-architecture)
+    [ "$machine" = amd64 ] || fail "surtax runs on amd64 so far, and this is \`$machine\`" \
+        "use an amd64 machine"
+}
+
+# Without systemd a package's script would start its daemon itself, with nobody to stop it again.
+start_no_services() {
+    if [ ! -d /run/systemd/system ] && [ ! -e /usr/sbin/policy-rc.d ]; then
+        policy=/usr/sbin/policy-rc.d
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+        as_root chmod 755 "$policy"
+    fi
+}
+
+install_packages() {
+    packages=$(missing_packages)
+    if [ -z "$packages" ]; then
+        say "system packages: all there"
+        return
+    fi
+    say "system packages: installing $packages(a few minutes, up to 270 MB)"
+    start_no_services
+    quietly "read the package lists" as_root apt-get -q update
+    # shellcheck disable=SC2086  # one word per package
+    quietly "install the packages" as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -q -y -o Dpkg::Use-Pty=0 install --no-install-recommends --no-remove $packages
+    packages=$(missing_packages)
+    [ -z "$packages" ] || fail "installed, yet not found: $packages" \
+        "look for what shadows them in \`PATH\`"
+    say "system packages: installed"
+}
+
+# A runsc counts if it knows systrap: Debian's does not.
+usable_runsc() {
+    runsc=$(command -v runsc || true)
+    [ -n "$runsc" ] && "$runsc" flags 2>&1 | grep -q systrap
+}
+
+# Sets `go` to a Go that can build gVisor, if the machine has one.
+find_go() {
+    for go in "$(command -v go || true)" /usr/local/go/bin/go; do
+        [ -x "$go" ] || continue
+        have=$(GOTOOLCHAIN=local "$go" env GOVERSION 2>/dev/null | sed 's/^go//')
+        if at_least "$have" "$toolchain_switch_since"; then return 0; fi
+    done
+    return 1
+}
+
+debian_mirror() {
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' \
+        'Label: Debian' | head -n 1
+}
+
+# Unpacks the backport from the mirror that the machine's own sources name, with apt's signature
+# check, and leaves apt's lists and the installed packages as they are.
+unpack_go() {
+    mirror=$(debian_mirror)
+    if [ -z "$mirror" ]; then # apt learns a source's code name from its lists
+        quietly "read the package lists" as_root apt-get -q update
+        mirror=$(debian_mirror)
+    fi
+    [ -n "$mirror" ] || fail "no apt source of Debian 12 is configured, so there is no Go to build gVisor" \
+        "install Go $gvisor_go or later, then run \`make setup\` again"
+    say "gVisor: fetching Go for the build ($backported_go of bookworm-backports, 46 MB)"
+    mkdir -p "$scratch/apt/lists/partial" "$scratch/apt/sources" "$scratch/apt/cache" "$scratch/apt/packages"
+    cat >"$scratch/apt/sources/backports.sources" <<END
+Types: deb
+URIs: $mirror
+Suites: bookworm-backports
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+END
+    set -- -q -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$scratch/apt/sources" \
+        -o Dir::State::Lists="$scratch/apt/lists" -o Dir::Cache="$scratch/apt/cache" \
+        -o APT::Sandbox::User=
+    quietly "read the lists of bookworm-backports" apt-get "$@" update
+    (cd "$scratch/apt/packages" && quietly "fetch Go" apt-get "$@" download "$backported_go-go" "$backported_go-src")
+    for package in "$scratch"/apt/packages/*.deb; do
+        quietly "unpack Go" dpkg-deb -x "$package" "$scratch/go-root"
+    done
+    go=$scratch/go-root/usr/lib/go-${backported_go#golang-}/bin/go
+}
+
+install_gvisor() {
+    if usable_runsc; then
+        say "gVisor: $runsc is there"
+        return
+    fi
+    find_go || unpack_go
+    say "gVisor: building runsc with $("$go" env GOVERSION) (two minutes on two cores, fetches 100 MB)"
+    quietly "build runsc" env CGO_ENABLED=0 GOTOOLCHAIN=auto GOBIN="$scratch/bin" GOPATH="$scratch/go" \
+        GOCACHE="$scratch/go-cache" GOFLAGS="$("$go" env GOFLAGS) -modcacherw" \
+        "$go" install "gvisor.dev/gvisor/runsc@$gvisor_version"
+    as_root install -D -m 755 "$scratch/bin/runsc" /usr/local/bin/runsc
+    hash -r
+    usable_runsc || fail "runsc was built, yet \`$(command -v runsc)\` does not know systrap" \
+        "put /usr/local/bin before it in \`PATH\`, or remove it"
+    say "gVisor: installed /usr/local/bin/runsc"
+}
+
+refuse_other_systems
+mkdir -p "$cache"
+exec 9>"$cache/setup.lock"
+flock -n 9 || { say "waiting for another set-up to end"; flock 9; }
+trap clean_up EXIT
+trap 'exit 130' INT TERM HUP
+scratch=$(mktemp -d "$cache/setup.XXXXXX")
+install_packages
+install_gvisor
+clean_up
+say "Rust: $("$root/setup/with-rust.sh" cargo --version)"
+say "ready"

@@ -1,0 +1,115 @@
+//! Asks all layers at once, each with a deadline.
+
+use crate::layer::{Card, Unavailable, Usable};
+use serde::Serialize;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+use surtax_instrument::clock;
+use surtax_instrument::wire::Fact;
+
+/// One question to one layer.
+pub struct Check {
+    /// What is asked about, as text: `runc`, `qemu:accel=kvm`.
+    pub layer: String,
+    /// The layer's card.
+    pub card: &'static Card,
+    /// How long the answer may take: 3 s for most, 30 s where a reference guest must boot.
+    pub deadline: Duration,
+    /// Asks; runs in a thread of its own.
+    pub ask: Box<dyn FnOnce() -> Result<Usable, Unavailable> + Send>,
+}
+
+/// One answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was asked about.
+    pub layer: String,
+    /// One line about the layer.
+    pub summary: &'static str,
+    /// Whether it can run here.
+    pub usable: bool,
+    /// Why not.
+    pub why: Option<String>,
+    /// The command that would make it usable, where one is known.
+    pub remedy: Option<String>,
+    /// Whether the authors ran it on the hardware that it is made for.
+    pub ran_on_hardware: bool,
+    /// What was found: programs with their versions, the accelerator, the daemon.
+    pub facts: Vec<SeenFact>,
+}
+
+/// A [`Fact`], as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SeenFact {
+    /// Stable name.
+    pub key: String,
+    /// What was seen.
+    pub value: String,
+    /// Where.
+    pub source: String,
+}
+
+impl Finding {
+    /// The facts in one line.
+    #[must_use]
+    pub fn facts_text(&self) -> String {
+        let facts: Vec<String> =
+            self.facts.iter().map(|fact| format!("{} {}", fact.key, fact.value)).collect();
+        facts.join(", ")
+    }
+
+    fn of(layer: String, card: &'static Card, answer: Result<Usable, Unavailable>) -> Self {
+        let (usable, found) = match answer {
+            Ok(found) => (None, found.facts),
+            Err(unavailable) => (Some(unavailable), Vec::new()),
+        };
+        let facts =
+            found.into_iter().map(|Fact { key, value, source }| SeenFact { key, value, source });
+        let unusable = usable;
+        Self {
+            layer,
+            summary: card.summary,
+            usable: unusable.is_none(),
+            remedy: unusable.as_ref().and_then(|unavailable| unavailable.remedy.clone()),
+            why: unusable.map(|unavailable| unavailable.why),
+            ran_on_hardware: card.ran_on_hardware,
+            facts: facts.collect(),
+        }
+    }
+}
+
+/// Asks every layer in a thread of its own and returns the answers in the order of the questions.
+///
+/// A thread that misses its deadline is left behind: the process ends soon and takes it along.
+#[must_use]
+pub fn run_all(checks: Vec<Check>) -> Vec<Finding> {
+    let began_at = clock::monotonic_raw();
+    let asked = checks.into_iter().map(|Check { layer, card, deadline, ask }| {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            // The receiver is gone when the deadline has passed; then nobody waits for the answer.
+            let _ = sender.send(ask());
+        });
+        (layer, card, deadline, receiver)
+    });
+    let asked: Vec<_> = asked.collect();
+    let findings = asked.into_iter().map(|(layer, card, deadline, receiver)| {
+        let passed: Duration = clock::monotonic_raw().since(began_at).into();
+        let answer =
+            receiver.recv_timeout(deadline.saturating_sub(passed)).unwrap_or_else(|error| {
+                Err(Unavailable {
+                    why: match error {
+                        RecvTimeoutError::Timeout => {
+                            format!("gave no answer within {} s", deadline.as_secs())
+                        }
+                        RecvTimeoutError::Disconnected => {
+                            String::from("its check broke: a bug in surtax")
+                        }
+                    },
+                    remedy: None,
+                })
+            });
+        Finding::of(layer, card, answer)
+    });
+    findings.collect()
+}

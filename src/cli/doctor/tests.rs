@@ -1,0 +1,94 @@
+//! What doctor prints.
+
+use super::*;
+use crate::layer::{Unavailable, Usable};
+use crate::stack::tests::CARDS;
+use disturbance::State;
+use surtax_instrument::wire::Fact;
+
+fn check(layer: &str, ask: impl FnOnce() -> Result<Usable, Unavailable> + Send + 'static) -> Check {
+    let card = CARDS.iter().find(|card| layer.starts_with(card.kind)).unwrap();
+    Check {
+        layer: layer.to_owned(),
+        card,
+        deadline: Duration::from_millis(200),
+        ask: Box::new(ask),
+    }
+}
+
+fn usable() -> Result<Usable, Unavailable> {
+    let fact = |key: &str, value: &str| Fact {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        source: String::from("runc --version"),
+    };
+    Ok(Usable { facts: vec![fact("runc", "1.1.5")] })
+}
+
+fn missing() -> Result<Usable, Unavailable> {
+    let (why, remedy) =
+        ("no `dockerd` answers, and none is installed", "apt-get install docker.io");
+    Err(Unavailable { why: why.to_owned(), remedy: Some(remedy.to_owned()) })
+}
+
+fn diagnosis() -> Diagnosis {
+    let layers = run_all(vec![check("runc", usable), check("docker", missing)]);
+    let host = vec![Disturbance {
+        code: "load",
+        state: State::Disturbs,
+        finding: String::from("load average 3 on 2 CPUs"),
+        advice: Some(String::from("stop what else runs")),
+    }];
+    Diagnosis { schema_version: 1, surtax_version: "0", layers, host }
+}
+
+#[test]
+fn the_answers_keep_the_order_of_the_questions() {
+    let slow = || {
+        std::thread::sleep(Duration::from_millis(30));
+        usable()
+    };
+    let findings = run_all(vec![check("runc", slow), check("docker", missing)]);
+    assert_eq!((findings[0].layer.as_str(), findings[0].usable), ("runc", true));
+    assert_eq!((findings[1].layer.as_str(), findings[1].usable), ("docker", false));
+}
+
+#[test]
+fn a_layer_that_hangs_or_breaks_is_a_named_gap() {
+    let hangs = || {
+        std::thread::sleep(Duration::from_secs(5));
+        usable()
+    };
+    let findings = run_all(vec![check("docker", hangs), check("runc", || panic!("on purpose"))]);
+    assert_eq!(findings[0].why.as_deref(), Some("gave no answer within 0 s"));
+    assert_eq!(findings[1].why.as_deref(), Some("its check broke: a bug in surtax"));
+}
+
+#[test]
+fn the_table_holds_why_and_remedy() {
+    let text = text(&diagnosis(), Format::Table, false).unwrap();
+    for expected in
+        ["runc 1.1.5", "apt-get install", "1 of 2 layers are usable", "stop what else runs"]
+    {
+        assert!(text.contains(expected), "{expected} is missing in\n{text}");
+    }
+    assert!(!text.contains('\x1b'));
+}
+
+#[test]
+fn json_has_the_same_and_stable_names() {
+    let text = text(&diagnosis(), Format::Json, true).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["layers"][0]["usable"], true);
+    assert_eq!(json["layers"][0]["facts"][0]["value"], "1.1.5");
+    assert_eq!(json["layers"][1]["remedy"], "apt-get install docker.io");
+    assert_eq!(json["layers"][1]["ran_on_hardware"], true);
+    assert_eq!(json["host"][0]["state"], "disturbs");
+}
+
+#[test]
+fn options_are_listed_once_per_layer() {
+    let text = options(&[CARDS[4], CARDS[4]], Format::Csv);
+    assert_eq!(text.matches("qemu,accel,kvm tcg").count(), 1, "{text}");
+    assert!(text.contains("qemu,memory,") && !text.contains("pids"), "{text}");
+}

@@ -1,0 +1,80 @@
+//! `surtax enter`: a shell, or a command, in any stack.
+
+use super::measuring::Footing;
+use super::{Globals, note};
+use crate::stack::shell;
+use crate::trial::protocol;
+use std::process::ExitCode;
+use surtax_instrument::wire::Status;
+use super::measure::{surroundings, variable};
+use crate::fault::Fault;
+use crate::plan::{Draft, Plan};
+use crate::stack::{StackSpec, registered};
+use std::path::PathBuf;
+
+/// Flags of `surtax enter`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples\n  surtax enter qemu+runc\n  surtax enter gvisor -- dmesg")]
+pub struct Arguments {
+    /// The stack, such as `runc` or `qemu:memory=1G+docker`.
+    #[arg(value_name = "STACK")]
+    stack: String,
+    /// Keeps what is written below this directory; all other writes are thrown away.
+    #[arg(long, value_name = "PATH")]
+    writable: Vec<PathBuf>,
+    /// Sets a variable of the environment; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+    /// The command and its arguments, after `--`; by default the shell named by SHELL.
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+impl Arguments {
+    /// What to enter, as a plan with one stack: its baseline.
+    ///
+    /// # Errors
+    /// The user's: an unknown layer or option, a directory that is not there.
+    pub fn visit(&self) -> Result<Plan, Fault> {
+        let cards = registered();
+        let stack = StackSpec::parse_with(&self.stack, &cards)?;
+        let command = match self.command.as_slice() {
+            [] => vec![std::env::var("SHELL").unwrap_or_else(|_| String::from("/bin/sh"))],
+            command => command.to_vec(),
+        };
+        let draft = Draft {
+            stacks: vec![stack.clone()],
+            baseline: Some(stack),
+            command,
+            environment: self.env.clone(),
+            writable: self.writable.clone(),
+            runs: Some(1),
+            ..Draft::default()
+        };
+        draft.complete(&surroundings(&cards)?).map(|decided| decided.plan)
+    }
+}
+
+/// Enters, and exits as the command did: its code, or 128 and the number of its signal.
+pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
+    let plan = arguments.visit()?;
+    let footing = Footing::open(globals)?;
+    let ended = visit(&plan, &footing, globals);
+    let closed = footing.close(globals);
+    let status = ended?;
+    closed?;
+    Ok(match status {
+        Status::Exit(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        Status::Signal(number) => ExitCode::from(u8::try_from(128 + number).unwrap_or(255)),
+        Status::Deadline | Status::Cancelled => ExitCode::from(1),
+    })
+}
+
+fn visit(plan: &Plan, footing: &Footing, globals: &Globals) -> Result<Status, Fault> {
+    let standing = plan.baseline.raise(&footing.ground(plan), "enter")?;
+    let (status, leftovers) = shell::run(standing, protocol::command(plan))?;
+    for line in leftovers {
+        note(&format!("removed by force: {line}"), globals);
+    }
+    Ok(status)
+}

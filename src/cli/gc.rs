@@ -1,0 +1,44 @@
+//! `surtax gc`: removes what a killed surtax left on this machine.
+
+use super::say::escaped;
+use super::{Globals, answer, note};
+use crate::fault::Fault;
+use crate::lab::{self, Swept};
+
+/// Flags of `surtax gc`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {}
+
+pub(super) fn run(globals: &Globals) -> Result<(), Fault> {
+    let swept = lab::gc()?;
+    for stray in &swept.strays {
+        note(&format!("`{stray}` looks like ours, is in no journal, and was left alone"), globals);
+    }
+    answer(&text(&swept))?;
+    match swept.kept.as_slice() {
+        [] => Ok(()),
+        kept => {
+            Err(Fault::machine(format!("cannot remove everything:\n    {}", kept.join("\n    ")))
+                .hint("run `surtax gc` again as root, or after a restart"))
+        }
+    }
+}
+
+fn text(swept: &Swept) -> String {
+    match swept.undone.as_slice() {
+        [] => String::from("nothing to remove\n"),
+        undone => undone.iter().map(|line| escaped(line) + "\n").collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clean_machine_is_said_to_be_clean() {
+        assert_eq!(text(&Swept::default()), "nothing to remove\n");
+        let swept = Swept { undone: vec![String::from("lab 7: a\x1bcgroup")], ..Swept::default() };
+        assert_eq!(text(&swept), "lab 7: a\\u{1b}cgroup\n");
+    }
+}

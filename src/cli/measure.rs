@@ -1,0 +1,224 @@
+//! The flags that say what to measure and where results go, shared by `compare`, `plan` and `run`.
+
+use super::Globals;
+use crate::fault::{Doing, Fault};
+use crate::layer::Card;
+use crate::plan::{Decided, Draft, Plan, Surroundings, duration, margin};
+use crate::stack::{StackSpec, parse_list_with, registered};
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
+use surtax_instrument::clock;
+
+/// What to measure. Every flag is optional here; the plan refuses what is missing.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct MeasureArguments {
+    /// Stacks to run the command in, such as `native,runc,qemu:memory=1G,accel=tcg+runc`.
+    ///
+    /// A stack is layers joined by `+`, outermost first; a layer takes options after a `:`. Commas
+    /// separate stacks as well as options: a piece such as `accel=tcg`, which begins with a name and
+    /// `=` and not with a layer, is one more option of the stack before it. The flag may be repeated.
+    /// `surtax doctor` lists the layers, `surtax doctor --options` what each takes.
+    #[arg(long = "in", value_name = "STACKS", help_heading = "What to measure")]
+    stacks: Vec<String>,
+    /// The stack that the others are compared with [default: native].
+    #[arg(long, value_name = "STACK", help_heading = "What to measure")]
+    baseline: Option<String>,
+    /// Keeps what the command writes below this directory; may be repeated.
+    ///
+    /// The command sees this machine's own files in every stack, and whatever it writes is thrown
+    /// away after each trial, in `native` too. Directories named here are shared instead: a trial
+    /// finds what the one before it left.
+    #[arg(long, value_name = "PATH", help_heading = "What to measure")]
+    writable: Vec<PathBuf>,
+    /// Sets a variable of the command's environment; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable, help_heading = "What to measure")]
+    env: Vec<(String, String)>,
+    /// How many blocks; each runs every stack once, the baseline twice [default: 10].
+    #[arg(short, long, value_name = "N", help_heading = "How often and how long")]
+    runs: Option<u32>,
+    /// Starts no block that would end later than this, such as `90s`, `2m` or `1h30m`.
+    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse,
+          help_heading = "How often and how long")]
+    time: Option<Duration>,
+    /// Runs the command this often in each started stack before the run that counts [default: 0].
+    #[arg(short, long, value_name = "N", help_heading = "How often and how long")]
+    warmup: Option<u32>,
+    /// Kills the command after this long, and its trial fails [default: 30m].
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse,
+          help_heading = "How often and how long")]
+    deadline: Option<Duration>,
+    /// Gives up on a layer that takes longer than this to start [default: 3m].
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse,
+          help_heading = "How often and how long")]
+    start_deadline: Option<Duration>,
+    /// Calls a stack equivalent when its overhead surely lies within this [default: 3%].
+    #[arg(long, value_name = "PERCENT", value_parser = margin::parse,
+          help_heading = "How often and how long")]
+    margin: Option<u32>,
+    /// Fixes the random order of trials, to repeat a run [default: fresh].
+    #[arg(long, value_name = "NUMBER", help_heading = "How often and how long")]
+    seed: Option<u64>,
+}
+
+/// Where results go.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct ResultArguments {
+    /// Keeps the run in this file [default: a new one, which `surtax list` shows].
+    #[arg(short, long, value_name = "FILE.surtax", help_heading = "Results")]
+    output: Option<PathBuf>,
+    /// Also writes the report as one HTML file.
+    #[arg(long, value_name = "FILE.html", help_heading = "Results")]
+    report: Option<PathBuf>,
+}
+
+/// A plan that is ready to run, and where its results go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// What to measure.
+    pub plan: Plan,
+    /// Where the ledger goes; absent: where `surtax list` finds it.
+    pub output: Option<PathBuf>,
+    /// Where the HTML report goes, if one is wanted.
+    pub report: Option<PathBuf>,
+}
+
+impl MeasureArguments {
+    /// What was said, checked against the layers.
+    pub(super) fn draft(
+        &self,
+        command: &[String],
+        cards: &[&'static Card],
+    ) -> Result<Draft, Fault> {
+        let mut stacks = Vec::new();
+        for text in &self.stacks {
+            stacks.extend(parse_list_with(text, cards).map_err(|fault| fault.during("`--in`"))?);
+        }
+        let baseline = self.baseline.as_deref().map(|text| {
+            StackSpec::parse_with(text, cards).map_err(|fault| fault.during("`--baseline`"))
+        });
+        Ok(Draft {
+            stacks,
+            baseline: baseline.transpose()?,
+            command: command.to_vec(),
+            environment: self.env.clone(),
+            writable: self.writable.clone(),
+            runs: self.runs,
+            time: self.time,
+            warm_up: self.warmup,
+            deadline: self.deadline,
+            start_deadline: self.start_deadline,
+            margin_ppm: self.margin,
+            seed: self.seed,
+            ..Draft::default()
+        })
+    }
+}
+
+impl ResultArguments {
+    /// The question of a draft: its plan, with its notes said.
+    pub(super) fn question(&self, draft: Draft, globals: &Globals) -> Result<Question, Fault> {
+        self.check()?;
+        let Decided { plan, notes } = draft.complete(&surroundings(&registered())?)?;
+        notes.iter().for_each(|text| super::note(text, globals));
+        Ok(Question { plan, output: self.output.clone(), report: self.report.clone() })
+    }
+
+    /// Refuses early what would fail after hours of measuring.
+    fn check(&self) -> Result<(), Fault> {
+        if let Some(output) = &self.output
+            && output.exists()
+        {
+            let shown = output.display();
+            return Err(Fault::user(format!("the run file `{shown}` is already there"))
+                .hint(format!("name another, or continue it: `surtax resume {shown}`")));
+        }
+        for path in [&self.output, &self.report].into_iter().flatten() {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
+                let (parent, shown) = (parent.display(), path.display());
+                return Err(Fault::user(format!(
+                    "`{shown}` cannot be written: no directory `{parent}`"
+                ))
+                .hint(format!("mkdir -p {parent}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The caller: working directory, a fresh seed.
+pub(super) fn surroundings<'a>(cards: &'a [&'static Card]) -> Result<Surroundings<'a>, Fault> {
+    let cwd = std::env::current_dir().doing("find the working directory")?;
+    // Six digits: enough to differ from the last run, and short enough to be typed again.
+    let fresh_seed = clock::wall().0 / 1_000 % 1_000_000;
+    Ok(Surroundings { cwd, fresh_seed, cards })
+}
+
+/// Reads `NAME=VALUE`.
+pub(super) fn variable(text: &str) -> Result<(String, String), Fault> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(Fault::user(format!("`{text}` is no variable with a value"))
+            .hint(format!("write `{}=VALUE`", text.trim_matches('=')))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::around;
+    use crate::stack::tests::CARDS;
+
+    #[test]
+    fn flags_become_the_same_plan_as_a_file_that_says_the_same() {
+        let arguments = MeasureArguments {
+            stacks: vec![String::from("native,qemu:mem=1G,accel=tcg+runc"), String::from("runc")],
+            env: vec![variable("A=b=c").unwrap()],
+            runs: Some(4),
+            time: Some(Duration::from_secs(120)),
+            margin: Some(20_000),
+            seed: Some(5),
+            ..MeasureArguments::default()
+        };
+        let draft = arguments.draft(&[String::from("make")], CARDS).unwrap();
+        let file = r#"
+command = ["make"]
+stacks = ["native", "qemu:memory=1G,accel=tcg+runc", "runc"]
+environment = { A = "b=c" }
+runs = 4
+time = "2m"
+margin = "2%"
+seed = 5
+"#;
+        let read = crate::plan::file::parse(file, "p.toml", CARDS).unwrap();
+        assert_eq!(draft.complete(&around()), read.complete(&around()));
+    }
+
+    #[test]
+    fn a_stack_that_is_refused_is_named_with_its_flag() {
+        let arguments =
+            MeasureArguments { stacks: vec![String::from("native,rnuc")], ..Default::default() };
+        let fault = arguments.draft(&[], CARDS).unwrap_err();
+        assert!(fault.message.starts_with("`--in`: unknown layer `rnuc`\n"), "{fault}");
+    }
+
+    #[test]
+    fn a_run_file_that_is_already_there_is_not_written_over() {
+        let place = tempfile::tempdir().unwrap();
+        let output = place.path().join("a.surtax");
+        std::fs::write(&output, "").unwrap();
+        let results = ResultArguments { output: Some(output), report: None };
+        assert!(results.check().unwrap_err().to_string().contains("surtax resume"));
+        let report = Some(place.path().join("nowhere/r.html"));
+        let results = ResultArguments { output: None, report };
+        assert!(results.check().unwrap_err().to_string().contains("mkdir -p"));
+    }
+
+    #[test]
+    fn a_variable_needs_a_name_and_an_equals_sign() {
+        assert_eq!(variable("A="), Ok((String::from("A"), String::new())));
+        assert_eq!(variable("A").unwrap_err().hint.as_deref(), Some("write `A=VALUE`"));
+        assert!(variable("=1").is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! From a question to its answer: the lab, the ledger, the campaign, and what is printed.
+
+use super::measure::Question;
+use super::{Format, Globals, answer, note, progress};
+use crate::fault::{Doing, Fault};
+use crate::lab::{self, Lab};
+use crate::ledger::{Ledger, RunState, machine, shelf};
+use crate::plan::Plan;
+use crate::report::{Findings, compare, export, html, markdown, terminal};
+use crate::stack::rise::Ground;
+use crate::trial::campaign::Campaign;
+use crate::trial::interrupts::{Interrupts, Urgency};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Weak};
+use surtax_instrument::clock;
+
+/// Exit code of a run that the user cut short: 128 and the number of SIGINT, as shells have it.
+const INTERRUPTED: u8 = 130;
+
+/// A lab, and what stacks need beside it.
+pub(super) struct Footing {
+    lab: Arc<Lab>,
+    agent: PathBuf,
+    cache: PathBuf,
+}
+
+impl Footing {
+    /// Opens the lab of this process; says what an earlier one had left.
+    pub(super) fn open(globals: &Globals) -> Result<Self, Fault> {
+        let lab = Lab::open()?;
+        for line in &lab.swept().undone {
+            note(&format!("removed what an earlier run had left: {line}"), globals);
+        }
+        let agent = lab.agent()?;
+        Ok(Self { lab: Arc::new(lab), agent, cache: lab::cache_directory()? })
+    }
+
+    /// What the stacks of this plan stand on.
+    pub(super) fn ground<'a>(&'a self, plan: &'a Plan) -> Ground<'a> {
+        Ground {
+            lab: &self.lab,
+            level: 0,
+            agent: &self.agent,
+            cache: &self.cache,
+            writable: &plan.writable,
+            cwd: &plan.cwd,
+            start_deadline: plan.start_deadline(),
+        }
+    }
+
+    /// Listens to Ctrl-C from now on.
+    pub(super) fn interrupts(&self, globals: &Globals) -> Result<Interrupts, Fault> {
+        let lab: Weak<Lab> = Arc::downgrade(&self.lab);
+        let kill = move || {
+            if let Some(lab) = lab.upgrade() {
+                lab.kill_everything();
+            }
+        };
+        let globals = globals.clone();
+        Interrupts::listen(kill, move |urgency| {
+            let text = match urgency {
+                Urgency::None => return,
+                Urgency::AfterThisTrial => {
+                    "interrupted: finishing the running trial; once more kills it"
+                }
+                Urgency::Now => "interrupted again: killing what runs and cleaning up",
+            };
+            note(text, &globals);
+        })
+    }
+
+    /// Takes everything away; says what had to be forced.
+    pub(super) fn close(self, globals: &Globals) -> Result<(), Fault> {
+        // The thread that listens to Ctrl-C holds the lab only while it kills.
+        let Some(lab) = Arc::into_inner(self.lab) else {
+            return Err(Fault::machine("the lab was still in use at its end"));
+        };
+        for line in lab.close()? {
+            note(&format!("removed by force: {line}"), globals);
+        }
+        Ok(())
+    }
+}
+
+/// Answers a question: runs its plan into a new ledger and prints what was found.
+pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode, Fault> {
+    let plan = &question.plan;
+    let path = match &question.output {
+        Some(path) => path.clone(),
+        None => shelf::place(&shelf::directory()?, &plan.title, clock::wall())?,
+    };
+    let ledger = Ledger::create(&path, plan, &machine::facts(&[]))?;
+    carry_out(plan, ledger, question.report.as_deref(), globals)
+}
+
+/// Continues a run.
+pub(super) fn resume(
+    run: &str,
+    report: Option<&Path>,
+    globals: &Globals,
+) -> Result<ExitCode, Fault> {
+    let ledger = Ledger::resume(&shelf::find(&shelf::directory()?, run)?)?;
+    let plan = ledger.plan()?;
+    carry_out(&plan, ledger, report, globals)
+}
+
+fn carry_out(
+    plan: &Plan,
+    mut ledger: Ledger,
+    report: Option<&Path>,
+    globals: &Globals,
+) -> Result<ExitCode, Fault> {
+    let footing = Footing::open(globals)?;
+    let interrupts = footing.interrupts(globals)?;
+    let done = ledger.done()?;
+    let mut observer = progress::of_plan(plan, done, globals);
+    let ground = footing.ground(plan);
+    let campaign = Campaign::new(plan, &mut ledger, &ground, observer.as_mut(), &interrupts);
+    let ended = campaign.run();
+    drop(observer);
+    // The lab is closed whatever happened; the first fault is the one that is told.
+    let closed = footing.close(globals);
+    let state = ended?;
+    closed?;
+    let findings = compare::compare(&ledger)?;
+    if let Some(report) = report {
+        write(report, &html::html(&findings))?;
+        note(&format!("the report is `{}`", report.display()), globals);
+    }
+    note(&format!("the run is kept in `{}`", ledger.path().display()), globals);
+    answer(&text(&findings, globals.format_or(Format::Table)))?;
+    Ok(match state {
+        RunState::Interrupted => ExitCode::from(INTERRUPTED),
+        RunState::Finished | RunState::Running => ExitCode::SUCCESS,
+    })
+}
+
+/// Findings of a run that is kept.
+pub(super) fn findings(run: &str) -> Result<(PathBuf, Findings), Fault> {
+    let path = shelf::find(&shelf::directory()?, run)?;
+    let findings = compare::compare(&Ledger::open(&path)?)?;
+    Ok((path, findings))
+}
+
+/// Findings in one of the forms.
+pub(super) fn text(findings: &Findings, format: Format) -> String {
+    match format {
+        Format::Table => terminal::render(findings, terminal::Look::of_standard_output()),
+        Format::Json => export::json(findings),
+        Format::Csv => export::csv(findings),
+        Format::Markdown => markdown::markdown(findings),
+    }
+}
+
+/// Writes a result into a file, whole or not at all.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Fault> {
+    let part = path.with_added_extension("part");
+    std::fs::write(&part, text)
+        .and_then(|()| std::fs::rename(&part, path))
+        .doing(format_args!("write `{}`", path.display()))
+}

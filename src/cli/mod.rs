@@ -1,0 +1,198 @@
+//! The command line: one file per command, all definitions in one place for help, completions and man.
+//!
+//! Results go to standard output, everything else (progress, notes, errors) to standard error, and
+//! the exit code says whose mistake it was: 0 none, 2 the user's, 3 the machine's, 70 ours.
+
+mod compare;
+mod completions;
+pub mod doctor;
+mod enter;
+mod export;
+mod gc;
+mod list;
+mod man;
+mod measure;
+mod measuring;
+mod plan;
+pub mod progress;
+mod report;
+mod resume;
+mod rows;
+mod run;
+mod say;
+mod show;
+
+use crate::fault::Fault;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use say::{answer, catch_bugs, exit, note};
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+/// Measures what each layer of isolation costs a workload.
+///
+/// surtax runs one command natively, in containers, in sandboxes, in virtual machines and in any
+/// nesting of them, in random order and many times, and reports the overhead of each over native
+/// with its confidence interval and who paid for it.
+#[derive(Debug, Parser)]
+#[command(
+    name = "surtax",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = "Begin with `surtax doctor`, then\n  surtax compare --in native,runc,docker,gvisor,qemu -- make -j4",
+    after_long_help = include_str!("help/surtax.txt")
+)]
+pub struct Cli {
+    /// What applies to every command.
+    #[command(flatten)]
+    pub globals: Globals,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What applies to every command.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Globals {
+    /// Shows no progress and no notes; errors and results stay.
+    #[arg(short, long, global = true, help_heading = "Everywhere")]
+    pub quiet: bool,
+    /// Uses no colour; the environment variable NO_COLOR does the same.
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub no_color: bool,
+    /// The form of what is printed.
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Everywhere")]
+    pub format: Option<Format>,
+}
+
+/// The form of what is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A table for people.
+    #[default]
+    Table,
+    /// One JSON object, with stable field names.
+    Json,
+    /// Comma-separated values with a header.
+    Csv,
+    /// A Markdown table.
+    Markdown,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Compares one command in several stacks.
+    Compare(compare::Arguments),
+    /// Shows every trial of a plan and how long it will take, and runs nothing.
+    Plan(plan::Arguments),
+    /// Runs a plan file.
+    Run(run::Arguments),
+    /// Continues a run that was interrupted.
+    Resume(resume::Arguments),
+    /// Says which layers work here, what would make the others work, and what disturbs measurement.
+    Doctor(doctor::Arguments),
+    /// Opens a shell, or runs a command, in any stack.
+    Enter(enter::Arguments),
+    /// Prints the results of a run.
+    Show(show::Arguments),
+    /// Writes the results of a run as one HTML file.
+    Report(report::Arguments),
+    /// Writes the results of a run for other programs.
+    Export(export::Arguments),
+    /// Lists the runs that are kept.
+    List(list::Arguments),
+    /// Removes what a killed surtax left on this machine.
+    Gc(gc::Arguments),
+    /// Prints a completion script for a shell.
+    Completions(completions::Arguments),
+    /// Prints the manual page, or writes all of them into a directory.
+    Man(man::Arguments),
+}
+
+impl Globals {
+    /// The form that was asked for, or the command's usual one.
+    #[must_use]
+    pub fn format_or(&self, usual: Format) -> Format {
+        self.format.unwrap_or(usual)
+    }
+
+    /// Whether colour is wanted on standard output.
+    #[must_use]
+    pub fn colors_output(&self) -> bool {
+        self.colors() && std::io::stdout().is_terminal()
+    }
+
+    fn colors(&self) -> bool {
+        // https://no-color.org: present and not empty, whatever its value.
+        !self.no_color && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    }
+}
+
+/// Reads the command line, does what it says, and returns the exit code.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => match dispatch(cli) {
+            Ok(code) => code,
+            Err(fault) => exit(Err(fault)),
+        },
+        Err(error) => {
+            // Nothing more can be said where printing the error fails.
+            let _ = error.print();
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
+    let globals = &cli.globals;
+    match cli.command {
+        Command::Compare(arguments) => {
+            return measuring::measure(&arguments.question(globals)?, globals);
+        }
+        Command::Run(arguments) => {
+            return measuring::measure(&arguments.question(globals)?, globals);
+        }
+        Command::Resume(arguments) => {
+            return measuring::resume(&arguments.run, arguments.report.as_deref(), globals);
+        }
+        Command::Enter(arguments) => return enter::run(&arguments, globals),
+        Command::Plan(arguments) => plan::run(&arguments, globals)?,
+        Command::Doctor(arguments) => doctor::run(&arguments, globals)?,
+        Command::Show(arguments) => show::run(&arguments, globals)?,
+        Command::Report(arguments) => report::run(&arguments, globals)?,
+        Command::Export(arguments) => export::run(&arguments, globals)?,
+        Command::List(arguments) => list::run(&arguments, globals)?,
+        Command::Gc(_) => gc::run(globals)?,
+        Command::Completions(arguments) => completions::run(&arguments)?,
+        Command::Man(arguments) => man::run(&arguments)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_hold_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_and_every_flag_says_what_it_does() {
+        for command in Cli::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments() {
+                assert!(
+                    argument.get_help().is_some(),
+                    "{} {}",
+                    command.get_name(),
+                    argument.get_id()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Progress on standard error: a line that moves where a person watches, else a line per block.
+
+use super::{Globals, say};
+use crate::plan::duration::rough;
+use crate::plan::{Arm, Costs, Plan, TrialId};
+use crate::trial::campaign::Observer;
+use crate::trial::{Record, TrialResult};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use surtax_instrument::clock;
+use surtax_instrument::quantity::Nanoseconds;
+
+/// Progress of a plan, for this terminal. `done` are the trials of an earlier session.
+#[must_use]
+pub fn of_plan(
+    plan: &Plan,
+    done: impl IntoIterator<Item = TrialId>,
+    globals: &Globals,
+) -> Box<dyn Observer> {
+    let meter = Meter::new(plan, done);
+    if globals.quiet {
+        Box::new(Silent)
+    } else if say::is_watched() {
+        Box::new(Bar::new(meter))
+    } else {
+        Box::new(Lines { meter, said: 0, globals: globals.clone() })
+    }
+}
+
+/// Knows how far a plan is and how long the rest takes. Shows nothing itself.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    plan: Plan,
+    costs: Costs,
+    began_at: Nanoseconds,
+    trial_began_at: Nanoseconds,
+    blocks_done: u32,
+    ended: Vec<u32>,
+    dropped: BTreeSet<u32>,
+    failures: u32,
+}
+
+impl Meter {
+    /// A meter that begins now, with these trials behind it.
+    pub fn new(plan: &Plan, done: impl IntoIterator<Item = TrialId>) -> Self {
+        let now = clock::monotonic_raw();
+        let mut meter = Self {
+            costs: Costs::of(plan),
+            plan: plan.clone(),
+            began_at: now,
+            trial_began_at: now,
+            blocks_done: 0,
+            ended: Vec::new(),
+            dropped: BTreeSet::new(),
+            failures: 0,
+        };
+        let mut done: Vec<TrialId> = done.into_iter().collect();
+        done.sort_unstable();
+        done.into_iter().for_each(|trial| meter.count(trial));
+        meter
+    }
+
+    /// A trial begins at `now`.
+    fn begin(&mut self, now: Nanoseconds) {
+        self.trial_began_at = now;
+    }
+
+    /// The trial that began last ended at `now`.
+    fn end(&mut self, trial: TrialId, now: Nanoseconds) {
+        self.costs.learn(trial.arm, now.since(self.trial_began_at).into());
+        self.count(trial);
+    }
+
+    fn count(&mut self, trial: TrialId) {
+        if trial.block > self.blocks_done {
+            self.blocks_done = trial.block;
+            self.ended.clear();
+        }
+        if trial.block == self.blocks_done {
+            self.ended.push(trial.arm);
+            self.settle();
+        }
+    }
+
+    /// An arm will not run any more.
+    fn drop_arm(&mut self, arm: u32) {
+        self.costs.drop_arm(arm);
+        self.dropped.insert(arm);
+        if !self.ended.is_empty() {
+            self.settle();
+        }
+    }
+
+    /// Ends the block when no arm of it is left to run.
+    fn settle(&mut self) {
+        let mut arms = (0..self.plan.arm_count()).filter(|arm| !self.dropped.contains(arm));
+        if arms.all(|arm| self.ended.contains(&arm)) {
+            self.ended.clear();
+            self.blocks_done = self.blocks_done.saturating_add(1);
+        }
+    }
+
+    fn blocks(&self, now: Nanoseconds) -> u32 {
+        self.costs.blocks(&self.plan, self.blocks_done, self.elapsed(now)).max(self.blocks_done)
+    }
+
+    fn elapsed(&self, now: Nanoseconds) -> Duration {
+        now.since(self.began_at).into()
+    }
+
+    /// Time left, as text.
+    fn left(&self, now: Nanoseconds) -> String {
+        let elapsed = self.elapsed(now);
+        let left = self.costs.left(&self.plan, self.blocks_done, &self.ended, elapsed);
+        match left {
+            Duration::ZERO => String::from("nearly done"),
+            left => format!("{} left", rough(left)),
+        }
+    }
+
+    /// What to say about a trial that did not go well.
+    fn trouble(&mut self, record: &Record, arm: &Arm) -> Option<String> {
+        let stack = &arm.stack;
+        let text = match &record.result {
+            TrialResult::Done(_) => return None,
+            TrialResult::CommandFailed(_) => format!("the command failed in `{stack}`"),
+            TrialResult::Unavailable { why, .. } => format!("`{stack}` is not usable here: {why}"),
+            TrialResult::Broken { why } => format!("`{stack}` broke: {why}"),
+            TrialResult::Invalid { why, .. } => {
+                format!("a trial of `{stack}` does not count: {why}")
+            }
+        };
+        self.failures += 1;
+        Some(text)
+    }
+}
+
+/// What is said when an arm will not run any more.
+fn dropped(arm: &Arm, why: &str) -> String {
+    format!("`{}` will not run: {why}", arm.stack)
+}
+
+/// For `--quiet`.
+struct Silent;
+
+impl Observer for Silent {
+    fn trial_begins(&mut self, _: TrialId, _: &Arm) {}
+    fn trial_ended(&mut self, _: &Record, _: &Arm) {}
+    fn arm_dropped(&mut self, _: &Arm, _: &str) {}
+}
+
+/// For log files and pipes.
+struct Lines {
+    meter: Meter,
+    said: u32,
+    globals: Globals,
+}
+
+impl Observer for Lines {
+    fn trial_begins(&mut self, _: TrialId, _: &Arm) {
+        self.meter.begin(clock::monotonic_raw());
+    }
+
+    fn trial_ended(&mut self, record: &Record, arm: &Arm) {
+        let now = clock::monotonic_raw();
+        self.meter.end(record.trial, now);
+        if let Some(trouble) = self.meter.trouble(record, arm) {
+            say::note(&trouble, &self.globals);
+        }
+        self.say_block(now);
+    }
+
+    fn arm_dropped(&mut self, arm: &Arm, why: &str) {
+        self.meter.drop_arm(arm.index);
+        say::note(&dropped(arm, why), &self.globals);
+        self.say_block(clock::monotonic_raw());
+    }
+}
+
+impl Lines {
+    fn say_block(&mut self, now: Nanoseconds) {
+        if self.meter.blocks_done > self.said {
+            self.said = self.meter.blocks_done;
+            let (done, blocks, left) = (self.said, self.meter.blocks(now), self.meter.left(now));
+            say::note(&format!("block {done} of {blocks} done, {left}"), &self.globals);
+        }
+    }
+}
+
+/// For a person who watches. The line moves between trials only: a thread that redraws it would run
+/// beside the command that is being measured.
+struct Bar {
+    meter: Meter,
+    bar: ProgressBar,
+}
+
+impl Bar {
+    fn new(meter: Meter) -> Self {
+        let bar = ProgressBar::new(0);
+        // A template that does not parse would leave the plain one: an ugly line, not a lost run.
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}") {
+            bar.set_style(style.progress_chars("━━─"));
+        }
+        Self { meter, bar }
+    }
+
+    fn show(&self, stack: &str) {
+        let now = clock::monotonic_raw();
+        let dropped = u32::try_from(self.meter.dropped.len()).unwrap_or(u32::MAX);
+        let arms = u64::from(self.meter.plan.arm_count().saturating_sub(dropped));
+        let ended = u64::try_from(self.meter.ended.len()).unwrap_or(0);
+        let blocks = self.meter.blocks(now);
+        self.bar.set_length(u64::from(blocks) * arms);
+        self.bar.set_position(u64::from(self.meter.blocks_done) * arms + ended);
+        let block = self.meter.blocks_done.saturating_add(1).min(blocks);
+        let failures = match self.meter.failures {
+            0 => String::new(),
+            count => format!(", {count} failed"),
+        };
+        let left = self.meter.left(now);
+        self.bar.set_message(format!("block {block} of {blocks}{failures}, {left}: {stack}"));
+    }
+
+    fn say(&self, text: &str) {
+        self.bar.suspend(|| say::note(text, &Globals::default()));
+    }
+}
+
+impl Observer for Bar {
+    fn trial_begins(&mut self, _: TrialId, arm: &Arm) {
+        self.meter.begin(clock::monotonic_raw());
+        self.show(&arm.stack.to_string());
+    }
+
+    fn trial_ended(&mut self, record: &Record, arm: &Arm) {
+        self.meter.end(record.trial, clock::monotonic_raw());
+        if let Some(trouble) = self.meter.trouble(record, arm) {
+            self.say(&trouble);
+        }
+        self.show("");
+    }
+
+    fn arm_dropped(&mut self, arm: &Arm, why: &str) {
+        self.meter.drop_arm(arm.index);
+        self.say(&dropped(arm, why));
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::plan;
+
+    fn broken(trial: TrialId, result: TrialResult) -> Record {
+        let zero = Nanoseconds(0);
+        Record {
+            trial,
+            began_at: zero,
+            result,
+            start_wall: zero,
+            stop_wall: zero,
+            conditions: Vec::new(),
+            leftovers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn time_left_follows_what_trials_cost() {
+        let plan = plan(&["native", "runc"]);
+        let mut meter = Meter::new(&plan, []);
+        let mut now = meter.began_at;
+        for trial in plan.trials().take(15) {
+            meter.begin(now);
+            now += Nanoseconds(2_000_000_000);
+            meter.end(trial, now);
+        }
+        assert_eq!((meter.blocks_done, meter.blocks(now)), (5, 10));
+        assert_eq!(meter.left(now), "30 s left");
+    }
+
+    #[test]
+    fn a_resumed_run_begins_where_it_stopped() {
+        let plan = plan(&["native", "runc"]);
+        let mut done: Vec<TrialId> = plan.trials().take(8).collect();
+        done.reverse();
+        let meter = Meter::new(&plan, done);
+        assert_eq!((meter.blocks_done, meter.ended.len()), (2, 2));
+    }
+
+    #[test]
+    fn an_arm_that_was_dropped_is_not_waited_for() {
+        let plan = plan(&["native", "runc"]);
+        let mut meter = Meter::new(&plan, []);
+        meter.drop_arm(2);
+        let trials = plan.trials().take(6).filter(|trial| trial.arm != 2);
+        trials.for_each(|trial| meter.end(trial, meter.began_at));
+        assert_eq!((meter.blocks_done, meter.ended.len()), (2, 0));
+        meter.end(TrialId { block: 2, position: 0, arm: 0 }, meter.began_at);
+        meter.drop_arm(1);
+        assert_eq!((meter.blocks_done, meter.ended.len()), (3, 0));
+    }
+
+    #[test]
+    fn what_did_not_go_well_is_said_with_its_stack() {
+        let plan = plan(&["native", "runc"]);
+        let mut meter = Meter::new(&plan, []);
+        let arm = &plan.arms()[2];
+        let trial = TrialId { block: 0, position: 0, arm: 2 };
+        let broke = broken(trial, TrialResult::Broken { why: String::from("silence") });
+        assert_eq!(meter.trouble(&broke, arm).as_deref(), Some("`runc` broke: silence"));
+        assert_eq!(meter.failures, 1);
+    }
+}

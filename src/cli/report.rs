@@ -1,0 +1,33 @@
+//! `surtax report`: the results of a run as one HTML file.
+
+use super::{Globals, measuring, note};
+use crate::fault::Fault;
+use crate::report::html;
+use std::path::{Path, PathBuf};
+
+/// Flags of `surtax report`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The run: a file, a part of a name that `surtax list` shows, or `last`.
+    #[arg(value_name = "RUN", default_value = "last")]
+    pub run: String,
+    /// Where it goes; by default beside the run file, with the ending `.html`.
+    #[arg(short, long, value_name = "FILE.html")]
+    pub output: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// Where the report of this run file goes.
+    #[must_use]
+    pub fn place(&self, run_file: &Path) -> PathBuf {
+        self.output.clone().unwrap_or_else(|| run_file.with_extension("html"))
+    }
+}
+
+pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
+    let (run_file, findings) = measuring::findings(&arguments.run)?;
+    let place = arguments.place(&run_file);
+    measuring::write(&place, &html::html(&findings))?;
+    note(&format!("the report is `{}`", place.display()), globals);
+    Ok(())
+}

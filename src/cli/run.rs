@@ -1,0 +1,33 @@
+//! `surtax run`: a plan file, with flags over it.
+
+use super::Globals;
+use super::measure::{MeasureArguments, Question, ResultArguments};
+use crate::fault::Fault;
+use crate::plan::file;
+use crate::stack::registered;
+use std::path::PathBuf;
+
+/// Flags of `surtax run`.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = include_str!("help/run.txt"))]
+pub struct Arguments {
+    /// The plan.
+    #[arg(value_name = "PLAN.toml")]
+    plan: PathBuf,
+    #[command(flatten)]
+    measure: MeasureArguments,
+    #[command(flatten)]
+    results: ResultArguments,
+}
+
+impl Arguments {
+    /// The plan of the file, with what the flags say over it.
+    ///
+    /// # Errors
+    /// The user's: what is missing, unknown or contradicts itself, with the line of the file.
+    pub fn question(&self, globals: &Globals) -> Result<Question, Fault> {
+        let cards = registered();
+        let draft = file::read(&self.plan, &cards)?.overlaid_by(self.measure.draft(&[], &cards)?);
+        self.results.question(draft, globals)
+    }
+}

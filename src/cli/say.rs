@@ -1,0 +1,90 @@
+//! The doors to the terminal: answers, notes, errors, and what is said of our own bugs.
+//!
+//! What came from a guest or a file may hold escape sequences; nothing goes to standard error here
+//! without its control characters escaped.
+
+use super::Globals;
+use crate::fault::{Doing, Fault};
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::panic::UnwindSafe;
+use std::process::ExitCode;
+
+/// Writes a result to standard output. A reader that has left (`| head`) is no error.
+///
+/// # Errors
+/// The machine's, when standard output cannot be written.
+pub fn answer(text: &str) -> Result<(), Fault> {
+    let mut output = std::io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.doing("write to standard output"),
+    }
+}
+
+/// Says on standard error what the user should know and did not ask.
+pub fn note(text: &str, globals: &Globals) {
+    if !globals.quiet {
+        complain(&format!("surtax: note: {text}"));
+    }
+}
+
+/// Shows the fault, if there is one, and returns the exit code that says whose it was.
+#[must_use]
+pub fn exit(result: Result<(), Fault>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            complain(&format!("surtax: error: {fault}"));
+            ExitCode::from(fault.exit_code())
+        }
+    }
+}
+
+/// Runs the program; a panic in it is said to be our bug and exits with 70.
+pub fn catch_bugs(program: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map_or_else(String::new, |place| format!(" ({place})"));
+        let words = panic.payload_as_str().unwrap_or("a panic without words");
+        complain(&format!(
+            "surtax: error: bug in surtax: {words}{place}\n  hint: report it with the command line; `surtax gc` removes what may be left"
+        ));
+    }));
+    std::panic::catch_unwind(program).unwrap_or_else(|_| ExitCode::from(70))
+}
+
+/// One write per message, so that messages of several threads do not mix.
+fn complain(text: &str) {
+    let text = escaped(text) + "\n";
+    // Where standard error is closed, nobody can be told.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// The text without control characters but line feeds and tabs.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() && !matches!(character, '\n' | '\t') {
+            escaped.extend(character.escape_default());
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
+}
+
+/// Whether a person watches standard error.
+#[must_use]
+pub fn is_watched() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_of_a_guest_do_not_reach_the_terminal() {
+        assert_eq!(escaped("a\x1b[2J\u{9b}31m\r\nb\tc"), "a\\u{1b}[2J\\u{9b}31m\\r\nb\tc");
+    }
+}

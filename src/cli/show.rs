@@ -1,0 +1,17 @@
+//! `surtax show`: the results of a run, on the terminal.
+
+use super::{Format, Globals, answer, measuring};
+use crate::fault::Fault;
+
+/// Flags of `surtax show`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The run: a file, a part of a name that `surtax list` shows, or `last`.
+    #[arg(value_name = "RUN", default_value = "last")]
+    pub run: String,
+}
+
+pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
+    let (_, findings) = measuring::findings(&arguments.run)?;
+    answer(&measuring::text(&findings, globals.format_or(Format::Table)))
+}

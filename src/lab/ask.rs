@@ -1,0 +1,71 @@
+//! Questions: a foreign tool is asked something that it answers at once, such as its version.
+//!
+//! Nothing is made for it: no room, no group, no file. So `check` may ask on a machine that surtax
+//! was only invited to inspect. It still dies with the thread that asked.
+
+use super::process::{self, Program};
+use crate::fault::{Doing, Fault};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// The most of an answer that is kept, in bytes.
+const ANSWER_LIMIT: u64 = 1 << 20;
+
+/// How many of the last lines of a refusal are quoted.
+const QUOTE: usize = 20;
+
+/// Runs a program to its end and gives back what it printed: standard output, then standard error.
+///
+/// # Errors
+/// The machine's: it is not there, does not end in time, or fails; then with its last words.
+pub fn ask(
+    argv: &[String],
+    mount_namespace: Option<OwnedFd>,
+    deadline: Duration,
+) -> Result<String, Fault> {
+    let tool = argv.first().map_or("", String::as_str);
+    let (answer, stdout) = std::io::pipe().doing(format_args!("make a pipe from `{tool}`"))?;
+    let (words, stderr) = std::io::pipe().doing(format_args!("make a second pipe from `{tool}`"))?;
+    let program = Program {
+        argv: argv.to_vec(),
+        stdio: [None, Some(stdout.into()), Some(stderr.into())],
+        mount_namespace,
+        ..Program::default()
+    };
+    let mut process = process::spawn(program, Vec::new())?;
+    let answer = read_aside(answer.into());
+    let words = read_aside(words.into());
+    let Some(status) = process.wait(deadline)? else {
+        let seconds = deadline.as_secs();
+        return Err(Fault::machine(format!("`{}` did not end within {seconds} s", argv.join(" "))));
+    };
+    // A grandchild that keeps the pipes open must not keep us.
+    let answer = answer.recv_timeout(deadline).unwrap_or_default();
+    let words = words.recv_timeout(deadline).unwrap_or_default();
+    if !status.success() {
+        return Err(Fault::machine(format!("`{}` failed with {status}{}", argv.join(" "), quote(&words))));
+    }
+    Ok(answer + &words)
+}
+
+/// Reads to the end in a thread of its own, so that two full pipes cannot block each other.
+fn read_aside(source: OwnedFd) -> std::sync::mpsc::Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What could be read before an error is still an answer.
+        let _ = File::from(source).take(ANSWER_LIMIT).read_to_end(&mut bytes);
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receiver
+}
+
+/// The last lines, each on a line of its own in the message.
+fn quote(words: &str) -> String {
+    let lines: Vec<&str> = words.lines().filter(|line| !line.trim().is_empty()).collect();
+    let first = lines.len().saturating_sub(QUOTE);
+    lines[first..].iter().map(|line| format!("\n  | {}", line.escape_debug())).collect()
+}

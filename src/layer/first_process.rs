@@ -1,0 +1,285 @@
+//! A container's first process, as this level's kernel sees it: its namespaces, group and limits.
+//!
+//! What a runtime says of itself is a label. What the kernel says of the process is evidence, and
+//! costs a few reads instead of another start of the runtime.
+//!
+//! Source: `proc(5)`, `namespaces(7)`, `cgroups(7)`.
+
+use super::value_of;
+use crate::fault::{Doing, Fault};
+use crate::stack::Limits;
+use std::fs;
+use std::path::{Path, PathBuf};
+use surtax_instrument::probe::cgroup::{Hierarchies, Version};
+use surtax_instrument::wire::Fact;
+
+/// The namespaces that a container may have of its own.
+const NAMESPACES: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
+
+/// The kernel rounds a memory limit down to whole pages, which are at most this big.
+const PAGE_BYTES_MAX: u64 = 64 << 10;
+
+/// The first process of a container, on the level where the container was started.
+pub struct FirstProcess {
+    pid: u32,
+    hierarchies: Hierarchies,
+}
+
+impl FirstProcess {
+    /// The process that a runtime names in a file.
+    ///
+    /// # Errors
+    /// The machine's, when there is no such file or it holds no number.
+    pub fn read(pid_file: &Path, hierarchies: &Hierarchies) -> Result<Self, Fault> {
+        let text = fs::read_to_string(pid_file)
+            .doing(format_args!("read the container's process id in `{}`", pid_file.display()))?;
+        let pid = text.trim().parse().doing(format_args!("take `{}` for a process id", text.trim()))?;
+        Ok(Self::of(pid, hierarchies))
+    }
+
+    /// A process that is known by its id.
+    pub fn of(pid: u32, hierarchies: &Hierarchies) -> Self {
+        Self { pid, hierarchies: hierarchies.clone() }
+    }
+
+    /// Its process id on this level.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        Path::new("/proc").join(self.pid.to_string()).join(name)
+    }
+
+    /// The text of one of its files in `/proc`.
+    ///
+    /// # Errors
+    /// The machine's, when it has ended.
+    pub fn text(&self, name: &str) -> Result<String, Fault> {
+        let path = self.file(name);
+        let bytes = fs::read(&path).doing(format_args!("read `{}`", path.display()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn namespace(&self, kind: &str) -> Result<String, Fault> {
+        let path = self.file("ns").join(kind);
+        let link = fs::read_link(&path).doing(format_args!("read `{}`", path.display()))?;
+        Ok(link.to_string_lossy().into_owned())
+    }
+
+    /// That the agent runs in the namespaces of this process.
+    ///
+    /// # Errors
+    /// It does not: what answers is not in the container that was started.
+    pub fn is_the_agent(&self, inside: &[Fact]) -> Result<Fact, Fault> {
+        for kind in ["pid", "mnt"] {
+            let ours = self.namespace(kind)?;
+            let theirs = value_of(inside, &format!("namespace_{kind}"))?;
+            if ours != theirs {
+                return Err(Fault::machine(format!(
+                    "the container's first process is in `{ours}`, and the agent says `{theirs}`"
+                )));
+            }
+        }
+        Ok(self.fact("container_pid", self.pid.to_string(), "ns/pid, outside and inside"))
+    }
+
+    /// Its namespaces that are not those of this process; only those in `shared` may be ours.
+    ///
+    /// # Errors
+    /// One that was to be its own is ours: the isolation that is to be measured is not there.
+    pub fn namespaces(&self, shared: &[&str]) -> Result<Fact, Fault> {
+        let mut own = Vec::new();
+        for kind in NAMESPACES {
+            let path = format!("/proc/self/ns/{kind}");
+            let ours = fs::read_link(&path).doing(format_args!("read our own `{path}`"))?;
+            let is_own = self.namespace(kind)? != ours.to_string_lossy();
+            // A runtime without support for cgroup namespaces is an old one, not a broken one.
+            if !is_own && kind != "cgroup" && !shared.contains(&kind) {
+                return Err(Fault::machine(format!(
+                    "the container shares this level's {kind} namespace"
+                )));
+            }
+            if is_own {
+                own.push(kind);
+            }
+        }
+        Ok(self.fact("own_namespaces", own.join(" "), "ns"))
+    }
+
+    /// Whether it is filtered, and what it may do.
+    ///
+    /// # Errors
+    /// The machine's, when it has ended.
+    pub fn privileges(&self) -> Result<Vec<Fact>, Fault> {
+        let status = self.text("status")?;
+        let line = |key: &str| {
+            let found = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+            found.map(|value| value.trim().to_owned())
+        };
+        let mode = match line("Seccomp").as_deref() {
+            Some("0") => "none",
+            Some("1") => "strict",
+            Some("2") => "filter",
+            _ => "unknown",
+        };
+        let capabilities = line("CapEff").unwrap_or_else(|| "unknown".to_owned());
+        Ok(vec![
+            self.fact("seccomp", mode.to_owned(), "status"),
+            self.fact("capabilities", capabilities, "status"),
+        ])
+    }
+
+    /// That it is in `group`, or in one below it.
+    ///
+    /// # Errors
+    /// It is elsewhere: its usage would be counted for somebody else.
+    pub fn group_is(&self, group: &Path) -> Result<Fact, Fault> {
+        let table = self.text("cgroup")?;
+        let mut paths = table.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+        match paths.find(|path| is_in(path, group)) {
+            Some(path) => Ok(self.fact("cgroup", path.to_owned(), "cgroup")),
+            None => Err(Fault::machine(format!(
+                "the container is not in the group `{}` but in {}",
+                group.display(),
+                table.trim().replace('\n', ", ")
+            ))),
+        }
+    }
+
+    /// The limits of a group, read back; each that was asked for must be there.
+    ///
+    /// # Errors
+    /// One is not what was asked for.
+    pub fn limits(&self, group: &Path, asked: &Limits) -> Result<Vec<Fact>, Fault> {
+        let mut facts = Vec::new();
+        let mut require = |key: &str, asked: String, files: Files, same: &dyn Fn(&str) -> bool| {
+            let (path, holds) = self.held(group, &files)?;
+            if !same(&holds) {
+                return Err(Fault::machine(format!(
+                    "`{}` holds `{holds}`, and `{asked}` was asked for",
+                    path.display()
+                )));
+            }
+            facts.push(Fact {
+                key: key.to_owned(),
+                value: holds,
+                source: path.display().to_string(),
+            });
+            Ok(())
+        };
+        if let Some(millis) = asked.cpu_millis {
+            let quota_us = (u64::from(millis) * 100).to_string();
+            let same = |holds: &str| holds.split(' ').next() == Some(&quota_us);
+            require("limit_cpu_quota_us", quota_us.clone(), CPU, &same)?;
+        }
+        if let Some(cpus) = &asked.cpuset {
+            let same = |holds: &str| parse_cpus(holds).is_some_and(|held| &held == cpus);
+            require("limit_cpuset", format!("{cpus:?}"), CPUSET, &same)?;
+        }
+        if let Some(bytes) = asked.memory {
+            let fits = |held: u64| held <= bytes.0 && bytes.0 - held < PAGE_BYTES_MAX;
+            let same = |holds: &str| holds.parse().is_ok_and(fits);
+            require("limit_memory_bytes", bytes.0.to_string(), MEMORY, &same)?;
+        }
+        if let Some(pids) = asked.pids {
+            let same = |holds: &str| holds == pids.to_string();
+            require("limit_pids", pids.to_string(), PIDS, &same)?;
+        }
+        Ok(facts)
+    }
+
+    fn held(&self, group: &Path, files: &Files) -> Result<(PathBuf, String), Fault> {
+        let hierarchy = self.hierarchies.of(files.controller).ok_or_else(|| {
+            Fault::machine(format!("no cgroup hierarchy has `{}` to limit by", files.controller))
+        })?;
+        let name = if hierarchy.version == Version::One { files.one } else { files.two };
+        let path = hierarchy.directory(group).join(name);
+        let text = fs::read_to_string(&path)
+            .doing(format_args!("read the limit `{}` back", path.display()))?;
+        Ok((path, text.trim_end().to_owned()))
+    }
+
+    fn fact(&self, key: &str, value: String, file: &str) -> Fact {
+        let source = format!("/proc/{}/{file}", self.pid);
+        Fact { key: key.to_owned(), value, source }
+    }
+}
+
+/// Whether a path of `/proc/PID/cgroup` is that of a group or of one below it. In a nested level the
+/// kernel may put the path of the level's own group in front.
+fn is_in(path: &str, group: &Path) -> bool {
+    let group = format!("/{}", group.display());
+    path.ends_with(&group) || path.contains(&format!("{group}/"))
+}
+
+/// Where a limit is in either version of cgroups.
+struct Files {
+    controller: &'static str,
+    one: &'static str,
+    two: &'static str,
+}
+
+const CPU: Files = Files { controller: "cpu", one: "cpu.cfs_quota_us", two: "cpu.max" };
+const CPUSET: Files = Files { controller: "cpuset", one: "cpuset.cpus", two: "cpuset.cpus" };
+const MEMORY: Files =
+    Files { controller: "memory", one: "memory.limit_in_bytes", two: "memory.max" };
+const PIDS: Files = Files { controller: "pids", one: "pids.max", two: "pids.max" };
+
+/// Reads `0-2,4` as a sorted list.
+fn parse_cpus(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for range in text.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        cpus.extend(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?);
+    }
+    cpus.sort_unstable();
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surtax_instrument::quantity::Bytes;
+
+    #[test]
+    fn a_group_is_found_below_the_group_of_its_level() {
+        let group = Path::new("surtax-2/room/container");
+        assert!(is_in("/surtax-2/room/container", group));
+        assert!(is_in("/surtax-2/room/container/c0ffee", group));
+        assert!(is_in("/surtax-1/room/container/surtax-2/room/container", group));
+        assert!(!is_in("/surtax-2/room", group));
+        assert!(!is_in("/surtax-2/room/container2", group));
+    }
+
+    #[test]
+    fn a_limit_that_reads_back_differently_is_named_with_both_values() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("room")).unwrap();
+        std::fs::write(directory.path().join("room/memory.limit_in_bytes"), "8192\n").unwrap();
+        let memory = surtax_instrument::probe::cgroup::Hierarchy {
+            mount_point: directory.path().into(),
+            version: Version::One,
+            controllers: vec!["memory".into()],
+        };
+        let first = FirstProcess::of(1, &Hierarchies(vec![memory]));
+        let asked = |bytes| Limits { memory: Some(Bytes(bytes)), ..Limits::default() };
+        let group = Path::new("room");
+
+        let facts = first.limits(group, &asked(8200)).unwrap();
+        assert_eq!((facts[0].key.as_str(), facts[0].value.as_str()), ("limit_memory_bytes", "8192"));
+
+        let fault = first.limits(group, &asked(1 << 20)).unwrap_err();
+        assert!(fault.message.ends_with("holds `8192`, and `1048576` was asked for"), "{fault}");
+
+        let pids = Limits { pids: Some(5), ..Limits::default() };
+        let fault = first.limits(group, &pids).unwrap_err();
+        assert!(fault.message.contains("no cgroup hierarchy has `pids`"), "{fault}");
+    }
+
+    #[test]
+    fn ranges_of_cpus_are_read_as_the_kernel_writes_them() {
+        assert_eq!(parse_cpus("0-2,4"), Some(vec![0, 1, 2, 4]));
+        assert_eq!(parse_cpus("three"), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! gVisor: a kernel in user space, the sentry, between the command and this level's kernel.
+//!
+//! surtax (host) ── runsc run ── sandbox (sentry, stubs) ── agent ── command
+//!                            └─ gofer: opens files for the sentry
+//!
+//! - **Needs** `runsc` in `PATH` that knows the platform; for `platform=kvm` a working `/dev/kvm`.
+//! - **Leaves out** networking by the sentry's own stack to the outside: `net=none` has only `lo`, `net=host`
+//!   passes the level's sockets through.
+//! - **Payers** the runtime's own process; the group with sentry, stubs and gofer, which carries the
+//!   command: engine.
+//! - **Checked against** runsc 20260905 (`runsc flags`), `g3doc/user_guide/platforms.md`.
+
+use super::first_process::FirstProcess;
+use super::oci::{LIMITS, NET, Oci, PRIVILEGED};
+use super::{Card, Choice, Unavailable, value_of};
+use crate::fault::Fault;
+use crate::lab;
+use crate::stack::LayerSpec;
+use std::path::Path;
+use std::time::Duration;
+use surtax_instrument::wire::Fact;
+
+/// How long `runsc flags` may take.
+const ASK_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How the command's system calls reach the sentry, unless told.
+const PLATFORM: &str = "systrap";
+
+/// gVisor, by its own OCI runtime.
+pub static GVISOR: Oci = Oci {
+    card: &Card {
+        kind: "gvisor",
+        summary: "a container on gVisor's kernel in user space, by runsc",
+        options: &[
+            Choice {
+                key: "platform",
+                values: &["systrap", "ptrace", "kvm"],
+                help: "how system calls reach gVisor's kernel (default: systrap)",
+            },
+            NET,
+            PRIVILEGED,
+        ],
+        limits: LIMITS,
+        holds_layers: true,
+        ran_on_hardware: true,
+    },
+    program: "runsc",
+    remedy: "CGO_ENABLED=0 go install gvisor.dev/gvisor/runsc@go",
+    refuses_hybrid: false,
+    arguments,
+    require,
+    prove,
+};
+
+fn platform(spec: &LayerSpec) -> &str {
+    spec.options.get("platform").map_or(PLATFORM, String::as_str)
+}
+
+fn arguments(spec: &LayerSpec) -> Vec<String> {
+    let network = spec.options.get("net").map_or("none", String::as_str);
+    vec![format!("--platform={}", platform(spec)), format!("--network={network}")]
+}
+
+/// Debian's runsc of 2022 does not know systrap, and would say so only when it is started.
+fn require(runsc: &Path, spec: &LayerSpec) -> Result<(), Unavailable> {
+    let platform = platform(spec);
+    let argv = [runsc.to_string_lossy().into_owned(), "flags".to_owned()];
+    let flags = lab::ask(&argv, None, ASK_DEADLINE)
+        .map_err(|fault| Unavailable { why: fault.message, remedy: None })?;
+    if !knows(&flags, platform) {
+        return Err(Unavailable {
+            why: format!("this `runsc` has no platform `{platform}`"),
+            remedy: Some(GVISOR.remedy.to_owned()),
+        });
+    }
+    if platform == "kvm" && !Path::new("/dev/kvm").exists() {
+        return Err(Unavailable {
+            why: "there is no `/dev/kvm` for `platform=kvm`".to_owned(),
+            remedy: Some("use `gvisor:platform=systrap`".to_owned()),
+        });
+    }
+    Ok(())
+}
+
+/// Whether the description of the flag `-platform` names a platform.
+fn knows(flags: &str, platform: &str) -> bool {
+    let mut lines = flags.lines().skip_while(|line| !line.trim_start().starts_with("-platform "));
+    lines.nth(1).is_some_and(|line| line.split(|c: char| !c.is_alphanumeric()).any(|w| w == platform))
+}
+
+/// The sandbox was started with the platform asked for, and what runs inside is gVisor's kernel.
+fn prove(sandbox: &FirstProcess, spec: &LayerSpec, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+    let platform = platform(spec);
+    let command_line = sandbox.text("cmdline")?;
+    let wanted = format!("--platform={platform}");
+    if !command_line.split('\0').any(|word| word == wanted) {
+        let words = command_line.replace('\0', " ");
+        return Err(Fault::machine(format!(
+            "gvisor: the sandbox was not started with `{wanted}` but as `{}`",
+            words.trim_end()
+        )));
+    }
+    let release = value_of(inside, "kernel_release")?;
+    let log = value_of(inside, "kernel_log_first_line").unwrap_or("unknown");
+    if !release.contains("gvisor") && !log.contains("gVisor") {
+        return Err(Fault::machine(format!(
+            "gvisor: the kernel inside calls itself `{release}`, and its log begins with `{log}`"
+        )));
+    }
+    let fact = |key: &str, value: &str, source: String| Fact {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        source,
+    };
+    let outside = format!("/proc/{}/cmdline", sandbox.pid());
+    let mut facts = vec![
+        fact("platform", platform, outside),
+        fact("kernel_release", release, "uname(2) inside".to_owned()),
+        fact("kernel_log_first_line", log, "syslog(2) inside".to_owned()),
+    ];
+    facts.extend(sandbox.privileges()?);
+    Ok(facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLAGS_2022: &str = "\
+  -panic-signal int
+    \tregister signal handling that panics.
+  -platform string
+    \tspecifies which platform to use: ptrace (default), kvm. (default \"ptrace\")
+  -platform_device_path string
+    \tpath to a platform-specific device file (systrap does not need one).
+";
+
+    #[test]
+    fn a_platform_that_a_runsc_does_not_know_is_seen_before_it_is_started() {
+        assert!(knows(FLAGS_2022, "ptrace"));
+        assert!(knows(FLAGS_2022, "kvm"));
+        assert!(!knows(FLAGS_2022, "systrap"));
+        assert!(!knows("", "systrap"));
+    }
+
+    #[test]
+    fn the_platform_and_the_network_are_on_the_command_line() {
+        let mut spec = LayerSpec { kind: "gvisor".into(), options: [].into() };
+        assert_eq!(arguments(&spec), ["--platform=systrap", "--network=none"]);
+        spec.options.insert("platform".into(), "ptrace".into());
+        spec.options.insert("net".into(), "host".into());
+        assert_eq!(arguments(&spec), ["--platform=ptrace", "--network=host"]);
+    }
+}

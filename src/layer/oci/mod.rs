@@ -1,0 +1,391 @@
+//! OCI runtimes: `runc`, `crun`, `youki` and gVisor's `runsc`, by the command line they all share.
+//!
+//! surtax (host) ── runc run ── namespaces, groups, pivot_root ── agent (PID 1) ── command
+//!
+//! - **Needs** the runtime in `PATH`, root, and cgroup v1 or v2.
+//! - **Leaves out** seccomp, AppArmor and user namespaces, which are an engine's choice and not the
+//!   runtime's; the network but for `lo`, unless `net=host`.
+//! - **Payers** the runtime's own process and the container's group: engine. The group carries the command.
+//! - **Checked against** OCI runtime specification 1.0.2; runc 1.1.5, crun 1.8.1, runsc 20260905.
+
+mod config;
+
+use super::first_process::FirstProcess;
+use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
+use crate::agent::{ConsoleTail, Link};
+use crate::fault::{Doing, Fault};
+use crate::lab::{self, Mount, Process, Program, Room};
+use crate::stack::{LayerSpec, Limits, root};
+use config::{Container, Network};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::probe::cgroup::Hierarchies;
+use surtax_instrument::wire::{Fact, Role};
+
+/// How long a runtime may take to end after its container's first process has.
+const STOP_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long a question to a runtime may take.
+const ASK_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The container's name. Each room has its own list of containers, so one name will do.
+const CONTAINER: &str = "container";
+
+/// An OCI runtime, and what sets it apart from the others.
+pub struct Oci {
+    /// Its card.
+    pub(super) card: &'static Card,
+    /// Its program in `PATH`.
+    pub(super) program: &'static str,
+    /// The command that installs it.
+    pub(super) remedy: &'static str,
+    /// Whether it refuses to work where cgroup v2 is mounted beside v1.
+    pub(super) refuses_hybrid: bool,
+    /// Its own options before the word `run`, from those of the layer.
+    pub(super) arguments: fn(&LayerSpec) -> Vec<String>,
+    /// What else must hold for it to be usable: given its path.
+    pub(super) require: fn(&Path, &LayerSpec) -> Result<(), Unavailable>,
+    /// Its own proof, from its first process on this level and what was seen on the inside.
+    pub(super) prove: fn(&FirstProcess, &LayerSpec, &[Fact]) -> Result<Vec<Fact>, Fault>,
+}
+
+pub(super) const LIMITS: &[Limit] = &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids];
+
+pub(super) const NET: Choice = Choice {
+    key: "net",
+    values: &["none", "host"],
+    help: "the network: `none` is a namespace with only `lo` (default), `host` is this level's own",
+};
+
+pub(super) const PRIVILEGED: Choice = Choice {
+    key: "privileged",
+    values: &["true", "false"],
+    help: "all capabilities, devices and groups, as layers inside may need (default: false)",
+};
+
+macro_rules! card {
+    ($kind:literal, $summary:literal) => {
+        &Card {
+            kind: $kind,
+            summary: $summary,
+            options: &[NET, PRIVILEGED],
+            limits: LIMITS,
+            holds_layers: true,
+            ran_on_hardware: true,
+        }
+    };
+}
+
+const PLAIN: Oci = Oci {
+    card: card!("runc", "a container by runc, the reference OCI runtime"),
+    program: "runc",
+    remedy: "apt-get install runc",
+    refuses_hybrid: false,
+    arguments: |_| Vec::new(),
+    require: |_, _| Ok(()),
+    prove: same_kernel,
+};
+
+/// The reference runtime, in Go.
+pub static RUNC: Oci = PLAIN;
+
+/// The one in C.
+pub static CRUN: Oci = Oci {
+    card: card!("crun", "a container by crun, the OCI runtime in C"),
+    program: "crun",
+    remedy: "apt-get install crun",
+    refuses_hybrid: true,
+    ..PLAIN
+};
+
+/// The one in Rust.
+pub static YOUKI: Oci = Oci {
+    card: card!("youki", "a container by youki, the OCI runtime in Rust"),
+    program: "youki",
+    remedy: "cargo install youki --locked --no-default-features --features v1,v2",
+    ..PLAIN
+};
+
+impl Layer for Oci {
+    fn card(&self) -> &'static Card {
+        self.card
+    }
+
+    fn check(&self, spec: &LayerSpec, _site: &Site<'_>) -> Result<Usable, Unavailable> {
+        let Some(path) = lab::find(self.program) else {
+            let why = format!("`{}` is not in `PATH`", self.program);
+            return Err(Unavailable { why, remedy: Some(self.remedy.to_owned()) });
+        };
+        if !rustix::process::geteuid().is_root() {
+            let why = format!("`{}` needs root for mounts and groups", self.program);
+            return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
+        }
+        let version = version(&path)
+            .map_err(|fault| Unavailable { why: fault.message, remedy: Some(self.remedy.into()) })?;
+        (self.require)(&path, spec)?;
+        Ok(Usable { facts: runtime_facts(&path, &version) })
+    }
+
+    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Box<dyn Running>, Fault> {
+        let path = lab::find(self.program).ok_or_else(|| {
+            Fault::machine(format!("{}: it is not in `PATH`", self.card.kind)).hint(self.remedy)
+        })?;
+        let lowers = root::lowers(&site.view.root, site.cache)?;
+        let mut mounts = root::merge(&lowers, room.directory())?;
+        if self.refuses_hybrid {
+            mounts.extend(cover_unified(site));
+        }
+        let namespace = room.mount_namespace(&mounts)?;
+        write_bundle(spec, site, room)?;
+
+        let (requests, to_agent) = pipe()?;
+        let (replies, from_agent) = pipe()?;
+        let (last_words, stderr) = pipe()?;
+        let command_line = CommandLine {
+            program: path.to_string_lossy().into_owned(),
+            own: (self.arguments)(spec),
+            room: room.directory().to_path_buf(),
+        };
+        let process = room.spawn(Program {
+            argv: command_line.run(),
+            stdio: [Some(requests), Some(from_agent), Some(stderr)],
+            mount_namespace: Some(namespace.try_clone().doing("keep the mount namespace")?),
+            ..Program::default()
+        })?;
+        let console = ConsoleTail::new();
+        console.drain(last_words);
+        let link = Link::over(self.card.kind, File::from(replies), File::from(to_agent), &console);
+        Ok(Box::new(RunningOci {
+            version: version(&path)?,
+            path,
+            process,
+            namespace,
+            command_line,
+            link: Some(link),
+            group: room.group().join(CONTAINER),
+            hierarchies: site.lab.hierarchies().clone(),
+            limits: site.limits.clone(),
+            spec: spec.clone(),
+            prove: self.prove,
+            root_facts: root::facts(&site.view.root, &lowers),
+        }))
+    }
+}
+
+struct RunningOci {
+    path: PathBuf,
+    version: String,
+    process: Process,
+    namespace: OwnedFd,
+    command_line: CommandLine,
+    link: Option<Link>,
+    group: PathBuf,
+    hierarchies: Hierarchies,
+    limits: Limits,
+    spec: LayerSpec,
+    prove: fn(&FirstProcess, &LayerSpec, &[Fact]) -> Result<Vec<Fact>, Fault>,
+    root_facts: Vec<Fact>,
+}
+
+impl Running for RunningOci {
+    fn link(&mut self) -> Result<Link, Fault> {
+        self.link.take().ok_or_else(|| Fault::bug("the link of an OCI container was taken twice"))
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        let engine = |name: String, source, carries_workload| Payer {
+            name,
+            role: Role::Engine,
+            source,
+            carries_workload,
+        };
+        vec![
+            engine(self.spec.kind.clone(), Source::Process(self.process.pid()), false),
+            engine("container".to_owned(), Source::Group(self.group.clone()), true),
+        ]
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let first = self.first_process()?;
+        let mut facts = runtime_facts(&self.path, &self.version);
+        facts.push(Fact {
+            key: "runtime_command_line".to_owned(),
+            value: self.command_line.run().join(" "),
+            source: "its start".to_owned(),
+        });
+        facts.push(first.group_is(&self.group)?);
+        facts.extend(first.limits(&self.group, &self.limits)?);
+        facts.extend((self.prove)(&first, &self.spec, inside)?);
+        facts.extend(self.root_facts.iter().cloned());
+        Ok(facts)
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
+        drop(self.link.take());
+        if self.process.wait(STOP_DEADLINE)?.is_some() {
+            return Ok(());
+        }
+        let namespace = self.namespace.try_clone().doing("enter the mount namespace again")?;
+        // The room's group is killed in any case; this only asks the runtime to do its own part.
+        let deleted = lab::ask(&self.command_line.delete(), Some(namespace), ASK_DEADLINE);
+        let kind = &self.spec.kind;
+        let why = deleted.err().map_or_else(String::new, |fault| format!(": {}", fault.message));
+        Err(Fault::machine(format!("{kind}: the container did not end and was deleted by force{why}")))
+    }
+}
+
+impl RunningOci {
+    /// The container's first process. runc says which it is only after that process has begun.
+    fn first_process(&mut self) -> Result<FirstProcess, Fault> {
+        let file = self.command_line.pid_file();
+        let asked = monotonic_raw();
+        loop {
+            match FirstProcess::read(&file, &self.hierarchies) {
+                Err(_) if Duration::from(monotonic_raw().since(asked)) < ASK_DEADLINE => {}
+                other => return other,
+            }
+            if let Some(status) = self.process.wait(Duration::from_millis(1))? {
+                let kind = &self.spec.kind;
+                return Err(Fault::machine(format!("{kind}: it ended with {status}")));
+            }
+        }
+    }
+}
+
+/// The runtime's command lines, all with the same list of containers.
+struct CommandLine {
+    program: String,
+    own: Vec<String>,
+    room: PathBuf,
+}
+
+impl CommandLine {
+    fn run(&self) -> Vec<String> {
+        let bundle = bundle(&self.room);
+        self.with(&["run", "--pid-file", &text(&self.pid_file()), "--bundle", &text(&bundle), CONTAINER])
+    }
+
+    fn delete(&self) -> Vec<String> {
+        self.with(&["delete", "--force", CONTAINER])
+    }
+
+    fn with(&self, words: &[&str]) -> Vec<String> {
+        let mut all = vec![self.program.clone()];
+        all.extend(["--root".to_owned(), text(&self.room.join("runtime"))]);
+        all.extend(self.own.iter().cloned());
+        all.extend(words.iter().map(|word| (*word).to_owned()));
+        all
+    }
+
+    /// Where the runtime writes which process the container's first one is.
+    fn pid_file(&self) -> PathBuf {
+        self.room.join("pid")
+    }
+}
+
+fn bundle(room: &Path) -> PathBuf {
+    room.join("bundle")
+}
+
+fn write_bundle(spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<(), Fault> {
+    let network = match spec.options.get("net").map(String::as_str) {
+        Some("host") => Network::Host,
+        _ => Network::None,
+    };
+    let system = rustix::system::uname();
+    let container = Container {
+        root: &root::merged_at(room.directory()),
+        agent: site.agent,
+        host_name: &system.nodename().to_string_lossy(),
+        group: &Path::new("/").join(room.group()).join(CONTAINER),
+        limits: site.limits,
+        hides_groups: site.lab.hierarchies().0.len() == 1
+            && site.lab.hierarchies().unified().is_some(),
+        counts_swap: counts_swap(site),
+        view: site.view,
+        network,
+        is_privileged: spec.options.get("privileged").is_some_and(|value| value == "true"),
+        bounding_capabilities: config::bounding_capabilities()?,
+        open_files_max: config::open_files_max(),
+    };
+    let bundle = bundle(room.directory());
+    fs::create_dir_all(&bundle).doing(format_args!("make the bundle `{}`", bundle.display()))?;
+    let file = bundle.join("config.json");
+    let text = format!("{:#}", config::config(&container)?);
+    fs::write(&file, text).doing(format_args!("write `{}`", file.display()))
+}
+
+/// Whether swap can be limited: a kernel without swap accounting refuses to be asked.
+fn counts_swap(site: &Site<'_>) -> bool {
+    site.lab.hierarchies().of("memory").is_some_and(|memory| {
+        memory.mount_point.join("memory.memsw.limit_in_bytes").exists()
+            || site.lab.hierarchies().unified() == Some(memory)
+    })
+}
+
+/// Hides cgroup v2 from a runtime that refuses it beside v1: only in the room's own namespace.
+fn cover_unified(site: &Site<'_>) -> Option<Mount> {
+    let hierarchies = site.lab.hierarchies();
+    let unified = hierarchies.unified()?;
+    (hierarchies.0.len() > 1).then(|| Mount::Fresh {
+        kind: "tmpfs".to_owned(),
+        target: unified.mount_point.clone(),
+        // It makes a group there nevertheless, in vain.
+        options: String::new(),
+    })
+}
+
+/// A runtime that shares this level's kernel: the agent is the container's first process, in
+/// namespaces that are not ours.
+fn same_kernel(first: &FirstProcess, spec: &LayerSpec, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+    let shared: &[&str] = match spec.options.get("net").map(String::as_str) {
+        Some("host") => &["net", "user"],
+        _ => &["user"],
+    };
+    let mut facts = vec![first.is_the_agent(inside)?, first.namespaces(shared)?];
+    facts.extend(first.privileges()?);
+    Ok(facts)
+}
+
+fn runtime_facts(path: &Path, version: &str) -> Vec<Fact> {
+    let fact = |key: &str, value: String, source: &str| Fact {
+        key: key.to_owned(),
+        value,
+        source: source.to_owned(),
+    };
+    vec![
+        fact("runtime", text(path), "PATH"),
+        fact("runtime_version", version.to_owned(), "--version"),
+    ]
+}
+
+/// The first line of what a runtime says of its version; each program is asked once.
+fn version(path: &Path) -> Result<String, Fault> {
+    static KNOWN: LazyLock<Mutex<HashMap<PathBuf, String>>> = LazyLock::new(Mutex::default);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(version) = known.get(path) {
+        return Ok(version.clone());
+    }
+    let answer = lab::ask(&[text(path), "--version".to_owned()], None, ASK_DEADLINE)?;
+    let version = answer.lines().next().unwrap_or_default().trim().to_owned();
+    known.insert(path.to_path_buf(), version.clone());
+    Ok(version)
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// A pipe, its reading end first.
+fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
+    let (reader, writer) = std::io::pipe().doing("make a pipe to a container")?;
+    Ok((reader.into(), writer.into()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Boots a machine and takes hold of its ends: the agent's channel, QMP, the console.
+//!
+//! Both conversations run over socket pairs that QEMU inherits: no path, no listener that anybody
+//! else could reach, and nothing to remove.
+
+use super::command_line::{AGENT_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
+use super::qmp::{Qmp, VirtualCpu};
+use crate::agent::{ConsoleTail, Link};
+use crate::fault::{Doing, Fault};
+use crate::lab::{Process, Program, Room};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a QEMU that hung up may take to be gone, with its last words read.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// A machine that was switched on.
+pub(super) struct Guest {
+    /// QEMU.
+    pub(super) process: Process,
+    /// QEMU's own tongue.
+    pub(super) qmp: Qmp,
+    /// The virtual CPUs with their threads.
+    pub(super) cpus: Vec<VirtualCpu>,
+    /// The way to the agent; its first frame has not been read.
+    pub(super) link: Link,
+}
+
+/// Starts QEMU. What it and the guest's console print goes to `console`.
+///
+/// # Errors
+/// QEMU is not there or refuses its command line; then with its last words.
+pub(super) fn boot(
+    machine: &Machine,
+    room: &Room,
+    group: Option<&Path>,
+    console: &ConsoleTail,
+) -> Result<Guest, Fault> {
+    let (agent, agent_of_qemu) = UnixStream::pair().doing("make a socket pair for the agent")?;
+    let (qmp, qmp_of_qemu) = UnixStream::pair().doing("make a socket pair for QMP")?;
+    let (output, output_of_qemu) = std::io::pipe().doing("make a pipe for the guest's console")?;
+    let errors_of_qemu = output_of_qemu.try_clone().doing("share the console's pipe")?;
+    console.drain(output.into());
+
+    let mut process = room.spawn(Program {
+        argv: machine.command_line(),
+        stdio: [None, Some(output_of_qemu.into()), Some(errors_of_qemu.into())],
+        descriptors: vec![
+            (agent_of_qemu.into(), AGENT_DESCRIPTOR),
+            (qmp_of_qemu.into(), QMP_DESCRIPTOR),
+        ],
+        group: group.map(Path::to_owned),
+        ..Program::default()
+    })?;
+    let greeted = Qmp::open(qmp).and_then(|mut qmp| Ok((qmp.cpus()?, qmp)));
+    let (cpus, qmp) = match greeted {
+        Ok(greeted) => greeted,
+        Err(fault) => {
+            let ended = process.wait(LAST_WORDS)?;
+            // The thread that reads the console may not have come to its end yet.
+            std::thread::sleep(Duration::from_millis(20));
+            let how = ended.map_or(String::new(), |status| format!(" ({status})"));
+            let words = console.quote();
+            return Err(Fault::machine(format!("qemu: {}{how}{words}", fault.message)));
+        }
+    };
+    let reader = agent.try_clone().doing("duplicate the agent's socket")?;
+    let link = Link::over("qemu", reader, agent, console);
+    Ok(Guest { process, qmp, cpus, link })
+}

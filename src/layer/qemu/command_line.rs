@@ -1,0 +1,288 @@
+//! The command line of QEMU, and of the kernel that it boots.
+//!
+//! Nothing is left to QEMU's defaults that a measurement could depend on: one accelerator (never a
+//! list to fall back through), one board, no devices but those named here.
+
+use std::path::PathBuf;
+
+/// The descriptor at which QEMU finds the agent's end of the virtio-serial port.
+pub(super) const AGENT_DESCRIPTOR: i32 = 3;
+
+/// The descriptor at which QEMU finds its end of the QMP conversation.
+pub(super) const QMP_DESCRIPTOR: i32 = 4;
+
+/// The tag by which the guest mounts what virtiofsd serves.
+pub(super) const FILES_TAG: &str = "host";
+
+/// The program.
+pub(super) const PROGRAM: &str = "qemu-system-x86_64";
+
+/// Who runs the guest's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Accelerator {
+    /// The processor, under KVM.
+    Kvm,
+    /// QEMU's own translator.
+    Tcg,
+}
+
+/// The board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Board {
+    /// A PC with PCI Express.
+    Q35,
+    /// No PCI and no BIOS tables to speak of: virtio over memory-mapped registers.
+    Microvm,
+}
+
+/// Everything that decides what machine QEMU makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Machine {
+    /// Who runs the guest's instructions.
+    pub(super) accelerator: Accelerator,
+    /// The board.
+    pub(super) board: Board,
+    /// Virtual CPUs.
+    pub(super) cpus: u32,
+    /// Memory.
+    pub(super) memory_mib: u64,
+    /// An ELF kernel with a PVH entry, or a bzImage.
+    pub(super) kernel: PathBuf,
+    /// The initramfs.
+    pub(super) initramfs: PathBuf,
+    /// What the guest is told of its time stamp counter, which under TCG is the host's.
+    pub(super) tsc_khz: Option<u64>,
+    /// The socket of virtiofsd, where files are served.
+    pub(super) files: Option<PathBuf>,
+}
+
+impl Accelerator {
+    /// The word after `-accel`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg",
+        }
+    }
+
+    /// What the guest reads in CPUID leaf 0x40000000.
+    pub(super) fn signature(self) -> &'static str {
+        match self {
+            Self::Kvm => "KVMKVMKVM",
+            Self::Tcg => "TCGTCGTCGTCG",
+        }
+    }
+}
+
+impl Board {
+    /// The word after `-machine`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Q35 => "q35",
+            Self::Microvm => "microvm",
+        }
+    }
+
+    /// The driver that finds virtio devices on this board.
+    pub(super) fn transport_module(self) -> &'static str {
+        match self {
+            Self::Q35 => "virtio_pci",
+            Self::Microvm => "virtio_mmio",
+        }
+    }
+
+    /// The end of the names of its virtio devices.
+    fn bus(self) -> &'static str {
+        match self {
+            Self::Q35 => "pci",
+            Self::Microvm => "device",
+        }
+    }
+}
+
+impl Machine {
+    /// The whole command line, the program first.
+    ///
+    /// There is no network, no disk and no random number device: the agent needs none of them, and
+    /// the guest's kernel seeds itself from the CPU.
+    pub(super) fn command_line(&self) -> Vec<String> {
+        let bus = self.board.bus();
+        let memory = self.memory_mib;
+        let mut argv = vec![PROGRAM.to_owned()];
+        let mut add = |option: &str, value: String| argv.extend([option.to_owned(), value]);
+
+        add("-name", "surtax,debug-threads=on".into());
+        add("-accel", self.accelerator.name().into());
+        add("-machine", format!("{},memory-backend=memory", self.board.name()));
+        if self.board == Board::Microvm {
+            // Virtio 1.0 on memory-mapped devices too: virtiofsd does not speak the older one.
+            add("-global", "virtio-mmio.force-legacy=false".into());
+        }
+        add("-cpu", self.cpu_model().into());
+        add("-smp", self.cpus.to_string());
+        add("-m", format!("{memory}M"));
+        // Shared, because virtiofsd reads and writes the guest's buffers in place.
+        add("-object", format!("memory-backend-memfd,id=memory,size={memory}M,share=on"));
+        add("-kernel", self.kernel.display().to_string());
+        add("-initrd", self.initramfs.display().to_string());
+        add("-append", self.kernel_command_line());
+        add("-chardev", "stdio,id=console,signal=off".into());
+        add("-serial", "chardev:console".into());
+        add("-chardev", format!("socket,id=qmp,fd={QMP_DESCRIPTOR}"));
+        add("-mon", "chardev=qmp,mode=control".into());
+        add("-device", format!("virtio-serial-{bus}"));
+        add("-chardev", format!("socket,id=agent,fd={AGENT_DESCRIPTOR}"));
+        add("-device", "virtserialport,chardev=agent,name=surtax".into());
+        if let Some(socket) = &self.files {
+            let path = socket.display().to_string().replace(',', ",,");
+            add("-chardev", format!("socket,id=files,path={path}"));
+            add("-device", format!("vhost-user-fs-{bus},chardev=files,tag={FILES_TAG}"));
+        }
+        add("-display", "none".into());
+        for flag in ["-nodefaults", "-no-user-config", "-no-reboot"] {
+            argv.push(flag.into());
+        }
+        argv
+    }
+
+    /// All that the accelerator can give: under TCG that holds SVM, so that KVM runs inside.
+    pub(super) fn cpu_model(&self) -> &'static str {
+        match self.accelerator {
+            Accelerator::Kvm => "host",
+            Accelerator::Tcg => "max",
+        }
+    }
+
+    /// A panic or a restart of the guest ends QEMU at once, by a triple fault if nothing else works.
+    ///
+    /// The only thing left out of the kernel's own start is its self-test of ciphers, 0.2 s of TCG.
+    pub(super) fn kernel_command_line(&self) -> String {
+        let mut words = String::from("console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests");
+        if let Some(khz) = self.tsc_khz {
+            words += &format!(" tsc_early_khz={khz} tsc=reliable");
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn machine() -> Machine {
+        Machine {
+            accelerator: Accelerator::Tcg,
+            board: Board::Q35,
+            cpus: 2,
+            memory_mib: 2048,
+            kernel: "/cache/vmlinux".into(),
+            initramfs: "/room/initramfs".into(),
+            tsc_khz: Some(2_596_124),
+            files: Some("/room/files.sock".into()),
+        }
+    }
+
+    #[track_caller]
+    fn assert_lines(machine: &Machine, expected: &str) {
+        let text = machine.command_line().join(" ").replace(" -", "\n-");
+        assert_eq!(text, expected.trim(), "\n{text}");
+    }
+
+    #[test]
+    fn q35_under_tcg_is_told_the_host_s_time_stamp_counter() {
+        assert_lines(
+            &machine(),
+            "
+qemu-system-x86_64
+-name surtax,debug-threads=on
+-accel tcg
+-machine q35,memory-backend=memory
+-cpu max
+-smp 2
+-m 2048M
+-object memory-backend-memfd,id=memory,size=2048M,share=on
+-kernel /cache/vmlinux
+-initrd /room/initramfs
+-append console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests tsc_early_khz=2596124 tsc=reliable
+-chardev stdio,id=console,signal=off
+-serial chardev:console
+-chardev socket,id=qmp,fd=4
+-mon chardev=qmp,mode=control
+-device virtio-serial-pci
+-chardev socket,id=agent,fd=3
+-device virtserialport,chardev=agent,name=surtax
+-chardev socket,id=files,path=/room/files.sock
+-device vhost-user-fs-pci,chardev=files,tag=host
+-display none
+-nodefaults
+-no-user-config
+-no-reboot
+",
+        );
+    }
+
+    #[test]
+    fn microvm_under_kvm_has_no_pci_and_keeps_its_own_clock() {
+        let machine = Machine {
+            accelerator: Accelerator::Kvm,
+            board: Board::Microvm,
+            tsc_khz: None,
+            ..machine()
+        };
+        assert_lines(
+            &machine,
+            "
+qemu-system-x86_64
+-name surtax,debug-threads=on
+-accel kvm
+-machine microvm,memory-backend=memory
+-global virtio-mmio.force-legacy=false
+-cpu host
+-smp 2
+-m 2048M
+-object memory-backend-memfd,id=memory,size=2048M,share=on
+-kernel /cache/vmlinux
+-initrd /room/initramfs
+-append console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests
+-chardev stdio,id=console,signal=off
+-serial chardev:console
+-chardev socket,id=qmp,fd=4
+-mon chardev=qmp,mode=control
+-device virtio-serial-device
+-chardev socket,id=agent,fd=3
+-device virtserialport,chardev=agent,name=surtax
+-chardev socket,id=files,path=/room/files.sock
+-device vhost-user-fs-device,chardev=files,tag=host
+-display none
+-nodefaults
+-no-user-config
+-no-reboot
+",
+        );
+    }
+
+    #[test]
+    fn a_reference_guest_has_no_files() {
+        let machine = Machine { files: None, ..machine() };
+        let argv = machine.command_line();
+        assert!(!argv.iter().any(|word| word.contains("vhost-user")), "{argv:?}");
+    }
+
+    #[test]
+    fn exactly_one_accelerator_is_asked_for() {
+        for accelerator in [Accelerator::Kvm, Accelerator::Tcg] {
+            let argv = Machine { accelerator, ..machine() }.command_line();
+            let asked: Vec<&String> = argv.iter().filter(|word| *word == "-accel").collect();
+            assert_eq!(asked.len(), 1);
+            assert!(!argv.iter().any(|word| word.contains("accel=") || word.contains("kvm:tcg")));
+        }
+    }
+
+    #[test]
+    fn a_comma_in_a_path_does_not_start_an_option() {
+        let files = Some(Path::new("/room/a,b.sock").to_owned());
+        let argv = Machine { files, ..machine() }.command_line();
+        assert!(argv.contains(&"socket,id=files,path=/room/a,,b.sock".to_owned()), "{argv:?}");
+    }
+}

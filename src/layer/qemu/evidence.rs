@@ -1,0 +1,136 @@
+//! Evidence: what QEMU says it runs, held against what the agent saw from the inside.
+
+use super::command_line::Machine;
+use super::kernel::{self, Kernel};
+use super::qmp::{Qmp, VirtualCpu};
+use crate::fault::Fault;
+use crate::layer::value_of;
+use surtax_instrument::wire::Fact;
+
+/// Memory that a guest's kernel may keep for itself and its image: a part, and a fixed amount.
+const MEMORY_OVERHEAD: (u64, u64) = (10, 96 << 20);
+
+/// The board, the accelerator, CPUs and memory.
+///
+/// # Errors
+/// QEMU does not answer, or two of asked, told and seen disagree.
+pub(super) fn of_machine(
+    qmp: &mut Qmp,
+    cpus: &[VirtualCpu],
+    machine: &Machine,
+    inside: &[Fact],
+) -> Result<Vec<Fact>, Fault> {
+    let kvm = qmp.kvm()?;
+    let told = if kvm.enabled { "kvm" } else { "tcg" };
+    agree("the accelerator", ("asked for", machine.accelerator.name()), ("QMP says", told))?;
+    let vendor = value_of(inside, "hypervisor_vendor")?;
+    let expected = machine.accelerator.signature();
+    agree("the hypervisor's signature", ("expected", expected), ("the guest sees", vendor))?;
+
+    let asked = machine.cpus.to_string();
+    let seen = value_of(inside, "cpus_online")?;
+    agree("the number of CPUs", ("asked for", &asked), ("QMP says", &cpus.len().to_string()))?;
+    agree("the number of CPUs", ("asked for", &asked), ("the guest sees", seen))?;
+    let memory = memory(qmp.memory_bytes()?, machine, value_of(inside, "memory_total_bytes")?)?;
+
+    let board = qmp.type_of("/machine")?;
+    if !board.contains(machine.board.name()) {
+        agree("the board", ("asked for", machine.board.name()), ("QMP says", &board))?;
+    }
+    let model = match cpus.first() {
+        Some(cpu) => qmp.type_of(&cpu.path)?,
+        None => return Err(Fault::machine("qemu: QMP lists no virtual CPU")),
+    };
+    agree("QEMU's state", ("expected", "running"), ("QMP says", &qmp.status()?))?;
+    Ok(vec![
+        fact("accelerator", told.to_owned(), "query-kvm, and CPUID leaf 0x40000000 inside"),
+        fact("machine", board, "qom-get /machine type"),
+        fact("qemu_version", qmp.version().to_owned(), "QMP greeting"),
+        fact("cpu_model", model, "qom-get of the first virtual CPU"),
+        fact("cpus", asked, "query-cpus-fast, and sched_getaffinity(2) inside"),
+        memory,
+        fact("network", String::from("none"), "the command line"),
+        fact("qemu_command_line", machine.command_line().join(" "), "the command line"),
+    ])
+}
+
+/// Which kernel was given to QEMU, and that the guest runs it.
+///
+/// # Errors
+/// The guest says that it runs another one.
+pub(super) fn of_kernel(
+    kernel: &Kernel,
+    machine: &Machine,
+    inside: &[Fact],
+) -> Result<Vec<Fact>, Fault> {
+    let release = value_of(inside, "kernel_release")?;
+    agree("the kernel", ("booted", &kernel.found.release), ("the guest sees", release))?;
+    let entry = if kernel.is_pvh { "PVH" } else { "bzImage" };
+    Ok(vec![
+        fact("kernel_release", release.to_owned(), "the kernel's file, and uname(2) inside"),
+        fact("kernel_sha256", kernel::sha256(&kernel.image)?, &kernel.image.display().to_string()),
+        fact("kernel_origin", kernel.found.origin.to_owned(), "the search for a kernel"),
+        fact("kernel_entry", entry.to_owned(), "the kernel's file"),
+        fact("kernel_command_line", machine.kernel_command_line(), "the command line"),
+    ])
+}
+
+/// One thing that was seen, and where.
+pub(super) fn fact(key: &str, value: String, source: &str) -> Fact {
+    Fact { key: key.to_owned(), value, source: source.to_owned() }
+}
+
+/// What QEMU gave is what was asked for; the guest sees that, less what its kernel keeps.
+fn memory(told: u64, machine: &Machine, seen: &str) -> Result<Fact, Fault> {
+    let asked = machine.memory_mib << 20;
+    agree("the memory", ("asked for", &asked.to_string()), ("QMP says", &told.to_string()))?;
+    let (part, fixed) = MEMORY_OVERHEAD;
+    let least = asked.saturating_sub(asked / part + fixed);
+    if !seen.parse().is_ok_and(|seen: u64| (least..=asked).contains(&seen)) {
+        agree("the memory", ("asked for", &asked.to_string()), ("the guest sees", seen))?;
+    }
+    Ok(fact("memory_bytes", told.to_string(), "query-memory-size-summary, and MemTotal inside"))
+}
+
+fn agree(what: &str, one: (&str, &str), other: (&str, &str)) -> Result<(), Fault> {
+    if one.1 == other.1 {
+        return Ok(());
+    }
+    let text = format!("qemu: {what}: {} `{}`, but {} `{}`", one.0, one.1, other.0, other.1);
+    Err(Fault::machine(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::command_line::{Accelerator, Board};
+    use super::*;
+
+    fn machine() -> Machine {
+        Machine {
+            accelerator: Accelerator::Tcg,
+            board: Board::Q35,
+            cpus: 2,
+            memory_mib: 1024,
+            kernel: "/vmlinux".into(),
+            initramfs: "/initramfs".into(),
+            tsc_khz: None,
+            files: None,
+        }
+    }
+
+    #[test]
+    fn two_sources_that_disagree_are_both_quoted() {
+        let fault = agree("the board", ("asked for", "q35"), ("QMP says", "pc")).unwrap_err();
+        assert_eq!(fault.message, "qemu: the board: asked for `q35`, but QMP says `pc`");
+    }
+
+    #[test]
+    fn a_guest_may_see_a_little_less_memory_than_it_was_given_but_never_more() {
+        let asked = 1u64 << 30;
+        let seen = |bytes: u64| memory(asked, &machine(), &bytes.to_string());
+        assert!(seen(asked - (60 << 20)).is_ok());
+        assert!(seen(asked / 2).is_err());
+        assert!(seen(asked + 1).is_err());
+        assert!(memory(asked / 2, &machine(), "1").is_err());
+    }
+}

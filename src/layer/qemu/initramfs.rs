@@ -1,0 +1,317 @@
+//! The initramfs: the agent as `/init`, a few kernel modules, and the script that PID 1 follows.
+//!
+//! The same parts give the same bytes, so that a guest's start can be repeated exactly. The script
+//! is written here and nowhere else; `agent/src/init.rs` says what each directive does.
+
+use super::command_line::{Board, FILES_TAG};
+use super::kernel::{self, Kernel};
+use super::modules::{Module, Tree};
+use super::unpack::unpack;
+use crate::fault::{Doing, Fault};
+use crate::lab::Room;
+use cpio::newc::{Builder, ModeFileType, trailer};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Where the guest mounts what virtiofsd serves, before any of it becomes the root.
+const FILES: &str = "/mnt/host";
+
+/// Where the command's root is put together.
+const ROOT: &str = "/newroot";
+
+/// The name of a directory that virtiofsd serves: the root, read only.
+pub(super) const SERVED_ROOT: &str = "root";
+
+/// The name of a directory that virtiofsd serves: the kernel's modules.
+pub(super) const SERVED_MODULES: &str = "modules";
+
+/// The name of a directory that virtiofsd serves: one directory for each writable path, by number.
+pub(super) const SERVED_WRITABLE: &str = "writable";
+
+/// One thing that PID 1 does, in its turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Directive {
+    /// Insert the kernel module at this path of the initramfs.
+    Load(String),
+    /// Open the channel and send the first frame. Start-up ends here; the rest delays only requests.
+    Hello,
+    /// Mount what the host serves under this tag.
+    Virtiofs(&'static str, &'static str),
+    /// Mount the first with a throw-away upper layer at the second.
+    Overlay(String, &'static str),
+    /// Show the first at the second.
+    Bind(String, String),
+    /// Mount a file system without a source: its kind, where, its options.
+    Fresh(&'static str, String, &'static str),
+    /// Make a symbolic link: its text, then where.
+    Link(&'static str, String),
+    /// Bring the loopback interface up.
+    Loopback,
+    /// Name the machine.
+    Hostname(&'static str),
+    /// Make this the root of all that follows.
+    Root(&'static str),
+}
+
+impl fmt::Display for Directive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Load(path) => write!(f, "load {path}"),
+            Self::Hello => write!(f, "hello"),
+            Self::Virtiofs(tag, at) => write!(f, "virtiofs {tag} {at}"),
+            Self::Overlay(lower, at) => write!(f, "overlay {lower} {at}"),
+            Self::Bind(from, at) => write!(f, "bind {from} {at}"),
+            Self::Fresh(kind, at, options) => {
+                write!(f, "fresh {kind} {at} {options}")
+            }
+            Self::Link(text, at) => write!(f, "link {text} {at}"),
+            Self::Loopback => write!(f, "loopback"),
+            Self::Hostname(name) => write!(f, "hostname {name}"),
+            Self::Root(path) => write!(f, "root {path}"),
+        }
+    }
+}
+
+/// What PID 1 does after it said hello: how much of a machine the guest becomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Files {
+    /// The release whose modules are shown at `/lib/modules`.
+    pub(super) release: String,
+    /// Directories whose writes are kept, absolute and without symbolic links.
+    pub(super) writable: Vec<PathBuf>,
+}
+
+/// The script: `early` modules, the first frame, and then, if there are `files`, the `late` modules
+/// and the root.
+fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Directive> {
+    let load = |module: &Module| Directive::Load(format!("/modules/{}.ko", module.name));
+    let mut script: Vec<Directive> = early.iter().map(load).collect();
+    script.push(Directive::Hello);
+    let Some(files) = files else { return script };
+    script.extend(late.iter().map(load));
+    script.push(Directive::Virtiofs(FILES_TAG, FILES));
+    script.push(Directive::Overlay(format!("{FILES}/{SERVED_ROOT}"), ROOT));
+    let inside = |path: &str| format!("{ROOT}{path}");
+    // A container engine wants a `/run` without the sockets and pid files of the host.
+    for (kind, at, options) in [
+        ("proc", "/proc", ""),
+        ("sysfs", "/sys", ""),
+        ("cgroup2", "/sys/fs/cgroup", ""),
+        ("devtmpfs", "/dev", ""),
+        ("devpts", "/dev/pts", "gid=5,mode=620,ptmxmode=666"),
+        ("tmpfs", "/dev/shm", "mode=1777"),
+        ("tmpfs", "/run", "mode=755"),
+    ] {
+        script.push(Directive::Fresh(kind, inside(at), options));
+    }
+    // udev makes these on a whole system; shells and scripts rely on them.
+    for (text, at) in [
+        ("/proc/self/fd", "/dev/fd"),
+        ("fd/0", "/dev/stdin"),
+        ("fd/1", "/dev/stdout"),
+        ("fd/2", "/dev/stderr"),
+    ] {
+        script.push(Directive::Link(text, inside(at)));
+    }
+    let modules = format!("/lib/modules/{}", files.release);
+    script.push(Directive::Bind(format!("{FILES}/{SERVED_MODULES}"), inside(&modules)));
+    for (number, path) in files.writable.iter().enumerate() {
+        let served = format!("{FILES}/{SERVED_WRITABLE}/{number}");
+        script.push(Directive::Bind(served, inside(&path.display().to_string())));
+    }
+    script.push(Directive::Loopback);
+    script.push(Directive::Hostname("surtax"));
+    script.push(Directive::Root(ROOT));
+    script
+}
+
+/// Writes the initramfs of a guest on this board into the room; without `files` it only says hello.
+///
+/// # Errors
+/// A module is missing, or the file cannot be written.
+pub(super) fn write(
+    room: &Room,
+    agent: &Path,
+    kernel: &Kernel,
+    board: Board,
+    files: Option<&Files>,
+) -> Result<PathBuf, Fault> {
+    let tree = Tree::open(&kernel.found.modules)?;
+    let plain = |packed| unpack(packed, room);
+    let mut loaded = BTreeSet::new();
+    let (first, rest) = kernel::MODULES.split_at(1);
+    let early = tree.order(&[board.transport_module(), first[0]], &mut loaded, &plain)?;
+    let late = if files.is_some() { tree.order(rest, &mut loaded, &plain)? } else { Vec::new() };
+    let script = script(&early, &late, files);
+    let modules: Vec<&Module> = early.iter().chain(&late).collect();
+    let agent =
+        fs::read(agent).doing(format_args!("read the agent `{}`", agent.display()))?;
+    let path = room.directory().join("initramfs.cpio");
+    fs::write(&path, archive(&agent, &modules, &script)?)
+        .doing(format_args!("write `{}`", path.display()))?;
+    Ok(path)
+}
+
+/// Refuses a path that a line of the script cannot hold.
+///
+/// # Errors
+/// The user's: white space in the path, or bytes that are not text.
+pub(super) fn check_writable(path: &Path) -> Result<(), Fault> {
+    let is_plain = path.to_str().is_some_and(|text| !text.contains(char::is_whitespace));
+    if is_plain {
+        return Ok(());
+    }
+    let shown = path.display();
+    Err(Fault::user(format!("qemu: `--writable {shown}` has white space in it, or is not text"))
+        .hint("make a symbolic link with a plainer name beside it and share its parent"))
+}
+
+/// Puts the parts into a cpio archive of the kind that Linux unpacks (`newc`).
+///
+/// # Errors
+/// A part that is larger than the format allows.
+fn archive(
+    agent: &[u8],
+    modules: &[&Module],
+    script: &[Directive],
+) -> Result<Vec<u8>, Fault> {
+    let text: String =
+        script.iter().map(|directive| format!("{}\n", directive.to_string().trim_end())).collect();
+    let mut archive = Archive::default();
+    archive.add("init", 0o755, ModeFileType::Regular, agent)?;
+    archive.add("surtax.conf", 0o644, ModeFileType::Regular, text.as_bytes())?;
+    archive.add("modules", 0o755, ModeFileType::Directory, b"")?;
+    for module in modules {
+        let name = format!("modules/{}.ko", module.name);
+        archive.add(&name, 0o644, ModeFileType::Regular, &module.bytes)?;
+    }
+    trailer(archive.bytes).doing("end the initramfs")
+}
+
+#[derive(Default)]
+struct Archive {
+    bytes: Vec<u8>,
+    last_inode: u32,
+}
+
+impl Archive {
+    fn add(
+        &mut self,
+        name: &str,
+        permissions: u32,
+        kind: ModeFileType,
+        contents: &[u8],
+    ) -> Result<(), Fault> {
+        self.last_inode += 1;
+        let size = u32::try_from(contents.len())
+            .map_err(|_| Fault::machine(format!("`{name}` is too large for an initramfs")))?;
+        let entry = Builder::new(name)
+            .ino(self.last_inode)
+            .nlink(1)
+            .mode(permissions)
+            .set_mode_file_type(kind);
+        let mut writer = entry.write(std::mem::take(&mut self.bytes), size);
+        writer.write_all(contents).doing(format_args!("put `{name}` into the initramfs"))?;
+        self.bytes = writer.finish().doing(format_args!("put `{name}` into the initramfs"))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    fn module(name: &str) -> Module {
+        Module { name: name.into(), bytes: name.as_bytes().to_vec() }
+    }
+
+    fn text(script: &[Directive]) -> String {
+        script.iter().map(|directive| format!("{directive}\n")).collect()
+    }
+
+    #[test]
+    fn a_reference_guest_loads_its_port_and_says_hello() {
+        let early = [module("virtio"), module("virtio_console")];
+        let script = script(&early, &[module("fuse")], None);
+        assert_eq!(
+            text(&script),
+            "load /modules/virtio.ko\nload /modules/virtio_console.ko\nhello\n"
+        );
+    }
+
+    #[test]
+    fn a_guest_with_files_puts_its_root_together_after_hello() {
+        let files = Files { release: "6.1.0".into(), writable: vec!["/home/a/out".into()] };
+        let script = script(&[module("virtio")], &[module("fuse")], Some(&files));
+        let lines: Vec<String> =
+            script.iter().map(|directive| directive.to_string().trim_end().to_owned()).collect();
+        assert_eq!(
+            lines.join("\n"),
+            "\
+load /modules/virtio.ko
+hello
+load /modules/fuse.ko
+virtiofs host /mnt/host
+overlay /mnt/host/root /newroot
+fresh proc /newroot/proc
+fresh sysfs /newroot/sys
+fresh cgroup2 /newroot/sys/fs/cgroup
+fresh devtmpfs /newroot/dev
+fresh devpts /newroot/dev/pts gid=5,mode=620,ptmxmode=666
+fresh tmpfs /newroot/dev/shm mode=1777
+fresh tmpfs /newroot/run mode=755
+link /proc/self/fd /newroot/dev/fd
+link fd/0 /newroot/dev/stdin
+link fd/1 /newroot/dev/stdout
+link fd/2 /newroot/dev/stderr
+bind /mnt/host/modules /newroot/lib/modules/6.1.0
+bind /mnt/host/writable/0 /newroot/home/a/out
+loopback
+hostname surtax
+root /newroot"
+        );
+    }
+
+    #[test]
+    fn the_same_parts_give_the_same_bytes_and_can_be_read_back() {
+        let parts = [module("virtio"), module("fuse")];
+        let modules: Vec<&Module> = parts.iter().collect();
+        let first = archive(b"agent", &modules, &[Directive::Hello]).unwrap();
+        let second = archive(b"agent", &modules, &[Directive::Hello]).unwrap();
+        assert_eq!(first, second);
+
+        let mut rest = first.as_slice();
+        let mut found = Vec::new();
+        loop {
+            let mut reader = cpio::newc::Reader::new(rest).unwrap();
+            if reader.entry().is_trailer() {
+                break;
+            }
+            let (name, mode) = (reader.entry().name().to_owned(), reader.entry().mode());
+            let mut contents = String::new();
+            reader.read_to_string(&mut contents).unwrap();
+            found.push(format!("{mode:o} {name} {contents}"));
+            rest = reader.finish().unwrap();
+        }
+        assert_eq!(
+            found,
+            [
+                "100755 init agent",
+                "100644 surtax.conf hello\n",
+                "40755 modules ",
+                "100644 modules/virtio.ko virtio",
+                "100644 modules/fuse.ko fuse",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_writable_path_that_a_script_cannot_hold_is_refused() {
+        assert!(check_writable(Path::new("/home/a/my results")).is_err());
+        assert_eq!(check_writable(Path::new("/home/a/results")), Ok(()));
+    }
+}

@@ -1,0 +1,349 @@
+//! QEMU: a whole machine, under KVM where that is proved and else under QEMU's own translator (TCG).
+//!
+//! surtax (host) ── qemu-system-x86_64 ── vCPU threads ── guest kernel ── agent (PID 1)
+//!                └─ virtiofsd ──────────────────────────── root file system
+//!
+//! - **Needs** `qemu-system-x86_64` 7.2 or later, virtiofsd (in C or in Rust), root, and a kernel: the
+//!   level's own, or the distribution's for clouds, which apt fetches into our cache.
+//! - **Leaves out** network, disks, graphics, firmware where the kernel has a PVH entry, and the
+//!   random number device: the guest's kernel seeds itself from the CPU.
+//! - **Payers** vCPU threads: guest kernel, with the workload in it; QEMU's other threads and
+//!   virtiofsd: hypervisor.
+//! - **Checked against** QEMU 7.2.22, virtiofsd 7.2.22 and Linux 6.1.192 of Debian 12.
+
+mod apt;
+mod boot;
+mod command_line;
+mod elf;
+mod errand;
+mod evidence;
+mod initramfs;
+mod kernel;
+mod modules;
+mod qmp;
+mod reference_guest;
+mod request;
+mod tsc;
+mod unpack;
+mod virtiofsd;
+
+use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
+use crate::agent::{ConsoleTail, Link};
+use crate::fault::{Doing, Fault};
+use crate::lab::{Process, Room};
+use crate::stack::{LayerSpec, Limits, root};
+use boot::{Guest, boot};
+use command_line::{Accelerator, Board, Machine, PROGRAM};
+use errand::Errand;
+use evidence::fact;
+use kernel::Kernel;
+use qmp::{Qmp, VirtualCpu};
+use request::Asked;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::wire::{Fact, Role};
+use virtiofsd::{Served, Serving, Virtiofsd};
+
+/// How long QEMU may take to end after it was told to.
+const STOP_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long virtiofsd may take to notice that QEMU has ended.
+const FILES_STOP_DEADLINE: Duration = Duration::from_secs(1);
+
+/// A virtual machine by QEMU.
+pub struct Qemu;
+
+static CARD: Card = Card {
+    kind: "qemu",
+    summary: "a virtual machine with a kernel of its own, by QEMU",
+    options: &[
+        Choice {
+            key: "accel",
+            values: &["kvm", "tcg"],
+            help: "who runs its instructions (default: kvm where a reference guest proved it, else tcg)",
+        },
+        Choice { key: "machine", values: &["q35", "microvm"], help: "the board (default q35)" },
+        Choice {
+            key: "kernel",
+            values: &[],
+            help: "a kernel's file, its modules in ../lib/modules (default: this level's own, \
+                   else the distribution's for clouds)",
+        },
+    ],
+    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory],
+    holds_layers: true,
+    ran_on_hardware: false,
+};
+
+impl Layer for Qemu {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    /// Changes nothing but our own cache: where KVM might be usable, a reference guest is booted
+    /// once per boot of this level, and the kernel for it is fetched if there is none.
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+        let room = site.lab.room("qemu-check").map_err(unavailable)?;
+        let checked = check_in(&room, spec, site);
+        let closed = room.close().map_err(unavailable);
+        let usable = checked?;
+        closed.map(|_| usable)
+    }
+
+    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Box<dyn Running>, Fault> {
+        let asked = Asked::read(spec, site.limits)?;
+        let kernel = kernel::acquire(asked.kernel.as_deref(), site.cache, room)?;
+        let accelerator = choose(&asked, &kernel, site, room)?;
+        let group = match &asked.cpuset {
+            Some(cpus) => {
+                let limits = Limits { cpuset: Some(cpus.clone()), ..Limits::default() };
+                Some(room.subgroup("machine", &limits)?)
+            }
+            None => None,
+        };
+        let virtiofsd = Virtiofsd::find(room)?.ok_or_else(|| {
+            let missing = no_virtiofsd();
+            let fault = Fault::machine(format!("qemu: {}", missing.why));
+            fault.hint(missing.remedy.unwrap_or_default())
+        })?;
+        let console = ConsoleTail::new();
+        let lowers = root::lowers(&site.view.root, site.cache)?;
+        let files = serve_files(&virtiofsd, &kernel, &lowers, site, room, group.as_deref(), &console)?;
+        let machine = Machine {
+            accelerator,
+            board: asked.board,
+            cpus: asked.cpus,
+            memory_mib: asked.memory_mib,
+            kernel: kernel.image.clone(),
+            initramfs: write_initramfs(asked.board, &kernel, site, room)?,
+            tsc_khz: tsc_for(accelerator, asked.board)?,
+            files: Some(files.socket.clone()),
+        };
+        let guest = boot(&machine, room, group.as_deref(), &console)?;
+        let mut facts = root::facts(&site.view.root, &lowers);
+        facts.push(fact("virtiofsd_version", virtiofsd.version, "virtiofsd --version"));
+        Ok(Box::new(RunningQemu::new(guest, files, machine, kernel, facts)))
+    }
+}
+
+/// A machine that runs.
+struct RunningQemu {
+    link: Option<Link>,
+    qmp: Qmp,
+    process: Process,
+    files: Serving,
+    cpus: Vec<VirtualCpu>,
+    machine: Machine,
+    kernel: Kernel,
+    facts: Vec<Fact>,
+}
+
+impl RunningQemu {
+    fn new(guest: Guest, files: Serving, machine: Machine, kernel: Kernel, facts: Vec<Fact>) -> Self {
+        let Guest { process, qmp, cpus, link } = guest;
+        Self { link: Some(link), qmp, process, files, cpus, machine, kernel, facts }
+    }
+}
+
+impl Running for RunningQemu {
+    fn link(&mut self) -> Result<Link, Fault> {
+        self.link.take().ok_or_else(|| Fault::bug("the link of `qemu` was taken twice"))
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        let pid = self.process.pid();
+        let tids: Vec<u32> = self.cpus.iter().map(|cpu| cpu.thread_id).collect();
+        vec![
+            Payer {
+                name: String::from("vCPU threads"),
+                role: Role::GuestKernel,
+                source: Source::Threads { pid, tids: tids.clone() },
+                carries_workload: true,
+            },
+            Payer {
+                name: String::from("QEMU's other threads"),
+                role: Role::Hypervisor,
+                source: Source::OtherThreads { pid, except: tids },
+                carries_workload: false,
+            },
+            Payer {
+                name: String::from("virtiofsd"),
+                role: Role::Hypervisor,
+                source: Source::Process(self.files.process.pid()),
+                carries_workload: false,
+            },
+        ]
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let mut facts = evidence::of_machine(&mut self.qmp, &self.cpus, &self.machine, inside)?;
+        facts.extend(evidence::of_kernel(&self.kernel, &self.machine, inside)?);
+        facts.append(&mut self.facts);
+        Ok(facts)
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
+        drop(self.link.take());
+        self.qmp.quit();
+        let ended = self.process.wait(STOP_DEADLINE)?;
+        if ended.is_none() {
+            self.process.kill()?;
+        }
+        if self.files.process.wait(FILES_STOP_DEADLINE)?.is_none() {
+            self.files.process.kill()?;
+        }
+        match ended {
+            Some(_) => Ok(()),
+            None => Err(Fault::machine("qemu: it did not end when told to and was killed")),
+        }
+    }
+}
+
+fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+    let asked = Asked::read(spec, site.limits).map_err(unavailable)?;
+    if crate::lab::find(PROGRAM).is_none() {
+        return Err(Unavailable {
+            why: format!("`{PROGRAM}` is not in `PATH`"),
+            remedy: Some(String::from("apt-get install qemu-system-x86")),
+        });
+    }
+    let version = qemu_version(room).map_err(unavailable)?;
+    let virtiofsd = Virtiofsd::find(room).map_err(unavailable)?.ok_or_else(no_virtiofsd)?;
+    let mut facts = vec![
+        fact("qemu_version", version, "qemu-system-x86_64 --version"),
+        fact("virtiofsd_version", virtiofsd.version, "virtiofsd --version"),
+    ];
+    let found = kernel::find(asked.kernel.as_deref(), site.cache).map_err(unavailable)?;
+    let kernel = found.map_or(String::from("not yet here; apt-get will fetch it"), |found| {
+        format!("{}, {}", found.release, found.origin)
+    });
+    facts.push(fact("guest_kernel", kernel, "a look at /boot and our cache"));
+
+    let accelerator = match kvm(&asked, site, room).map_err(unavailable)? {
+        Ok(proof) => {
+            facts.push(fact("kvm", proof, "a reference guest"));
+            Accelerator::Kvm
+        }
+        Err(why) if asked.accelerator == Some(Accelerator::Kvm) => {
+            return Err(Unavailable { why, remedy: Some(String::from("use `qemu:accel=tcg`")) });
+        }
+        Err(why) => {
+            facts.push(fact("kvm", why, "a reference guest"));
+            Accelerator::Tcg
+        }
+    };
+    let accelerator = asked.accelerator.unwrap_or(accelerator);
+    facts.push(fact("accelerator", accelerator.name().to_owned(), "the choice for this level"));
+    Ok(Usable { facts })
+}
+
+/// Whether KVM is proved on this level; if not, why. Boots a reference guest if none was tried yet.
+fn kvm(asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Result<String, String>, Fault> {
+    if asked.accelerator == Some(Accelerator::Tcg) {
+        return Ok(Err(String::from("not asked for")));
+    }
+    if let Err(why) = reference_guest::device(site, room) {
+        return Ok(Err(why));
+    }
+    let version = qemu_version(room)?;
+    let verdict = match reference_guest::known(site.cache, &version) {
+        Some(verdict) => verdict,
+        None => {
+            let kernel = kernel::acquire(asked.kernel.as_deref(), site.cache, room)?;
+            reference_guest::attempt(&kernel, &version, site, room)?
+        }
+    };
+    Ok(verdict.as_result())
+}
+
+/// Exactly one accelerator, decided before the machine is started.
+fn choose(
+    asked: &Asked,
+    kernel: &Kernel,
+    site: &Site<'_>,
+    room: &Room,
+) -> Result<Accelerator, Fault> {
+    if asked.board == Board::Microvm && !kernel.is_pvh {
+        let shown = kernel.image.display();
+        return Err(Fault::machine(format!("qemu: `{shown}` holds no kernel with a PVH entry"))
+            .hint("use `machine=q35`"));
+    }
+    match (kvm(asked, site, room)?, asked.accelerator) {
+        (Ok(_), _) => Ok(Accelerator::Kvm),
+        (Err(why), Some(Accelerator::Kvm)) => {
+            Err(Fault::machine(format!("qemu: {why}")).hint("use `accel=tcg`"))
+        }
+        (Err(_), _) => Ok(Accelerator::Tcg),
+    }
+}
+
+/// What a guest must be told of its time stamp counter: under TCG, the rate of this level's.
+fn tsc_for(accelerator: Accelerator, board: Board) -> Result<Option<u64>, Fault> {
+    match (accelerator, tsc::khz()) {
+        (Accelerator::Kvm, _) => Ok(None),
+        (Accelerator::Tcg, None) if board == Board::Microvm => {
+            Err(Fault::machine("qemu: the rate of this level's time stamp counter is unknown, and a \
+                 microvm under tcg cannot measure its own").hint("use `machine=q35`"))
+        }
+        (Accelerator::Tcg, khz) => Ok(khz),
+    }
+}
+
+fn serve_files(
+    virtiofsd: &Virtiofsd,
+    kernel: &Kernel,
+    lowers: &[root::Lower],
+    site: &Site<'_>,
+    room: &Room,
+    group: Option<&Path>,
+    console: &ConsoleTail,
+) -> Result<Serving, Fault> {
+    let root = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
+    let served = Served {
+        root: &root.source,
+        modules: &kernel.found.modules,
+        writable: &site.view.writable,
+    };
+    let (words, errors) = std::io::pipe().doing("make a pipe for virtiofsd's words")?;
+    console.drain(words.into());
+    virtiofsd.serve(&served, room, group, errors.into())
+}
+
+/// Puts the agent, its modules and its script where QEMU finds them.
+fn write_initramfs(
+    board: Board,
+    kernel: &Kernel,
+    site: &Site<'_>,
+    room: &Room,
+) -> Result<PathBuf, Fault> {
+    let mut writable = Vec::new();
+    for path in &site.view.writable {
+        let real = fs::canonicalize(path).doing(format_args!("find `{}`", path.display()))?;
+        initramfs::check_writable(&real)?;
+        writable.push(real);
+    }
+    let files = initramfs::Files { release: kernel.found.release.clone(), writable };
+    initramfs::write(room, site.agent, kernel, board, Some(&files))
+}
+
+fn qemu_version(room: &Room) -> Result<String, Fault> {
+    let text = Errand::new(&[PROGRAM, "--version"]).text(room)?;
+    let words = text.lines().next().unwrap_or_default().split_ascii_whitespace();
+    let number = words.skip_while(|word| *word != "version").nth(1);
+    number.map(String::from).ok_or_else(|| {
+        Fault::machine(format!("`{PROGRAM} --version` says `{}`", text.trim().escape_debug()))
+    })
+}
+
+fn no_virtiofsd() -> Unavailable {
+    Unavailable {
+        why: String::from("virtiofsd, which serves files to the guest, is not installed"),
+        // Until Debian 12 it came with QEMU; from Debian 13 on it is a package of its own.
+        remedy: Some(String::from("apt-get install qemu-system-common virtiofsd")),
+    }
+}
+
+fn unavailable(fault: Fault) -> Unavailable {
+    Unavailable { why: fault.message, remedy: fault.hint }
+}

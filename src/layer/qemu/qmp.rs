@@ -1,0 +1,213 @@
+//! QMP: how QEMU is asked what it runs, and told to end.
+//!
+//! One line of JSON each way. Every answer has a deadline and a longest length: QEMU shares a
+//! process with what the guest can break.
+
+use crate::fault::{Doing, Fault};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// The longest line that is read from QEMU, in bytes.
+const LINE_LIMIT: u64 = 1 << 20;
+
+/// How many events and late answers are skipped before an answer.
+const SKIP_LIMIT: usize = 1000;
+
+/// How long QEMU may take to answer.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// A conversation with one QEMU.
+pub(super) struct Qmp {
+    lines: BufReader<UnixStream>,
+    commands: UnixStream,
+    version: String,
+    last_id: u64,
+}
+
+/// One virtual CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct VirtualCpu {
+    /// Its thread on the level where QEMU runs.
+    #[serde(rename = "thread-id")]
+    pub(super) thread_id: u32,
+    /// Where it is in QEMU's tree of objects.
+    #[serde(rename = "qom-path")]
+    pub(super) path: String,
+}
+
+/// What QEMU says about KVM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct KvmState {
+    /// This machine uses it.
+    pub(super) enabled: bool,
+    /// This QEMU was built with it.
+    pub(super) present: bool,
+}
+
+impl Qmp {
+    /// Waits for the greeting and leaves the negotiation.
+    ///
+    /// # Errors
+    /// The machine's, when QEMU is gone or speaks something else.
+    pub(super) fn open(stream: UnixStream) -> Result<Self, Fault> {
+        stream.set_read_timeout(Some(DEADLINE)).doing("set a deadline for QMP")?;
+        stream.set_write_timeout(Some(DEADLINE)).doing("set a deadline for QMP requests")?;
+        let commands = stream.try_clone().doing("duplicate the QMP socket")?;
+        let mut qmp =
+            Self { lines: BufReader::new(stream), commands, version: String::new(), last_id: 0 };
+        let greeting = qmp.read()?;
+        let version = &greeting["QMP"]["version"]["qemu"];
+        let number = |part: &str| version[part].as_u64();
+        let (Some(major), Some(minor), Some(micro)) =
+            (number("major"), number("minor"), number("micro"))
+        else {
+            return Err(Fault::machine(format!("QMP: QEMU greets with `{greeting}`")));
+        };
+        qmp.version = format!("{major}.{minor}.{micro}");
+        qmp.ask("qmp_capabilities", json!({}))?;
+        Ok(qmp)
+    }
+
+    /// QEMU's version as it said in its greeting.
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Whether the machine runs under KVM.
+    pub(super) fn kvm(&mut self) -> Result<KvmState, Fault> {
+        self.ask_for("query-kvm", json!({}))
+    }
+
+    /// The virtual CPUs with their threads.
+    pub(super) fn cpus(&mut self) -> Result<Vec<VirtualCpu>, Fault> {
+        self.ask_for("query-cpus-fast", json!({}))
+    }
+
+    /// The memory that the guest was given, in bytes.
+    pub(super) fn memory_bytes(&mut self) -> Result<u64, Fault> {
+        let answer = self.ask("query-memory-size-summary", json!({}))?;
+        answer["base-memory"].as_u64().ok_or_else(|| {
+            Fault::machine(format!("QMP: `query-memory-size-summary` answers `{answer}`"))
+        })
+    }
+
+    /// The type of an object of QEMU's tree: which board, which CPU model.
+    pub(super) fn type_of(&mut self, path: &str) -> Result<String, Fault> {
+        self.ask_for("qom-get", json!({ "path": path, "property": "type" }))
+    }
+
+    /// `running`, `paused`, `shutdown`, …
+    pub(super) fn status(&mut self) -> Result<String, Fault> {
+        let answer = self.ask("query-status", json!({}))?;
+        Ok(answer["status"].as_str().unwrap_or("unknown").to_owned())
+    }
+
+    /// Tells QEMU to end. That it is already gone is no error.
+    pub(super) fn quit(&mut self) {
+        let _ = self.ask("quit", json!({}));
+    }
+
+    fn ask_for<T: for<'de> Deserialize<'de>>(
+        &mut self,
+        command: &str,
+        arguments: Value,
+    ) -> Result<T, Fault> {
+        let answer = self.ask(command, arguments)?;
+        let text = answer.to_string();
+        serde_json::from_value(answer).map_err(|error| {
+            Fault::machine(format!("QMP: `{command}` answers `{text}`: {error}"))
+        })
+    }
+
+    fn ask(&mut self, command: &str, arguments: Value) -> Result<Value, Fault> {
+        self.last_id += 1;
+        let request = json!({ "execute": command, "arguments": arguments, "id": self.last_id });
+        self.commands
+            .write_all(format!("{request}\n").as_bytes())
+            .doing(format_args!("send `{command}` to QEMU"))?;
+        for _ in 0..SKIP_LIMIT {
+            let mut line = self.read().map_err(|fault| fault.during(format!("`{command}`")))?;
+            if line["id"].as_u64() != Some(self.last_id) {
+                continue;
+            }
+            if let Some(error) = line.get("error") {
+                let why = error["desc"].as_str().unwrap_or("no reason given");
+                return Err(Fault::machine(format!("QMP: QEMU refuses `{command}`: {why}")));
+            }
+            return Ok(line["return"].take());
+        }
+        Err(Fault::machine(format!("QMP: QEMU said {SKIP_LIMIT} other things than `{command}`")))
+    }
+
+    fn read(&mut self) -> Result<Value, Fault> {
+        let mut line = Vec::new();
+        let mut limited = self.lines.by_ref().take(LINE_LIMIT);
+        limited.read_until(b'\n', &mut line).doing("hear from QEMU over QMP")?;
+        if line.last() != Some(&b'\n') {
+            let why = if line.is_empty() { "QEMU is gone" } else { "QEMU's line has no end" };
+            return Err(Fault::machine(format!("QMP: {why}")));
+        }
+        serde_json::from_slice(&line).doing("read JSON from QEMU")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GREETING: &str = r#"{"QMP": {"version": {"qemu": {"micro": 22, "minor": 2, "major": 7},
+        "package": "Debian"}, "capabilities": ["oob"]}}"#;
+
+    /// A QEMU that answers each request with the next of `answers`, `ID` replaced.
+    fn qemu(answers: &'static [&'static str]) -> UnixStream {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            theirs.write_all(format!("{}\n", GREETING.replace('\n', "")).as_bytes()).unwrap();
+            let mut requests = BufReader::new(theirs.try_clone().unwrap()).lines();
+            for answer in [r#"{"return": {}, "id": ID}"#].iter().chain(answers) {
+                let request: Value = serde_json::from_str(&requests.next().unwrap().unwrap()).unwrap();
+                let answer = answer.replace("ID", &request["id"].to_string());
+                theirs.write_all(format!("{answer}\n").as_bytes()).unwrap();
+            }
+        });
+        ours
+    }
+
+    #[test]
+    fn the_threads_of_the_virtual_cpus_are_read() {
+        let mut qmp = Qmp::open(qemu(&[r#"{"return": [{"thread-id": 4711, "cpu-index": 0,
+            "qom-path": "/machine/unattached/device[0]", "target": "x86_64"}], "id": ID}"#]))
+        .unwrap();
+        assert_eq!(qmp.version(), "7.2.22");
+        let path = String::from("/machine/unattached/device[0]");
+        assert_eq!(qmp.cpus().unwrap(), [VirtualCpu { thread_id: 4711, path }]);
+    }
+
+    #[test]
+    fn events_between_question_and_answer_are_skipped() {
+        let mut qmp = Qmp::open(qemu(&["{\"event\": \"RESUME\", \"data\": {}}\n\
+            {\"return\": {\"enabled\": false, \"present\": true}, \"id\": ID}"]))
+        .unwrap();
+        assert_eq!(qmp.kvm().unwrap(), KvmState { enabled: false, present: true });
+    }
+
+    #[test]
+    fn a_refusal_is_told_in_qemu_s_words() {
+        let mut qmp = Qmp::open(qemu(&[
+            r#"{"error": {"class": "GenericError", "desc": "no such object"}, "id": ID}"#,
+        ]))
+        .unwrap();
+        let fault = qmp.type_of("/nowhere").unwrap_err();
+        assert_eq!(fault.message, "QMP: QEMU refuses `qom-get`: no such object");
+    }
+
+    #[test]
+    fn a_qemu_that_dies_is_said_to_be_gone() {
+        let mut qmp = Qmp::open(qemu(&[])).unwrap();
+        let fault = qmp.status().unwrap_err();
+        assert!(fault.message.ends_with("QEMU is gone"), "{fault}");
+    }
+}

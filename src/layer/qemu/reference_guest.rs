@@ -1,0 +1,175 @@
+//! The reference guest: the only thing that proves KVM.
+//!
+//! There are machines where `/dev/kvm` opens, creates a machine and virtual CPUs, runs a few bytes
+//! of real mode, and hangs every ordinary kernel. So a kernel is booted, with the agent as its only
+//! process, and must reach user space in time. The verdict holds for one boot of this level.
+
+use super::boot::boot;
+use super::command_line::{Accelerator, Board, Machine};
+use super::errand::Errand;
+use super::initramfs;
+use super::kernel::{Kernel, write_whole};
+use crate::agent::ConsoleTail;
+use crate::fault::{Doing, Fault};
+use crate::lab::Room;
+use crate::layer::Site;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::clock;
+use surtax_instrument::wire::Reply;
+
+/// How long the guest may take; `doctor` must be done within half a minute.
+const DEADLINE: Duration = Duration::from_secs(25);
+
+/// What is said of a device that only looks usable.
+const REFUTED: &str = "`/dev/kvm` opens, but a reference guest did not reach user space";
+
+/// Memory of the guest.
+const MEMORY_MIB: u64 = 256;
+
+/// The device.
+const DEVICE: &str = "/dev/kvm";
+
+/// What every boot of a kernel calls itself anew.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// What a reference guest showed about KVM on this level, for one version of QEMU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Verdict {
+    /// Of the QEMU that was tried.
+    pub(super) qemu_version: String,
+    /// From starting QEMU to the agent's first frame; nothing when that did not come.
+    pub(super) boot_ms: Option<u64>,
+    /// What went wrong, for people.
+    pub(super) why: Option<String>,
+}
+
+impl Verdict {
+    /// How it was proved, or why not.
+    pub(super) fn as_result(&self) -> Result<String, String> {
+        match self.boot_ms {
+            Some(elapsed) => Ok(format!("a reference guest reached user space in {elapsed} ms")),
+            None => Err(self.why.clone().unwrap_or_else(|| String::from(REFUTED))),
+        }
+    }
+}
+
+/// Whether the device can be opened at all; if not, why.
+///
+/// In a guest of ours the driver's module is loaded first: that kernel is ours to change.
+pub(super) fn device(site: &Site<'_>, room: &Room) -> Result<(), String> {
+    if !Path::new(DEVICE).exists() && site.level > 0 && is_guest_of_ours() {
+        load_driver(room);
+    }
+    let opened = File::options().read(true).write(true).open(DEVICE);
+    opened.map(drop).map_err(|error| format!("`{DEVICE}` cannot be opened: {error}"))
+}
+
+/// The verdict of this boot, if a reference guest was tried.
+pub(super) fn known(cache: &Path, qemu_version: &str) -> Option<Verdict> {
+    let text = fs::read_to_string(verdict_path(cache).ok()?).ok()?;
+    let verdict: Verdict = serde_json::from_str(&text).ok()?;
+    (verdict.qemu_version == qemu_version).then_some(verdict)
+}
+
+/// Boots the reference guest, and remembers what came of it.
+///
+/// # Errors
+/// Ours or the machine's when the attempt could not even be made.
+pub(super) fn attempt(
+    kernel: &Kernel,
+    qemu_version: &str,
+    site: &Site<'_>,
+    room: &Room,
+) -> Result<Verdict, Fault> {
+    let initramfs = initramfs::write(room, site.agent, kernel, Board::Q35, None)?;
+    let machine = Machine {
+        accelerator: Accelerator::Kvm,
+        board: Board::Q35,
+        cpus: 1,
+        memory_mib: MEMORY_MIB,
+        kernel: kernel.image.clone(),
+        initramfs,
+        tsc_khz: None,
+        files: None,
+    };
+    let (boot_ms, why) = match first_frame(&machine, room) {
+        Ok(elapsed) => (u64::try_from(elapsed.as_millis()).ok(), None),
+        Err(fault) => {
+            // Kept for whoever wonders; the verdict itself stays one line.
+            let log = verdict_path(site.cache)?.with_extension("log");
+            let _ = write_whole(&log, fault.message.as_bytes());
+            (None, Some(String::from(REFUTED)))
+        }
+    };
+    let verdict = Verdict { qemu_version: qemu_version.to_owned(), boot_ms, why };
+    let text = serde_json::to_string_pretty(&verdict).doing("write down the verdict on KVM")?;
+    write_whole(&verdict_path(site.cache)?, text.as_bytes())?;
+    Ok(verdict)
+}
+
+/// How long the guest took to its first frame. It is killed when this returns.
+fn first_frame(machine: &Machine, room: &Room) -> Result<Duration, Fault> {
+    let console = ConsoleTail::new();
+    let began = clock::monotonic_raw();
+    let mut guest = boot(machine, room, None, &console)?;
+    let first = guest.link.receive(DEADLINE);
+    let killed = guest.process.kill();
+    let frame = first?;
+    killed?;
+    match frame.reply {
+        Reply::Hello(_) => Ok(frame.at.since(began).into()),
+        other => Err(crate::agent::unexpected(&other, "nothing")),
+    }
+}
+
+fn verdict_path(cache: &Path) -> Result<PathBuf, Fault> {
+    let boot = fs::read_to_string(BOOT_ID).doing(format_args!("read `{BOOT_ID}`"))?;
+    Ok(cache.join(format!("kvm-{}.json", boot.trim())))
+}
+
+/// Whether this level's kernel runs in a machine that surtax made: it has our agent's port.
+fn is_guest_of_ours() -> bool {
+    let ports = fs::read_dir("/sys/class/virtio-ports").into_iter().flatten().flatten();
+    ports
+        .filter_map(|port| fs::read_to_string(port.path().join("name")).ok())
+        .any(|name| name.trim() == "surtax")
+}
+
+fn load_driver(room: &Room) {
+    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = processor.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    let driver = match flags.split_ascii_whitespace().find(|flag| matches!(*flag, "svm" | "vmx")) {
+        Some("svm") => "kvm_amd",
+        Some("vmx") => "kvm_intel",
+        _ => return,
+    };
+    // Whether it helped is seen when the device is opened.
+    let _ = Errand::new(&["modprobe", driver]).run(room);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_is_forgotten_when_qemu_changes_and_never_crosses_a_boot() {
+        let cache = tempfile::tempdir().unwrap();
+        let verdict =
+            Verdict { qemu_version: "7.2.22".into(), boot_ms: Some(3600), why: None };
+        let path = verdict_path(cache.path()).unwrap();
+        assert!(path.to_string_lossy().contains("kvm-"));
+        write_whole(&path, serde_json::to_string(&verdict).unwrap().as_bytes()).unwrap();
+        assert_eq!(known(cache.path(), "7.2.22"), Some(verdict));
+        assert_eq!(known(cache.path(), "10.0.13"), None);
+    }
+
+    #[test]
+    fn a_broken_verdict_is_no_verdict() {
+        let cache = tempfile::tempdir().unwrap();
+        fs::write(verdict_path(cache.path()).unwrap(), "{").unwrap();
+        assert_eq!(known(cache.path(), "7.2.22"), None);
+    }
+}

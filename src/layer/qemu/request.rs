@@ -1,0 +1,158 @@
+//! What was asked for: the options and the limits of a `qemu` layer, read and completed.
+
+use super::command_line::{Accelerator, Board};
+use crate::fault::{Doing, Fault};
+use crate::stack::{LayerSpec, Limits};
+use surtax_instrument::quantity::Bytes;
+
+/// The most memory that a guest has unless told.
+const MEMORY_DEFAULT_MIB: u64 = 2048;
+
+/// The least memory in which a distribution's kernel reaches user space.
+const MEMORY_LEAST_MIB: u64 = 192;
+
+/// What a spec asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// The accelerator, if one was named.
+    pub(super) accelerator: Option<Accelerator>,
+    /// The board.
+    pub(super) board: Board,
+    /// The kernel's file, if one was named.
+    pub(super) kernel: Option<String>,
+    /// Virtual CPUs.
+    pub(super) cpus: u32,
+    /// Memory.
+    pub(super) memory_mib: u64,
+    /// CPUs of this level on which QEMU and virtiofsd may run.
+    pub(super) cpuset: Option<Vec<u32>>,
+}
+
+impl Asked {
+    /// Reads a spec; what it does not say comes from the level.
+    ///
+    /// # Errors
+    /// The user's: half a virtual CPU, a limit on processes, too little memory.
+    pub(super) fn read(spec: &LayerSpec, limits: &Limits) -> Result<Self, Fault> {
+        let option = |key: &str| spec.options.get(key).map(String::as_str);
+        if limits.pids.is_some() {
+            return Err(Fault::user("qemu: a machine has no limit on processes")
+                .hint("put `pids=` on a layer inside it, as in `qemu+runc:pids=100`"));
+        }
+        let memory_mib = match limits.memory {
+            Some(asked) => enough_memory(asked)?,
+            None => MEMORY_DEFAULT_MIB.min(level_memory_mib()? / 2),
+        };
+        Ok(Self {
+            accelerator: match option("accel") {
+                Some("kvm") => Some(Accelerator::Kvm),
+                Some("tcg") => Some(Accelerator::Tcg),
+                _ => None,
+            },
+            board: match option("machine") {
+                Some("microvm") => Board::Microvm,
+                _ => Board::Q35,
+            },
+            kernel: option("kernel").map(String::from),
+            cpus: match limits.cpu_millis {
+                Some(millis) => whole_cpus(millis)?,
+                None => level_cpus(),
+            },
+            memory_mib,
+            cpuset: limits.cpuset.clone(),
+        })
+    }
+}
+
+fn whole_cpus(millis: u32) -> Result<u32, Fault> {
+    if millis == 0 || millis % 1000 != 0 {
+        let asked = f64::from(millis) / 1000.0;
+        return Err(Fault::user(format!("qemu: `cpus={asked}`: a machine has whole CPUs"))
+            .hint("limit a layer inside it, as in `qemu:cpus=1+runc:cpus=0.5`"));
+    }
+    Ok(millis / 1000)
+}
+
+fn enough_memory(asked: Bytes) -> Result<u64, Fault> {
+    let mib = asked.mebibytes();
+    if mib < MEMORY_LEAST_MIB {
+        return Err(Fault::user(format!("qemu: no guest kernel starts in {mib} MiB of memory"))
+            .hint(format!("use `memory={MEMORY_LEAST_MIB}M` or more")));
+    }
+    Ok(mib)
+}
+
+/// As many as this process may run on.
+fn level_cpus() -> u32 {
+    let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    u32::try_from(count).unwrap_or(1)
+}
+
+fn level_memory_mib() -> Result<u64, Fault> {
+    let text = std::fs::read_to_string("/proc/meminfo").doing("read `/proc/meminfo`")?;
+    let kibibytes = text.lines().find_map(|line| {
+        line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
+    });
+    let total = kibibytes.ok_or_else(|| Fault::machine("`/proc/meminfo` has no `MemTotal`"))?;
+    Ok(total / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(options: &[(&str, &str)]) -> LayerSpec {
+        let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        LayerSpec { kind: "qemu".into(), options: options.iter().map(pair).collect() }
+    }
+
+    #[test]
+    fn what_is_not_said_comes_from_the_level() {
+        let asked = Asked::read(&spec(&[]), &Limits::default()).unwrap();
+        assert_eq!(asked.accelerator, None);
+        assert_eq!(asked.board, Board::Q35);
+        assert_eq!(asked.cpus, level_cpus());
+        assert!(asked.memory_mib <= MEMORY_DEFAULT_MIB);
+    }
+
+    #[test]
+    fn what_is_said_is_kept() {
+        let limits = Limits {
+            cpu_millis: Some(2000),
+            cpuset: Some(vec![1]),
+            memory: Some(Bytes(512 << 20)),
+            pids: None,
+        };
+        let spec = spec(&[("accel", "tcg"), ("machine", "microvm"), ("kernel", "/k")]);
+        let expected = Asked {
+            accelerator: Some(Accelerator::Tcg),
+            board: Board::Microvm,
+            kernel: Some("/k".into()),
+            cpus: 2,
+            memory_mib: 512,
+            cpuset: Some(vec![1]),
+        };
+        assert_eq!(Asked::read(&spec, &limits), Ok(expected));
+    }
+
+    #[test]
+    fn half_a_virtual_cpu_is_refused() {
+        let limits = Limits { cpu_millis: Some(1500), ..Limits::default() };
+        let fault = Asked::read(&spec(&[]), &limits).unwrap_err();
+        assert_eq!(fault.message, "qemu: `cpus=1.5`: a machine has whole CPUs");
+    }
+
+    #[test]
+    fn a_limit_on_processes_is_refused_and_not_ignored() {
+        let limits = Limits { pids: Some(100), ..Limits::default() };
+        let fault = Asked::read(&spec(&[]), &limits).unwrap_err();
+        assert!(fault.hint.unwrap().contains("runc:pids=100"));
+    }
+
+    #[test]
+    fn a_machine_too_small_for_a_kernel_is_refused() {
+        let limits = Limits { memory: Some(Bytes(64 << 20)), ..Limits::default() };
+        let fault = Asked::read(&spec(&[]), &limits).unwrap_err();
+        assert_eq!(fault.message, "qemu: no guest kernel starts in 64 MiB of memory");
+    }
+}

@@ -1,0 +1,254 @@
+//! The ledger: one run in one SQLite file, readable by any SQL tool.
+//!
+//! A finished trial is one committed transaction (WAL, `synchronous=FULL`). A trial that was in
+//! flight when surtax died is `void`, and resuming counts nothing twice: a unique index sees to it.
+//! `FORMAT.md` explains every field; nothing else in surtax writes or reads these files.
+
+pub mod calendar;
+mod hold;
+pub mod machine;
+mod read;
+mod record;
+mod samples;
+pub mod shelf;
+mod write;
+
+use crate::fault::Fault;
+use crate::plan::TrialId;
+use rusqlite::ErrorCode;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{LevelFacts, Reading, Role};
+
+/// `PRAGMA application_id` of every ledger: `surt`.
+pub const APPLICATION_ID: i32 = 0x7375_7274;
+
+/// `PRAGMA user_version`: raised when a field changes its meaning.
+pub const FORMAT_VERSION: i32 = 1;
+
+/// The file name's end.
+pub const EXTENSION: &str = "surtax";
+
+/// An open run file. Dropped, everything that was committed is in the file.
+#[derive(Debug)]
+pub struct Ledger {
+    connection: rusqlite::Connection,
+    path: PathBuf,
+    known: record::Known,
+    hold: Option<hold::Hold>,
+}
+
+/// What is known of the run as such.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Random UUID.
+    pub id: String,
+    /// For people.
+    pub title: String,
+    /// Which surtax wrote it.
+    pub surtax_version: String,
+    /// When it began, in nanoseconds since 1970.
+    pub began_at: Nanoseconds,
+    /// How far it is.
+    pub state: RunState,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunState {
+    /// A process works on it.
+    Running,
+    /// The plan is done.
+    Finished,
+    /// It was stopped, or surtax died; it can be resumed.
+    Interrupted,
+}
+
+/// How one attempt at a trial ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TrialState {
+    /// Begun and not ended.
+    Running,
+    /// The command ended with exit status 0: the only state that counts.
+    Done,
+    /// The command failed.
+    Failed,
+    /// The stack did not start, or broke.
+    Broken,
+    /// The layer does not run on this machine.
+    Unavailable,
+    /// Not where its label says, or disturbed.
+    Invalid,
+    /// In flight when surtax ended.
+    Void,
+}
+
+/// One attempt at a trial, as the ledger holds it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredTrial {
+    /// Which trial of the plan.
+    pub id: TrialId,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// How it ended.
+    pub state: TrialState,
+    /// When it began, in nanoseconds since 1970.
+    pub began_at: Nanoseconds,
+    /// When its end was written down; `None` while it runs.
+    pub ended_at: Option<Nanoseconds>,
+    /// `exit 0`, `signal 9`, `deadline`, `cancelled`; `None` where no command ran.
+    pub exit_status: Option<String>,
+    /// Why it does not count; empty when it does.
+    pub why: String,
+    /// What would help.
+    pub remedy: Option<String>,
+    /// The number of its evidence in [`Ledger::evidence`].
+    pub evidence: Option<i64>,
+    /// Its numbers, by metric.
+    pub samples: Vec<Sample>,
+    /// What each payer used, gross, in order of reading.
+    pub readings: Vec<Reading>,
+    /// XXH3-128 of standard output, hexadecimal.
+    pub stdout_hash: Option<String>,
+    /// What was removed by force after it.
+    pub leftovers: Vec<String>,
+}
+
+/// One number of one trial.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// Which metric, its unit at the end of its name.
+    pub metric: String,
+    /// `ns` or `bytes`.
+    pub unit: String,
+    /// The number.
+    pub value: f64,
+    /// The number rounded down, exact where `value` is a whole one.
+    pub whole: u64,
+}
+
+/// Which stream of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// How bad a line of the log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// Worth knowing.
+    Note,
+    /// May explain a number.
+    Warning,
+    /// Something failed.
+    Error,
+}
+
+/// Every distinct proof of a ledger, by its number.
+pub type Proofs = HashMap<i64, Vec<LevelFacts>>;
+
+impl StoredTrial {
+    /// The number of one metric.
+    #[must_use]
+    pub fn sample(&self, metric: &str) -> Option<&Sample> {
+        self.samples.iter().find(|sample| sample.metric == metric)
+    }
+}
+
+impl RunState {
+    /// The word in the ledger.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Finished => "finished",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl TrialState {
+    const ALL: [Self; 7] = [
+        Self::Running,
+        Self::Done,
+        Self::Failed,
+        Self::Broken,
+        Self::Unavailable,
+        Self::Invalid,
+        Self::Void,
+    ];
+
+    /// The word in the ledger and in reports.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Broken => "broken",
+            Self::Unavailable => "unavailable",
+            Self::Invalid => "invalid",
+            Self::Void => "void",
+        }
+    }
+}
+
+impl Stream {
+    /// The word in the ledger.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+impl Severity {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// The word for a role in ledgers and reports.
+#[must_use]
+pub fn role_word(role: Role) -> &'static str {
+    match role {
+        Role::Workload => "workload",
+        Role::GuestKernel => "guest-kernel",
+        Role::Hypervisor => "hypervisor",
+        Role::Engine => "engine",
+        Role::Surtax => "surtax",
+    }
+}
+
+/// Says what SQLite could not do, and where; a full disk gets its own words.
+fn refused(path: &Path, doing: &str, error: &rusqlite::Error) -> Fault {
+    let shown = path.display();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Fault::machine(format!(
+            "cannot {doing}: the disk of `{shown}` is full; every trial that ended before is kept"
+        ))
+        .hint(format!("make room, then run: surtax resume {shown}")),
+        Some(ErrorCode::NotADatabase) => Fault::user(format!("`{shown}` is not a surtax ledger"))
+            .hint("name a run file that ends in `.surtax`; `surtax list` shows them"),
+        Some(ErrorCode::DatabaseCorrupt) => {
+            Fault::machine(format!("cannot {doing}: the ledger `{shown}` is damaged: {error}"))
+                .hint(format!("save what can be read: sqlite3 {shown} .recover"))
+        }
+        _ => Fault::machine(format!("cannot {doing} in the ledger `{shown}`: {error}")),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
+mod tests;

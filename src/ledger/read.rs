@@ -1,0 +1,284 @@
+//! Reads a ledger, also while a run writes it: reading never waits and never changes the file.
+
+use super::record::Known;
+use super::{
+    APPLICATION_ID, FORMAT_VERSION, Ledger, Proofs, Run, RunState, Sample, StoredTrial, Stream,
+    TrialState, hold, refused,
+};
+use crate::fault::Fault;
+use crate::plan::{Plan, TrialId};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+use surtax_instrument::quantity::{Bytes, Nanoseconds};
+use surtax_instrument::wire::{Fact, LevelFacts, Reading, Role};
+
+/// Adds what one row says to the trial that it belongs to.
+type Add<'a> = &'a dyn Fn(&Row, &mut StoredTrial) -> rusqlite::Result<()>;
+
+impl Ledger {
+    /// Opens a ledger to read it.
+    ///
+    /// # Errors
+    /// The user's when there is none, it is something else, or a newer surtax wrote it.
+    pub fn open(path: &Path) -> Result<Self, Fault> {
+        if !path.is_file() {
+            return Err(Fault::user(format!("there is no ledger `{}`", path.display()))
+                .hint("name a run file that ends in `.surtax`; `surtax list` shows them"));
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let result = Connection::open_with_flags(path, flags).and_then(|connection| {
+            let application: i32 =
+                connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+            let format: i32 =
+                connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+            Ok((connection, application, format))
+        });
+        let (connection, application, format) =
+            result.map_err(|error| refused(path, "read the format", &error))?;
+        if application != APPLICATION_ID {
+            return Err(Fault::user(format!(
+                "`{}` is a database, but not a surtax ledger",
+                path.display()
+            )));
+        }
+        if format > FORMAT_VERSION {
+            return Err(Fault::user(format!(
+                "the ledger `{}` has format {format}, and this surtax reads up to {FORMAT_VERSION}",
+                path.display()
+            ))
+            .hint("use the surtax that wrote it, or a newer one"));
+        }
+        Ok(Self { connection, path: path.into(), known: Known::default(), hold: None })
+    }
+
+    /// Where the ledger is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The run as such. A `running` one that no process holds was interrupted.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn run(&self) -> Result<Run, Fault> {
+        let read = |row: &Row| {
+            let state: String = row.get(4)?;
+            Ok(Run {
+                id: row.get(0)?,
+                title: row.get(1)?,
+                surtax_version: row.get(2)?,
+                began_at: Nanoseconds(natural(row.get(3)?)),
+                state: match state.as_str() {
+                    "finished" => RunState::Finished,
+                    "running" if self.hold.is_some() || hold::is_held(&self.path) => {
+                        RunState::Running
+                    }
+                    _ => RunState::Interrupted,
+                },
+            })
+        };
+        self.connection
+            .query_row("SELECT id, title, surtax_version, began_at_ns, state FROM run", [], read)
+            .map_err(|error| refused(&self.path, "read the run", &error))
+    }
+
+    /// The plan, as it was when the run began.
+    ///
+    /// # Errors
+    /// The machine's; also when the plan names what this surtax does not know.
+    pub fn plan(&self) -> Result<Plan, Fault> {
+        let json: String = self
+            .connection
+            .query_row("SELECT plan_json FROM run", [], |row| row.get(0))
+            .map_err(|error| refused(&self.path, "read the plan", &error))?;
+        serde_json::from_str(&json).map_err(|error| {
+            Fault::machine(format!("cannot read the plan in `{}`: {error}", self.path.display()))
+                .hint("use the surtax that wrote it; `surtax_version` in table `run` names it")
+        })
+    }
+
+    /// What the host was when the run began, in order of interest.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn machine(&self) -> Result<Vec<Fact>, Fault> {
+        let read =
+            |row: &Row| Ok(Fact { key: row.get(0)?, value: row.get(1)?, source: row.get(2)? });
+        self.collect("SELECT key, value, source FROM machine_facts ORDER BY position", read)
+            .map_err(|error| refused(&self.path, "read the machine", &error))
+    }
+
+    /// The trials that need not be run again: all that ended, however they ended.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn done(&self) -> Result<HashSet<TrialId>, Fault> {
+        let query = "SELECT DISTINCT block, position, arm FROM trials
+                     WHERE state NOT IN ('running', 'void')";
+        self.collect(query, trial_id)
+            .map(|ids| ids.into_iter().collect())
+            .map_err(|error| refused(&self.path, "read what is done", &error))
+    }
+
+    /// Every attempt at every trial, in time order.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn trials(&self) -> Result<Vec<StoredTrial>, Fault> {
+        self.read_trials().map_err(|error| refused(&self.path, "read the trials", &error))
+    }
+
+    /// Every distinct proof, by the number that trials refer to.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn evidence(&self) -> Result<Proofs, Fault> {
+        self.read_evidence().map_err(|error| refused(&self.path, "read the evidence", &error))
+    }
+
+    /// The end of a stream of the latest trial of an arm in this state, where it was kept; raw.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn tail(
+        &self,
+        arm: u32,
+        state: TrialState,
+        stream: Stream,
+    ) -> Result<Option<Vec<u8>>, Fault> {
+        let query = "SELECT tail FROM outputs JOIN trials USING (trial)
+                     WHERE arm = ?1 AND state = ?2 AND stream = ?3 AND tail IS NOT NULL
+                     ORDER BY trial DESC LIMIT 1";
+        self.connection
+            .query_row(query, rusqlite::params![arm, state.word(), stream.word()], |row| row.get(0))
+            .optional()
+            .map_err(|error| refused(&self.path, "read an output", &error))
+    }
+
+    fn collect<T>(
+        &self,
+        query: &str,
+        read: impl FnMut(&Row) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<Vec<T>> {
+        self.connection.prepare(query)?.query_map([], read)?.collect()
+    }
+
+    fn read_trials(&self) -> rusqlite::Result<Vec<StoredTrial>> {
+        let query = "SELECT block, position, arm, attempt, state, began_at_ns, ended_at_ns,
+                            exit_status, why, remedy, evidence, trial
+                     FROM trials ORDER BY began_at_ns, trial";
+        let rows = self.collect(query, |row| Ok((row.get(11)?, stored_trial(row)?)))?;
+        let places: HashMap<i64, usize> =
+            rows.iter().enumerate().map(|(place, (number, _))| (*number, place)).collect();
+        let mut trials: Vec<StoredTrial> = rows.into_iter().map(|(_, trial)| trial).collect();
+        let mut each = |query: &str, add: Add| -> rusqlite::Result<()> {
+            let mut statement = self.connection.prepare(query)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let trial = places.get(&row.get(0)?).and_then(|place| trials.get_mut(*place));
+                trial.map_or(Ok(()), |trial| add(row, trial))?;
+            }
+            Ok(())
+        };
+        each(
+            "SELECT trial, metric, unit, value, CAST(value AS INTEGER) FROM samples",
+            &|row, trial| {
+                let (metric, unit) = (row.get(1)?, row.get(2)?);
+                let whole = natural(row.get(4)?);
+                trial.samples.push(Sample { metric, unit, value: row.get(3)?, whole });
+                Ok(())
+            },
+        )?;
+        each(
+            "SELECT trial, name, role, level, cpu_user_ns, cpu_system_ns, memory_peak_bytes,
+                    carries_workload
+             FROM readings JOIN payers USING (payer) ORDER BY trial, readings.position",
+            &|row, trial| {
+                trial.readings.push(reading(row)?);
+                Ok(())
+            },
+        )?;
+        each("SELECT trial, xxh3_hex FROM outputs WHERE stream = 'stdout'", &|row, trial| {
+            trial.stdout_hash = Some(row.get(1)?);
+            Ok(())
+        })?;
+        each("SELECT trial, what FROM leftovers ORDER BY trial, position", &|row, trial| {
+            trial.leftovers.push(row.get(1)?);
+            Ok(())
+        })?;
+        Ok(trials)
+    }
+
+    fn read_evidence(&self) -> rusqlite::Result<Proofs> {
+        let query = "SELECT evidence, level, layer, f.key, f.value, source
+                     FROM evidence JOIN json_each(fact_list) listed
+                     JOIN facts f ON f.fact = listed.value ORDER BY evidence, listed.key";
+        let rows = self.collect(query, |row| {
+            let fact = Fact { key: row.get(3)?, value: row.get(4)?, source: row.get(5)? };
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?, fact))
+        })?;
+        let mut proofs: HashMap<i64, BTreeMap<i64, LevelFacts>> = HashMap::new();
+        for (evidence, level, layer, fact) in rows {
+            let levels = proofs.entry(evidence).or_default();
+            let empty = || LevelFacts { layer, facts: Vec::new() };
+            levels.entry(level).or_insert_with(empty).facts.push(fact);
+        }
+        Ok(proofs.into_iter().map(|(number, it)| (number, it.into_values().collect())).collect())
+    }
+}
+
+/// Reads a trial's name from the first three columns.
+pub(super) fn trial_id(row: &Row) -> rusqlite::Result<TrialId> {
+    Ok(TrialId { block: row.get(0)?, position: row.get(1)?, arm: row.get(2)? })
+}
+
+fn stored_trial(row: &Row) -> rusqlite::Result<StoredTrial> {
+    let word: String = row.get(4)?;
+    let known = TrialState::ALL.into_iter().find(|state| state.word() == word);
+    Ok(StoredTrial {
+        id: trial_id(row)?,
+        attempt: row.get(3)?,
+        state: known.ok_or_else(|| unknown_word(4, &word))?,
+        began_at: Nanoseconds(natural(row.get(5)?)),
+        ended_at: row.get::<_, Option<i64>>(6)?.map(|at| Nanoseconds(natural(at))),
+        exit_status: row.get(7)?,
+        why: row.get::<_, Option<String>>(8)?.unwrap_or_default(),
+        remedy: row.get(9)?,
+        evidence: row.get(10)?,
+        samples: Vec::new(),
+        readings: Vec::new(),
+        stdout_hash: None,
+        leftovers: Vec::new(),
+    })
+}
+
+fn reading(row: &Row) -> rusqlite::Result<Reading> {
+    let role: String = row.get(2)?;
+    Ok(Reading {
+        payer: row.get(1)?,
+        role: role_of(&role).ok_or_else(|| unknown_word(2, &role))?,
+        level: row.get(3)?,
+        cpu_user: Nanoseconds(natural(row.get(4)?)),
+        cpu_system: Nanoseconds(natural(row.get(5)?)),
+        memory_peak: row.get::<_, Option<i64>>(6)?.map(|peak| Bytes(natural(peak))),
+        carries_workload: row.get(7)?,
+    })
+}
+
+fn role_of(word: &str) -> Option<Role> {
+    [Role::Workload, Role::GuestKernel, Role::Hypervisor, Role::Engine, Role::Surtax]
+        .into_iter()
+        .find(|role| super::role_word(*role) == word)
+}
+
+fn unknown_word(column: usize, word: &str) -> rusqlite::Error {
+    let message = format!("the word `{word}` is not known");
+    rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, message.into())
+}
+
+/// No number of ours is negative; where somebody edited one, it reads as zero.
+fn natural(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}

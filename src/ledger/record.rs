@@ -1,0 +1,205 @@
+//! Writes what is kept of one ended trial.
+//!
+//! What repeats from trial to trial (facts, proofs, payers) is stored once and referred to by
+//! number, so that a ledger of 100,000 trials stays small.
+
+use super::{Stream, TrialState, role_word, samples};
+use crate::trial::{Evidence, Measured, Record, TrialResult};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use std::collections::{HashMap, HashSet};
+use surtax_instrument::clock;
+use surtax_instrument::wire::{Output, Reading, Status};
+
+/// So many different outputs of one arm keep their tails though their trials are `done`.
+const DIFFERENT_TAILS_KEPT: usize = 8;
+
+/// What this process remembers of a ledger so that it need not look again.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    outputs: HashMap<(u32, Stream), HashSet<String>>,
+}
+
+impl Known {
+    /// Looks up what an earlier process kept.
+    pub(super) fn of(connection: &Connection) -> rusqlite::Result<Self> {
+        let mut known = Self::default();
+        let query = "SELECT DISTINCT arm, stream, xxh3_hex FROM outputs JOIN trials USING (trial)";
+        let mut statement = connection.prepare(query)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let word: String = row.get(1)?;
+            let stream = if word == "stdout" { Stream::Stdout } else { Stream::Stderr };
+            known.outputs.entry((row.get(0)?, stream)).or_default().insert(row.get(2)?);
+        }
+        Ok(known)
+    }
+}
+
+/// How a result is written: its state, what was measured, why it does not count, what would help.
+fn spelled(result: &TrialResult) -> (TrialState, Option<&Measured>, Option<&str>, Option<&str>) {
+    match result {
+        TrialResult::Done(measured) => (TrialState::Done, Some(measured), None, None),
+        TrialResult::CommandFailed(measured) => {
+            (TrialState::Failed, Some(measured), Some("the command failed"), None)
+        }
+        TrialResult::Unavailable { why, remedy } => {
+            (TrialState::Unavailable, None, Some(why), remedy.as_deref())
+        }
+        TrialResult::Broken { why } => (TrialState::Broken, None, Some(why), None),
+        TrialResult::Invalid { why, measured } => {
+            (TrialState::Invalid, measured.as_deref(), Some(why), None)
+        }
+    }
+}
+
+/// Writes the row of a running trial to its end, and all that hangs on it.
+pub(super) fn insert_record(
+    transaction: &Transaction,
+    trial: i64,
+    record: &Record,
+    known: &mut Known,
+) -> rusqlite::Result<()> {
+    let (state, measured, why, remedy) = spelled(&record.result);
+    let evidence = measured.map(|it| insert_evidence(transaction, &it.evidence)).transpose()?;
+    let exit_status = measured.map(|it| status_words(it.outcome.status));
+    transaction
+        .prepare_cached(
+            "UPDATE trials SET state = ?2, began_at_ns = ?3, ended_at_ns = max(?3, ?4),
+                    exit_status = ?5, why = ?6, remedy = ?7, evidence = ?8 WHERE trial = ?1",
+        )?
+        .execute(params![
+            trial,
+            state.word(),
+            integer(record.began_at.0),
+            integer(clock::wall().0),
+            exit_status,
+            why,
+            remedy,
+            evidence
+        ])?;
+    for (metric, unit, value) in samples::of(record, measured) {
+        transaction
+            .prepare_cached("INSERT INTO samples VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![trial, metric, unit, integer(value)])?;
+    }
+    for (key, value) in &record.conditions {
+        transaction
+            .prepare_cached("INSERT OR REPLACE INTO conditions VALUES (?1, ?2, ?3)")?
+            .execute(params![trial, key, value])?;
+    }
+    for (position, what) in (0i64..).zip(&record.leftovers) {
+        transaction
+            .prepare_cached("INSERT INTO leftovers VALUES (?1, ?2, ?3)")?
+            .execute(params![trial, position, what])?;
+    }
+    let Some(measured) = measured else { return Ok(()) };
+    for (position, reading) in (0i64..).zip(&measured.readings) {
+        insert_reading(transaction, trial, position, reading)?;
+    }
+    let outcome = &measured.outcome;
+    for (stream, output) in [(Stream::Stdout, &outcome.stdout), (Stream::Stderr, &outcome.stderr)] {
+        let hash = format!("{:032x}", output.hash);
+        let seen = known.outputs.entry((record.trial.arm, stream)).or_default();
+        let is_new = seen.len() < DIFFERENT_TAILS_KEPT && seen.insert(hash.clone());
+        let keep = state != TrialState::Done || is_new;
+        insert_output(transaction, trial, stream, &hash, output, keep)?;
+    }
+    Ok(())
+}
+
+fn insert_output(
+    transaction: &Transaction,
+    trial: i64,
+    stream: Stream,
+    hash: &str,
+    output: &Output,
+    keep: bool,
+) -> rusqlite::Result<()> {
+    let tail = keep.then_some(&output.tail);
+    transaction
+        .prepare_cached("INSERT INTO outputs VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![trial, stream.word(), hash, integer(output.length.0), tail])
+        .map(drop)
+}
+
+fn insert_evidence(transaction: &Transaction, evidence: &Evidence) -> rusqlite::Result<i64> {
+    let mut numbers = Vec::new();
+    for (level, facts) in (0i64..).zip(evidence.levels()) {
+        for fact in &facts.facts {
+            let row = params![level, facts.layer, fact.key, fact.value, fact.source];
+            numbers.push(number(
+                transaction,
+                "INSERT INTO facts (level, layer, key, value, source) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT DO NOTHING",
+                "SELECT fact FROM facts WHERE level = ?1 AND layer = ?2 AND key = ?3
+                 AND value = ?4 AND source = ?5",
+                row,
+            )?);
+        }
+    }
+    let list: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    number(
+        transaction,
+        "INSERT INTO evidence (fact_list) VALUES (?1) ON CONFLICT DO NOTHING",
+        "SELECT evidence FROM evidence WHERE fact_list = ?1",
+        params![format!("[{}]", list.join(","))],
+    )
+}
+
+fn insert_reading(
+    transaction: &Transaction,
+    trial: i64,
+    position: i64,
+    reading: &Reading,
+) -> rusqlite::Result<()> {
+    let payer = number(
+        transaction,
+        "INSERT INTO payers (name, role, level, carries_workload) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT DO NOTHING",
+        "SELECT payer FROM payers
+         WHERE name = ?1 AND role = ?2 AND level = ?3 AND carries_workload = ?4",
+        params![reading.payer, role_word(reading.role), reading.level, reading.carries_workload],
+    )?;
+    transaction
+        .prepare_cached("INSERT INTO readings VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+        .execute(params![
+            trial,
+            position,
+            payer,
+            integer(reading.cpu_user.0),
+            integer(reading.cpu_system.0),
+            reading.memory_peak.map(|peak| integer(peak.0)),
+        ])
+        .map(drop)
+}
+
+/// The number of a row that is stored once: looked up, or inserted first.
+fn number(
+    transaction: &Transaction,
+    insert: &str,
+    select: &str,
+    row: &[&dyn rusqlite::ToSql],
+) -> rusqlite::Result<i64> {
+    let look = || transaction.prepare_cached(select)?.query_row(row, |found| found.get(0));
+    match look().optional()? {
+        Some(found) => Ok(found),
+        None => {
+            transaction.prepare_cached(insert)?.execute(row)?;
+            look()
+        }
+    }
+}
+
+fn status_words(status: Status) -> String {
+    match status {
+        Status::Exit(code) => format!("exit {code}"),
+        Status::Signal(number) => format!("signal {number}"),
+        Status::Deadline => String::from("deadline"),
+        Status::Cancelled => String::from("cancelled"),
+    }
+}
+
+/// SQLite's integers are signed; what does not fit is so large that it is wrong anyway.
+pub(super) fn integer(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

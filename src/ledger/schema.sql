@@ -1,0 +1,128 @@
+-- The ledger: one run, one file. Every field that holds a quantity ends with its unit.
+-- FORMAT.md explains each table; raise `user_version` whenever a field changes its meaning.
+
+CREATE TABLE run (
+    one             INTEGER PRIMARY KEY CHECK (one = 1),
+    id              TEXT NOT NULL,
+    title           TEXT NOT NULL,
+    plan_json       TEXT NOT NULL,
+    surtax_version  TEXT NOT NULL,
+    began_at_ns     INTEGER NOT NULL,
+    state           TEXT NOT NULL CHECK (state IN ('running', 'finished', 'interrupted'))
+) STRICT;
+
+CREATE TABLE arms (
+    arm    INTEGER PRIMARY KEY,
+    stack  TEXT NOT NULL,
+    part   TEXT NOT NULL CHECK (part IN ('baseline', 'baseline-again', 'compared'))
+) STRICT;
+
+CREATE TABLE machine_facts (
+    position  INTEGER PRIMARY KEY,
+    key       TEXT NOT NULL,
+    value     TEXT NOT NULL,
+    source    TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE facts (
+    fact    INTEGER PRIMARY KEY,
+    level   INTEGER NOT NULL,
+    layer   TEXT NOT NULL,
+    key     TEXT NOT NULL,
+    value   TEXT NOT NULL,
+    source  TEXT NOT NULL,
+    UNIQUE (level, layer, key, value, source)
+) STRICT;
+
+CREATE TABLE evidence (
+    evidence   INTEGER PRIMARY KEY,
+    fact_list  TEXT NOT NULL UNIQUE
+) STRICT;
+
+CREATE TABLE trials (
+    trial        INTEGER PRIMARY KEY,
+    block        INTEGER NOT NULL,
+    position     INTEGER NOT NULL,
+    arm          INTEGER NOT NULL REFERENCES arms (arm),
+    attempt      INTEGER NOT NULL,
+    state        TEXT NOT NULL CHECK (state IN
+        ('running', 'done', 'failed', 'broken', 'unavailable', 'invalid', 'void')),
+    began_at_ns  INTEGER NOT NULL,
+    ended_at_ns  INTEGER,
+    exit_status  TEXT,
+    why          TEXT,
+    remedy       TEXT,
+    evidence     INTEGER REFERENCES evidence (evidence),
+    CHECK ((state = 'running') = (ended_at_ns IS NULL)),
+    CHECK (state <> 'done' OR evidence IS NOT NULL),
+    UNIQUE (block, position, arm, attempt)
+) STRICT;
+
+-- A trial of the plan counts at most once, and is never running twice.
+CREATE UNIQUE INDEX trials_counted_once ON trials (block, position, arm)
+    WHERE state IN ('running', 'done');
+
+CREATE TABLE samples (
+    trial   INTEGER NOT NULL REFERENCES trials (trial),
+    metric  TEXT NOT NULL,
+    unit    TEXT NOT NULL,
+    value   REAL NOT NULL,
+    PRIMARY KEY (trial, metric)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE payers (
+    payer             INTEGER PRIMARY KEY,
+    name              TEXT NOT NULL,
+    role              TEXT NOT NULL CHECK (role IN
+        ('workload', 'guest-kernel', 'hypervisor', 'engine', 'surtax')),
+    level             INTEGER NOT NULL,
+    carries_workload  INTEGER NOT NULL CHECK (carries_workload IN (0, 1)),
+    UNIQUE (name, role, level, carries_workload)
+) STRICT;
+
+CREATE TABLE readings (
+    trial              INTEGER NOT NULL REFERENCES trials (trial),
+    position           INTEGER NOT NULL,
+    payer              INTEGER NOT NULL REFERENCES payers (payer),
+    cpu_user_ns        INTEGER NOT NULL,
+    cpu_system_ns      INTEGER NOT NULL,
+    memory_peak_bytes  INTEGER,
+    PRIMARY KEY (trial, position)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE outputs (
+    trial         INTEGER NOT NULL REFERENCES trials (trial),
+    stream        TEXT NOT NULL CHECK (stream IN ('stdout', 'stderr')),
+    xxh3_hex      TEXT NOT NULL,
+    length_bytes  INTEGER NOT NULL,
+    tail          BLOB,
+    PRIMARY KEY (trial, stream)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE conditions (
+    trial  INTEGER NOT NULL REFERENCES trials (trial),
+    key    TEXT NOT NULL,
+    value  REAL NOT NULL,
+    PRIMARY KEY (trial, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE leftovers (
+    trial     INTEGER NOT NULL REFERENCES trials (trial),
+    position  INTEGER NOT NULL,
+    what      TEXT NOT NULL,
+    PRIMARY KEY (trial, position)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE logs (
+    log       INTEGER PRIMARY KEY,
+    at_ns     INTEGER NOT NULL,
+    severity  TEXT NOT NULL CHECK (severity IN ('note', 'warning', 'error')),
+    message   TEXT NOT NULL
+) STRICT;
+
+CREATE VIEW trial_evidence AS
+    SELECT t.trial, f.level, f.layer, f.key, f.value, f.source
+    FROM trials t
+    JOIN evidence e ON e.evidence = t.evidence
+    JOIN json_each(e.fact_list) listed
+    JOIN facts f ON f.fact = listed.value;

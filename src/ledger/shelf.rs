@@ -1,0 +1,152 @@
+//! Where ledgers live: `$XDG_DATA_HOME/surtax/runs`, one file per run, named by time and title.
+
+use super::{EXTENSION, calendar};
+use crate::fault::{Doing, Fault};
+use etcetera::BaseStrategy;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use surtax_instrument::quantity::Nanoseconds;
+
+/// The longest part of a title in a file name.
+const SLUG_LENGTH: usize = 40;
+
+/// The folder of all runs; it need not exist yet.
+///
+/// # Errors
+/// The machine's, when there is neither `XDG_DATA_HOME` nor a home directory.
+pub fn directory() -> Result<PathBuf, Fault> {
+    let strategy = etcetera::base_strategy::Xdg::new()
+        .doing("find the home directory")
+        .map_err(|fault| fault.hint("set HOME or XDG_DATA_HOME"))?;
+    Ok(strategy.data_dir().join("surtax/runs"))
+}
+
+/// A path for a new run in this folder, which is made if absent: `<time>-<title>.surtax`.
+///
+/// # Errors
+/// The machine's, when the folder cannot be made.
+pub fn place(directory: &Path, title: &str, at: Nanoseconds) -> Result<PathBuf, Fault> {
+    fs::create_dir_all(directory).doing(format!("make the folder `{}`", directory.display()))?;
+    let stem = format!("{}-{}", calendar::compact(at), slug(title));
+    let candidates = (1u32..).map(|count| match count {
+        1 => directory.join(format!("{stem}.{EXTENSION}")),
+        _ => directory.join(format!("{stem}-{count}.{EXTENSION}")),
+    });
+    candidates
+        .take(1000)
+        .find(|path| !path.exists())
+        .ok_or_else(|| Fault::machine(format!("no name is free for `{stem}.{EXTENSION}`")))
+}
+
+/// The ledgers in this folder, oldest first; none when the folder does not exist.
+///
+/// # Errors
+/// The machine's, when the folder cannot be read.
+pub fn list(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        result => result.doing(format!("read the folder `{}`", directory.display()))?,
+    };
+    let mut ledgers: Vec<PathBuf> = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
+        .collect();
+    ledgers.sort();
+    Ok(ledgers)
+}
+
+/// Finds a run: by path, by its file's name, by a part of it that only one run has, or `last`.
+///
+/// # Errors
+/// The user's, when no run or more than one fits.
+pub fn find(directory: &Path, name: &str) -> Result<PathBuf, Fault> {
+    let path = Path::new(name);
+    if path.is_file() {
+        return Ok(path.into());
+    }
+    let ledgers = list(directory)?;
+    if name == "last" {
+        return ledgers.last().cloned().ok_or_else(|| {
+            Fault::user(format!("there is no run in `{}` yet", directory.display()))
+                .hint("make one: surtax compare --in native,runc -- true")
+        });
+    }
+    let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let wanted = name.strip_suffix(&format!(".{EXTENSION}")).unwrap_or(name);
+    let fits: [&dyn Fn(&str) -> bool; 3] =
+        [&|stem| stem == wanted, &|stem| stem.starts_with(wanted), &|stem| stem.contains(wanted)];
+    for fit in fits {
+        let mut found = ledgers.iter().filter(|path| fit(&stem(path)));
+        match (found.next(), found.next()) {
+            (Some(only), None) => return Ok(only.clone()),
+            (Some(first), Some(second)) => {
+                let (first, second) = (stem(first), stem(second));
+                return Err(Fault::user(format!(
+                    "more than one run fits `{name}`: `{first}`, `{second}`"
+                ))
+                .hint("type more of its name"));
+            }
+            _ => {}
+        }
+    }
+    Err(Fault::user(format!("there is no run `{name}`"))
+        .hint("see `surtax list`, or name the file itself"))
+}
+
+/// A title as a part of a file name: lower case, letters and digits, the rest becomes `-`.
+fn slug(title: &str) -> String {
+    let mut slug = String::new();
+    for letter in title.chars().flat_map(char::to_lowercase) {
+        match letter {
+            _ if slug.len() >= SLUG_LENGTH => break,
+            'a'..='z' | '0'..='9' => slug.push(letter),
+            _ if slug.is_empty() || slug.ends_with('-') => {}
+            _ => slug.push('-'),
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    String::from(if slug.is_empty() { "run" } else { slug })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_never_leads_out_of_the_folder() {
+        assert_eq!(slug("../../etc/passwd"), "etc-passwd");
+        assert_eq!(slug("make -j4 in ÄÖÜ"), "make-j4-in");
+        assert_eq!(slug("..."), "run");
+        assert!(slug(&"x".repeat(300)).len() <= SLUG_LENGTH);
+    }
+
+    #[test]
+    fn a_run_is_found_by_last_by_its_beginning_and_by_a_part_that_only_it_has() {
+        let shelf = tempfile::tempdir().unwrap();
+        let day = 86_400_000_000_000;
+        let mut paths = Vec::new();
+        for (title, at) in [("make", 0), ("sysbench cpu", day), ("make", 2 * day)] {
+            let path = place(shelf.path(), title, Nanoseconds(at)).unwrap();
+            fs::write(&path, "").unwrap();
+            paths.push(path);
+        }
+        assert_eq!(list(shelf.path()).unwrap(), paths);
+        assert_eq!(find(shelf.path(), "last").unwrap(), paths[2]);
+        assert_eq!(find(shelf.path(), "19700101").unwrap(), paths[0]);
+        assert_eq!(find(shelf.path(), "sysbench").unwrap(), paths[1]);
+        let error = find(shelf.path(), "make").unwrap_err();
+        assert!(error.message.contains("19700101T000000Z-make"), "{error}");
+        assert_eq!(find(shelf.path(), "nothing").unwrap_err().exit_code(), 2);
+    }
+
+    #[test]
+    fn two_runs_of_one_second_get_two_names() {
+        let shelf = tempfile::tempdir().unwrap();
+        let first = place(shelf.path(), "make", Nanoseconds(0)).unwrap();
+        fs::write(&first, "").unwrap();
+        let second = place(shelf.path(), "make", Nanoseconds(0)).unwrap();
+        assert!(second.to_string_lossy().ends_with("-make-2.surtax"));
+    }
+}

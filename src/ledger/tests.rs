@@ -1,0 +1,208 @@
+use super::fixture::{add, done, fact, id, ledger, measured, plan, record};
+use super::*;
+use crate::fault::Blame;
+use crate::trial::TrialResult;
+use surtax_instrument::wire::Status;
+
+fn shelf() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.surtax");
+    (directory, path)
+}
+
+#[test]
+fn what_is_written_is_read_back_by_another_process() {
+    let (_shelf, path) = shelf();
+    let mut writer = ledger(&path, &["native", "runc"]);
+    add(&mut writer, &done(id(0, 0), 1_000_000_000));
+
+    let reader = Ledger::open(&path).unwrap();
+    assert_eq!(reader.plan().unwrap(), plan(&["native", "runc"]));
+    assert_eq!(reader.machine().unwrap(), [fact("cpu_model", "AMD EPYC")]);
+    let run = reader.run().unwrap();
+    assert_eq!((run.state, run.id.len()), (RunState::Running, 36));
+
+    let trials = reader.trials().unwrap();
+    let trial = &trials[0];
+    assert_eq!((trials.len(), trial.id, trial.attempt), (1, id(0, 0), 1));
+    assert_eq!((trial.state, trial.exit_status.as_deref()), (TrialState::Done, Some("exit 0")));
+    let sample = |metric| trial.sample(metric).map(|sample| sample.whole);
+    assert_eq!(sample("wall_ns"), Some(1_000_000_000));
+    assert_eq!(sample("cpu_others_ns"), Some(150_000));
+    assert_eq!(sample("cpu_total_ns"), Some(1_000_151_000));
+    assert_eq!(sample("memory_others_peak_bytes"), Some(40 << 20));
+    assert_eq!(sample("start_ns"), Some(5_000_000));
+    assert_eq!(trial.readings, measured(1_000_000_000).readings);
+    let proofs = reader.evidence().unwrap();
+    let expected = measured(1).evidence;
+    assert_eq!(proofs[&trial.evidence.unwrap()], expected.levels());
+}
+
+#[test]
+fn a_trial_in_flight_at_a_crash_is_void_and_is_run_again_but_counted_once() {
+    let (_shelf, path) = shelf();
+    let mut first = ledger(&path, &["native"]);
+    add(&mut first, &done(id(0, 0), 10));
+    first.begin_trial(id(0, 1)).unwrap();
+    drop(first); // as after SIGKILL: no `finish`
+
+    assert_eq!(Ledger::open(&path).unwrap().run().unwrap().state, RunState::Interrupted);
+    let mut second = Ledger::resume(&path).unwrap();
+    second.void_unfinished().unwrap();
+    assert_eq!(second.done().unwrap(), std::collections::HashSet::from([id(0, 0)]));
+
+    let counted_twice = second.begin_trial(id(0, 0)).unwrap_err();
+    assert_eq!(counted_twice.blame, Blame::Surtax);
+    add(&mut second, &done(id(0, 1), 10));
+    let trials = second.trials().unwrap();
+    let attempts: Vec<_> = trials
+        .iter()
+        .filter(|trial| trial.id == id(0, 1))
+        .map(|trial| (trial.attempt, trial.state))
+        .collect();
+    assert!(attempts.contains(&(1, TrialState::Void)), "{attempts:?}");
+    assert!(attempts.contains(&(2, TrialState::Done)), "{attempts:?}");
+}
+
+#[test]
+fn a_trial_that_was_never_begun_cannot_end() {
+    let (_shelf, path) = shelf();
+    let mut ledger = ledger(&path, &["native"]);
+    assert_eq!(ledger.end_trial(&done(id(0, 0), 10)).unwrap_err().blame, Blame::Surtax);
+    assert!(ledger.trials().unwrap().is_empty());
+}
+
+#[test]
+fn two_processes_cannot_write_one_ledger_but_one_can_read_what_another_writes() {
+    let (_shelf, path) = shelf();
+    let writer = ledger(&path, &["native"]);
+    let error = Ledger::resume(&path).unwrap_err();
+    assert!(error.message.contains("a running surtax works on the ledger"), "{error}");
+    assert!(Ledger::open(&path).is_ok());
+    drop(writer);
+    assert!(Ledger::resume(&path).is_ok());
+}
+
+#[test]
+fn what_is_no_ledger_or_too_new_is_refused_with_a_reason() {
+    let (shelf, path) = shelf();
+    assert!(Ledger::open(&path).unwrap_err().message.starts_with("there is no ledger"));
+
+    std::fs::write(&path, "hello, this is text and not SQLite at all").unwrap();
+    let error = Ledger::open(&path).unwrap_err();
+    assert!(error.message.ends_with("is not a surtax ledger"), "{error}");
+    let occupied = Ledger::create(&path, &plan(&["native"]), &[]).unwrap_err();
+    assert!(occupied.message.ends_with("already exists"), "{occupied}");
+
+    let other = shelf.path().join("other.db");
+    rusqlite::Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
+    let error = Ledger::open(&other).unwrap_err();
+    assert!(error.message.ends_with("but not a surtax ledger"), "{error}");
+
+    let newer = shelf.path().join("newer.surtax");
+    drop(ledger(&newer, &["native"]));
+    let connection = rusqlite::Connection::open(&newer).unwrap();
+    connection.pragma_update(None, "user_version", 99).unwrap();
+    let error = Ledger::open(&newer).unwrap_err();
+    assert!(error.message.contains("has format 99"), "{error}");
+}
+
+#[test]
+fn a_full_disk_says_where_what_is_kept_and_how_to_go_on() {
+    let (_shelf, path) = shelf();
+    let mut ledger = ledger(&path, &["native"]);
+    add(&mut ledger, &done(id(0, 0), 10));
+    let pages: i64 =
+        ledger.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    ledger.connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+
+    ledger.begin_trial(id(0, 1)).unwrap();
+    let mut big = measured(10);
+    big.outcome.stdout.tail = vec![b'x'; 1 << 20];
+    big.outcome.stdout.hash = 99;
+    let error = ledger.end_trial(&record(id(0, 1), TrialResult::Done(Box::new(big)))).unwrap_err();
+    assert_eq!(error.blame, Blame::Machine);
+    assert!(error.message.contains("is full; every trial that ended before is kept"), "{error}");
+    assert!(error.hint.unwrap().contains("surtax resume"));
+    assert_eq!(ledger.trials().unwrap()[0].state, TrialState::Done);
+}
+
+#[test]
+fn proofs_and_facts_that_repeat_are_stored_once() {
+    let (_shelf, path) = shelf();
+    let mut ledger = ledger(&path, &["native"]);
+    for block in 0..20 {
+        add(&mut ledger, &done(id(block, 0), 10));
+    }
+    let count = |table: &str| -> i64 {
+        let query = format!("SELECT count(*) FROM {table}");
+        ledger.connection.query_row(&query, [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!((count("facts"), count("evidence"), count("payers")), (2, 1, 2));
+    assert_eq!(count("trial_evidence"), 40);
+    assert_eq!(count("outputs WHERE tail IS NOT NULL"), 2); // both streams, once
+}
+
+#[test]
+fn the_output_of_a_failed_command_is_kept() {
+    let (_shelf, path) = shelf();
+    let mut ledger = ledger(&path, &["native"]);
+    add(&mut ledger, &done(id(0, 0), 10));
+    let mut failed = measured(10);
+    failed.outcome.status = Status::Signal(9);
+    failed.outcome.stderr.tail = b"out of memory\n".into();
+    add(&mut ledger, &record(id(1, 0), TrialResult::CommandFailed(Box::new(failed))));
+    let tail = ledger.tail(0, TrialState::Failed, Stream::Stderr).unwrap();
+    assert_eq!(tail.unwrap(), b"out of memory\n");
+    let trials = ledger.trials().unwrap();
+    assert_eq!(trials[1].exit_status.as_deref(), Some("signal 9"));
+}
+
+#[test]
+fn a_finished_run_is_one_file() {
+    let (shelf, path) = shelf();
+    let mut ledger = ledger(&path, &["native"]);
+    add(&mut ledger, &done(id(0, 0), 10));
+    ledger.log(Severity::Note, "all is well").unwrap();
+    ledger.finish(RunState::Finished).unwrap();
+    assert_eq!(ledger.run().unwrap().state, RunState::Finished);
+    assert_eq!(std::fs::read_dir(shelf.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn the_three_questions_of_the_format_page_can_be_pasted() {
+    let (_shelf, path) = shelf();
+    let mut ledger = ledger(&path, &["native"]);
+    add(&mut ledger, &done(id(0, 0), 10));
+    let why = String::from("the kernel stopped");
+    add(&mut ledger, &record(id(0, 1), TrialResult::Broken { why }));
+
+    let page = include_str!("FORMAT.md");
+    let questions: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("sqlite3 -box RUN.surtax \"")?.strip_suffix('"'))
+        .collect();
+    assert_eq!(questions.len(), 3);
+    for question in questions {
+        let mut statement = ledger.connection.prepare(question).unwrap();
+        assert!(statement.exists([]).unwrap(), "no answer to: {question}");
+    }
+}
+
+#[test]
+fn every_table_and_field_is_on_the_format_page() {
+    let page = include_str!("FORMAT.md");
+    for line in include_str!("schema.sql").lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let name = match words.as_slice() {
+            ["CREATE", "TABLE", table, ..] => format!("**{table}**"),
+            [field, kind, ..]
+                if matches!(kind.trim_end_matches(','), "TEXT" | "INTEGER" | "REAL" | "BLOB") =>
+            {
+                format!("`{field}`")
+            }
+            _ => continue,
+        };
+        assert!(name == "`one`" || page.contains(&name), "{name} is not explained");
+    }
+}

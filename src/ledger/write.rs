@@ -1,0 +1,223 @@
+//! Writes a ledger: creates it, begins and ends trials, each in a transaction of its own.
+//!
+//! A trial is written down before anything of it happens, so that a crash cannot hide one.
+
+use super::record::{Known, insert_record, integer};
+use super::{APPLICATION_ID, FORMAT_VERSION, Ledger, RunState, Severity, hold, refused};
+use crate::fault::{Doing, Fault};
+use crate::plan::{Plan, TrialId};
+use crate::trial::Record;
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::path::Path;
+use surtax_instrument::clock;
+use surtax_instrument::wire::Fact;
+
+const SCHEMA: &str = include_str!("schema.sql");
+
+impl Ledger {
+    /// Creates the ledger of a new run, and holds it.
+    ///
+    /// # Errors
+    /// The user's when `path` exists, the machine's when it cannot be written.
+    pub fn create(path: &Path, plan: &Plan, machine: &[Fact]) -> Result<Self, Fault> {
+        create_empty(path)?;
+        let hold = hold::take(path)?;
+        let plan_json = serde_json::to_string(plan)
+            .map_err(|error| Fault::bug(format!("the plan cannot be written as JSON: {error}")))?;
+        let result = Connection::open(path).and_then(|mut connection| {
+            durable(&connection)?;
+            let transaction = connection.transaction()?;
+            transaction.execute_batch(SCHEMA)?;
+            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+            transaction.pragma_update(None, "user_version", FORMAT_VERSION)?;
+            insert_run(&transaction, plan, &plan_json)?;
+            insert_machine(&transaction, machine)?;
+            transaction.commit()?;
+            Ok(connection)
+        });
+        let connection = result.map_err(|error| refused(path, "begin the run", &error))?;
+        Ok(Self { connection, path: path.into(), known: Known::default(), hold: Some(hold) })
+    }
+
+    /// Opens an interrupted run to go on with it, and holds it.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`]; also the user's when a running surtax works on it.
+    pub fn resume(path: &Path) -> Result<Self, Fault> {
+        let mut ledger = Self::open(path)?;
+        let hold = hold::take(path)?;
+        let result = Connection::open(path).and_then(|connection| {
+            durable(&connection)?;
+            connection.execute("UPDATE run SET state = 'running'", [])?;
+            let known = Known::of(&connection)?;
+            Ok((connection, known))
+        });
+        let (connection, known) =
+            result.map_err(|error| refused(path, "go on with the run", &error))?;
+        ledger.connection = connection;
+        ledger.known = known;
+        ledger.hold = Some(hold);
+        Ok(ledger)
+    }
+
+    /// Writes down that a trial begins, before anything of it happens.
+    ///
+    /// # Errors
+    /// Ours when the trial already counts or runs; the machine's when it cannot be written.
+    pub fn begin_trial(&mut self, trial: TrialId) -> Result<(), Fault> {
+        let inserted = self.connection.execute(
+            "INSERT INTO trials (block, position, arm, attempt, state, began_at_ns)
+             SELECT ?1, ?2, ?3, 1 + coalesce(max(attempt), 0), 'running', ?4
+             FROM trials WHERE block = ?1 AND position = ?2 AND arm = ?3",
+            params![trial.block, trial.position, trial.arm, integer(clock::wall().0)],
+        );
+        match inserted {
+            Err(error) if is_constraint(&error) => Err(Fault::bug(format!(
+                "{} begins though it already runs or counts, or is not in the plan",
+                named(trial)
+            ))),
+            result => result
+                .map(drop)
+                .map_err(|error| refused(&self.path, &format!("begin {}", named(trial)), &error)),
+        }
+    }
+
+    /// Writes down everything that is kept of a trial that was begun, in one transaction.
+    ///
+    /// # Errors
+    /// Ours when the trial was not begun; the machine's when it cannot be written, and then the
+    /// trial is as if it were still running: `void` when the run is resumed.
+    pub fn end_trial(&mut self, record: &Record) -> Result<(), Fault> {
+        let doing = format!("end {}", named(record.trial));
+        let known = &mut self.known;
+        let result = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .and_then(|transaction| {
+                let Some(trial) = running(&transaction, record.trial)? else { return Ok(false) };
+                insert_record(&transaction, trial, record, known)?;
+                transaction.commit()?;
+                Ok(true)
+            });
+        match result {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Fault::bug(format!("cannot {doing}: it was never begun"))),
+            Err(error) => Err(refused(&self.path, &doing, &error)),
+        }
+    }
+
+    /// Marks what is in flight as void: an earlier process died in it, or it was cut short.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn void_unfinished(&mut self) -> Result<(), Fault> {
+        self.connection
+            .execute(
+                "UPDATE trials SET state = 'void', ended_at_ns = max(began_at_ns, ?1),
+                        why = 'surtax ended while it ran' WHERE state = 'running'",
+                [integer(clock::wall().0)],
+            )
+            .map(drop)
+            .map_err(|error| refused(&self.path, "void lost trials", &error))
+    }
+
+    /// Adds a line to the log.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn log(&mut self, severity: Severity, message: &str) -> Result<(), Fault> {
+        let row = params![integer(clock::wall().0), severity.word(), message];
+        self.connection
+            .execute("INSERT INTO logs (at_ns, severity, message) VALUES (?1, ?2, ?3)", row)
+            .map(drop)
+            .map_err(|error| refused(&self.path, "add to the log", &error))
+    }
+
+    /// Ends the run, lets go of it, and makes the ledger one file again.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn finish(&mut self, state: RunState) -> Result<(), Fault> {
+        self.connection
+            .execute("UPDATE run SET state = ?1", [state.word()])
+            .map_err(|error| refused(&self.path, "end the run", &error))?;
+        // Only possible when nobody reads just now; the ledger is as complete with its `-wal` file.
+        let single_file = self.connection.pragma_update(None, "journal_mode", "DELETE");
+        drop(single_file);
+        if state != RunState::Running {
+            self.hold = None;
+        }
+        Ok(())
+    }
+}
+
+fn create_empty(path: &Path) -> Result<(), Fault> {
+    let doing = || format!("create the ledger `{}`", path.display());
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Err(Fault::user(format!("the ledger `{}` already exists", path.display()))
+                .hint("choose another name, or go on with it: surtax resume"));
+        }
+        result => result.doing(doing())?,
+    };
+    File::open(parent).and_then(|directory| directory.sync_all()).doing(doing())
+}
+
+/// One ended trial survives a power cut: the log is synced at every commit.
+fn durable(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", "ON")
+}
+
+fn insert_run(transaction: &Transaction, plan: &Plan, plan_json: &str) -> rusqlite::Result<()> {
+    transaction.execute(
+        "INSERT INTO run (one, id, title, plan_json, surtax_version, began_at_ns, state)
+         SELECT 1, substr(h, 1, 8) || '-' || substr(h, 9, 4) || '-4' || substr(h, 14, 3) || '-8'
+                || substr(h, 18, 3) || '-' || substr(h, 21, 12), ?1, ?2, ?3, ?4, 'running'
+         FROM (SELECT lower(hex(randomblob(16))) AS h)",
+        params![plan.title, plan_json, env!("CARGO_PKG_VERSION"), integer(clock::wall().0)],
+    )?;
+    for arm in plan.arms() {
+        let part = ["baseline", "baseline-again"].get(usize::try_from(arm.index).unwrap_or(2));
+        transaction.execute(
+            "INSERT INTO arms (arm, stack, part) VALUES (?1, ?2, ?3)",
+            params![arm.index, arm.stack.to_string(), part.unwrap_or(&"compared")],
+        )?;
+    }
+    Ok(())
+}
+
+fn insert_machine(transaction: &Transaction, machine: &[Fact]) -> rusqlite::Result<()> {
+    for fact in machine {
+        transaction.execute(
+            "INSERT INTO machine_facts (key, value, source) VALUES (?1, ?2, ?3)",
+            params![fact.key, fact.value, fact.source],
+        )?;
+    }
+    Ok(())
+}
+
+fn running(transaction: &Transaction, trial: TrialId) -> rusqlite::Result<Option<i64>> {
+    transaction
+        .query_row(
+            "SELECT trial FROM trials
+             WHERE block = ?1 AND position = ?2 AND arm = ?3 AND state = 'running'",
+            params![trial.block, trial.position, trial.arm],
+            |row| row.get(0),
+        )
+        .optional()
+}
+
+fn is_constraint(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
+}
+
+/// A trial for people, counted from 1.
+fn named(trial: TrialId) -> String {
+    format!("trial {}.{} of arm {}", trial.block + 1, trial.position + 1, trial.arm)
+}

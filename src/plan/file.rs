@@ -1,0 +1,322 @@
+//! Plan files: a plan as TOML, read with errors that name the line, and written.
+//!
+//! A key that is not known is refused with the nearest one that is: a plan that silently ignored
+//! `warmup = 3` would measure something else than its author believes.
+
+use super::{Draft, Plan, duration, margin};
+use crate::fault::Fault;
+use crate::layer::Card;
+use crate::stack::{StackSpec, instead};
+use std::fmt::{Display, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The longest plan file, in bytes.
+const FILE_LIMIT: u64 = 1 << 20;
+
+/// Every key of a plan file, in the order in which [`write`] writes them.
+pub const KEYS: [&str; 15] = [
+    "title",
+    "command",
+    "stacks",
+    "baseline",
+    "runs",
+    "time",
+    "warm_up",
+    "seed",
+    "margin",
+    "deadline",
+    "start_deadline",
+    "cwd",
+    "writable",
+    "inherit_environment",
+    "environment",
+];
+
+/// Reads a plan file; stacks are checked against these cards.
+///
+/// # Errors
+/// The user's: the file cannot be read, is no TOML, or asks for something that there is not.
+pub fn read(path: &Path, cards: &[&'static Card]) -> Result<Draft, Fault> {
+    let name = path.display().to_string();
+    let cannot = |error: &dyn Display| {
+        Fault::user(format!("cannot read the plan `{}`: {error}", name.escape_debug()))
+            .hint("make one with `surtax plan --toml --in native,runc -- CMD > FILE.toml`")
+    };
+    let length = path.metadata().map_err(|error| cannot(&error))?.len();
+    if length > FILE_LIMIT {
+        return Err(cannot(&format!("its {length} bytes are above {FILE_LIMIT}")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| cannot(&error))?;
+    parse(&text, &name, cards)
+}
+
+/// Reads the text of a plan file; `name` is what errors call it.
+///
+/// # Errors
+/// See [`read`].
+pub fn parse(text: &str, name: &str, cards: &[&'static Card]) -> Result<Draft, Fault> {
+    let reader = Reader { text, name, cards };
+    let table = DeTable::parse(text).map_err(|error| {
+        let span = error.span().unwrap_or(0..0);
+        reader.refuse(&span, error.message().replace('\n', ", "))
+    })?;
+    let mut draft = Draft::default();
+    for (key, value) in table.get_ref() {
+        reader.field(&mut draft, key, value)?;
+    }
+    Ok(draft)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    name: &'a str,
+    cards: &'a [&'static Card],
+}
+
+type Value<'a> = Spanned<DeValue<'a>>;
+
+impl Reader<'_> {
+    fn place(&self, span: &Range<usize>) -> String {
+        let before = self.text.as_bytes().iter().take(span.start);
+        format!("{}:{}", self.name, 1 + before.filter(|&&byte| byte == b'\n').count())
+    }
+
+    fn refuse(&self, span: &Range<usize>, message: impl Display) -> Fault {
+        Fault::user(format!("{}: {message}", self.place(span)))
+    }
+
+    fn field(
+        &self,
+        draft: &mut Draft,
+        key: &Spanned<impl AsRef<str>>,
+        value: &Value<'_>,
+    ) -> Result<(), Fault> {
+        let name = key.get_ref().as_ref();
+        let Some(field) = KEYS.into_iter().find(|known| *known == name) else {
+            let shown = name.escape_debug();
+            return Err(self.refuse(&key.span(), format!("unknown key `{shown}`")).hint(instead(
+                name,
+                "keys of a plan",
+                KEYS,
+            )));
+        };
+        draft.places.insert(field, self.place(&key.span()));
+        match field {
+            "title" => draft.title = Some(self.string(field, value)?.to_owned()),
+            "command" => draft.command = self.strings(field, value)?,
+            "stacks" => draft.stacks = self.stacks(value)?,
+            "baseline" => draft.baseline = Some(self.stack(value)?),
+            "runs" => draft.runs = Some(self.whole(field, value)?),
+            "time" => draft.time = Some(self.duration(field, value)?),
+            "warm_up" => draft.warm_up = Some(self.whole(field, value)?),
+            "seed" => draft.seed = Some(self.whole(field, value)?),
+            "margin" => draft.margin_ppm = Some(self.margin(value)?),
+            "deadline" => draft.deadline = Some(self.duration(field, value)?),
+            "start_deadline" => draft.start_deadline = Some(self.duration(field, value)?),
+            "cwd" => draft.cwd = Some(PathBuf::from(self.string(field, value)?)),
+            "writable" => {
+                draft.writable =
+                    self.strings(field, value)?.into_iter().map(PathBuf::from).collect();
+            }
+            "inherit_environment" => {
+                let said = value.get_ref().as_bool();
+                draft.inherit_environment =
+                    Some(said.ok_or_else(|| self.wrong_type(field, "`true` or `false`", value))?);
+            }
+            _ => draft.environment = self.environment(value)?,
+        }
+        Ok(())
+    }
+
+    fn wrong_type(&self, field: &str, wanted: &str, value: &Value<'_>) -> Fault {
+        let kind = value.get_ref().type_str();
+        self.refuse(&value.span(), format!("`{field}` is {wanted}, and this is of type {kind}"))
+    }
+
+    fn string<'v>(&self, field: &str, value: &'v Value<'_>) -> Result<&'v str, Fault> {
+        value.get_ref().as_str().ok_or_else(|| self.wrong_type(field, "a string", value))
+    }
+
+    fn strings(&self, field: &str, value: &Value<'_>) -> Result<Vec<String>, Fault> {
+        let Some(list) = value.get_ref().as_array() else {
+            let fault = self.wrong_type(field, "a list of strings", value);
+            return Err(match value.get_ref().as_str() {
+                Some(text) if field == "command" => {
+                    let line = toml_strings(&["sh".to_owned(), "-c".to_owned(), text.to_owned()]);
+                    fault.hint(format!("write one word per string, or `command = {line}`"))
+                }
+                _ => fault.hint(format!("put it in brackets: `{field} = [\"…\"]`")),
+            });
+        };
+        list.iter().map(|item| self.string(field, item).map(str::to_owned)).collect()
+    }
+
+    /// A whole number that fits the field.
+    fn whole<T: TryFrom<i64>>(&self, field: &str, value: &Value<'_>) -> Result<T, Fault> {
+        let number = value
+            .get_ref()
+            .as_integer()
+            .ok_or_else(|| self.wrong_type(field, "a whole number", value))?;
+        let shown = number.as_str();
+        i64::from_str_radix(shown, number.radix())
+            .ok()
+            .and_then(|number| T::try_from(number).ok())
+            .ok_or_else(|| {
+                self.refuse(&value.span(), format!("`{field} = {shown}` is out of range"))
+            })
+    }
+
+    fn duration(&self, field: &str, value: &Value<'_>) -> Result<Duration, Fault> {
+        let text = value.get_ref().as_str().ok_or_else(|| {
+            self.wrong_type(field, "a duration", value).hint(format!("write `{field} = \"90s\"`"))
+        })?;
+        duration::parse(text).map_err(|fault| fault.during(self.place(&value.span())))
+    }
+
+    fn margin(&self, value: &Value<'_>) -> Result<u32, Fault> {
+        let text = value.get_ref().as_str().ok_or_else(|| {
+            self.wrong_type("margin", "a percentage", value).hint("write `margin = \"3%\"`")
+        })?;
+        margin::parse(text).map_err(|fault| fault.during(self.place(&value.span())))
+    }
+
+    fn environment(&self, value: &Value<'_>) -> Result<Vec<(String, String)>, Fault> {
+        let Some(table) = value.get_ref().as_table() else {
+            return Err(self
+                .wrong_type("environment", "a table", value)
+                .hint("write `environment = { NAME = \"value\" }`"));
+        };
+        let variables = table.iter().map(|(name, value)| {
+            let name = name.get_ref().as_ref();
+            Ok((name.to_owned(), self.string(&format!("environment.{name}"), value)?.to_owned()))
+        });
+        variables.collect()
+    }
+
+    fn stacks(&self, value: &Value<'_>) -> Result<Vec<StackSpec>, Fault> {
+        let Some(list) = value.get_ref().as_array() else {
+            return Err(self
+                .wrong_type("stacks", "a list of stacks", value)
+                .hint("put them in brackets: `stacks = [\"native\", \"qemu:memory=1G+runc\"]`"));
+        };
+        list.iter().map(|stack| self.stack(stack)).collect()
+    }
+
+    /// One stack: a string as after `--in`, or a list with one table per layer.
+    fn stack(&self, value: &Value<'_>) -> Result<StackSpec, Fault> {
+        let text = match value.get_ref() {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Array(layers) => {
+                let layers: Vec<String> =
+                    layers.iter().map(|layer| self.layer(layer)).collect::<Result<_, _>>()?;
+                layers.join("+")
+            }
+            _ => {
+                return Err(self
+                    .wrong_type("a stack", "a string or a list of tables", value)
+                    .hint("write `\"qemu:memory=1G+runc\"`, or `[{ layer = \"qemu\", memory = \"1G\" }, { layer = \"runc\" }]`"));
+            }
+        };
+        StackSpec::parse_with(&text, self.cards)
+            .map_err(|fault| fault.during(self.place(&value.span())))
+    }
+
+    /// The text of a layer that is given as a table.
+    fn layer(&self, value: &Value<'_>) -> Result<String, Fault> {
+        let Some(table) = value.get_ref().as_table() else {
+            return Err(self
+                .wrong_type("a layer", "a table", value)
+                .hint("write `{ layer = \"runc\" }`, or the whole stack as one string"));
+        };
+        let mut kind = None;
+        let mut options = Vec::new();
+        for (key, value) in table {
+            let text = self.option_text(value)?;
+            match key.get_ref().as_ref() {
+                "layer" => kind = Some(text),
+                key => options.push(format!("{key}={text}")),
+            }
+        }
+        let kind = kind.ok_or_else(|| {
+            self.refuse(&value.span(), "a layer without its name").hint("add `layer = \"runc\"`")
+        })?;
+        Ok(if options.is_empty() { kind } else { format!("{kind}:{}", options.join(",")) })
+    }
+
+    fn option_text(&self, value: &Value<'_>) -> Result<String, Fault> {
+        let text = match value.get_ref() {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
+            DeValue::Float(number) => number.as_str().to_owned(),
+            DeValue::Boolean(said) => said.to_string(),
+            _ => return Err(self.wrong_type("an option", "a string or a number", value)),
+        };
+        match text.find(['+', ',']) {
+            None => Ok(text),
+            Some(_) => {
+                let shown = text.escape_debug();
+                Err(self.refuse(&value.span(), format!("the value `{shown}` holds `+` or `,`")))
+            }
+        }
+    }
+}
+
+/// Writes a plan as a file that reads as the same plan again.
+#[must_use]
+pub fn write(plan: &Plan) -> String {
+    let texts: Vec<String> = plan.stacks.iter().map(ToString::to_string).collect();
+    let writable: Vec<String> =
+        plan.writable.iter().map(|path| path.display().to_string()).collect();
+    let mut lines = vec![
+        String::from(
+            "# A plan of surtax. `surtax plan FILE` shows every trial, `surtax run FILE` runs it.",
+        ),
+        format!("title = {}", toml_string(&plan.title)),
+        format!("command = {}", toml_strings(&plan.command)),
+        format!("stacks = {}", toml_strings(&texts)),
+        format!("baseline = {}", toml_string(&plan.baseline.to_string())),
+    ];
+    lines.extend(plan.runs.map(|runs| format!("runs = {runs}")));
+    lines.extend(plan.time_budget().map(|time| format!("time = \"{}\"", duration::text(time))));
+    lines.push(format!("warm_up = {}", plan.warm_up));
+    lines.push(format!("seed = {}", plan.seed));
+    lines.push(format!("margin = \"{}\"", margin::text(plan.equivalence_margin_ppm)));
+    lines.push(format!("deadline = \"{}\"", duration::text(plan.command_deadline())));
+    lines.push(format!("start_deadline = \"{}\"", duration::text(plan.start_deadline())));
+    lines.push(format!("cwd = {}", toml_string(&plan.cwd.display().to_string())));
+    if !writable.is_empty() {
+        lines.push(format!("writable = {}", toml_strings(&writable)));
+    }
+    lines.join("\n") + "\n" + &environment_text(plan)
+}
+
+fn environment_text(plan: &Plan) -> String {
+    let mut text = String::new();
+    if !plan.inherit_environment {
+        text += "inherit_environment = false\n";
+    }
+    if !plan.environment.is_empty() {
+        text += "\n[environment]\n";
+        for (name, value) in &plan.environment {
+            // Writing into a string cannot fail.
+            let _ = writeln!(text, "{} = {}", toml_string(name), toml_string(value));
+        }
+    }
+    text
+}
+
+fn toml_string(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn toml_strings(texts: &[String]) -> String {
+    let items: Vec<String> = texts.iter().map(|text| toml_string(text)).collect();
+    format!("[{}]", items.join(", "))
+}
+
+#[cfg(test)]
+mod tests;

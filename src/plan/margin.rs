@@ -1,0 +1,68 @@
+//! Equivalence margins as people type them: `3%`, `0.5%`.
+
+use crate::fault::Fault;
+
+/// Reads a percentage into parts per million: `3%` is 30,000.
+///
+/// # Errors
+/// The user's: no percentage, zero, above 50 %, or with more than four decimals.
+///
+/// ```
+/// use surtax::plan::margin;
+/// assert_eq!(margin::parse("3%"), Ok(30_000));
+/// assert_eq!(margin::parse("0.5%"), Ok(5_000));
+/// assert!(margin::parse("3").is_err());
+/// ```
+pub fn parse(text: &str) -> Result<u32, Fault> {
+    let refuse = |hint: &str| {
+        let shown = text.escape_debug();
+        Fault::user(format!("`{shown}` is not a margin")).hint(hint)
+    };
+    let typed = text.trim();
+    let Some(number) = typed.strip_suffix('%') else {
+        return Err(refuse(&format!("write a percentage, as in `{}`", "3%")));
+    };
+    let (whole, fraction) = number.trim().split_once('.').unwrap_or((number.trim(), "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || whole.len() > 2 || fraction.len() > 4 {
+        return Err(refuse("write a percentage with at most four decimals, as in `0.5%`"));
+    }
+    match format!("{whole}{fraction:0<4}").parse() {
+        Ok(ppm @ 1..=500_000) => Ok(ppm),
+        _ => Err(refuse("choose more than 0% and at most 50%")),
+    }
+}
+
+/// Writes a margin so that [`parse`] reads the same again.
+///
+/// ```
+/// assert_eq!(surtax::plan::margin::text(5_000), "0.5%");
+/// ```
+#[must_use]
+pub fn text(ppm: u32) -> String {
+    let fraction = format!("{:04}", ppm % 10_000);
+    match fraction.trim_end_matches('0') {
+        "" => format!("{}%", ppm / 10_000),
+        fraction => format!("{}.{fraction}%", ppm / 10_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_no_share_of_a_time_is_refused() {
+        for text in ["", "%", "3", "-1%", "0%", "51%", "1e1%", "0.00001%", "three%", "３%"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_the_same(ppm in 1u32..=500_000) {
+            prop_assert_eq!(parse(&text(ppm)), Ok(ppm));
+        }
+    }
+}

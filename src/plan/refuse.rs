@@ -1,0 +1,366 @@
+//! Turns a draft into a plan: fills in what was not said, and refuses what contradicts itself.
+//!
+//! The command line and a plan file both end here, so that neither can ask for what the other
+//! cannot. What was decided for the user and might surprise is returned as a note.
+
+use super::expand::BLOCK_LIMIT;
+use super::{Plan, SCHEMA_VERSION, shell};
+use crate::fault::Fault;
+use crate::layer::{Card, Root};
+use crate::stack::StackSpec;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Blocks of a plan that names neither a count nor a time.
+const DEFAULT_RUNS: u32 = 10;
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(30 * 60);
+const DEFAULT_START_DEADLINE: Duration = Duration::from_secs(180);
+const DEFAULT_MARGIN_PPM: u32 = 30_000;
+const STACK_LIMIT: usize = 100;
+const WARM_UP_LIMIT: u32 = 1_000;
+const TITLE_LIMIT: usize = 72;
+
+/// A plan of which not everything has been said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Draft {
+    /// See [`Plan::title`]; by default the command.
+    pub title: Option<String>,
+    /// See [`Plan::stacks`].
+    pub stacks: Vec<StackSpec>,
+    /// See [`Plan::baseline`]; by default the first `native`, added if there is none.
+    pub baseline: Option<StackSpec>,
+    /// See [`Plan::command`].
+    pub command: Vec<String>,
+    /// See [`Plan::cwd`]; by default where surtax was called.
+    pub cwd: Option<PathBuf>,
+    /// Whether the command also gets the caller's environment; by default it does.
+    pub inherit_environment: Option<bool>,
+    /// Variables set over the inherited ones; the last of equal names counts.
+    pub environment: Vec<(String, String)>,
+    /// See [`Plan::writable`]; relative paths are seen from `cwd`.
+    pub writable: Vec<PathBuf>,
+    /// See [`Plan::runs`].
+    pub runs: Option<u32>,
+    /// See [`Plan::time_budget_ns`].
+    pub time: Option<Duration>,
+    /// See [`Plan::warm_up`]; by default none.
+    pub warm_up: Option<u32>,
+    /// See [`Plan::command_deadline_ns`]; by default 30 minutes.
+    pub deadline: Option<Duration>,
+    /// See [`Plan::start_deadline_ns`]; by default 3 minutes.
+    pub start_deadline: Option<Duration>,
+    /// See [`Plan::equivalence_margin_ppm`]; by default 3 %.
+    pub margin_ppm: Option<u32>,
+    /// See [`Plan::seed`]; by default a fresh one.
+    pub seed: Option<u64>,
+    /// Where a field was said, as in `plans/io.toml:14`, for errors.
+    pub places: BTreeMap<&'static str, String>,
+}
+
+/// What surrounds the caller and fills the gaps of a draft.
+#[derive(Clone, Debug)]
+pub struct Surroundings<'a> {
+    /// The caller's working directory.
+    pub cwd: PathBuf,
+    /// Seed for a plan that names none.
+    pub fresh_seed: u64,
+    /// The layers that are known.
+    pub cards: &'a [&'static Card],
+}
+
+/// A plan, and what the user should know about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// Complete and free of contradictions.
+    pub plan: Plan,
+    /// Sentences, most important first.
+    pub notes: Vec<String>,
+}
+
+impl Draft {
+    /// Lays another draft over this one: what the other says counts, what it leaves out stays.
+    #[must_use]
+    pub fn overlaid_by(mut self, other: Self) -> Self {
+        self.places.retain(|field, _| !other.says(field));
+        self.places.extend(other.places);
+        self.environment.extend(other.environment);
+        Self {
+            title: other.title.or(self.title),
+            stacks: list_over(other.stacks, self.stacks),
+            baseline: other.baseline.or(self.baseline),
+            command: list_over(other.command, self.command),
+            cwd: other.cwd.or(self.cwd),
+            inherit_environment: other.inherit_environment.or(self.inherit_environment),
+            environment: self.environment,
+            writable: list_over(other.writable, self.writable),
+            runs: other.runs.or(self.runs),
+            time: other.time.or(self.time),
+            warm_up: other.warm_up.or(self.warm_up),
+            deadline: other.deadline.or(self.deadline),
+            start_deadline: other.start_deadline.or(self.start_deadline),
+            margin_ppm: other.margin_ppm.or(self.margin_ppm),
+            seed: other.seed.or(self.seed),
+            places: self.places,
+        }
+    }
+
+    /// Whether a field with a place has been said.
+    fn says(&self, field: &str) -> bool {
+        match field {
+            "stacks" => !self.stacks.is_empty(),
+            "baseline" => self.baseline.is_some(),
+            "command" => !self.command.is_empty(),
+            "cwd" => self.cwd.is_some(),
+            "writable" => !self.writable.is_empty(),
+            "runs" => self.runs.is_some(),
+            "warm_up" => self.warm_up.is_some(),
+            "seed" => self.seed.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Completes the draft. Looks at the directories that it names, and changes nothing.
+    ///
+    /// # Errors
+    /// The user's: what is missing, contradicts itself, or is not there.
+    pub fn complete(self, around: &Surroundings<'_>) -> Result<Decided, Fault> {
+        self.check_command()?;
+        self.check_counts()?;
+        let cwd = self.checked_cwd(&around.cwd)?;
+        let writable = self.checked_writable(&cwd)?;
+        let environment = self.checked_environment()?;
+        let (stacks, baseline) = self.checked_stacks(&cwd, around.cards)?;
+        let runs = if self.time.is_none() { self.runs.or(Some(DEFAULT_RUNS)) } else { self.runs };
+        let plan = Plan {
+            schema_version: SCHEMA_VERSION,
+            title: self.title.unwrap_or_else(|| title_of(&self.command)),
+            stacks,
+            baseline,
+            command: self.command,
+            cwd,
+            environment,
+            inherit_environment: self.inherit_environment.unwrap_or(true),
+            writable,
+            runs,
+            time_budget_ns: self.time.map(nanoseconds),
+            warm_up: self.warm_up.unwrap_or(0),
+            command_deadline_ns: nanoseconds(self.deadline.unwrap_or(DEFAULT_DEADLINE)),
+            start_deadline_ns: nanoseconds(self.start_deadline.unwrap_or(DEFAULT_START_DEADLINE)),
+            equivalence_margin_ppm: self.margin_ppm.unwrap_or(DEFAULT_MARGIN_PPM),
+            seed: self.seed.unwrap_or(around.fresh_seed),
+        };
+        let notes = notes(&plan);
+        Ok(Decided { plan, notes })
+    }
+
+    /// The user's fault about one field, with the place where it was said.
+    fn refuse(&self, field: &str, message: impl std::fmt::Display) -> Fault {
+        match self.places.get(field) {
+            Some(place) => Fault::user(format!("{place}: {message}")),
+            None => Fault::user(message.to_string()),
+        }
+    }
+
+    fn check_command(&self) -> Result<(), Fault> {
+        let Some(program) = self.command.first() else {
+            return Err(self.refuse("command", "there is no command to measure").hint(
+                "write it after `--`, as in `surtax compare --in native,runc -- make -j4`, \
+                 or as `command = [\"make\", \"-j4\"]` in a plan",
+            ));
+        };
+        if program.is_empty() {
+            return Err(self.refuse("command", "the command's program is an empty word"));
+        }
+        if let Some(word) = self.command.iter().find(|word| word.contains('\0')) {
+            let shown = word.escape_debug();
+            return Err(self.refuse("command", format!("the word `{shown}` holds a zero byte")));
+        }
+        Ok(())
+    }
+
+    fn check_counts(&self) -> Result<(), Fault> {
+        match self.runs {
+            Some(0) => {
+                return Err(self
+                    .refuse("runs", "`runs = 0` measures nothing")
+                    .hint("ask for at least 1, or leave it out"));
+            }
+            Some(runs) if runs > BLOCK_LIMIT => {
+                return Err(self.refuse("runs", format!("`runs = {runs}` is above {BLOCK_LIMIT}")));
+            }
+            _ => {}
+        }
+        if let Some(warm_up) = self.warm_up.filter(|&count| count > WARM_UP_LIMIT) {
+            let message = format!("`warm_up = {warm_up}` is above {WARM_UP_LIMIT}");
+            return Err(self.refuse("warm_up", message));
+        }
+        if let Some(seed) = self.seed.filter(|&seed| i64::try_from(seed).is_err()) {
+            let message = format!("`seed = {seed}` is above {}, the limit of TOML", i64::MAX);
+            return Err(self.refuse("seed", message));
+        }
+        Ok(())
+    }
+
+    fn checked_cwd(&self, around: &Path) -> Result<PathBuf, Fault> {
+        let cwd = self.cwd.as_ref().map_or_else(|| around.to_path_buf(), |cwd| around.join(cwd));
+        self.check_directory("cwd", "the working directory", &cwd)?;
+        Ok(cwd)
+    }
+
+    fn checked_writable(&self, cwd: &Path) -> Result<Vec<PathBuf>, Fault> {
+        let mut checked: Vec<PathBuf> = Vec::new();
+        for path in &self.writable {
+            let path = cwd.join(path);
+            self.check_directory("writable", "the writable directory", &path)?;
+            let path: PathBuf = path.components().collect();
+            if path == Path::new("/") {
+                return Err(self
+                    .refuse("writable", "`/` as the writable directory would keep every write")
+                    .hint("name the directory whose files you want to keep"));
+            }
+            if !checked.contains(&path) {
+                checked.push(path);
+            }
+        }
+        Ok(checked)
+    }
+
+    fn check_directory(&self, field: &str, what: &str, path: &Path) -> Result<(), Fault> {
+        let shown = path.display().to_string();
+        let shown = shown.escape_debug();
+        if path.to_str().is_none() {
+            return Err(self.refuse(field, format!("{what} `{shown}` is not UTF-8")));
+        }
+        match path.metadata() {
+            Ok(metadata) if metadata.is_dir() => Ok(()),
+            Ok(_) => Err(self.refuse(field, format!("{what} `{shown}` is not a directory"))),
+            Err(error) => {
+                Err(self.refuse(field, format!("{what} `{shown}` cannot be used: {error}")).hint(
+                    format!("make it: `mkdir -p {}`", shell::line([shown.to_string().as_str()])),
+                ))
+            }
+        }
+    }
+
+    fn checked_environment(&self) -> Result<Vec<(String, String)>, Fault> {
+        let mut variables = BTreeMap::new();
+        for (name, value) in &self.environment {
+            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+                let shown = name.escape_debug();
+                let message = format!(
+                    "`{shown}` cannot be the name of a variable, or its value holds a zero byte"
+                );
+                return Err(self.refuse("environment", message));
+            }
+            variables.insert(name.clone(), value.clone());
+        }
+        Ok(variables.into_iter().collect())
+    }
+
+    fn checked_stacks(
+        &self,
+        cwd: &Path,
+        cards: &[&'static Card],
+    ) -> Result<(Vec<StackSpec>, StackSpec), Fault> {
+        if self.stacks.is_empty() {
+            return Err(self.refuse("stacks", "there is no stack to run the command in").hint(
+                "name some, as in `--in native,runc` or `stacks = [\"native\", \"runc\"]`; `surtax doctor` lists them",
+            ));
+        }
+        if self.stacks.len() > STACK_LIMIT {
+            let count = self.stacks.len();
+            return Err(self.refuse("stacks", format!("{count} stacks are above {STACK_LIMIT}")));
+        }
+        let mut stacks = Vec::with_capacity(self.stacks.len() + 1);
+        for stack in &self.stacks {
+            let stack = self.located("stacks", stack, cwd)?;
+            if stacks.contains(&stack) {
+                return Err(self
+                    .refuse("stacks", format!("the stack `{stack}` is listed twice"))
+                    .hint("list it once; the baseline runs as two arms anyway"));
+            }
+            stacks.push(stack);
+        }
+        let baseline = match &self.baseline {
+            Some(baseline) => self.located("baseline", baseline, cwd)?,
+            None => match stacks.iter().find(|stack| is_native(stack)) {
+                Some(native) => native.clone(),
+                None => StackSpec::parse_with("native", cards)?,
+            },
+        };
+        if !stacks.contains(&baseline) {
+            stacks.insert(0, baseline.clone());
+        }
+        Ok((stacks, baseline))
+    }
+
+    /// The stack with absolute paths, the outermost of which must be there.
+    fn located(&self, field: &str, stack: &StackSpec, cwd: &Path) -> Result<StackSpec, Fault> {
+        let mut stack = stack.clone();
+        for (depth, layer) in stack.layers.iter_mut().enumerate() {
+            layer.make_root_absolute(cwd);
+            let (Root::Directory(path) | Root::Oci(path)) = layer.root()? else { continue };
+            let shown = path.display().to_string();
+            if shown.contains(['+', ',']) {
+                return Err(self
+                    .refuse(
+                        field,
+                        format!(
+                            "the root `{shown}` holds `+` or `,`, which separate layers and options"
+                        ),
+                    )
+                    .hint("give it another name, for instance by a symbolic link"));
+            }
+            if depth == 0 && !path.exists() {
+                return Err(self.refuse(
+                    field,
+                    format!("the root `{shown}` of `{}` is not there", layer.kind),
+                ));
+            }
+        }
+        Ok(stack)
+    }
+}
+
+fn list_over<T>(over: Vec<T>, under: Vec<T>) -> Vec<T> {
+    if over.is_empty() { under } else { over }
+}
+
+fn is_native(stack: &StackSpec) -> bool {
+    matches!(stack.layers.as_slice(), [only] if only.kind == "native")
+}
+
+fn title_of(command: &[String]) -> String {
+    let line = shell::line(command.iter().map(String::as_str));
+    let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    match line.char_indices().nth(TITLE_LIMIT) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn notes(plan: &Plan) -> Vec<String> {
+    let mut notes = Vec::new();
+    for stack in plan.stacks.iter().filter(|stack| is_native(stack)) {
+        if stack.layers.iter().any(|layer| layer.root() == Ok(Root::Host)) {
+            notes.push(format!(
+                "`{stack}` writes to this machine's own files: what a trial writes stays, and the next trial finds it"
+            ));
+        }
+    }
+    if plan.stacks.len() == 1 {
+        notes.push(format!(
+            "only `{}` is measured: its two arms show the noise and nothing else",
+            plan.baseline
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;

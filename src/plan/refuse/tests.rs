@@ -1,0 +1,151 @@
+//! What a draft becomes, and the words with which it is refused.
+
+use super::super::tests::{around, draft};
+use super::*;
+
+fn decided(draft: Draft) -> Decided {
+    draft.complete(&around()).unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+#[track_caller]
+fn refused(draft: Draft, expected: &str) {
+    let fault = draft.complete(&around()).expect_err(expected);
+    assert_eq!(fault.exit_code(), 2);
+    assert!(fault.to_string().contains(expected), "{fault}");
+}
+
+#[test]
+fn a_plan_without_count_and_time_has_ten_blocks_and_one_with_a_time_has_no_count() {
+    assert_eq!(decided(draft(&["native", "runc"])).plan.runs, Some(10));
+    let timed = Draft { time: Some(Duration::from_secs(120)), ..draft(&["native"]) };
+    let plan = decided(timed).plan;
+    assert_eq!((plan.runs, plan.time_budget()), (None, Some(Duration::from_secs(120))));
+}
+
+#[test]
+fn native_is_the_baseline_and_is_added_where_it_is_missing() {
+    let plan = decided(draft(&["runc", "qemu"])).plan;
+    assert_eq!(plan.baseline.to_string(), "native");
+    assert_eq!(
+        plan.stacks.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["native", "runc", "qemu"]
+    );
+    let plan = decided(draft(&["runc", "native:cpus=1"])).plan;
+    assert_eq!(plan.baseline.to_string(), "native:cpus=1");
+    assert_eq!(plan.stacks.len(), 2);
+}
+
+#[test]
+fn another_baseline_can_be_named_and_is_among_the_stacks_once() {
+    let baseline = draft(&["runc"]).stacks.pop();
+    let plan = decided(Draft { baseline, ..draft(&["native", "runc"]) }).plan;
+    assert_eq!(
+        plan.arms().iter().map(|arm| arm.stack.to_string()).collect::<Vec<_>>(),
+        ["runc", "runc", "native"]
+    );
+}
+
+#[test]
+fn contradictions_are_refused() {
+    refused(Draft { command: Vec::new(), ..draft(&["native"]) }, "there is no command to measure");
+    refused(Draft { command: vec![String::new()], ..draft(&["native"]) }, "an empty word");
+    refused(Draft { runs: Some(0), ..draft(&["native"]) }, "`runs = 0` measures nothing");
+    refused(Draft { runs: Some(u32::MAX), ..draft(&["native"]) }, "is above 100000");
+    refused(Draft { warm_up: Some(5000), ..draft(&["native"]) }, "`warm_up = 5000` is above 1000");
+    refused(Draft { seed: Some(u64::MAX), ..draft(&["native"]) }, "the limit of TOML");
+    refused(draft(&[]), "there is no stack");
+    refused(draft(&["runc", "native", "runc"]), "the stack `runc` is listed twice");
+    refused(draft(&["runc:memory=1G", "runc:mem=1G"]), "listed twice");
+    let environment = vec![(String::from("A=B"), String::new())];
+    refused(Draft { environment, ..draft(&["native"]) }, "cannot be the name of a variable");
+}
+
+#[test]
+fn a_contradiction_of_a_file_is_named_with_its_line() {
+    let places = BTreeMap::from([("runs", String::from("plans/io.toml:14"))]);
+    let fault =
+        Draft { runs: Some(0), places, ..draft(&["native"]) }.complete(&around()).unwrap_err();
+    assert_eq!(fault.message, "plans/io.toml:14: `runs = 0` measures nothing");
+}
+
+#[test]
+fn directories_must_be_there_and_relative_ones_are_made_absolute() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(place.path().join("work/out")).unwrap();
+    std::fs::write(place.path().join("file"), "").unwrap();
+    let around = Surroundings { cwd: place.path().to_path_buf(), ..around() };
+    let with = |cwd: &str, writable: &str| Draft {
+        cwd: Some(cwd.into()),
+        writable: vec![writable.into(), writable.into()],
+        ..draft(&["native"])
+    };
+    let plan = with("work", "out").complete(&around).unwrap().plan;
+    assert_eq!(plan.cwd, place.path().join("work"));
+    assert_eq!(plan.writable, [place.path().join("work/out")]);
+    for (cwd, writable, expected) in [
+        ("nowhere", "out", "the working directory"),
+        ("work", "nowhere", "mkdir -p"),
+        ("work", "../file", "is not a directory"),
+        ("work", "/", "would keep every write"),
+    ] {
+        let fault = with(cwd, writable).complete(&around).unwrap_err();
+        assert!(fault.to_string().contains(expected), "{fault}");
+    }
+}
+
+#[test]
+fn a_root_directory_is_made_absolute_and_must_be_there() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::create_dir(place.path().join("image")).unwrap();
+    let around = Surroundings { cwd: place.path().to_path_buf(), ..around() };
+    let plan = draft(&["native", "runc:root=dir:image"]).complete(&around).unwrap().plan;
+    let root = plan.stacks[1].layers[0].root();
+    assert_eq!(root, Ok(Root::Directory(place.path().join("image"))));
+    let fault = draft(&["runc:root=oci:nothing"]).complete(&around).unwrap_err();
+    assert!(fault.message.contains("of `runc` is not there"), "{fault}");
+}
+
+#[test]
+fn the_callers_environment_is_not_in_the_plan_which_goes_into_the_run_file() {
+    let mine =
+        vec![(String::from("LANG"), String::from("C")), (String::from("A"), String::from("1"))];
+    let plan = decided(Draft { environment: mine.clone(), ..draft(&["native"]) }).plan;
+    let names: Vec<&str> = plan.environment.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!((names.as_slice(), plan.inherit_environment), (["A", "LANG"].as_slice(), true));
+    let alone = Draft { environment: mine, inherit_environment: Some(false), ..draft(&["native"]) };
+    assert!(!decided(alone).plan.inherit_environment);
+}
+
+#[test]
+fn a_native_root_that_keeps_writes_is_said_aloud() {
+    assert!(decided(draft(&["native", "runc"])).notes.is_empty());
+    let notes = decided(draft(&["native:root=host", "runc"])).notes;
+    assert!(
+        notes[0].contains("`native:root=host` writes to this machine's own files"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn the_command_line_counts_over_the_file() {
+    let places =
+        BTreeMap::from([("runs", String::from("p.toml:3")), ("cwd", String::from("p.toml:4"))]);
+    let file = Draft {
+        runs: Some(3),
+        title: Some(String::from("mine")),
+        places,
+        ..draft(&["native", "runc"])
+    };
+    let line = Draft { runs: Some(0), ..Draft::default() };
+    let both = file.overlaid_by(line);
+    assert_eq!((both.runs, both.title.as_deref(), both.stacks.len()), (Some(0), Some("mine"), 2));
+    let fault = both.complete(&around()).unwrap_err();
+    assert_eq!(fault.message, "`runs = 0` measures nothing");
+}
+
+#[test]
+fn a_long_command_makes_a_short_title() {
+    let command = vec![String::from("sh"), String::from("-c"), "x ".repeat(200)];
+    let title = decided(Draft { command, ..draft(&["native"]) }).plan.title;
+    assert_eq!(title.chars().count(), TITLE_LIMIT + 1);
+}

@@ -1,0 +1,27 @@
+//! Plans for the tests of this folder and of `cli/`.
+
+use super::*;
+use crate::stack::tests::CARDS;
+
+/// A draft with these stacks and the command `true`.
+pub(crate) fn draft(stacks: &[&str]) -> Draft {
+    let stacks = stacks.iter().map(|text| StackSpec::parse_with(text, CARDS).unwrap()).collect();
+    Draft { stacks, command: vec![String::from("true")], ..Draft::default() }
+}
+
+/// A caller in `/`.
+pub(crate) fn around() -> Surroundings<'static> {
+    Surroundings { cwd: PathBuf::from("/"), fresh_seed: 7, cards: CARDS }
+}
+
+/// The plan that the draft becomes.
+pub(crate) fn plan(stacks: &[&str]) -> Plan {
+    draft(stacks).complete(&around()).unwrap().plan
+}
+
+#[test]
+fn a_plan_survives_the_ledger() {
+    let plan = plan(&["native", "qemu:mem=1G,accel=tcg+runc"]);
+    let json = serde_json::to_string(&plan).unwrap();
+    assert_eq!(serde_json::from_str::<Plan>(&json).unwrap(), plan);
+}

@@ -1,0 +1,309 @@
+//! Cautions: what speaks against our own result, most important first, each with advice.
+//!
+//! That kernels differ is no caution: another kernel is what a virtual machine is.
+
+use super::bill::Bill;
+use super::compare::Column;
+use super::foreign::line;
+use super::number::{self, percent};
+use super::{ArmFindings, Caution, LevelEvidence, Verdict};
+use crate::ledger::{Proofs, TrialState};
+use std::collections::{BTreeMap, BTreeSet};
+use surtax_instrument::quantity::Bytes;
+
+/// With fewer trials than these, an interval rests on the noise having a bell's shape.
+const TRIALS_FEW: u32 = 6;
+
+/// Memory that differs by less is the kernel's own.
+const MEMORY_SLACK_SHARE: f64 = 0.1;
+
+/// Facts that must not change from trial to trial, beside those named `…_version`, `…_hash` and so on.
+const STEADY: &[&str] =
+    &["accelerator", "platform", "cpus_online", "memory_total_bytes", "storage_driver", "network"];
+
+/// Ends of the names of such facts.
+const STEADY_ENDS: &[&str] = &["_version", "_hash", "_sha256", "_digest", "_release"];
+
+/// What the cautions are read from.
+pub(super) struct Signs<'a> {
+    pub(super) arms: &'a [ArmFindings],
+    /// The trials of each arm.
+    pub(super) columns: &'a [Column<'a>],
+    /// The bill of each arm.
+    pub(super) bills: &'a [Bill],
+    pub(super) proofs: &'a Proofs,
+    /// The noise floor as a share.
+    pub(super) noise: Option<f64>,
+    /// The equivalence margin as a share.
+    pub(super) margin: f64,
+}
+
+/// Every caution, most important first.
+pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
+    let mut cautions = Vec::new();
+    cautions.extend(outputs(signs.arms));
+    cautions.extend(exit_statuses(signs.arms));
+    cautions.extend(cpus(signs.arms));
+    cautions.extend(memory(signs.arms));
+    cautions.extend(changed_evidence(signs));
+    cautions.extend(unavailable(signs));
+    cautions.extend(lost_trials(signs));
+    cautions.extend(few_trials(signs.arms));
+    cautions.extend(noise(signs));
+    cautions.extend(overdrafts(signs));
+    cautions.extend(leftovers(signs));
+    cautions
+}
+
+fn caution(code: &str, finding: String, advice: &str) -> Caution {
+    Caution { code: code.into(), finding, advice: advice.into() }
+}
+
+/// The two arms of the baseline.
+fn baseline(arms: &[ArmFindings]) -> impl Iterator<Item = &ArmFindings> {
+    arms.iter().filter(|arm| arm.part != "compared")
+}
+
+fn compared(arms: &[ArmFindings]) -> impl Iterator<Item = &ArmFindings> {
+    arms.iter().filter(|arm| arm.part == "compared")
+}
+
+/// `a`, `b` and `c`, in backticks.
+fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    let Some(last) = names.pop() else { return String::new() };
+    if names.is_empty() { last } else { format!("{} and {last}", names.join(", ")) }
+}
+
+fn outputs(arms: &[ArmFindings]) -> Option<Caution> {
+    let hashes = |arm: &ArmFindings| arm.stdout_hashes.iter().cloned().collect::<BTreeSet<_>>();
+    let expected: BTreeSet<String> = baseline(arms).flat_map(hashes).collect();
+    if expected.len() > 1 {
+        return Some(caution(
+            "outputs-vary",
+            String::from(
+                "the command prints something else in every trial, so whether the stacks do the \
+                 same work cannot be seen from its output",
+            ),
+            "make the command print its result and no times, or check the result inside it",
+        ));
+    }
+    let others = compared(arms).filter(|arm| arm.trial_count > 0 && hashes(arm) != expected);
+    let names = named(others.map(|arm| arm.stack.as_str()));
+    (!names.is_empty() && !expected.is_empty()).then(|| {
+        caution(
+            "outputs-differ",
+            format!("the command printed something else in {names} than in the baseline"),
+            "make sure that it did the same work: run it there with `surtax enter STACK`",
+        )
+    })
+}
+
+fn exit_statuses(arms: &[ArmFindings]) -> Option<Caution> {
+    let statuses = |arm: &ArmFindings| arm.exit_statuses.iter().cloned().collect::<BTreeSet<_>>();
+    let expected: BTreeSet<String> = baseline(arms).flat_map(statuses).collect();
+    let words: Vec<String> = compared(arms)
+        .filter(|arm| !arm.exit_statuses.is_empty() && statuses(arm) != expected)
+        .map(|arm| format!("`{}` ended with {}", arm.stack, arm.exit_statuses.join(", ")))
+        .collect();
+    (!words.is_empty() && !expected.is_empty()).then(|| {
+        let baseline: Vec<String> = expected.into_iter().collect();
+        caution(
+            "exit-statuses-differ",
+            format!("the baseline ended with {}, but {}", baseline.join(", "), words.join("; ")),
+            "see the command's last words below; only trials that ended with `exit 0` count",
+        )
+    })
+}
+
+/// A number that the innermost level proved.
+fn fact(evidence: &[LevelEvidence], key: &str) -> Option<u64> {
+    let innermost = evidence.last()?;
+    let is_it = |found: &str| found.strip_prefix("inside_").unwrap_or(found) == key;
+    innermost.facts.iter().find(|fact| is_it(&fact.key))?.value.parse().ok()
+}
+
+/// The baseline's number and the arms whose number is another one.
+fn unequal<'a>(
+    arms: &'a [ArmFindings],
+    key: &str,
+    equal: impl Fn(u64, u64) -> bool,
+) -> Option<(u64, Vec<(&'a str, u64)>)> {
+    let expected = baseline(arms).find_map(|arm| fact(&arm.evidence, key))?;
+    let others: Vec<(&str, u64)> = compared(arms)
+        .filter_map(|arm| Some((arm.stack.as_str(), fact(&arm.evidence, key)?)))
+        .filter(|(_, found)| !equal(*found, expected))
+        .collect();
+    (!others.is_empty()).then_some((expected, others))
+}
+
+fn cpus(arms: &[ArmFindings]) -> Option<Caution> {
+    let (expected, others) = unequal(arms, "cpus_online", |a, b| a == b)?;
+    let words: Vec<String> =
+        others.iter().map(|(stack, count)| format!("`{stack}` had {count}")).collect();
+    Some(caution(
+        "unequal-cpus",
+        format!("the baseline had {expected} CPUs, but {}", words.join(", ")),
+        "give every stack the same, as in `native:cpus=2` and `qemu:cpus=2`",
+    ))
+}
+
+fn memory(arms: &[ArmFindings]) -> Option<Caution> {
+    use super::estimate::float;
+    let near = |a: u64, b: u64| float(a.abs_diff(b)) <= MEMORY_SLACK_SHARE * float(a.max(b));
+    let (expected, others) = unequal(arms, "memory_total_bytes", near)?;
+    let words: Vec<String> =
+        others.iter().map(|(stack, bytes)| format!("`{stack}` had {}", Bytes(*bytes))).collect();
+    Some(caution(
+        "unequal-memory",
+        format!("the baseline had {} of memory, but {}", Bytes(expected), words.join(", ")),
+        "if the command needs that much, give every stack the same with `memory=`",
+    ))
+}
+
+fn changed_evidence(signs: &Signs<'_>) -> Vec<Caution> {
+    let is_steady = |key: &str| {
+        let key = key.strip_prefix("inside_").unwrap_or(key);
+        STEADY.contains(&key) || STEADY_ENDS.iter().any(|end| key.ends_with(end))
+    };
+    let mut cautions = Vec::new();
+    for (column, arm) in signs.columns.iter().zip(signs.arms) {
+        let proofs: BTreeSet<i64> =
+            column.counted.iter().filter_map(|trial| trial.evidence).collect();
+        let mut values: BTreeMap<(usize, &str), BTreeSet<&str>> = BTreeMap::new();
+        for levels in proofs.iter().filter_map(|number| signs.proofs.get(number)) {
+            for (level, facts) in levels.iter().enumerate() {
+                for fact in facts.facts.iter().filter(|fact| is_steady(&fact.key)) {
+                    values.entry((level, &fact.key)).or_default().insert(&fact.value);
+                }
+            }
+        }
+        for ((_, key), values) in values.iter().filter(|(_, values)| values.len() > 1) {
+            let shown = values.iter().take(4).map(|value| line(value)).collect::<Vec<_>>();
+            let finding = format!(
+                "`{}` changed during the run: `{}` was {}",
+                arm.stack,
+                line(key),
+                named(shown.iter().map(String::as_str))
+            );
+            cautions.push(caution(
+                "evidence-changed",
+                finding,
+                "compare the trials before and after the change as runs of their own",
+            ));
+        }
+    }
+    cautions
+}
+
+fn unavailable(signs: &Signs<'_>) -> Vec<Caution> {
+    let gaps = signs.columns.iter().zip(signs.arms).filter(|(column, _)| {
+        column.counted.is_empty()
+            && column.ended.iter().any(|trial| trial.state == TrialState::Unavailable)
+    });
+    gaps.filter(|(_, arm)| arm.part != "baseline-again")
+        .map(|(_, arm)| {
+            let trouble = arm.trouble.as_ref();
+            let why = trouble.map_or("", |trouble| trouble.why.as_str());
+            let remedy = trouble.and_then(|trouble| trouble.remedy.as_deref());
+            caution(
+                "layer-unavailable",
+                format!("`{}` was not measured: {why}", arm.stack),
+                remedy.unwrap_or("see `surtax doctor`"),
+            )
+        })
+        .collect()
+}
+
+fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
+    let mut cautions = Vec::new();
+    for (column, arm) in signs.columns.iter().zip(signs.arms) {
+        let mut counts: BTreeMap<TrialState, usize> = BTreeMap::new();
+        for trial in &column.ended {
+            *counts.entry(trial.state).or_default() += 1;
+        }
+        counts.retain(|state, _| !matches!(state, TrialState::Done | TrialState::Unavailable));
+        let lost: usize = counts.values().sum();
+        if lost == 0 {
+            continue;
+        }
+        let words: Vec<String> =
+            counts.iter().map(|(state, count)| format!("{count} {}", state.word())).collect();
+        let again = if arm.part == "baseline-again" { " (again)" } else { "" };
+        let finding = format!(
+            "{lost} of {} of `{}`{again} did not count: {}",
+            number::count(column.ended.len(), "trial"),
+            arm.stack,
+            words.join(", ")
+        );
+        let advice = match arm.verdict {
+            Verdict::Invalid { .. } => "mend what is said of it below, then repeat the run",
+            _ => "see why in the report; slow or fast trials may be among those that are missing",
+        };
+        cautions.push(caution("trials-lost", finding, advice));
+    }
+    cautions
+}
+
+fn few_trials(arms: &[ArmFindings]) -> Option<Caution> {
+    let few = arms.iter().filter(|arm| (1..TRIALS_FEW).contains(&arm.trial_count));
+    let fewest = few.min_by_key(|arm| arm.trial_count)?;
+    let count = usize::try_from(fewest.trial_count).unwrap_or(usize::MAX);
+    Some(caution(
+        "few-trials",
+        format!("`{}` has only {} that count", fewest.stack, number::count(count, "trial")),
+        "repeat with `--runs 10` or more",
+    ))
+}
+
+fn noise(signs: &Signs<'_>) -> Option<Caution> {
+    let floor = signs.noise.filter(|floor| *floor > signs.margin)?;
+    Some(caution(
+        "noisy-machine",
+        format!(
+            "the baseline may differ from itself by {}, more than the margin of {}",
+            percent(floor),
+            percent(signs.margin)
+        ),
+        "end what else runs on this machine, or repeat with more `--runs`",
+    ))
+}
+
+fn overdrafts(signs: &Signs<'_>) -> Vec<Caution> {
+    let overdrawn =
+        signs.bills.iter().zip(signs.arms).filter(|(bill, _)| bill.overdrawn_trials > 0);
+    overdrawn
+        .map(|(bill, arm)| {
+            let count = usize::try_from(bill.overdrawn_trials).unwrap_or(usize::MAX);
+            caution(
+                "bill-overdrawn",
+                format!(
+                    "in {} of `{}` a level counted up to {} less CPU time than what ran inside it",
+                    number::count(count, "trial"),
+                    arm.stack,
+                    percent(bill.overdraft_share)
+                ),
+                "trust its wall time, not its bill: one of the two kernels counts CPU time badly",
+            )
+        })
+        .collect()
+}
+
+fn leftovers(signs: &Signs<'_>) -> Option<Caution> {
+    let of_column =
+        |column: &&Column<'_>| column.ended.iter().any(|trial| !trial.leftovers.is_empty());
+    let left: Vec<&Column<'_>> = signs.columns.iter().filter(of_column).collect();
+    let trials = left.iter().flat_map(|column| &column.ended);
+    let first = trials.flat_map(|trial| &trial.leftovers).next()?;
+    let stacks: BTreeSet<String> =
+        left.iter().map(|column| line(&column.arm.stack.to_string())).collect();
+    Some(caution(
+        "leftovers",
+        format!(
+            "{} left something behind, which was removed by force: {}",
+            named(stacks.iter().map(String::as_str)),
+            line(first)
+        ),
+        "see `surtax doctor` for what is left on this machine; later trials may have suffered",
+    ))
+}

@@ -1,0 +1,197 @@
+use super::*;
+use crate::ledger::fixture::{add, done, fact, id, ledger, measured, record};
+use crate::trial::{Evidence, Record, TrialResult};
+use surtax_instrument::wire::{LevelFacts, Status};
+
+/// A ledger of ten blocks: native takes 1 s, `runc` 1.1 s, `qemu` is not there.
+pub(crate) fn example(blocks: u32, change: impl Fn(&mut Record)) -> Findings {
+    let shelf = tempfile::tempdir().unwrap();
+    let mut ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc", "qemu"]);
+    for block in 0..blocks {
+        let wobble = u64::from(block * 7 % 5) * 400_000;
+        for (arm, wall_ns) in [(0, 1_000_000_000), (1, 1_000_300_000), (2, 1_100_000_000)] {
+            let mut record = done(id(block, arm), wall_ns + wobble);
+            change(&mut record);
+            add(&mut ledger, &record);
+        }
+    }
+    let gap = TrialResult::Unavailable {
+        why: String::from("`/dev/kvm` boots no guest\x1b[2J"),
+        remedy: Some(String::from("apt-get install qemu-system-x86")),
+    };
+    add(&mut ledger, &record(id(0, 3), gap));
+    compare(&ledger).unwrap()
+}
+
+fn codes(findings: &Findings) -> Vec<&str> {
+    findings.cautions.iter().map(|caution| caution.code.as_str()).collect()
+}
+
+fn change_measured(record: &mut Record, change: impl FnOnce(&mut crate::trial::Measured)) {
+    if let TrialResult::Done(measured) = &mut record.result {
+        change(measured);
+    }
+}
+
+#[test]
+fn a_stack_that_is_ten_percent_slower_is_found_to_be_so() {
+    let findings = example(10, |_| {});
+    let runc = &findings.arms[2];
+    assert_eq!((runc.stack.as_str(), runc.trial_count), ("runc", 10));
+    assert_eq!(runc.verdict, Verdict::Differs, "{}", runc.because);
+    assert!(runc.because.starts_with("10.0 % slower than `native`"), "{}", runc.because);
+    let wall = runc.metrics[0].overhead.unwrap();
+    assert!((wall.ratio - 1.1).abs() < 1e-3 && wall.low < wall.high, "{wall:?}");
+    assert_eq!(runc.metrics.len(), 9);
+    assert!(findings.arms[0].metrics.iter().all(|metric| metric.overhead.is_none()));
+    let noise = findings.noise_floor.unwrap();
+    assert!((noise.ratio - 1.0003).abs() < 1e-5, "{noise:?}");
+    assert_eq!((findings.run.blocks_done, findings.run.blocks_planned), (10, Some(10)));
+    assert_eq!(findings.run.state, "running");
+    assert_eq!(codes(&findings), ["layer-unavailable"]);
+}
+
+#[test]
+fn a_gap_has_a_reason_a_remedy_and_no_number() {
+    let findings = example(10, |_| {});
+    let qemu = &findings.arms[3];
+    assert!(qemu.metrics.is_empty() && qemu.payers.is_empty());
+    let reason = String::from("`/dev/kvm` boots no guest\\u{1b}[2J");
+    assert_eq!(qemu.verdict, Verdict::Invalid { reason });
+    let trouble = qemu.trouble.as_ref().unwrap();
+    assert_eq!(trouble.remedy.as_deref(), Some("apt-get install qemu-system-x86"));
+    assert_eq!(qemu.trials[0].state, "unavailable");
+}
+
+#[test]
+fn the_command_is_first_on_the_bill_and_who_carries_it_pays_only_the_rest() {
+    let findings = example(10, |_| {});
+    let payers: Vec<(&str, f64)> =
+        findings.arms[2].payers.iter().map(|payer| (payer.payer.as_str(), payer.cpu_ns)).collect();
+    assert_eq!(payers[0].0, "the command");
+    assert_eq!(payers[1..], [("agent's group", 100_000.0), ("dockerd", 50_000.0)]);
+}
+
+#[test]
+fn blocks_that_lack_an_arm_do_not_pair() {
+    let shelf = tempfile::tempdir().unwrap();
+    let mut ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);
+    for block in 0..4 {
+        add(&mut ledger, &done(id(block, 0), 1_000_000));
+    }
+    for block in 2..6 {
+        add(&mut ledger, &done(id(block, 2), 2_000_000));
+    }
+    let findings = compare(&ledger).unwrap();
+    assert_eq!(findings.arms[2].trial_count, 4);
+    assert_eq!(findings.arms[2].verdict, Verdict::Inconclusive);
+    assert!(findings.arms[2].because.starts_with("2 blocks pair with `native`"));
+    assert_eq!(findings.noise_floor, None);
+}
+
+#[test]
+fn what_speaks_against_the_result_is_said() {
+    let changed = example(3, |record| {
+        let TrialResult::Done(measured) = &mut record.result else { return };
+        if record.trial.arm != 2 {
+            return;
+        }
+        measured.outcome.stdout.hash = 77;
+        measured.readings[0].cpu_user.0 = 500_000_000;
+        measured.evidence = Evidence::of(vec![LevelFacts {
+            layer: String::from("runc"),
+            facts: vec![
+                fact("inside_cpus_online", "1"),
+                fact("runc_version", &format!("1.1.{}", record.trial.block)),
+            ],
+        }])
+        .unwrap();
+        record.leftovers.push(String::from("a mount"));
+    });
+    let expected = [
+        "outputs-differ",
+        "unequal-cpus",
+        "evidence-changed",
+        "layer-unavailable",
+        "few-trials",
+        "bill-overdrawn",
+        "leftovers",
+    ];
+    assert_eq!(codes(&changed), expected);
+    assert_eq!(changed.cautions[1].finding, "the baseline had 2 CPUs, but `runc` had 1");
+}
+
+#[test]
+fn a_command_that_prints_times_is_no_proof_of_different_work() {
+    let findings = example(6, |record| {
+        let hash = u128::from(record.trial.block * 10 + record.trial.arm);
+        change_measured(record, |measured| measured.outcome.stdout.hash = hash);
+    });
+    assert_eq!(codes(&findings), ["outputs-vary", "layer-unavailable"]);
+}
+
+#[test]
+fn a_command_that_fails_somewhere_is_shown_with_its_last_words() {
+    let shelf = tempfile::tempdir().unwrap();
+    let mut ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);
+    for block in 0..6 {
+        add(&mut ledger, &done(id(block, 0), 10));
+        let mut failed = measured(10);
+        failed.outcome.status = Status::Exit(3);
+        failed.outcome.stderr.tail = b"why \x1b[1mnot".into();
+        add(&mut ledger, &record(id(block, 2), TrialResult::CommandFailed(Box::new(failed))));
+    }
+    let why = String::from("cannot mount `/x`: Permission denied\n  hint: run as root");
+    add(&mut ledger, &record(id(0, 1), TrialResult::Broken { why }));
+    let findings = compare(&ledger).unwrap();
+    let runc = &findings.arms[2];
+    assert!(matches!(runc.verdict, Verdict::Invalid { .. }));
+    assert_eq!(runc.exit_statuses, ["exit 3"]);
+    let trouble = runc.trouble.as_ref().unwrap();
+    assert_eq!(trouble.why, "the command failed: exit 3");
+    assert_eq!(trouble.stderr.as_deref(), Some("why \\u{1b}[1mnot"));
+    let broken = findings.arms[1].trouble.as_ref().unwrap();
+    assert_eq!(broken.why, "cannot mount `/x`: Permission denied");
+    assert_eq!(broken.remedy.as_deref(), Some("run as root"));
+    assert_eq!(codes(&findings), ["exit-statuses-differ", "trials-lost", "trials-lost"]);
+}
+
+#[test]
+fn an_empty_ledger_has_findings_without_numbers() {
+    let shelf = tempfile::tempdir().unwrap();
+    let ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);
+    let findings = compare(&ledger).unwrap();
+    let words = "no number of it counts: no trial of it has ended yet";
+    assert!(findings.arms.iter().all(|arm| arm.metrics.is_empty() && arm.because == words));
+}
+
+#[test]
+fn the_line_that_repeats_a_run_survives_any_command() {
+    let mut plan = crate::ledger::fixture::plan(&["native", "runc"]);
+    plan.command = vec!["sh".into(), "-c".into(), "echo 'a b' $HOME".into(), "\x1b'".into()];
+    assert_eq!(
+        repeat_with(&plan),
+        r"cd /src && surtax compare --in native,runc --runs 10 --warmup 1 --seed 7 -- sh -c 'echo '\''a b'\'' $HOME' $'\u{1b}\''"
+    );
+}
+
+/// Takes about a minute: `cargo test --release --lib -- --ignored a_hundred_thousand`.
+#[test]
+#[ignore = "writes 100,000 trials; for release builds"]
+fn a_hundred_thousand_trials_are_compared_in_seconds() {
+    let shelf = tempfile::tempdir().unwrap();
+    let path = shelf.path().join("run.surtax");
+    let mut ledger = ledger(&path, &["native", "runc", "qemu"]);
+    ledger.forget_safety().unwrap();
+    for block in 0..25_000 {
+        for arm in 0..4 {
+            add(&mut ledger, &done(id(block, arm), 1_000_000_000 + u64::from(block * 7919 % 1000)));
+        }
+    }
+    let began = surtax_instrument::clock::monotonic_raw();
+    let findings = compare(&ledger).unwrap();
+    let took = surtax_instrument::clock::monotonic_raw().since(began);
+    let size = surtax_instrument::quantity::Bytes(std::fs::metadata(&path).unwrap().len());
+    eprintln!("100,000 trials: compared in {took}, the ledger has {size}");
+    assert_eq!(findings.run.blocks_done, 25_000);
+}

@@ -1,0 +1,212 @@
+//! The bill: whose CPU time a trial took, as one bar per arm in equal units.
+//!
+//! A bar adds medians of payers, so it may differ a little from the median of the sum. An arm
+//! without readings keeps its row and says so.
+
+use super::super::PayerFindings;
+use super::axis::Axis;
+use super::chart::{self, Anchor, Canvas, Caption};
+use super::legend::Arm;
+use super::table::{Cell, Table};
+use super::{escape, number};
+
+/// The parts of a bill: their name in the ledger, for people, and their colour's class.
+const ROLES: [(&str, &str, &str); 6] = [
+    ("workload", "the command", "role-workload"),
+    ("guest-kernel", "guest kernel", "role-guest-kernel"),
+    ("hypervisor", "hypervisor", "role-hypervisor"),
+    ("engine", "engine", "role-engine"),
+    ("surtax", "surtax", "role-surtax"),
+    ("", "others", "role-others"),
+];
+
+/// Where things stand in one of the two drawings.
+struct Frame {
+    class: &'static str,
+    width: f64,
+    row_height: f64,
+    bars: (f64, f64),
+    names_above: bool,
+}
+
+const TOTAL_WIDTH: f64 = 76.0;
+
+/// The section; `None` when nobody's CPU time is known.
+pub fn bill(arms: &[Arm<'_>]) -> Option<String> {
+    if arms.iter().all(|arm| arm.found.payers.is_empty()) {
+        return None;
+    }
+    let names = arms.iter().map(|arm| chart::width_of(&arm.name(), 13)).fold(90.0, f64::max);
+    let left = (names + 34.0).min(360.0);
+    let bars = (left, chart::WIDE - TOTAL_WIDTH);
+    let wide =
+        Frame { class: "wide", width: chart::WIDE, row_height: 34.0, bars, names_above: false };
+    let bars = (2.0, chart::NARROW - TOTAL_WIDTH);
+    let narrow =
+        Frame { class: "narrow", width: chart::NARROW, row_height: 52.0, bars, names_above: true };
+    Some(format!(
+        "<section id=\"bill\"><h2>Who used the CPU</h2>\n{}<figure>\n{}{}\
+         <figcaption>Median CPU time per trial, by payer, seen from this host. What runs inside a \
+         payer is not counted twice.</figcaption></figure>\n\
+         <details><summary>The payers of this chart</summary>{}</details></section>\n",
+        roles(arms),
+        draw(arms, &wide),
+        draw(arms, &narrow),
+        payers(arms, "CPU time and memory per payer")
+    ))
+}
+
+/// Payers as a table, with the arm's name when they are of several.
+pub fn payers(arms: &[Arm<'_>], caption: &str) -> String {
+    let columns = ["Stack", "Payer", "Role", "#Level", "#CPU", "#User", "#System", "#Memory, peak"];
+    let mut table = Table::new(caption, &columns);
+    for arm in arms {
+        for payer in &arm.found.payers {
+            let ns = |ns: f64| Cell::number(Some(ns), number::time);
+            let cells = vec![
+                Cell::Code(arm.name()),
+                Cell::Text(payer.payer.clone()),
+                Cell::Text(payer.role.clone()),
+                Cell::Number(payer.level.to_string(), f64::from(payer.level)),
+                ns(payer.cpu_ns),
+                ns(payer.cpu_user_ns),
+                ns(payer.cpu_system_ns),
+                Cell::number(payer.memory_peak_bytes, |bytes| number::amount(bytes, "bytes")),
+            ];
+            table.row(Some(arm.found.arm), cells);
+        }
+    }
+    table.finish()
+}
+
+fn draw(arms: &[Arm<'_>], frame: &Frame) -> String {
+    let count = u32::try_from(arms.len()).unwrap_or(u32::MAX);
+    let mut canvas = Canvas::new(frame.width, frame.row_height * f64::from(count) + 6.0);
+    let longest = arms.iter().map(total_ns).fold(0.0, f64::max);
+    let axis = Axis::from_zero(longest, frame.bars.0, frame.bars.1);
+    for (arm, top) in arms.iter().zip((0..count).map(|i| frame.row_height * f64::from(i))) {
+        row(&mut canvas, arm, frame, &axis, top);
+    }
+    let said: Vec<String> = arms.iter().map(spoken).collect();
+    canvas.svg(&Caption {
+        id: &format!("bill-{}", frame.class),
+        class: frame.class,
+        title: "CPU time per trial, by payer",
+        description: &said.join("; "),
+    })
+}
+
+fn row(canvas: &mut Canvas, arm: &Arm<'_>, frame: &Frame, axis: &Axis, top: f64) {
+    let (name_at, bar_top) = if frame.names_above {
+        ((2.0, top + 19.0), top + 26.0)
+    } else {
+        ((0.0, top + frame.row_height / 2.0 + 4.0), top + 7.0)
+    };
+    let room = if frame.names_above { frame.width } else { frame.bars.0 - 12.0 };
+    canvas.open("row", Some(arm.found.arm), None);
+    canvas.open("name", None, None);
+    canvas.text(name_at, 13, Anchor::Start, &chart::fitting(&arm.name(), room, 13));
+    canvas.close();
+    let base = bar_top + 14.5;
+    if arm.found.payers.is_empty() {
+        canvas.open("gap", None, None);
+        let room = frame.width - frame.bars.0;
+        let reason = chart::fitting_prose(&format!("no reading: {}", arm.gap()), room, 12);
+        canvas.text((frame.bars.0, base), 12, Anchor::Start, &reason);
+        canvas.close();
+    } else {
+        let end = segments(canvas, arm, axis, bar_top);
+        canvas.open("value", None, None);
+        canvas.text((end + 8.0, base), 13, Anchor::Start, &number::time(total_ns(arm)));
+        canvas.close();
+    }
+    canvas.close();
+}
+
+/// Draws one bar and says where it ends.
+fn segments(canvas: &mut Canvas, arm: &Arm<'_>, axis: &Axis, top: f64) -> f64 {
+    let (mut sum_ns, total_ns) = (0.0, total_ns(arm));
+    let mut end = axis.at(0.0);
+    for (part_ns, (_, name, class)) in shares_ns(arm).into_iter().zip(ROLES) {
+        if part_ns <= 0.0 {
+            continue;
+        }
+        let start = axis.at(sum_ns);
+        sum_ns += part_ns;
+        end = axis.at(sum_ns);
+        let percent = format!("{:.0} %", part_ns / total_ns * 100.0);
+        let hint = format!("{}, {name}: {}, {percent}", arm.name(), number::time(part_ns));
+        canvas.open(class, None, Some(&hint));
+        // The gap of a pixel separates neighbours where colour does not.
+        canvas.rect((start, top), ((end - start - 1.0).max(0.6), 20.0), 1.0);
+        let label = if end - start > 130.0 { format!("{name} {percent}") } else { percent };
+        if end - start > 40.0 {
+            canvas.open("on-bar", None, None);
+            canvas.text((start + 7.0, top + 14.5), 12, Anchor::Start, &label);
+            canvas.close();
+        }
+        canvas.close();
+    }
+    end
+}
+
+/// CPU time per role, in the order of [`ROLES`].
+fn shares_ns(arm: &Arm<'_>) -> [f64; ROLES.len()] {
+    let mut shares_ns = [0.0; ROLES.len()];
+    for payer in arm.found.payers.iter().filter(|payer| is_amount(payer)) {
+        let place = ROLES.iter().position(|(role, ..)| *role == payer.role);
+        shares_ns[place.unwrap_or(ROLES.len() - 1)] += payer.cpu_ns;
+    }
+    shares_ns
+}
+
+fn is_amount(payer: &PayerFindings) -> bool {
+    payer.cpu_ns.is_finite() && payer.cpu_ns > 0.0
+}
+
+fn total_ns(arm: &Arm<'_>) -> f64 {
+    shares_ns(arm).iter().sum()
+}
+
+/// CPU time of the command itself, when it was read.
+pub fn command_ns(arm: &Arm<'_>) -> Option<f64> {
+    let mut command = arm.found.payers.iter().filter(|payer| payer.role == "workload").peekable();
+    command.peek()?;
+    Some(command.map(|payer| payer.cpu_ns).sum())
+}
+
+fn spoken(arm: &Arm<'_>) -> String {
+    let parts: Vec<String> = shares_ns(arm)
+        .into_iter()
+        .zip(ROLES)
+        .filter(|(part_ns, _)| *part_ns > 0.0)
+        .map(|(part_ns, (_, name, _))| format!("{name} {}", number::time(part_ns)))
+        .collect();
+    match parts.as_slice() {
+        [] => format!("{}: no reading", arm.name()),
+        _ => format!("{}: {}", arm.name(), parts.join(", ")),
+    }
+}
+
+/// The colours of the roles that occur.
+fn roles(arms: &[Arm<'_>]) -> String {
+    let mut sums_ns = [0.0; ROLES.len()];
+    for arm in arms {
+        for (sum_ns, part_ns) in sums_ns.iter_mut().zip(shares_ns(arm)) {
+            *sum_ns += part_ns;
+        }
+    }
+    let items: String = sums_ns
+        .into_iter()
+        .zip(ROLES)
+        .filter(|(sum_ns, _)| *sum_ns > 0.0)
+        .map(|(_, (_, name, class))| {
+            let mut canvas = Canvas::new(14.0, 14.0);
+            canvas.open(class, None, None);
+            canvas.rect((1.0, 1.0), (12.0, 12.0), 1.0);
+            canvas.close();
+            format!("<li>{}{}</li>\n", canvas.ornament("swatch"), escape::line(name))
+        })
+        .collect();
+    format!("<ul class=\"legend\" aria-label=\"Payers\">\n{items}</ul>\n")
+}

@@ -1,0 +1,325 @@
+//! Draws: the one file that knows the chart library.
+//!
+//! Charts are scenes of `kuva`, which writes the SVG. It paints in fixed colours; a report is read
+//! on white, on black and on paper. So everything is painted in `currentColor`, groups carry the
+//! class that says which colour that is, and `report-ui/style.css` decides. The opening tag is
+//! replaced by one that scales, has a role, and names and describes the picture.
+
+use super::escape;
+use kuva::backend::svg::SvgBackend;
+use kuva::render::color::Color;
+use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
+
+/// A drawing of fixed width that is being filled.
+pub struct Canvas {
+    scene: Scene,
+}
+
+/// Where a text stands relative to its point.
+#[derive(Clone, Copy, Debug)]
+pub enum Anchor {
+    /// Begins there.
+    Start,
+    /// Has its middle there.
+    Middle,
+    /// Ends there.
+    End,
+}
+
+/// The shape of a mark: with colour, twice the means to tell arms apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Round.
+    Circle,
+    /// Flat sides.
+    Square,
+    /// Point up.
+    Triangle,
+    /// Point up and down.
+    Diamond,
+    /// Point down.
+    Wedge,
+    /// Upright cross.
+    Plus,
+    /// Slanted cross: something that does not count.
+    Cross,
+}
+
+/// Whether a mark is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// Filled.
+    Solid,
+    /// An outline over the paper.
+    Hollow,
+}
+
+/// A drawing's name, for those who cannot see it and for the links to it.
+pub struct Caption<'a> {
+    /// Unique in the report.
+    pub id: &'a str,
+    /// `wide` or `narrow`: on which screens it is shown.
+    pub class: &'a str,
+    /// What it shows.
+    pub title: &'a str,
+    /// What there is to see.
+    pub description: &'a str,
+}
+
+/// Widest of the fixed-width fonts in use: a character's share of the size.
+const NAME_WIDTH: f64 = 0.61;
+/// Average of the proportional fonts in use, with some reserve.
+const PROSE_WIDTH: f64 = 0.53;
+/// Width of the charts for screens with room, and for paper.
+pub const WIDE: f64 = 840.0;
+/// Width of the charts for telephones.
+pub const NARROW: f64 = 340.0;
+
+impl Canvas {
+    /// An empty drawing.
+    pub fn new(width: f64, height: f64) -> Self {
+        Self { scene: Scene::new(width, height).with_background(None) }
+    }
+
+    /// Begins a group: its classes, the arm it belongs to, what is said when a pointer rests on it.
+    pub fn open(&mut self, class: &str, arm: Option<u32>, hint: Option<&str>) {
+        debug_assert!(class.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == ' '));
+        let arm = arm.map(|arm| format!(" data-arm=\"{arm}\"")).unwrap_or_default();
+        self.scene.add(Primitive::GroupStart {
+            transform: None,
+            title: hint.map(escape::plain),
+            extra_attrs: Some(format!("class=\"{class}\"{arm}")),
+        });
+    }
+
+    /// Ends the innermost group.
+    pub fn close(&mut self) {
+        self.scene.add(Primitive::GroupEnd);
+    }
+
+    /// A line of text, its baseline at the point.
+    pub fn text(&mut self, (x, y): (f64, f64), size: u32, anchor: Anchor, content: &str) {
+        let anchor = match anchor {
+            Anchor::Start => TextAnchor::Start,
+            Anchor::Middle => TextAnchor::Middle,
+            Anchor::End => TextAnchor::End,
+        };
+        // The library reads `$…$` as a formula; a stack's text is none.
+        let content = escape::plain(content).replace('$', "\\$");
+        self.scene.add(Primitive::Text {
+            x,
+            y,
+            content,
+            size,
+            anchor,
+            rotate: None,
+            bold: false,
+            color: None,
+        });
+    }
+
+    /// A straight line; `dashes` as in SVG.
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), width: f64, dashes: Option<&str>) {
+        self.scene.add(Primitive::Line {
+            x1: from.0,
+            y1: from.1,
+            x2: to.0,
+            y2: to.1,
+            stroke: ink(),
+            stroke_width: width,
+            stroke_dasharray: dashes.map(str::to_owned),
+        });
+    }
+
+    /// A filled rectangle.
+    pub fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), opacity: f64) {
+        self.scene.add(Primitive::Rect {
+            x,
+            y,
+            width: width.max(0.0),
+            height,
+            fill: ink(),
+            stroke: None,
+            stroke_width: None,
+            opacity: Some(opacity),
+        });
+    }
+
+    /// Many vertical lines as one path: `(x, top, bottom)`.
+    pub fn verticals(&mut self, spans: &[(f64, f64, f64)], width: f64) {
+        let d = spans.iter().fold(String::new(), |d, (x, top, bottom)| {
+            d + &format!("M{x:.1} {top:.1}V{bottom:.1}")
+        });
+        self.path(d, None, width);
+    }
+
+    /// Marks of one shape as one path; `radius` is half the size.
+    pub fn marks(&mut self, shape: Shape, points: &[(f64, f64)], radius: f64, fill: Fill) {
+        let mut d = String::with_capacity(points.len() * 40);
+        for point in points {
+            d.push_str(&outline(shape, *point, radius));
+        }
+        match (shape, fill) {
+            (Shape::Cross, _) => self.path(d, None, 1.5),
+            (_, Fill::Solid) => self.path(d, Some(ink()), 0.0),
+            (_, Fill::Hollow) => self.path(d, Some(Color::from("var(--paper)")), 1.6),
+        }
+    }
+
+    fn path(&mut self, d: String, fill: Option<Color>, stroke_width: f64) {
+        if d.is_empty() {
+            return;
+        }
+        let stroke = if stroke_width > 0.0 { ink() } else { Color::None };
+        self.scene.add(Primitive::Path(Box::new(PathData {
+            d,
+            fill,
+            stroke,
+            stroke_width,
+            opacity: None,
+            stroke_dasharray: None,
+        })));
+    }
+
+    /// The drawing as an `svg` element that scales with the page.
+    pub fn svg(self, caption: &Caption<'_>) -> String {
+        let Caption { id, class, title, description } = caption;
+        let head = format!(
+            "class=\"chart {class}\" role=\"img\" aria-labelledby=\"{id}-title {id}-what\">\
+             <title id=\"{id}-title\">{}</title><desc id=\"{id}-what\">{}</desc>",
+            escape::line(title),
+            escape::line(description)
+        );
+        self.written(&head)
+    }
+
+    /// A small drawing beside a name that says everything.
+    pub fn ornament(self, class: &str) -> String {
+        self.written(&format!("class=\"{class}\" aria-hidden=\"true\">"))
+    }
+
+    fn written(mut self, head: &str) -> String {
+        let (width, height) = (self.scene.width, self.scene.height);
+        // Hints need none of the library's style, which the page's policy would refuse anyway.
+        self.scene.has_tooltips = false;
+        let svg = SvgBackend::new().render_scene(&self.scene);
+        let drawing = svg.split_once("-->").map_or("</svg>", |(_, drawing)| drawing);
+        format!("<svg viewBox=\"0 0 {width} {height}\" width=\"{width}\" {head}{drawing}\n")
+    }
+}
+
+/// As much of a stack's text as fits a width, in the fixed-width font.
+pub fn fitting(text: &str, width: f64, size: u32) -> String {
+    cut(text, width / (NAME_WIDTH * f64::from(size)))
+}
+
+/// As much of a sentence as fits a width, in the proportional font.
+pub fn fitting_prose(text: &str, width: f64, size: u32) -> String {
+    cut(text, width / (PROSE_WIDTH * f64::from(size)))
+}
+
+fn cut(text: &str, length: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count of characters between 4 and a few hundred"
+    )]
+    let length = length.clamp(4.0, 400.0) as usize;
+    escape::shortened(&escape::plain(text), length)
+}
+
+/// Width of a stack's text in the fixed-width font.
+pub fn width_of(text: &str, size: u32) -> f64 {
+    let length = u32::try_from(escape::plain(text).chars().count()).unwrap_or(u32::MAX);
+    f64::from(length) * NAME_WIDTH * f64::from(size)
+}
+
+fn ink() -> Color {
+    Color::from("currentColor")
+}
+
+fn outline(shape: Shape, (x, y): (f64, f64), r: f64) -> String {
+    match shape {
+        Shape::Circle => {
+            let (left, across) = (x - r, 2.0 * r);
+            format!("M{left:.1} {y:.1}a{r} {r} 0 1 0 {across} 0a{r} {r} 0 1 0-{across} 0z")
+        }
+        Shape::Square => {
+            let r = r * 0.9;
+            format!("M{:.1} {:.1}h{:.1}v{:.1}h-{:.1}z", x - r, y - r, 2.0 * r, 2.0 * r, 2.0 * r)
+        }
+        Shape::Triangle => {
+            polygon(&[(x, y - 1.15 * r), (x + r, y + 0.8 * r), (x - r, y + 0.8 * r)])
+        }
+        Shape::Wedge => polygon(&[(x, y + 1.15 * r), (x + r, y - 0.8 * r), (x - r, y - 0.8 * r)]),
+        Shape::Diamond => {
+            let r = r * 1.2;
+            polygon(&[(x, y - r), (x + r, y), (x, y + r), (x - r, y)])
+        }
+        Shape::Plus => {
+            let (r, t) = (r * 1.1, r * 0.4);
+            let (s, w) = (r - t, 2.0 * t);
+            let start = format!("M{:.1} {:.1}", x - t, y - r);
+            start
+                + &format!(
+                    "h{w:.1}v{s:.1}h{s:.1}v{w:.1}h-{s:.1}v{s:.1}h-{w:.1}v-{s:.1}h-{s:.1}v-{w:.1}h{s:.1}z"
+                )
+        }
+        Shape::Cross => {
+            format!("M{:.1} {:.1}l{a:.1} {a:.1}m0-{a:.1}l-{a:.1} {a:.1}", x - r, y - r, a = 2.0 * r)
+        }
+    }
+}
+
+fn polygon(corners: &[(f64, f64)]) -> String {
+    let mut d = String::from("M");
+    for (place, (x, y)) in corners.iter().enumerate() {
+        d.push_str(&format!("{}{x:.1} {y:.1}", if place == 0 { "" } else { "L" }));
+    }
+    d + "z"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPTION: Caption<'_> =
+        Caption { id: "x", class: "wide", title: "a <title>", description: "b & c" };
+
+    #[test]
+    fn a_drawing_scales_and_says_what_it_is() {
+        let svg = Canvas::new(100.0, 50.0).svg(&CAPTION);
+        assert!(svg.starts_with("<svg viewBox=\"0 0 100 50\""), "{svg}");
+        assert!(svg.contains("role=\"img\" aria-labelledby=\"x-title x-what\""), "{svg}");
+        assert!(svg.contains("<title id=\"x-title\">a &lt;title&gt;</title>"), "{svg}");
+        assert!(svg.trim_end().ends_with("</svg>"), "{svg}");
+    }
+
+    #[test]
+    fn every_paint_is_the_current_colour() {
+        let mut canvas = Canvas::new(100.0, 50.0);
+        canvas.open("arm-1", Some(1), Some("<hint>"));
+        canvas.rect((0.0, 0.0), (1.0, 1.0), 0.5);
+        canvas.line((0.0, 0.0), (1.0, 1.0), 1.0, None);
+        canvas.marks(Shape::Circle, &[(1.0, 2.0)], 3.0, Fill::Solid);
+        canvas.text((0.0, 0.0), 12, Anchor::Start, "text");
+        canvas.close();
+        let svg = canvas.svg(&CAPTION);
+        assert!(!svg.contains('#') && !svg.contains("<style"), "{svg}");
+        assert!(svg.contains("<title>&lt;hint&gt;</title>"), "{svg}");
+    }
+
+    #[test]
+    fn a_dollar_in_a_name_is_no_formula_and_markup_is_text() {
+        let mut canvas = Canvas::new(100.0, 50.0);
+        canvas.text((0.0, 0.0), 12, Anchor::Start, "a$\\alpha$b\\$<b>\u{1b}");
+        let svg = canvas.svg(&CAPTION);
+        assert!(svg.contains("a$\\alpha$b\\$&lt;b&gt;\\x1b"), "{svg}");
+    }
+
+    #[test]
+    fn a_long_name_is_cut_to_the_width_it_has() {
+        assert_eq!(fitting("qemu:mem=2G+docker", 75.0, 12), "qemu:mem=…");
+        assert_eq!(fitting("runc", 75.0, 12), "runc");
+    }
+}

@@ -1,0 +1,46 @@
+//! The comparison: one row per arm with what most readers came for.
+
+use super::bill;
+use super::legend::Arm;
+use super::number;
+use super::table::{Cell, Table};
+
+/// The section.
+pub fn comparison(arms: &[Arm<'_>]) -> String {
+    let columns = [
+        "Stack",
+        "#Median",
+        "#Overhead",
+        "Verdict",
+        "#CPU, command",
+        "#CPU, others",
+        "#Memory, peak",
+        "#Trials",
+    ];
+    let mut table = Table::new("Medians over the trials that count", &columns).sortable();
+    for arm in arms {
+        let median = |name| arm.metric(name).map(|metric| metric.median);
+        let overhead = match arm.overhead() {
+            Some(interval) => Cell::Number(number::overhead(&interval), interval.ratio),
+            None => Cell::Gap,
+        };
+        let cells = vec![
+            Cell::Markup(arm.label()),
+            Cell::number(median("wall_ns"), number::time),
+            overhead,
+            Cell::Markup(arm.verdict()),
+            Cell::number(bill::command_ns(arm), number::time),
+            Cell::number(median("cpu_others_ns"), number::time),
+            Cell::number(median("memory_peak_bytes"), |bytes| number::amount(bytes, "bytes")),
+            Cell::Number(trials(arm), f64::from(arm.found.trial_count)),
+        ];
+        table.row(Some(arm.found.arm), cells);
+    }
+    format!("<section id=\"comparison\"><h2>All arms</h2>\n{}</section>\n", table.finish())
+}
+
+/// How many trials count, and of how many when they differ.
+fn trials(arm: &Arm<'_>) -> String {
+    let (count, all) = (arm.found.trial_count, arm.found.trials.len());
+    if usize::try_from(count) == Ok(all) { count.to_string() } else { format!("{count}/{all}") }
+}

@@ -1,0 +1,136 @@
+//! The details of each arm: every metric, who paid, what proves where it ran, what went wrong.
+
+use super::super::{KeyValue, LevelEvidence, MetricFindings, Trouble};
+use super::legend::Arm;
+use super::table::{Cell, Table};
+use super::{bill, escape, number};
+
+/// As many different outputs or exit statuses of one arm are listed.
+const VARIANTS_MAX: usize = 8;
+
+/// Metrics as people call them.
+const METRICS: [(&str, &str); 9] = [
+    ("wall_ns", "wall time"),
+    ("cpu_user_ns", "CPU, user"),
+    ("cpu_system_ns", "CPU, system"),
+    ("cpu_others_ns", "CPU, others"),
+    ("cpu_total_ns", "CPU, all"),
+    ("memory_peak_bytes", "memory, peak"),
+    ("memory_others_peak_bytes", "memory of others, peak"),
+    ("start_ns", "time to start"),
+    ("stop_ns", "time to stop"),
+];
+
+/// The section.
+pub fn details(arms: &[Arm<'_>]) -> String {
+    let all: String = arms.iter().map(arm).collect();
+    format!("<section id=\"arms\"><h2>Each arm in detail</h2>\n{all}</section>\n")
+}
+
+/// What went wrong: why, what would help, what the command said.
+pub fn trouble(trouble: &Trouble) -> String {
+    let mut text = format!("<p class=\"why\">{}</p>", escape::prose(&trouble.why));
+    if let Some(remedy) = &trouble.remedy {
+        text.push_str(&format!("<p class=\"advice\">{}</p>", escape::prose(remedy)));
+    }
+    text
+}
+
+/// Facts with their source, as a table.
+pub fn facts(caption: &str, facts: &[KeyValue]) -> String {
+    let mut table = Table::new(caption, &["Fact", "Value", "Read from"]);
+    for fact in facts {
+        table.row(
+            None,
+            vec![
+                Cell::Text(fact.key.clone()),
+                Cell::Code(fact.value.clone()),
+                Cell::Text(fact.source.clone()),
+            ],
+        );
+    }
+    table.finish()
+}
+
+fn arm(arm: &Arm<'_>) -> String {
+    let trial_count = number::count(arm.found.trials.len(), "trial");
+    let counted = match usize::try_from(arm.found.trial_count) {
+        Ok(count) if count == arm.found.trials.len() => trial_count,
+        _ => format!("{} of {trial_count} count", arm.found.trial_count),
+    };
+    let open = if arm.found.trouble.is_some() { " open" } else { "" };
+    let mut text = format!(
+        "<details class=\"arm\" id=\"arm-{}\"{open}><summary>{} {}<span class=\"aside\">{counted}\
+         </span></summary>\n",
+        arm.found.arm,
+        arm.label(),
+        arm.verdict()
+    );
+    let Some(found) = &arm.found.trouble else {
+        text.push_str(&format!("<p>{}</p>\n", escape::prose(&arm.found.because)));
+        return text + &findings(arm) + "</details>\n";
+    };
+    text.push_str(&format!("<div class=\"trouble\">{}", trouble(found)));
+    if let Some(stderr) = &found.stderr {
+        let said = escape::lines(stderr);
+        text.push_str(&format!(
+            "<p>Its standard error ended with</p><pre tabindex=\"0\">{said}</pre>"
+        ));
+    }
+    text + "</div>\n" + &findings(arm) + "</details>\n"
+}
+
+/// What was measured and proved.
+fn findings(arm: &Arm<'_>) -> String {
+    let mut text = metrics(&arm.found.metrics);
+    text.push_str(&bill::payers(std::slice::from_ref(arm), "Who paid"));
+    for (place, level) in arm.found.evidence.iter().enumerate() {
+        text.push_str(&evidence(place, level));
+    }
+    text.push_str(&variants("Hash of standard output", &arm.found.stdout_hashes));
+    text.push_str(&variants("Exit status", &arm.found.exit_statuses));
+    text
+}
+
+fn metrics(metrics: &[MetricFindings]) -> String {
+    let columns = ["Metric", "#Median", "#Quartiles", "#Range", "#Overhead"];
+    let mut table = Table::new("Metrics", &columns);
+    for metric in metrics {
+        let name = METRICS.iter().find(|(name, _)| *name == metric.metric);
+        let amount = |value| number::amount(value, &metric.unit);
+        let pair = |low, high| Cell::Number(format!("{} – {}", amount(low), amount(high)), low);
+        let overhead = match &metric.overhead {
+            Some(interval) => Cell::Number(number::overhead(interval), interval.ratio),
+            None => Cell::Gap,
+        };
+        let cells = vec![
+            Cell::Text(name.map_or(metric.metric.as_str(), |(_, name)| name).to_owned()),
+            Cell::number(Some(metric.median), amount),
+            pair(metric.quartiles.0, metric.quartiles.1),
+            pair(metric.min, metric.max),
+            overhead,
+        ];
+        table.row(None, cells);
+    }
+    table.finish()
+}
+
+fn evidence(level: usize, found: &LevelEvidence) -> String {
+    facts(&format!("Evidence of level {level}, {}", found.layer), &found.facts)
+}
+
+/// The distinct values of something that should have one.
+fn variants(name: &str, values: &[String]) -> String {
+    if values.is_empty() {
+        return String::new();
+    }
+    let mut shown: Vec<String> = values
+        .iter()
+        .take(VARIANTS_MAX)
+        .map(|value| format!("<code>{}</code>", escape::line(value)))
+        .collect();
+    if values.len() > VARIANTS_MAX {
+        shown.push(format!("and {} more", values.len() - VARIANTS_MAX));
+    }
+    format!("<p class=\"variants\">{}: {}</p>\n", escape::line(name), shown.join(", "))
+}

@@ -1,0 +1,118 @@
+//! The legend: what an arm is called and what it looks like, in every chart and table.
+//!
+//! Colour and shape both tell arms apart, and neither alone has to: seven colours that colour-blind
+//! readers can distinguish and six shapes repeat only after 42 arms. The baseline is grey, twice.
+
+use super::super::{ArmFindings, Interval, MetricFindings, TrialPoint, Verdict};
+use super::chart::{Canvas, Fill, Shape};
+use super::escape;
+
+/// An arm as the report shows it.
+pub struct Arm<'a> {
+    /// What was found.
+    pub found: &'a ArmFindings,
+    /// The class that says its colour.
+    pub class: String,
+    /// Its mark.
+    pub shape: Shape,
+}
+
+const SHAPES: [Shape; 6] =
+    [Shape::Triangle, Shape::Diamond, Shape::Square, Shape::Wedge, Shape::Plus, Shape::Circle];
+const COLOURS: usize = 7;
+
+/// Gives each arm its look, in the order of the plan.
+pub fn arms(found: &[ArmFindings]) -> Vec<Arm<'_>> {
+    let mut compared = 0;
+    found
+        .iter()
+        .map(|found| {
+            let (class, shape) = match found.part.as_str() {
+                "baseline" => (String::from("ink-baseline"), Shape::Circle),
+                "baseline-again" => (String::from("ink-again"), Shape::Square),
+                _ => {
+                    let place = compared;
+                    compared += 1;
+                    (format!("ink-{}", place % COLOURS), SHAPES[place % SHAPES.len()])
+                }
+            };
+            Arm { found, class, shape }
+        })
+        .collect()
+}
+
+impl Arm<'_> {
+    /// Its name: the stack, and which of the two baselines.
+    pub fn name(&self) -> String {
+        match self.found.part.as_str() {
+            "baseline-again" => format!("{} (again)", self.found.stack),
+            _ => self.found.stack.clone(),
+        }
+    }
+
+    /// Whether it is compared with the baseline.
+    pub fn is_compared(&self) -> bool {
+        !matches!(self.found.part.as_str(), "baseline" | "baseline-again")
+    }
+
+    /// A metric, when any trial has it.
+    pub fn metric(&self, name: &str) -> Option<&MetricFindings> {
+        self.found.metrics.iter().find(|metric| metric.metric == name)
+    }
+
+    /// The overhead on wall time, when it is a number that can be drawn.
+    pub fn overhead(&self) -> Option<Interval> {
+        self.metric("wall_ns")?.overhead.filter(|Interval { ratio, low, high, .. }| {
+            [ratio, low, high].iter().all(|end| end.is_finite() && **end > 0.0)
+        })
+    }
+
+    /// Why it has no number, in one line.
+    pub fn gap(&self) -> String {
+        match (&self.found.trouble, &self.found.verdict) {
+            (Some(trouble), _) => trouble.why.clone(),
+            (None, Verdict::Invalid { reason }) => reason.clone(),
+            _ => String::from("no trial that counts"),
+        }
+    }
+
+    /// Its verdict as a word in the verdict's class.
+    pub fn verdict(&self) -> String {
+        let word = match (&self.found.verdict, self.found.part.as_str()) {
+            (Verdict::Baseline, _) | (_, "baseline-again") => "baseline",
+            (Verdict::Differs, _) => "differs",
+            (Verdict::Equivalent, _) => "equivalent",
+            (Verdict::Inconclusive, _) => "inconclusive",
+            (Verdict::Invalid { .. }, _) => "invalid",
+        };
+        format!("<span class=\"verdict {word}\">{word}</span>")
+    }
+
+    /// Its mark, to stand beside its name.
+    pub fn swatch(&self) -> String {
+        let mut canvas = Canvas::new(14.0, 14.0);
+        canvas.open(&self.class, None, None);
+        canvas.marks(self.shape, &[(7.0, 7.0)], 5.0, Fill::Solid);
+        canvas.close();
+        canvas.ornament("swatch")
+    }
+
+    /// Its mark and its name, as markup.
+    pub fn label(&self) -> String {
+        let name = escape::name(&self.name());
+        format!("<span class=\"label\">{}<code>{name}</code></span>", self.swatch())
+    }
+}
+
+/// Whether a trial counts.
+pub fn counts(trial: &TrialPoint) -> bool {
+    trial.state == "done" && trial.why.is_empty()
+}
+
+/// The list of arms; the script makes each a button that hides its arm.
+pub fn legend(arms: &[&Arm<'_>]) -> String {
+    let items = arms.iter().fold(String::new(), |items, arm| {
+        items + &format!("<li data-arm=\"{}\">{}</li>\n", arm.found.arm, arm.label())
+    });
+    format!("<ul class=\"legend\" aria-label=\"Arms\">\n{items}</ul>\n")
+}

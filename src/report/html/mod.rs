@@ -1,0 +1,56 @@
+//! The report as one HTML file: what was found, how sure we are, and everything behind it.
+//!
+//! It works from `file://` without a network and is complete without its script. A content policy
+//! names the hashes of our one style and our one script; nothing that a guest printed can run, even
+//! if an escape were forgotten. Sections stand in the order in which a careful reader asks.
+
+mod axis;
+mod bill;
+mod chart;
+mod comparison;
+mod details;
+mod escape;
+mod heading;
+mod legend;
+mod overhead;
+mod policy;
+mod table;
+mod trials;
+
+use super::{Findings, number};
+
+const STYLE: &str = include_str!("../../../report-ui/style.css");
+const SCRIPT: &str = include_str!("../../../report-ui/report.js");
+
+/// Writes the findings as one self-contained HTML file.
+#[must_use]
+pub fn html(findings: &Findings) -> String {
+    let arms = legend::arms(&findings.arms);
+    let sections = [
+        Some(heading::heading(findings)),
+        Some(heading::verdicts(&arms)),
+        heading::cautions(&findings.cautions),
+        overhead::overhead(findings, &arms),
+        Some(comparison::comparison(&arms)),
+        trials::trials(findings, &arms),
+        bill::bill(&arms),
+        Some(details::details(&arms)),
+        Some(heading::conditions(findings)),
+    ];
+    let body: String = sections.into_iter().flatten().collect();
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta name=\"referrer\" content=\"no-referrer\">\n\
+         <title>{} · surtax</title>\n<style>{STYLE}</style>\n</head>\n\
+         <body>\n<main>\n{body}</main>\n<script type=\"module\">{SCRIPT}</script>\n</body>\n\
+         </html>\n",
+        policy::allowing(STYLE, SCRIPT),
+        escape::line(&findings.run.title),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! Writes tables. Every cell that holds text escapes it, so that no caller can forget.
+
+use super::escape;
+use super::number::GAP;
+
+/// One cell.
+pub enum Cell {
+    /// Prose.
+    Text(String),
+    /// A name, a stack, a hash.
+    Code(String),
+    /// What is shown, and what the script sorts by.
+    Number(String, f64),
+    /// No number here: sorts last.
+    Gap,
+    /// Markup of our own making.
+    Markup(String),
+}
+
+/// A table that is being filled.
+pub struct Table {
+    caption: String,
+    attributes: &'static str,
+    columns: usize,
+    head: String,
+    rows: String,
+}
+
+impl Table {
+    /// Begins a table; a column whose name starts with `#` holds numbers.
+    pub fn new(caption: &str, columns: &[&str]) -> Self {
+        let head = columns.iter().fold(String::new(), |head, name| match name.strip_prefix('#') {
+            Some(name) => head + "<th scope=\"col\" class=\"number\">" + name + "</th>",
+            None => head + "<th scope=\"col\">" + name + "</th>",
+        });
+        let caption = escape::line(caption);
+        Self { caption, attributes: "", columns: columns.len(), head, rows: String::new() }
+    }
+
+    /// Lets the script sort it.
+    pub fn sortable(mut self) -> Self {
+        self.attributes = " data-sortable";
+        self
+    }
+
+    /// Adds a row; the first cell names it. The script hides the rows of a hidden arm.
+    pub fn row(&mut self, arm: Option<u32>, cells: Vec<Cell>) {
+        debug_assert_eq!(cells.len(), self.columns, "{}", self.caption);
+        match arm {
+            Some(arm) => self.rows.push_str(&format!("<tr data-arm=\"{arm}\">")),
+            None => self.rows.push_str("<tr>"),
+        }
+        for (place, cell) in cells.into_iter().enumerate() {
+            let (name, scope) = if place == 0 { ("th", " scope=\"row\"") } else { ("td", "") };
+            let (attributes, content) = cell.written();
+            self.rows.push_str(&format!("<{name}{scope}{attributes}>{content}</{name}>"));
+        }
+        self.rows.push_str("</tr>\n");
+    }
+
+    /// The markup; nothing when no row was added.
+    pub fn finish(self) -> String {
+        let Self { caption, attributes, head, rows, .. } = self;
+        if rows.is_empty() {
+            return String::new();
+        }
+        format!(
+            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{caption}\">\
+             <table{attributes}><caption>{caption}</caption><thead><tr>{head}</tr></thead>\n\
+             <tbody>{rows}</tbody></table></div>\n"
+        )
+    }
+}
+
+impl Cell {
+    /// A number, or the gap where there is none.
+    pub fn number(value: Option<f64>, shown: impl Fn(f64) -> String) -> Self {
+        match value.filter(|value| value.is_finite()) {
+            Some(value) => Self::Number(shown(value), value),
+            None => Self::Gap,
+        }
+    }
+
+    fn written(self) -> (String, String) {
+        match self {
+            Self::Text(text) => (String::new(), escape::line(&text)),
+            Self::Code(text) => (String::new(), format!("<code>{}</code>", escape::name(&text))),
+            Self::Number(shown, value) => {
+                (format!(" class=\"number\" data-value=\"{value}\""), escape::line(&shown))
+            }
+            Self::Gap => (String::from(" class=\"number\" data-value=\"\""), GAP.to_owned()),
+            Self::Markup(markup) => (String::new(), markup),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_in_a_cell_cannot_become_markup() {
+        let mut table = Table::new("<caption>", &["stack", "#time"]);
+        table.row(Some(3), vec![Cell::Code("<script>".into()), Cell::Gap]);
+        let html = table.finish();
+        assert!(html.contains("<code>&lt;script&gt;</code>"), "{html}");
+        assert!(html.contains("&lt;caption&gt;"), "{html}");
+        assert!(html.contains("<tr data-arm=\"3\">"), "{html}");
+    }
+
+    #[test]
+    fn a_table_without_rows_is_no_table() {
+        assert_eq!(Table::new("empty", &["stack"]).finish(), "");
+    }
+}

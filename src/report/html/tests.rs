@@ -1,0 +1,217 @@
+//! Tests of the whole page. What a person must see, `a_sample_to_look_at` writes.
+
+mod sample;
+
+use super::super::{Caution, Findings, Trouble, Verdict};
+use super::html;
+use sample::{arm, colleague, empty, gap, interval, key_value, payer};
+
+fn section<'a>(page: &'a str, id: &str) -> &'a str {
+    let start = page.find(&format!("<section id=\"{id}\"")).expect(id);
+    let length = page[start..].find("</section>").expect("its end");
+    &page[start..start + length]
+}
+
+#[test]
+fn one_file_needs_no_other() {
+    let page = html(&colleague());
+    for foreign in ["src=", "href=", "@import", "url(", "<link", "<iframe"] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    let addresses = page.matches("http").count();
+    assert_eq!(addresses, page.matches("http://www.w3.org/2000/svg").count() + 1, "http-equiv");
+}
+
+#[test]
+fn the_policy_names_the_hashes_of_the_only_style_and_script() {
+    let page = html(&colleague());
+    assert!(page.contains("default-src 'none'; style-src 'sha256-"));
+    assert_eq!((page.matches("<style").count(), page.matches("<script").count()), (1, 1));
+    assert!(!page.contains(" style=") && !page.contains(" onclick="));
+}
+
+#[test]
+fn the_script_is_small() {
+    assert!(super::SCRIPT.len() < 10_000);
+}
+
+#[test]
+fn every_part_of_the_findings_is_on_the_page() {
+    let page = html(&colleague());
+    let found = [
+        "Building zlib under seven layers",
+        "make -j4 &#39;CFLAGS=-O2 -g&#39;",
+        "2026-03-14T09:26:53Z · 14 blocks · 113 trials",
+        "AMD EPYC 9354P 32-Core Processor · 8 CPUs",
+        "noisy-machine",
+        "slower than native, by more than the noise floor",
+        "Evidence of level 1, runc",
+        "/sys/fs/cgroup/cpu.max",
+        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "exit 2",
+        "surtax compare --seed 42",
+        "dockerd, containerd, shim",
+        "time to start",
+    ];
+    for text in found {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn a_gap_is_a_named_row_with_its_reason_and_never_a_zero() {
+    let page = html(&colleague());
+    let chart = section(&page, "overhead");
+    assert!(chart.contains("no number: /dev/kvm opens, but"), "{chart}");
+    let comparison = section(&page, "comparison");
+    let row = comparison.split("<tr data-arm=\"7\">").nth(1).expect("the row of arm 7");
+    let row = row.split("</tr>").next().expect("its end");
+    assert!(row.matches("data-value=\"\">—").count() >= 5, "{row}");
+    assert!(page.contains("use <code>accel=tcg</code>"));
+}
+
+#[test]
+fn both_drawings_of_a_chart_have_a_role_a_name_and_a_table() {
+    let page = html(&colleague());
+    for chart in ["overhead", "trials", "bill"] {
+        let section = section(&page, chart);
+        assert_eq!(section.matches("role=\"img\"").count(), 2, "{chart}");
+        for class in ["wide", "narrow"] {
+            assert!(section.contains(&format!("<title id=\"{chart}-{class}-title\">")), "{chart}");
+            assert!(section.contains(&format!("<desc id=\"{chart}-{class}-what\">")), "{chart}");
+        }
+        assert!(section.contains("<details"), "{chart}");
+        assert!(section.contains("<table"), "{chart}");
+    }
+}
+
+#[test]
+fn what_a_guest_says_is_shown_and_never_obeyed() {
+    let evil = "<script>alert(1)</script>\u{1b}[2J\u{202e}\"'&</title></svg></pre><!--";
+    let mut findings = colleague();
+    let run = &mut findings.run;
+    for text in [
+        &mut run.id,
+        &mut run.title,
+        &mut run.cwd,
+        &mut run.repeat_with,
+        &mut run.began_at,
+        &mut run.state,
+        &mut run.baseline,
+        &mut findings.surtax_version,
+    ] {
+        *text = evil.into();
+    }
+    findings.run.command = vec![evil.into()];
+    findings.machine = vec![key_value(evil, evil, evil)];
+    findings.cautions =
+        vec![Caution { code: evil.into(), finding: evil.into(), advice: evil.into() }];
+    for arm in &mut findings.arms {
+        for text in [&mut arm.stack, &mut arm.because] {
+            *text = evil.into();
+        }
+        arm.verdict = Verdict::Invalid { reason: evil.into() };
+        arm.stdout_hashes = vec![evil.into()];
+        arm.exit_statuses = vec![evil.into()];
+        arm.payers.push(payer(evil, evil, 1e9));
+        arm.trouble = Some(Trouble {
+            why: evil.into(),
+            remedy: Some(evil.into()),
+            stderr: Some(evil.into()),
+        });
+        if let Some(metric) = arm.metrics.first_mut() {
+            metric.unit = evil.into();
+        }
+        for level in &mut arm.evidence {
+            level.layer = evil.into();
+            level.facts.push(key_value(evil, evil, evil));
+        }
+        for trial in &mut arm.trials {
+            trial.state = evil.into();
+            trial.why = evil.into();
+        }
+    }
+    let page = html(&findings);
+    assert_eq!(page.matches("<script").count(), 1);
+    assert_eq!(page.matches("</script").count(), 1);
+    assert_eq!(page.matches("<title>").count(), page.matches("</title>").count() - 6);
+    assert!(!page.contains(|c: char| c.is_control() && c != '\n'));
+    assert!(!page.contains('\u{202e}') && !page.contains("</pre><!--"));
+    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[2J\\u{202e}"));
+}
+
+#[test]
+fn a_run_without_arms_trials_or_sense_still_makes_a_page() {
+    let mut findings = empty();
+    assert!(html(&findings).ends_with("</html>\n"));
+    findings.noise_floor = Some(interval(f64::NAN, f64::INFINITY));
+    findings.run.equivalence_margin = -1.0;
+    let mut odd = arm(0, "", "compared", f64::NAN, Verdict::Differs);
+    odd.payers = vec![payer("", "", f64::NEG_INFINITY), payer("", "", -0.0)];
+    let mut zero = arm(1, "zero", "compared", 0.0, Verdict::Differs);
+    zero.trials = vec![colleague().arms[0].trials[0].clone(); 2];
+    zero.trials[1].wall_ns = Some(0);
+    findings.arms = vec![odd, zero, arm(2, "far", "compared", 1e18, Verdict::Differs)];
+    let page = html(&findings);
+    assert!(page.ends_with("</html>\n"));
+    for drawing in page.split("<svg ").skip(1) {
+        let drawing = drawing.split("</svg>").next().expect("a drawing");
+        assert!(!drawing.contains("NaN\"") && !drawing.contains("inf\""), "{drawing}");
+    }
+}
+
+#[test]
+fn few_trials_are_drawn_one_by_one_and_say_what_they_are() {
+    let page = html(&colleague());
+    let chart = section(&page, "trials");
+    assert_eq!(chart.matches("class=\"point\"").count(), 2 * 113, "two drawings of 113 trials");
+    assert!(chart.contains("invalid: 12 % steal while it ran"), "{}", chart.len());
+    assert!(!chart.contains("too many"));
+}
+
+#[test]
+fn a_hundred_thousand_trials_fit_in_five_megabytes_and_the_thinning_is_said() {
+    let mut findings = colleague();
+    for arm in &mut findings.arms {
+        arm.trials.clear();
+        arm.trial_count = 0;
+    }
+    sample::run_trials(&mut findings, 12_500);
+    let trial_count: usize = findings.arms.iter().map(|arm| arm.trials.len()).sum();
+    assert!(trial_count >= 100_000, "{trial_count}");
+    findings.arms[0].stdout_hashes = (0..50_000).map(|hash| format!("{hash:064x}")).collect();
+    let page = html(&findings);
+    assert!(page.len() < 5_000_000, "{} bytes", page.len());
+    assert!(page.contains("are too many to show one by one"));
+    assert!(page.contains("are not shown; the run file has them all"));
+    assert!(page.contains("and 49992 more"));
+}
+
+#[test]
+fn many_arms_share_the_room_of_the_trials() {
+    let mut findings = empty();
+    findings.arms = (0..120)
+        .map(|place| arm(place, &format!("runc:cpus={place}"), "compared", 1.1, Verdict::Differs))
+        .collect();
+    findings.arms.push(gap(
+        120,
+        "qemu",
+        "why",
+        Trouble { why: "why".into(), remedy: None, stderr: None },
+    ));
+    sample::run_trials(&mut findings, 100);
+    assert!(html(&findings).len() < 5_000_000);
+}
+
+/// `SURTAX_SAMPLE=/tmp/report.html cargo test -- --ignored a_sample_to_look_at`, then a browser.
+#[test]
+#[ignore = "writes a file for a person to look at"]
+fn a_sample_to_look_at() {
+    let path = std::env::var("SURTAX_SAMPLE").expect("SURTAX_SAMPLE names the file to write");
+    let mut findings: Findings = colleague();
+    if let Some(blocks) = std::env::var("SURTAX_SAMPLE_BLOCKS").ok().and_then(|n| n.parse().ok()) {
+        findings.arms.iter_mut().for_each(|arm| arm.trials.clear());
+        sample::run_trials(&mut findings, blocks);
+    }
+    std::fs::write(path, html(&findings)).expect("the sample is written");
+}

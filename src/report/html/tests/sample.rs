@@ -1,0 +1,271 @@
+//! Findings to write reports from: a run as one would send it to a colleague, and an enormous one.
+
+use super::super::super::*;
+
+/// A generator of plausible noise; the same every time.
+struct Noise(u64);
+
+impl Noise {
+    /// Between 0 and 1.
+    fn next(&mut self) -> f64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        f64::from(u32::try_from(self.0 >> 33).unwrap()) / f64::from(1u32 << 31)
+    }
+
+    /// Around 1, skewed to the slow side as wall times are.
+    fn around_one(&mut self, spread: f64) -> f64 {
+        let sum: f64 = (0..4).map(|_| self.next()).sum::<f64>() / 4.0 - 0.5;
+        1.0 + spread * (sum + 0.6 * self.next().powi(6))
+    }
+}
+
+fn ns(value: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "positive and small"
+    )]
+    let ns = value as u64;
+    ns
+}
+
+pub fn key_value(key: &str, value: &str, source: &str) -> KeyValue {
+    KeyValue { key: key.into(), value: value.into(), source: source.into() }
+}
+
+pub fn interval(ratio: f64, half: f64) -> Interval {
+    Interval {
+        ratio,
+        low: ratio * (1.0 - half),
+        high: ratio * (1.0 + half * 1.1),
+        confidence: 0.95,
+    }
+}
+
+/// An arm that ran: its overhead, its share of CPU by others, and its verdict.
+pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) -> ArmFindings {
+    let median = 2.412e9 * ratio;
+    let compared = (part != "baseline").then(|| interval(ratio, 0.012));
+    let metric = |name: &str, unit: &str, median: f64| MetricFindings {
+        metric: name.into(),
+        unit: unit.into(),
+        better: "lower".into(),
+        median,
+        min: median * 0.97,
+        max: median * 1.09,
+        quartiles: (median * 0.99, median * 1.02),
+        overhead: compared,
+    };
+    ArmFindings {
+        arm: place,
+        stack: stack.into(),
+        part: part.into(),
+        trials: Vec::new(),
+        trial_count: 0,
+        metrics: vec![
+            metric("wall_ns", "ns", median),
+            metric("cpu_user_ns", "ns", 7.9e9),
+            metric("cpu_system_ns", "ns", 0.64e9 * ratio),
+            metric("cpu_others_ns", "ns", 3.1e8 * (ratio - 1.0).max(0.01)),
+            metric("memory_peak_bytes", "bytes", 412e6 + 5e6 * ratio),
+            metric("start_ns", "ns", 1.2e7 * ratio * ratio),
+        ],
+        because: because(&verdict),
+        verdict,
+        payers: vec![payer("the command", "workload", 8.5e9)],
+        evidence: vec![LevelEvidence {
+            layer: stack.into(),
+            facts: vec![
+                key_value("kernel.release", "6.8.0-45-generic", "uname(2)"),
+                key_value("cgroup.cpu.max", "400000 100000", "/sys/fs/cgroup/cpu.max"),
+            ],
+        }],
+        stdout_hashes: vec![
+            "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08".into(),
+        ],
+        exit_statuses: vec!["exit 0".into()],
+        trouble: None,
+    }
+}
+
+fn because(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Baseline => "what the others are compared with".into(),
+        Verdict::Differs => "slower than native, by more than the noise floor".into(),
+        Verdict::Equivalent => "within ±3 % of native".into(),
+        Verdict::Inconclusive => {
+            "its interval crosses the margin of ±3 %; about 26 more blocks would settle it".into()
+        }
+        Verdict::Invalid { reason } => format!("no number: {reason}"),
+    }
+}
+
+pub fn payer(name: &str, role: &str, cpu_ns: f64) -> PayerFindings {
+    PayerFindings {
+        payer: name.into(),
+        role: role.into(),
+        level: 0,
+        cpu_ns,
+        cpu_user_ns: cpu_ns * 0.8,
+        cpu_system_ns: cpu_ns * 0.2,
+        memory_peak_bytes: Some(41e6),
+    }
+}
+
+/// An arm without numbers.
+pub fn gap(place: u32, stack: &str, why: &str, trouble: Trouble) -> ArmFindings {
+    let verdict = Verdict::Invalid { reason: why.into() };
+    let mut gap = arm(place, stack, "compared", 1.0, verdict);
+    gap.metrics.clear();
+    gap.payers.clear();
+    gap.evidence.clear();
+    gap.stdout_hashes.clear();
+    gap.exit_statuses.clear();
+    gap.trouble = Some(trouble);
+    gap
+}
+
+/// Runs blocks of all arms in turn, each trial with its arm's wall time.
+pub fn run_trials(findings: &mut Findings, blocks: u32) {
+    let mut noise = Noise(7);
+    let mut at_ns = 0.0;
+    for block in 0..blocks {
+        for (position, arm) in findings.arms.iter_mut().enumerate() {
+            let median = arm.metrics.first().map_or(2.4e9, |metric| metric.median);
+            let wall_ns = median * noise.around_one(0.06);
+            let unavailable = arm.metrics.is_empty() && arm.exit_statuses.is_empty();
+            let failed = arm.metrics.is_empty() && !unavailable;
+            let disturbed = noise.next() > 0.985 && !failed && !unavailable;
+            if unavailable && block > 0 {
+                continue;
+            }
+            let (state, why) = match (unavailable, failed, disturbed) {
+                (true, ..) => ("unavailable", "no hypervisor"),
+                (_, true, _) => ("failed", "exit 2"),
+                (.., true) => ("invalid", "12 % steal while it ran"),
+                _ => ("done", ""),
+            };
+            let trial = TrialPoint {
+                block,
+                position: u32::try_from(position).unwrap(),
+                at_ns: ns(at_ns),
+                wall_ns: (!unavailable).then(|| ns(if failed { wall_ns * 0.2 } else { wall_ns })),
+                start_ns: Some(11_000_000),
+                state: state.into(),
+                why: why.into(),
+            };
+            at_ns += wall_ns + 3e8;
+            arm.trial_count += u32::from(state == "done");
+            arm.trials.push(trial);
+        }
+    }
+    findings.run.wall_ns = ns(at_ns);
+    findings.run.blocks_done = blocks;
+    findings.run.blocks_planned = Some(blocks);
+}
+
+/// A run as one would send it to a colleague.
+pub fn colleague() -> Findings {
+    let mut findings = empty();
+    let differs = || Verdict::Differs;
+    let mut gvisor = arm(3, "gvisor:platform=systrap", "compared", 1.84, differs());
+    gvisor.payers.push(payer("sentry", "guest-kernel", 4.1e9));
+    gvisor.payers.push(payer("gofer", "engine", 0.7e9));
+    let mut docker = arm(4, "docker", "compared", 1.021, Verdict::Inconclusive);
+    docker.metrics[0].overhead = Some(interval(1.021, 0.024));
+    docker.payers.push(payer("dockerd, containerd, shim", "engine", 0.31e9));
+    let mut qemu = arm(5, "qemu:accel=tcg,mem=2G", "compared", 7.94, differs());
+    qemu.payers.insert(1, payer("vCPU threads", "hypervisor", 31e9));
+    qemu.payers.insert(2, payer("guest kernel", "guest-kernel", 6.1e9));
+    qemu.payers.push(payer("surtax", "surtax", 0.8e9));
+    let mut nested = arm(6, "qemu:accel=tcg,mem=2G,net=virtio+runc", "compared", 8.21, differs());
+    nested.payers.insert(1, payer("vCPU threads", "hypervisor", 32.4e9));
+    nested.payers.insert(2, payer("guest kernel", "guest-kernel", 6.4e9));
+    nested.evidence.push(LevelEvidence {
+        layer: "runc".into(),
+        facts: vec![key_value("runc.version", "1.2.4", "runc --version")],
+    });
+    let kvm = Trouble {
+        why: "/dev/kvm opens, but a reference guest did not boot within 20 s".into(),
+        remedy: Some("run on a machine with nested virtualization, or use `accel=tcg`".into()),
+        stderr: None,
+    };
+    let podman = Trouble {
+        why: "the command failed in all of 14 trials: exit 2".into(),
+        remedy: Some("surtax enter podman -- make -j4".into()),
+        stderr: Some(
+            "\\x1b[31mmake: *** [Makefile:14: all] Error 2\\x1b[0m\ncc: fatal error: cannot execute \
+             'cc1': posix_spawnp: No such file or directory\ncompilation terminated."
+                .into(),
+        ),
+    };
+    let mut failed = gap(8, "podman", "the command failed", podman);
+    failed.exit_statuses = vec!["exit 2".into()];
+    findings.arms = vec![
+        arm(0, "native", "baseline", 1.0, Verdict::Baseline),
+        arm(1, "native", "baseline-again", 1.004, Verdict::Equivalent),
+        arm(2, "runc", "compared", 1.007, Verdict::Equivalent),
+        gvisor,
+        docker,
+        qemu,
+        nested,
+        gap(7, "qemu", "/dev/kvm opens, but a reference guest did not boot", kvm),
+        failed,
+    ];
+    run_trials(&mut findings, 14);
+    findings
+}
+
+/// A run without arms.
+pub fn empty() -> Findings {
+    let caution = |code: &str, finding: &str, advice: &str| Caution {
+        code: code.into(),
+        finding: finding.into(),
+        advice: advice.into(),
+    };
+    Findings {
+        schema_version: 1,
+        surtax_version: "0.1.0".into(),
+        run: RunFacts {
+            id: "01925b1e-7c3a-7c55-9a60-0f5d2e7c1b44".into(),
+            title: "Building zlib under seven layers".into(),
+            command: ["make", "-j4", "CFLAGS=-O2 -g"].map(String::from).into(),
+            cwd: "/home/ada/zlib-1.3.1".into(),
+            repeat_with: "cd /home/ada/zlib-1.3.1 && surtax compare --seed 42 --in \
+                          native,runc,gvisor,docker,qemu:accel=tcg -- make -j4 'CFLAGS=-O2 -g'"
+                .into(),
+            began_at: "2026-03-14T09:26:53Z".into(),
+            seed: 42,
+            blocks_planned: None,
+            blocks_done: 0,
+            state: "finished".into(),
+            wall_ns: 0,
+            baseline: "native".into(),
+            equivalence_margin: 0.03,
+        },
+        machine: vec![
+            key_value("cpu.model", "AMD EPYC 9354P 32-Core Processor", "/proc/cpuinfo"),
+            key_value("cpu.count", "8 CPUs", "/sys/devices/system/cpu/online"),
+            key_value("memory", "31.3 GiB", "/proc/meminfo"),
+            key_value("kernel", "Linux 6.8.0-45-generic", "uname(2)"),
+            key_value("os", "Ubuntu 24.04.1 LTS", "/etc/os-release"),
+            key_value("virtualization", "kvm guest", "CPUID leaf 0x40000000"),
+            key_value("governor", "performance", "/sys/devices/system/cpu/cpu0/cpufreq"),
+        ],
+        arms: Vec::new(),
+        noise_floor: Some(interval(1.004, 0.009)),
+        cautions: vec![
+            caution(
+                "noisy-machine",
+                "other programs used 7 % of the CPU during 3 of 14 blocks",
+                "stop them, or pin the run to isolated CPUs with `--cpuset 4-7`",
+            ),
+            caution(
+                "few-trials",
+                "docker is inconclusive: its interval is wider than the margin of ±3 %",
+                "surtax resume zlib.surtax --blocks 40 would likely settle it",
+            ),
+        ],
+    }
+}

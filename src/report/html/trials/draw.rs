@@ -1,0 +1,165 @@
+//! The drawing of the trials: time to the right, wall time upwards.
+//!
+//! The trials that count decide the scale. One that does not may have failed at once or run into a
+//! deadline; it stands in a lane below when it would squeeze the others, or has no time at all.
+
+use super::super::super::{Findings, TrialPoint};
+use super::super::axis::Axis;
+use super::super::chart::{self, Anchor, Canvas, Caption, Fill, Shape};
+use super::super::number;
+use super::{Counted, Series, thin};
+
+/// Where things stand in one of the two drawings.
+#[derive(Clone, Copy)]
+pub struct Frame {
+    class: &'static str,
+    width: f64,
+    height: f64,
+    tick_apart: f64,
+}
+
+/// Where the values stand.
+struct Plot {
+    x: Axis,
+    y: Axis,
+    bottom: f64,
+    has_hints: bool,
+}
+
+/// For screens with room, and for paper.
+pub const WIDE: Frame =
+    Frame { class: "wide", width: chart::WIDE, height: 360.0, tick_apart: 90.0 };
+/// For telephones.
+pub const NARROW: Frame =
+    Frame { class: "narrow", width: chart::NARROW, height: 320.0, tick_apart: 70.0 };
+
+const LEFT: f64 = 58.0;
+const TOP: f64 = 30.0;
+const FOOT: f64 = 44.0;
+const LANE: f64 = 26.0;
+const RADIUS: f64 = 3.6;
+/// Up to this many marks, each says what it is when a pointer rests on it.
+const HINTS_MAX: usize = 600;
+
+/// Draws the series.
+pub fn draw(findings: &Findings, series: &[Series<'_>], frame: Frame) -> String {
+    let mut walls_ns: Vec<f64> = series.iter().flat_map(Series::counted_walls_ns).collect();
+    if walls_ns.is_empty() {
+        walls_ns = series.iter().flat_map(|one| super::walls_ns(&one.void)).collect();
+    }
+    let y = Axis::over(walls_ns.iter().copied(), 0.0, 1.0);
+    let void = || series.iter().flat_map(|one| &one.void);
+    let is_off = |trial: &&TrialPoint| trial.wall_ns.is_none_or(|ns| !y.has(thin::real(ns)));
+    let lane = if void().any(is_off) { LANE } else { 0.0 };
+    let across = series.iter().map(Series::latest_ns).fold(0.0, f64::max);
+    let plot = Plot {
+        x: Axis::from_zero(across, LEFT + 8.0, frame.width - 8.0),
+        y: y.between(frame.height - FOOT - lane - 6.0, TOP + 6.0),
+        bottom: frame.height - FOOT - lane,
+        has_hints: walls_ns.len() + void().count() <= HINTS_MAX,
+    };
+    let mut canvas = Canvas::new(frame.width, frame.height);
+    ground(&mut canvas, frame, &plot);
+    for one in series {
+        canvas.open(&one.arm.class, Some(one.arm.found.arm), None);
+        match &one.counted {
+            Counted::Each(trials) => {
+                points(&mut canvas, one, trials, one.arm.shape, &plot);
+            }
+            Counted::Binned(bins) => stretches(&mut canvas, one, bins, &plot),
+        }
+        points(&mut canvas, one, &one.void, Shape::Cross, &plot);
+        canvas.close();
+    }
+    canvas.svg(&Caption {
+        id: &format!("trials-{}", frame.class),
+        class: frame.class,
+        title: "Wall time of every trial, in time order",
+        description: &format!(
+            "Wall time against the time since the first trial of {}; the table below has the \
+             same points.",
+            findings.run.title
+        ),
+    })
+}
+
+impl Plot {
+    /// Where a trial's mark stands: by its times, or in the lane of those off the scale.
+    fn place(&self, trial: &TrialPoint) -> (f64, f64) {
+        let wall_ns = trial.wall_ns.map(thin::real).filter(|wall_ns| self.y.has(*wall_ns));
+        let lane = self.bottom + LANE / 2.0;
+        (self.x.at(thin::real(trial.at_ns)), wall_ns.map_or(lane, |wall_ns| self.y.at(wall_ns)))
+    }
+}
+
+/// The medians of one arm's stretches of time, each with its range.
+fn stretches(canvas: &mut Canvas, one: &Series<'_>, bins: &[thin::Bin], plot: &Plot) {
+    let middle = |bin: &thin::Bin| plot.x.at(f64::midpoint(bin.from_ns, bin.to_ns));
+    let lines: Vec<_> = bins
+        .iter()
+        .map(|bin| (middle(bin), plot.y.at(bin.wall_ns_max), plot.y.at(bin.wall_ns_min)))
+        .collect();
+    canvas.open("range", None, None);
+    canvas.verticals(&lines, 1.0);
+    canvas.close();
+    let marks: Vec<_> =
+        bins.iter().map(|bin| (middle(bin), plot.y.at(bin.wall_ns_median))).collect();
+    canvas.marks(one.arm.shape, &marks, 2.2, Fill::Solid);
+}
+
+/// The marks of one arm's trials: one by one with what they are, or all in one path.
+fn points(
+    canvas: &mut Canvas,
+    one: &Series<'_>,
+    trials: &[&TrialPoint],
+    shape: Shape,
+    plot: &Plot,
+) {
+    if !plot.has_hints {
+        let marks: Vec<_> = trials.iter().map(|trial| plot.place(trial)).collect();
+        canvas.marks(shape, &marks, RADIUS * 0.8, Fill::Solid);
+        return;
+    }
+    for trial in trials {
+        canvas.open("point", None, Some(&hint(one, trial)));
+        canvas.marks(shape, &[plot.place(trial)], RADIUS, Fill::Solid);
+        canvas.close();
+    }
+}
+
+fn hint(one: &Series<'_>, trial: &TrialPoint) -> String {
+    let wall =
+        trial.wall_ns.map_or_else(|| number::GAP.to_owned(), |ns| number::time(thin::real(ns)));
+    let why = if trial.why.is_empty() { String::new() } else { format!(": {}", trial.why) };
+    format!("{}, block {}: {wall}, {}{why}", one.arm.name(), trial.block, trial.state)
+}
+
+fn ground(canvas: &mut Canvas, frame: Frame, plot: &Plot) {
+    let Plot { x, y, bottom, .. } = plot;
+    let foot = frame.height - FOOT;
+    for tick in y.time_ticks(44.0) {
+        canvas.open("grid", None, None);
+        canvas.line((LEFT, tick.at), (frame.width, tick.at), 1.0, None);
+        canvas.close();
+        canvas.open("axis", None, None);
+        canvas.text((LEFT - 8.0, tick.at + 4.0), 12, Anchor::End, &tick.label);
+        canvas.close();
+    }
+    canvas.open("axis", None, None);
+    for tick in x.time_ticks(frame.tick_apart) {
+        canvas.line((tick.at, foot), (tick.at, foot + 4.0), 1.0, None);
+        let half = 16.0;
+        let at = tick.at.min(frame.width - half);
+        canvas.text((at, foot + 18.0), 12, Anchor::Middle, &tick.label);
+    }
+    canvas.line((LEFT, foot), (frame.width, foot), 1.0, None);
+    if foot > *bottom {
+        canvas.line((LEFT, *bottom), (frame.width, *bottom), 1.0, Some("2 4"));
+        canvas.text((LEFT - 8.0, bottom + LANE / 2.0 + 4.0), 12, Anchor::End, "off scale");
+    }
+    let scale = if y.is_log() { "wall time, logarithmic" } else { "wall time" };
+    canvas.text((0.0, 14.0), 12, Anchor::Start, scale);
+    let since = "time since the first trial began";
+    canvas.text((frame.width, frame.height - 6.0), 12, Anchor::End, since);
+    canvas.close();
+}

@@ -1,0 +1,208 @@
+//! Findings as Markdown, for an issue, a pull request or a wiki.
+
+use super::export::verdict_word;
+use super::number::{self, GAP};
+use super::{ArmFindings, Findings, Trouble, foreign};
+
+/// The findings as one Markdown document, ended by a line feed.
+#[must_use]
+pub fn markdown(findings: &Findings) -> String {
+    let run = &findings.run;
+    let mut text = format!("# {}\n\n", plain(&run.title));
+    text += &format!(
+        "Run `{}`, {}, {}, {} blocks done, by surtax {}.\n\n",
+        run.id, run.began_at, run.state, run.blocks_done, findings.surtax_version
+    );
+    text += &overheads(findings);
+    text += &noise_floor(findings);
+    text += &reasons(findings);
+    text += &troubles(findings);
+    text += &cautions(findings);
+    text += &bill(findings);
+    text += &machine(findings);
+    text += &format!("## Repeat\n\n{}", fenced(&run.repeat_with));
+    text
+}
+
+/// Text that Markdown and HTML leave as it is.
+fn plain(text: &str) -> String {
+    let mut safe = String::new();
+    for letter in foreign::line(text).chars() {
+        match letter {
+            '<' => safe += "&lt;",
+            '>' => safe += "&gt;",
+            '&' => safe += "&amp;",
+            '|' | '*' | '_' | '[' | ']' | '#' | '\\' => safe.extend(['\\', letter]),
+            _ => safe.push(letter),
+        }
+    }
+    safe
+}
+
+/// Our own sentences: what stands in backticks stays as it is, all else is made plain.
+fn sentence(text: &str) -> String {
+    if !text.matches('`').count().is_multiple_of(2) {
+        return plain(&text.replace('`', "'"));
+    }
+    let parts = text.split('`').enumerate().map(|(index, part)| match index % 2 {
+        0 => plain(part),
+        _ => code(part),
+    });
+    parts.collect()
+}
+
+/// Text as code within a line, also within a table.
+fn code(text: &str) -> String {
+    format!("`{}`", foreign::line(text).replace('`', "'").replace('|', "¦"))
+}
+
+/// Text as lines of code; its fence is longer than any run of backticks in it.
+fn fenced(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}text\n{}\n{fence}\n\n", foreign::lines(text))
+}
+
+fn overheads(findings: &Findings) -> String {
+    let mut text = String::from(
+        "| Stack | Trials | Wall, median | Overhead | Verdict | CPU, command | CPU, others | \
+         Memory, command | Memory, others |\n|---|--:|--:|---|---|--:|--:|--:|--:|\n",
+    );
+    for arm in &findings.arms {
+        let metric = |name: &str| arm.metrics.iter().find(|metric| metric.metric == name);
+        let median = |name: &str| {
+            metric(name).map_or(GAP.into(), |metric| number::amount(metric.median, &metric.unit))
+        };
+        let overhead = metric("wall_ns").and_then(|wall| wall.overhead);
+        let cells = [
+            name(arm),
+            arm.trial_count.to_string(),
+            median("wall_ns"),
+            overhead.map_or(GAP.into(), |interval| number::overhead(&interval)),
+            verdict_word(&arm.verdict).into(),
+            arm.payers.first().map_or(GAP.into(), |payer| number::time(payer.cpu_ns)),
+            median("cpu_others_ns"),
+            median("memory_peak_bytes"),
+            median("memory_others_peak_bytes"),
+        ];
+        text += &format!("| {} |\n", cells.join(" | "));
+    }
+    text + "\n"
+}
+
+fn name(arm: &ArmFindings) -> String {
+    let again = if arm.part == "baseline-again" { " (again)" } else { "" };
+    code(&arm.stack) + again
+}
+
+fn noise_floor(findings: &Findings) -> String {
+    let baseline = code(&findings.run.baseline);
+    match &findings.noise_floor {
+        Some(noise) => {
+            format!(
+                "Noise floor: two arms of {baseline} differ by {}.\n\n",
+                number::overhead(noise)
+            )
+        }
+        None => format!("Noise floor unknown: {baseline} has too few trials that count.\n\n"),
+    }
+}
+
+fn reasons(findings: &Findings) -> String {
+    let compared = findings.arms.iter().filter(|arm| arm.part == "compared");
+    let lines: String = compared
+        .map(|arm| format!("- {}: {}\n", code(&arm.stack), sentence(&arm.because)))
+        .collect();
+    lines + "\n"
+}
+
+fn troubles(findings: &Findings) -> String {
+    let troubled = findings.arms.iter().filter_map(|arm| Some((arm, arm.trouble.as_ref()?)));
+    let mut text = String::new();
+    for (arm, Trouble { why, remedy, stderr }) in troubled {
+        text += &format!("### {}\n\n{}\n\n", name(arm), sentence(why));
+        if let Some(remedy) = remedy {
+            text += &format!("What would help:\n\n{}", fenced(remedy));
+        }
+        if let Some(stderr) = stderr {
+            text += &format!("The command's last words:\n\n{}", fenced(stderr));
+        }
+    }
+    if text.is_empty() { text } else { format!("## Gaps and failures\n\n{text}") }
+}
+
+fn cautions(findings: &Findings) -> String {
+    if findings.cautions.is_empty() {
+        return String::new();
+    }
+    let lines = findings.cautions.iter().map(|caution| {
+        let (finding, advice) = (sentence(&caution.finding), sentence(&caution.advice));
+        format!("- **{}**: {finding}. Advice: {advice}.\n", plain(&caution.code))
+    });
+    format!("## Cautions\n\n{}\n", lines.collect::<String>())
+}
+
+fn bill(findings: &Findings) -> String {
+    let mut text = String::from(
+        "## Who used the CPU\n\n| Stack | Payer | Role | Level | CPU | User | System | Memory, peak |\n\
+         |---|---|---|--:|--:|--:|--:|--:|\n",
+    );
+    for arm in &findings.arms {
+        for payer in &arm.payers {
+            let memory = payer.memory_peak_bytes.map(|bytes| number::amount(bytes, "bytes"));
+            let cells = [
+                name(arm),
+                plain(&payer.payer),
+                payer.role.clone(),
+                payer.level.to_string(),
+                number::time(payer.cpu_ns),
+                number::time(payer.cpu_user_ns),
+                number::time(payer.cpu_system_ns),
+                memory.unwrap_or(GAP.into()),
+            ];
+            text += &format!("| {} |\n", cells.join(" | "));
+        }
+    }
+    text + "\n"
+}
+
+fn machine(findings: &Findings) -> String {
+    let mut text = String::from("## The machine\n\n| What | Value | Read from |\n|---|---|---|\n");
+    for fact in &findings.machine {
+        let cells = [plain(&fact.key), plain(&fact.value), plain(&fact.source)];
+        text += &format!("| {} |\n", cells.join(" | "));
+    }
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::compare::tests::example;
+
+    #[test]
+    fn every_arm_has_a_row_and_every_row_has_its_columns() {
+        let text = markdown(&example(6, |_| {}));
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
+        assert_eq!(rows[..4].len(), 4);
+        assert!(rows[..4].iter().all(|row| row.matches('|').count() == 10), "{rows:#?}");
+        assert!(rows[3].starts_with("| `qemu` | 0 | — | — | invalid |"), "{}", rows[3]);
+        assert!(text.contains("apt-get install qemu-system-x86"));
+        assert!(text.contains("- **layer-unavailable**: `qemu` was not measured: "), "{text}");
+    }
+
+    #[test]
+    fn a_guest_cannot_break_out_of_a_cell_a_fence_or_the_page() {
+        let mut findings = example(6, |_| {});
+        findings.machine[0].value = "x | y <script>".into();
+        findings.arms[2].trouble = Some(Trouble {
+            why: "an odd ` and <b>".into(),
+            remedy: None,
+            stderr: Some("```\n# not a heading".into()),
+        });
+        let text = markdown(&findings);
+        assert!(text.contains("x \\| y &lt;script&gt;"), "{text}");
+        assert!(text.contains("an odd ' and &lt;b&gt;"));
+        assert!(text.contains("````text\n```\n# not a heading\n````"));
+    }
+}

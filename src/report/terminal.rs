@@ -1,0 +1,302 @@
+//! Findings on a terminal: one table, what it cannot say below it, and how to repeat the run.
+//!
+//! Fits the width it is given, and has colours only where they are wanted. A stack without numbers
+//! keeps its row, with dashes for the numbers and the reason below.
+
+use super::export::verdict_word;
+use super::number::{self, GAP};
+use super::{ArmFindings, Findings, Trouble, Verdict, foreign};
+use comfy_table::{
+    Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table,
+    presets,
+};
+use std::io::IsTerminal;
+
+/// The width where there is no terminal.
+const WIDTH_ELSEWHERE: u16 = 120;
+
+/// Narrower than this, nothing fits.
+const WIDTH_MIN: u16 = 60;
+
+/// How text may look where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Characters in a line.
+    pub width: u16,
+    /// Whether there are colours.
+    pub colour: Colour,
+}
+
+/// Whether there are colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// Escape sequences are understood and wanted.
+    Yes,
+    /// A file, a pipe, or `NO_COLOR`.
+    No,
+}
+
+impl Look {
+    /// How standard output is: its width, and colours unless `NO_COLOR` is set (no-color.org).
+    #[must_use]
+    pub fn of_standard_output() -> Self {
+        let output = std::io::stdout();
+        let size = rustix::termios::tcgetwinsize(&output).ok();
+        let width = size.map(|size| size.ws_col).filter(|columns| *columns > 0);
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let colour = if output.is_terminal() && !refused { Colour::Yes } else { Colour::No };
+        Self { width: width.unwrap_or(WIDTH_ELSEWHERE), colour }
+    }
+}
+
+/// The findings as text, ended by a line feed.
+#[must_use]
+pub fn render(findings: &Findings, look: Look) -> String {
+    let width = look.width.max(WIDTH_MIN);
+    let mut page = Page { text: String::new(), width: usize::from(width) };
+    heading(&mut page, findings);
+    page.text += &table(findings, Look { width, ..look });
+    page.text += "\n";
+    noise_floor(&mut page, findings);
+    reasons(&mut page, findings);
+    troubles(&mut page, findings);
+    cautions(&mut page, findings);
+    page.paragraph("Repeat with: ", &findings.run.repeat_with, Break::Nowhere);
+    page.text
+}
+
+/// Text in the making.
+struct Page {
+    text: String,
+    width: usize,
+}
+
+/// Where a paragraph may be broken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Break {
+    AtSpaces,
+    Nowhere,
+}
+
+impl Page {
+    /// A paragraph that hangs from its first words; whatever comes from outside is escaped here.
+    fn paragraph(&mut self, label: &str, text: &str, at: Break) {
+        let label = foreign::line(label);
+        let indent = "  ";
+        let mut column = label.chars().count();
+        self.text += &label;
+        if at == Break::Nowhere {
+            self.text += &foreign::line(text);
+            self.text += "\n";
+            return;
+        }
+        let mut is_first = true;
+        for word in foreign::line(text).split(' ') {
+            let length = word.chars().count();
+            if !is_first && column + 1 + length > self.width {
+                self.text += "\n";
+                self.text += indent;
+                column = indent.len();
+            } else if !is_first {
+                self.text += " ";
+                column += 1;
+            }
+            self.text += word;
+            column += length;
+            is_first = false;
+        }
+        self.text += "\n";
+    }
+}
+
+fn heading(page: &mut Page, findings: &Findings) {
+    let run = &findings.run;
+    let blocks = match run.blocks_planned {
+        Some(planned) => format!("{} of {planned} blocks", run.blocks_done),
+        None => number::count(usize::try_from(run.blocks_done).unwrap_or(usize::MAX), "block"),
+    };
+    page.paragraph("", &format!("{} ({}, {blocks})", run.title, run.state), Break::AtSpaces);
+    page.text += "\n";
+}
+
+fn table(findings: &Findings, look: Look) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.style_mut().row_separator = LineStyle::none();
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
+    table.force_no_tty();
+    if look.colour == Colour::Yes {
+        table.enforce_styling();
+    }
+    table.set_header([
+        "Stack",
+        "Trials",
+        "Wall",
+        "Overhead",
+        "Verdict",
+        "CPU\ncommand",
+        "CPU\nothers",
+        "Memory\ncommand",
+        "Memory\nothers",
+    ]);
+    for arm in &findings.arms {
+        table.add_row(row(arm));
+    }
+    for index in [1, 2, 5, 6, 7, 8] {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    if let Some(column) = table.column_mut(4) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    table.trim_fmt() + "\n"
+}
+
+fn row(arm: &ArmFindings) -> Vec<Cell> {
+    let metric = |name: &str| arm.metrics.iter().find(|metric| metric.metric == name);
+    let median = |name: &str| {
+        metric(name).map_or(GAP.into(), |metric| number::amount(metric.median, &metric.unit))
+    };
+    let command_cpu = arm.payers.first().map_or(GAP.into(), |payer| number::time(payer.cpu_ns));
+    let overhead = metric("wall_ns").and_then(|wall| wall.overhead);
+    let (colour, verdict) = match arm.verdict {
+        Verdict::Differs => (Color::Yellow, "differs"),
+        Verdict::Equivalent => (Color::Green, "equivalent"),
+        Verdict::Invalid { .. } => (Color::Red, "invalid"),
+        _ => (Color::Reset, verdict_word(&arm.verdict)),
+    };
+    vec![
+        Cell::new(name(arm)).add_attribute(Attribute::Bold),
+        Cell::new(arm.trial_count),
+        Cell::new(median("wall_ns")).set_alignment(CellAlignment::Right),
+        Cell::new(overhead.map_or(GAP.into(), |interval| number::overhead(&interval))),
+        Cell::new(verdict).fg(colour),
+        Cell::new(command_cpu),
+        Cell::new(median("cpu_others_ns")),
+        Cell::new(median("memory_peak_bytes")),
+        Cell::new(median("memory_others_peak_bytes")),
+    ]
+}
+
+/// The arm for people: the second arm of the baseline is told apart.
+fn name(arm: &ArmFindings) -> String {
+    let again = if arm.part == "baseline-again" { " (again)" } else { "" };
+    format!("{}{again}", foreign::line(&arm.stack))
+}
+
+fn noise_floor(page: &mut Page, findings: &Findings) {
+    let baseline = &findings.run.baseline;
+    let words = match &findings.noise_floor {
+        Some(noise) => format!(
+            "two arms of `{baseline}` differ by {}; no difference within that interval is \
+             reported as one",
+            number::overhead(noise)
+        ),
+        None => format!("unknown: `{baseline}` has too few trials that count"),
+    };
+    page.paragraph("Noise floor: ", &words, Break::AtSpaces);
+}
+
+fn reasons(page: &mut Page, findings: &Findings) {
+    for arm in findings.arms.iter().filter(|arm| arm.part == "compared") {
+        if arm.trouble.is_some() && arm.trial_count == 0 {
+            continue; // said among the troubles, with the remedy
+        }
+        page.paragraph(&format!("{}: ", arm.stack), &arm.because, Break::AtSpaces);
+    }
+}
+
+fn troubles(page: &mut Page, findings: &Findings) {
+    let mut shown: Vec<&Trouble> = Vec::new();
+    for arm in &findings.arms {
+        let Some(trouble) = &arm.trouble else { continue };
+        if shown.contains(&trouble) {
+            continue; // both arms of the baseline say the same
+        }
+        shown.push(trouble);
+        let is_gap = arm.trial_count == 0;
+        let what = if is_gap { "no number" } else { "not every trial counts" };
+        page.text += "\n";
+        let why = trouble.why.replace('\n', "; ");
+        page.paragraph(&format!("{}: {what}: ", arm.stack), &why, Break::AtSpaces);
+        if let Some(remedy) = &trouble.remedy {
+            page.paragraph("  remedy: ", remedy, Break::Nowhere);
+        }
+        for line in trouble.stderr.iter().flat_map(|stderr| stderr.lines()) {
+            page.paragraph("  | ", line, Break::Nowhere);
+        }
+    }
+}
+
+fn cautions(page: &mut Page, findings: &Findings) {
+    for caution in &findings.cautions {
+        if caution.code == "layer-unavailable" {
+            continue; // said among the troubles
+        }
+        page.text += "\n";
+        page.paragraph("Caution: ", &caution.finding, Break::AtSpaces);
+        page.paragraph("  advice: ", &caution.advice, Break::AtSpaces);
+    }
+    page.text += "\n";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::compare::tests::example;
+
+    const PLAIN: Look = Look { width: 120, colour: Colour::No };
+
+    #[test]
+    fn a_terminal_shows_numbers_gaps_reasons_and_how_to_repeat() {
+        let text = render(&example(10, |_| {}), PLAIN);
+        println!("{text}");
+        let line = |start: &str| text.lines().find(|line| line.trim_start().starts_with(start));
+        let runc = line("runc ").unwrap();
+        assert!(runc.contains("10") && runc.contains("differs"), "{runc}");
+        assert!(runc.contains("+10.0 % [+10.0, +10.0]"), "{runc}");
+        assert!(runc.contains("150.0 µs") && runc.contains("20.0 MiB"), "{runc}");
+        let gap = line("qemu ").unwrap();
+        assert!(gap.contains("invalid") && gap.matches(GAP).count() == 6, "{gap}");
+        assert!(text.contains("native (again)"));
+        assert!(text.contains("qemu: no number: `/dev/kvm` boots no guest"));
+        assert!(text.contains("  remedy: apt-get install qemu-system-x86"));
+        assert!(text.contains("Noise floor: two arms of `native` differ by +0.0 %"), "{text}");
+        assert!(text.trim_end().ends_with("make -j4"));
+    }
+
+    #[test]
+    fn without_colours_there_is_no_escape_and_with_them_there_is() {
+        let findings = example(6, |_| {});
+        assert!(!render(&findings, PLAIN).contains('\x1b'));
+        let colourful = Look { colour: Colour::Yes, ..PLAIN };
+        assert!(render(&findings, colourful).contains('\x1b'));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_but_those_to_copy() {
+        let findings = example(6, |_| {});
+        for width in [60, 80, 100] {
+            let text = render(&findings, Look { width, ..PLAIN });
+            for line in text.lines().filter(|line| !line.starts_with("Repeat with")) {
+                assert!(line.chars().count() <= usize::from(width), "{width}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_that_is_foreign_reaches_the_terminal_as_it_is() {
+        let mut findings = example(6, |_| {});
+        let evil = "a\x1b]0;title\x07\u{202e}";
+        findings.run.title = evil.into();
+        findings.run.repeat_with = evil.into();
+        findings.arms[2].stack = evil.into();
+        findings.arms[2].because = evil.into();
+        let (why, remedy) = (String::from(evil), Some(String::from(evil)));
+        findings.arms[2].trouble = Some(Trouble { why, remedy, stderr: Some(evil.into()) });
+        let text = render(&findings, PLAIN);
+        assert!(!text.contains(['\x1b', '\x07', '\u{202e}']), "{text:?}");
+    }
+}

@@ -1,0 +1,240 @@
+//! The options that mean the same in every layer: `cpus`, `cpuset`, `memory`, `pids`, `root`.
+//!
+//! They are read here and mapped by each driver. A limit that a driver does not map is refused
+//! aloud, never ignored: a stack that looks limited and is not would win every comparison.
+
+use super::{LayerSpec, Limits};
+use crate::fault::Fault;
+use crate::layer::{Card, Limit, Root};
+use std::path::{Path, PathBuf};
+use surtax_instrument::quantity::Bytes;
+
+/// Their keys, in the order of the help.
+pub(super) const COMMON: [&str; 5] = ["cpus", "cpuset", "memory", "pids", "root"];
+
+/// Other spellings, and the one that is kept.
+pub(super) const ALIASES: [(&str, &str); 1] = [("mem", "memory")];
+
+/// The highest CPU number that is believed.
+const CPU_LIMIT: u32 = 8192;
+
+impl LayerSpec {
+    /// The common limits among the options.
+    ///
+    /// # Errors
+    /// The user's, for a value that cannot be read; never for a spec that was parsed.
+    pub fn limits(&self) -> Result<Limits, Fault> {
+        let text = |key| self.options.get(key).map(String::as_str);
+        Ok(Limits {
+            cpu_millis: text("cpus").map(cpu_millis).transpose()?,
+            cpuset: text("cpuset").map(cpuset).transpose()?,
+            memory: text("memory").map(memory).transpose()?,
+            pids: text("pids").map(pids).transpose()?,
+        })
+    }
+
+    /// Where the layer's root file system comes from; [`Root::Overlay`] unless told.
+    ///
+    /// # Errors
+    /// The user's, for a value that cannot be read; never for a spec that was parsed.
+    pub fn root(&self) -> Result<Root, Fault> {
+        self.options.get("root").map_or(Ok(Root::Overlay), |value| root(value))
+    }
+
+    /// Makes a path in `root=` absolute, seen from `cwd`.
+    pub fn make_root_absolute(&mut self, cwd: &Path) {
+        if let Some(value) = self.options.get_mut("root")
+            && let Some((from, path)) = value.split_once(':')
+        {
+            *value = format!("{from}:{}", cwd.join(path).display());
+        }
+    }
+}
+
+impl Card {
+    /// Whether a common option can be given to this layer.
+    #[must_use]
+    pub fn takes(&self, key: &str) -> bool {
+        limit(key).is_none_or(|limit| self.limits.contains(&limit))
+    }
+}
+
+fn limit(key: &str) -> Option<Limit> {
+    match key {
+        "cpus" => Some(Limit::Cpus),
+        "cpuset" => Some(Limit::Cpuset),
+        "memory" => Some(Limit::Memory),
+        "pids" => Some(Limit::Pids),
+        _ => None,
+    }
+}
+
+/// Checks the value of one common option, and that the layer can keep it.
+pub(super) fn refuse_value(
+    card: &Card,
+    key: &str,
+    value: &str,
+    cards: &[&'static Card],
+) -> Result<(), Fault> {
+    if !card.takes(key) {
+        return Err(cannot_limit(card, key, cards));
+    }
+    match key {
+        "cpus" => cpu_millis(value).map(drop),
+        "cpuset" => cpuset(value).map(drop),
+        "memory" => memory(value).map(drop),
+        "pids" => pids(value).map(drop),
+        _ => match root(value)? {
+            Root::Host if card.kind != "native" => Err(Fault::user(format!(
+                "`{}` cannot take `host` as its root: writes would reach this machine's files",
+                card.kind
+            ))
+            .hint("use `root=overlay`, and `--writable PATH` for what must be kept")),
+            _ => Ok(()),
+        },
+    }
+}
+
+fn cannot_limit(card: &Card, key: &str, cards: &[&'static Card]) -> Fault {
+    let kind = card.kind;
+    let mapped: Vec<&str> =
+        COMMON.into_iter().filter(|k| limit(k).is_some() && card.takes(k)).collect();
+    let why = match mapped.as_slice() {
+        [] => String::from("it has no limits at all"),
+        mapped => format!("its limits are `{}`", mapped.join("`, `")),
+    };
+    let others: Vec<&str> =
+        cards.iter().filter(|card| card.takes(key)).map(|card| card.kind).collect();
+    let hint = match others.as_slice() {
+        [] => format!("leave `{key}` out"),
+        others => format!(
+            "leave `{key}` out, or give it to a layer that has it: `{}`",
+            others.join("`, `")
+        ),
+    };
+    Fault::user(format!("`{kind}` cannot limit `{key}`: {why}")).hint(hint)
+}
+
+/// `2`, `0.5`: CPUs' worth of time, in thousandths.
+fn cpu_millis(text: &str) -> Result<u32, Fault> {
+    let refuse = || {
+        Fault::user(format!("`{text}` is not a number of CPUs")).hint(
+            "write a number from 0.01 to 8192 with at most three decimals, such as `2` or `0.5`",
+        )
+    };
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || whole.len() > 4 || fraction.len() > 3 {
+        return Err(refuse());
+    }
+    let millis = format!("{whole}{fraction:0<3}").parse::<u32>().map_err(|_| refuse())?;
+    if (10..=CPU_LIMIT * 1000).contains(&millis) { Ok(millis) } else { Err(refuse()) }
+}
+
+/// `0-1;3`: CPU numbers, sorted, each once.
+fn cpuset(text: &str) -> Result<Vec<u32>, Fault> {
+    let refuse = || {
+        Fault::user(format!("`{text}` is not a set of CPUs"))
+            .hint("write CPU numbers and ranges with `;` between them, such as `0-1;3`")
+    };
+    let mut cpus = Vec::new();
+    for part in text.split(';') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first: u32 = first.trim().parse().map_err(|_| refuse())?;
+        let last: u32 = last.trim().parse().map_err(|_| refuse())?;
+        if first > last || last >= CPU_LIMIT {
+            return Err(refuse());
+        }
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(cpus)
+}
+
+fn memory(text: &str) -> Result<Bytes, Fault> {
+    match Bytes::parse(text) {
+        Ok(bytes) if bytes >= Bytes(1 << 20) => Ok(bytes),
+        Ok(_) => Err(Fault::user(format!("`{text}` of memory is less than one mebibyte"))
+            .hint("add a suffix, such as `512M` or `2G`")),
+        Err(message) => Err(Fault::user(message)),
+    }
+}
+
+fn pids(text: &str) -> Result<u32, Fault> {
+    match text.parse() {
+        Ok(count) if (1..=4_194_304).contains(&count) => Ok(count),
+        _ => Err(Fault::user(format!("`{text}` is not a number of processes"))
+            .hint("write a whole number from 1 to 4194304")),
+    }
+}
+
+fn root(text: &str) -> Result<Root, Fault> {
+    match text.split_once(':') {
+        Some(("dir", path)) if !path.is_empty() => Ok(Root::Directory(PathBuf::from(path))),
+        Some(("oci", path)) if !path.is_empty() => Ok(Root::Oci(PathBuf::from(path))),
+        None if text == "overlay" => Ok(Root::Overlay),
+        None if text == "host" => Ok(Root::Host),
+        _ => Err(Fault::user(format!("`{text}` is not a root file system"))
+            .hint("use `overlay`, `host` (`native` only), `dir:PATH` or `oci:PATH`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layer(options: &[(&str, &str)]) -> LayerSpec {
+        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+        LayerSpec { kind: String::from("runc"), options }
+    }
+
+    #[test]
+    fn limits_are_read_in_the_units_of_their_fields() {
+        let spec =
+            layer(&[("cpus", "1.5"), ("cpuset", "3;0-1;1"), ("memory", "2G"), ("pids", "100")]);
+        let expected = Limits {
+            cpu_millis: Some(1500),
+            cpuset: Some(vec![0, 1, 3]),
+            memory: Some(Bytes(2 << 30)),
+            pids: Some(100),
+        };
+        assert_eq!(spec.limits(), Ok(expected));
+        assert_eq!(layer(&[]).limits(), Ok(Limits::default()));
+    }
+
+    #[test]
+    fn limits_that_mean_nothing_are_refused() {
+        for (key, value) in [
+            ("cpus", "0"),
+            ("cpus", "0.001"),
+            ("cpus", "-1"),
+            ("cpus", "1e3"),
+            ("cpus", "1.2345"),
+            ("cpus", ".5"),
+            ("cpuset", "3-1"),
+            ("cpuset", "0;;1"),
+            ("cpuset", "0-4294967295"),
+            ("memory", "512"),
+            ("memory", "much"),
+            ("pids", "0"),
+        ] {
+            assert!(layer(&[(key, value)]).limits().is_err(), "{key}={value}");
+        }
+    }
+
+    #[test]
+    fn a_root_is_the_hosts_under_an_overlay_unless_told() {
+        assert_eq!(layer(&[]).root(), Ok(Root::Overlay));
+        assert_eq!(layer(&[("root", "dir:/a:b")]).root(), Ok(Root::Directory("/a:b".into())));
+        assert!(layer(&[("root", "dir:")]).root().is_err());
+        assert!(layer(&[("root", "image:debian")]).root().is_err());
+    }
+
+    #[test]
+    fn a_relative_root_is_seen_from_the_working_directory() {
+        let mut spec = layer(&[("root", "oci:debian")]);
+        spec.make_root_absolute(Path::new("/home/me"));
+        assert_eq!(spec.root(), Ok(Root::Oci("/home/me/debian".into())));
+    }
+}

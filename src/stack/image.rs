@@ -1,0 +1,124 @@
+//! OCI images: a layout directory or an archive of one, unpacked once and kept by its digest.
+//!
+//! Nothing is unpacked that was not verified: each blob is hashed against the digest by which it is
+//! named before its first byte is used. An entry of a layer is placed with `openat2` and
+//! `RESOLVE_IN_ROOT`, so that the kernel itself keeps every path and every link inside. A finished
+//! tree is renamed into place; a crash leaves only a directory that the next unpacking removes.
+//!
+//! - **Reference** OCI image specification 1.1: `image-layout.md`, `manifest.md`, `layer.md`.
+
+mod layer;
+mod layout;
+
+use crate::fault::{Blame, Doing, Fault};
+use layout::Layout;
+use oci_spec::image::{Descriptor, MediaType};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// A file or directory at one moment: if neither time nor size has changed, neither has its image.
+type Stamp = (PathBuf, Option<SystemTime>, u64);
+
+/// Where the images of this process's trials were unpacked, so that a trial pays for a look-up only.
+static UNPACKED: LazyLock<Mutex<HashMap<Stamp, PathBuf>>> = LazyLock::new(Mutex::default);
+
+/// Unpacks the image at `image` into `cache` unless it is there, and says where its root is.
+///
+/// # Errors
+/// The user's, when there is no image or it is not one that can run here; the machine's otherwise.
+pub fn unpack_oci(image: &Path, cache: &Path) -> Result<PathBuf, Fault> {
+    let stamp = stamp(image)?;
+    let mut unpacked = UNPACKED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(root) = unpacked.get(&stamp).filter(|root| root.is_dir()) {
+        return Ok(root.clone());
+    }
+    let store = cache.join("oci");
+    let root = unpack_into(image, &store)
+        .map_err(|fault| fault.during(format_args!("image `{}`", image.display())))?;
+    unpacked.insert(stamp, root.clone());
+    Ok(root)
+}
+
+fn stamp(image: &Path) -> Result<Stamp, Fault> {
+    let index = image.join("index.json");
+    let at = if image.is_dir() { &index } else { image };
+    let found = fs::metadata(at)
+        .map_err(|error| Fault::user(format!("no OCI image at `{}`: {error}", image.display())))?;
+    Ok((image.to_path_buf(), found.modified().ok(), found.len()))
+}
+
+/// The order of the lines is the protocol: find, verify, unpack aside, move into place.
+fn unpack_into(image: &Path, store: &Path) -> Result<PathBuf, Fault> {
+    fs::create_dir_all(store).doing(format_args!("make `{}`", store.display()))?;
+    let aside = Aside::new(store)?;
+    let layout = Layout::open(image, &aside.0.join("layout"))?;
+    let chosen = layout.manifest_for_this_machine()?;
+    let root = store.join(chosen.digest.digest());
+    if root.is_dir() {
+        return Ok(root);
+    }
+
+    let fresh = aside.0.join("root");
+    fs::create_dir(&fresh).doing(format_args!("make `{}`", fresh.display()))?;
+    for descriptor in chosen.manifest.layers() {
+        let blob = layout.verified(descriptor)?;
+        unpack_layer(&blob, descriptor, &fresh)?;
+    }
+    match fs::rename(&fresh, &root) {
+        // Another process was faster; its tree has the same digest.
+        Err(_) if root.is_dir() => Ok(root),
+        other => other.map(|()| root.clone()).doing(format_args!("keep `{}`", root.display())),
+    }
+}
+
+fn unpack_layer(blob: &Path, descriptor: &Descriptor, root: &Path) -> Result<(), Fault> {
+    let name = descriptor.digest();
+    let file = File::open(blob).doing(format_args!("open layer `{name}`"))?;
+    let file = BufReader::with_capacity(256 << 10, file);
+    let reader: Box<dyn Read> = match descriptor.media_type() {
+        MediaType::ImageLayer => Box::new(file),
+        MediaType::ImageLayerGzip => Box::new(flate2::read::MultiGzDecoder::new(file)),
+        MediaType::Other(kind) if kind == "application/vnd.docker.image.rootfs.diff.tar.gzip" => {
+            Box::new(flate2::read::MultiGzDecoder::new(file))
+        }
+        other => {
+            return Err(Fault::user(format!("layer `{name}` is `{other}`, which surtax cannot read"))
+                .hint("copy it with `skopeo copy --dest-compress-format gzip`"));
+        }
+    };
+    layer::apply(reader, root).map_err(|error| unreadable(&error, name))
+}
+
+fn unreadable(error: &io::Error, layer: &impl std::fmt::Display) -> Fault {
+    let blame = match error.kind() {
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Blame::User,
+        _ => Blame::Machine,
+    };
+    Fault { blame, message: format!("cannot unpack layer `{layer}`: {error}"), hint: None }
+}
+
+/// A directory beside the finished trees that is removed whatever happens.
+struct Aside(PathBuf);
+
+impl Aside {
+    fn new(store: &Path) -> Result<Self, Fault> {
+        let path = store.join(format!(".unpacking-{}", std::process::id()));
+        // An earlier process with this id was killed while it unpacked.
+        let _gone = fs::remove_dir_all(&path);
+        fs::create_dir(&path).doing(format_args!("make `{}`", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        let _gone = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

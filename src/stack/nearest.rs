@@ -1,0 +1,67 @@
+//! Finds the word that was probably meant, for errors about words that are not known.
+
+/// The candidate nearest to `word`, if any is near enough to be a likely slip of the fingers.
+///
+/// Near is a Damerau-Levenshtein distance of at most a third of the longer word (at least 1), or
+/// one being the beginning of the other, from three letters on.
+///
+/// ```
+/// use surtax::stack::nearest;
+/// assert_eq!(nearest("qmeu", ["native", "qemu"]), Some("qemu"));
+/// assert_eq!(nearest("xen", ["native", "qemu"]), None);
+/// ```
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    candidates
+        .into_iter()
+        .filter_map(|candidate| {
+            let longer = word.chars().count().max(candidate.chars().count());
+            let distance = strsim::damerau_levenshtein(&word, candidate);
+            let begins = word.len() >= 3
+                && candidate.len() >= 3
+                && (candidate.starts_with(&word) || word.starts_with(candidate));
+            (distance <= (longer / 3).max(1) || begins).then_some((distance, candidate))
+        })
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// The hint about a word that is not known: the nearest one, and all that are.
+///
+/// `what` names them all, as in "layers" or "options of `qemu`".
+pub fn instead<'a>(word: &str, what: &str, valid: impl IntoIterator<Item = &'a str>) -> String {
+    let valid: Vec<&str> = valid.into_iter().collect();
+    let list = valid.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+    match nearest(word, valid.iter().copied()) {
+        Some(near) => format!("use `{near}`; the {what} are {list}"),
+        None if valid.is_empty() => format!("leave it out; there are no {what}"),
+        None => format!("use one of the {what}: {list}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_two_fingers_is_understood_and_another_word_is_not() {
+        let kinds = ["native", "runc", "crun", "gvisor", "docker", "qemu"];
+        for (typed, meant) in [
+            ("dokcer", Some("docker")),
+            ("Qemu", Some("qemu")),
+            ("nativ", Some("native")),
+            ("gvisr", Some("gvisor")),
+            ("runsc", Some("runc")),
+            ("hyperv", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(typed, kinds), meant, "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_beginning_is_enough_from_three_letters_on() {
+        assert_eq!(nearest("accelerator", ["accel", "machine"]), Some("accel"));
+        assert_eq!(nearest("mem", ["memory", "machine"]), Some("memory"));
+    }
+}

@@ -1,0 +1,277 @@
+//! Reads one stack: from its text to layers that are checked against the registry.
+//!
+//! Every refusal points into the text, says what is valid, and names the nearest word to what was
+//! typed. What comes out prints as a text that reads as the same stack again.
+
+use super::common_options::{ALIASES, COMMON, refuse_value};
+use super::nearest::instead;
+use super::{LayerSpec, StackSpec};
+use crate::fault::Fault;
+use crate::layer::{Card, Choice, REGISTRY};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// The most layers in one stack.
+pub const DEPTH_LIMIT: usize = 8;
+
+/// The longest text of a stack, in bytes.
+const TEXT_LIMIT: usize = 4096;
+
+impl StackSpec {
+    /// Reads a stack and checks it against the registry of this surtax.
+    ///
+    /// # Errors
+    /// The user's: what is wrong, with a line that points at it and the valid words.
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        Self::parse_with(text, &registered())
+    }
+
+    /// Reads a stack and checks it against these cards.
+    ///
+    /// # Errors
+    /// See [`StackSpec::parse`].
+    pub fn parse_with(text: &str, cards: &[&'static Card]) -> Result<Self, Fault> {
+        let source = Source::new(text)?;
+        let layers = source.layers()?;
+        let mut specs = Vec::with_capacity(layers.len());
+        for (index, layer) in layers.iter().enumerate() {
+            let card = source.card(layer, cards)?;
+            source.check_place(card, layer, index, &layers)?;
+            specs.push(source.check_options(card, layer, cards)?);
+        }
+        Ok(Self { layers: specs })
+    }
+
+    /// The innermost layer, in which the command runs.
+    #[must_use]
+    pub fn innermost(&self) -> Option<&LayerSpec> {
+        self.layers.last()
+    }
+}
+
+/// The cards of the registry, in its order.
+#[must_use]
+pub fn registered() -> Vec<&'static Card> {
+    REGISTRY.iter().map(|layer| layer.card()).collect()
+}
+
+/// Reads and checks like [`StackSpec::parse`].
+impl FromStr for StackSpec {
+    type Err = Fault;
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        Self::parse(text)
+    }
+}
+
+/// Reads the form only, not the words: a ledger from a surtax that knew other layers stays legible.
+/// What a person typed is read by [`StackSpec::parse`].
+impl TryFrom<String> for StackSpec {
+    type Error = Fault;
+    fn try_from(text: String) -> Result<Self, Fault> {
+        let source = Source::new(&text)?;
+        let layers = source.layers()?.into_iter().map(|layer| LayerSpec {
+            kind: layer.kind.to_owned(),
+            options: layer.options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect(),
+        });
+        Ok(Self { layers: layers.collect() })
+    }
+}
+
+/// A text that is being read. All parts are slices of it, so that an error can point at them.
+struct Source<'a> {
+    text: &'a str,
+}
+
+/// One layer as it stands in the text.
+struct LayerText<'a> {
+    whole: &'a str,
+    kind: &'a str,
+    options: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Source<'a> {
+    fn new(text: &'a str) -> Result<Self, Fault> {
+        if text.trim().is_empty() {
+            return Err(Fault::user("the stack is empty").hint("write a layer, such as `native`"));
+        }
+        if text.len() > TEXT_LIMIT {
+            let length = text.len();
+            return Err(Fault::user(format!(
+                "the stack is {length} bytes long, and {TEXT_LIMIT} are the limit"
+            )));
+        }
+        if text.chars().any(char::is_control) {
+            let shown = text.escape_debug();
+            return Err(Fault::user(format!("the stack `{shown}` holds a control character")));
+        }
+        Ok(Self { text })
+    }
+
+    /// The user's fault, with a line of carets under `part`.
+    fn refuse(&self, part: &str, message: impl std::fmt::Display) -> Fault {
+        let offset = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
+        let before = self.text.get(..offset).map_or(0, |text| text.chars().count());
+        let width = part.chars().count().max(1);
+        let (gap, carets) = (" ".repeat(before), "^".repeat(width));
+        Fault::user(format!("{message}\n    {}\n    {gap}{carets}", self.text))
+    }
+
+    fn layers(&self) -> Result<Vec<LayerText<'a>>, Fault> {
+        let parts: Vec<&str> = self.text.split('+').map(str::trim).collect();
+        if let Some(surplus) = parts.get(DEPTH_LIMIT) {
+            let depth = parts.len();
+            let message = format!("{depth} layers are too many");
+            return Err(self.refuse(surplus, message).hint(format!("nest at most {DEPTH_LIMIT}")));
+        }
+        parts.into_iter().map(|part| self.layer(part)).collect()
+    }
+
+    fn layer(&self, whole: &'a str) -> Result<LayerText<'a>, Fault> {
+        let (kind, options) = match whole.split_once(':') {
+            Some((kind, options)) => (kind.trim(), Some(options)),
+            None => (whole, None),
+        };
+        if kind.is_empty() {
+            return Err(self
+                .refuse(kind, "a layer is missing here")
+                .hint("name one, or drop the `+`"));
+        }
+        if let Some(at) = kind.find([',', '=']) {
+            let (name, rest) = kind.split_at(at);
+            let options = rest.strip_prefix(',').map_or("KEY=VALUE", str::trim);
+            return Err(self
+                .refuse(rest, "options without a `:` after the layer's name")
+                .hint(format!("write `{name}:{options}`")));
+        }
+        let mut layer = LayerText { whole, kind, options: Vec::new() };
+        for option in options.into_iter().flat_map(|options| options.split(',')) {
+            let (key, value) = self.option(kind, option.trim())?;
+            if layer.options.iter().any(|&(earlier, _)| canonical(earlier) == canonical(key)) {
+                let message = format!("option `{key}` of `{kind}` is given twice");
+                return Err(self.refuse(key, message).hint("keep one of them"));
+            }
+            layer.options.push((key, value));
+        }
+        Ok(layer)
+    }
+
+    fn option(&self, kind: &str, option: &'a str) -> Result<(&'a str, &'a str), Fault> {
+        if option.is_empty() {
+            return Err(self
+                .refuse(option, format!("an option of `{kind}` is missing here"))
+                .hint("write `KEY=VALUE`, or drop the `:` or `,`"));
+        }
+        let Some((key, value)) = option.split_once('=') else {
+            return Err(self
+                .refuse(option, format!("`{option}` is not an option with a value"))
+                .hint(format!("write `{option}=VALUE`")));
+        };
+        let (key, value) = (key.trim(), value.trim());
+        if key.is_empty() {
+            return Err(self.refuse(option, "an option without a name before `=`"));
+        }
+        if value.is_empty() {
+            return Err(self.refuse(option, format!("option `{key}` of `{kind}` has no value")));
+        }
+        Ok((key, value))
+    }
+
+    fn card(&self, layer: &LayerText<'_>, cards: &[&'static Card]) -> Result<&'static Card, Fault> {
+        cards.iter().find(|card| card.kind == layer.kind).copied().ok_or_else(|| {
+            let kinds = cards.iter().map(|card| card.kind);
+            self.refuse(layer.kind, format!("unknown layer `{}`", layer.kind))
+                .hint(instead(layer.kind, "layers", kinds))
+        })
+    }
+
+    /// Refuses a layer that cannot be where it stands.
+    fn check_place(
+        &self,
+        card: &Card,
+        layer: &LayerText<'_>,
+        index: usize,
+        layers: &[LayerText<'_>],
+    ) -> Result<(), Fault> {
+        let kind = card.kind;
+        let inner = layers.get(index + 1);
+        if kind == "native" && layers.len() > 1 {
+            let rest: Vec<&str> = layers
+                .iter()
+                .filter(|other| other.kind != "native")
+                .map(|other| other.whole)
+                .collect();
+            let fault =
+                self.refuse(layer.whole, "`native` is the absence of layers and stands alone");
+            return Err(match rest.as_slice() {
+                [] => fault.hint("write `native`"),
+                rest => fault.hint(format!("write `{}`", rest.join("+"))),
+            });
+        }
+        match inner {
+            Some(inner) if !card.holds_layers => {
+                let message = format!("`{kind}` cannot hold `{}` or any other layer", inner.kind);
+                Err(self.refuse(layer.whole, message).hint(format!("put `{kind}` last")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_options(
+        &self,
+        card: &Card,
+        layer: &LayerText<'_>,
+        cards: &[&'static Card],
+    ) -> Result<LayerSpec, Fault> {
+        let mut options = BTreeMap::new();
+        for &(key, value) in &layer.options {
+            let own = card.options.iter().find(|choice| choice.key == key);
+            match own {
+                Some(choice) => self.check_choice(card, choice, value)?,
+                None if COMMON.contains(&canonical(key)) => {
+                    refuse_value(card, canonical(key), value, cards).map_err(|fault| Fault {
+                        hint: fault.hint,
+                        ..self.refuse(pointed_at(&fault.message, key, value), fault.message)
+                    })?;
+                }
+                None => return Err(self.unknown_option(card, key)),
+            }
+            let key = if own.is_some() { key } else { canonical(key) };
+            options.insert(key.to_owned(), value.to_owned());
+        }
+        Ok(LayerSpec { kind: card.kind.to_owned(), options })
+    }
+
+    fn check_choice(&self, card: &Card, choice: &Choice, value: &str) -> Result<(), Fault> {
+        if choice.values.is_empty() || choice.values.contains(&value) {
+            return Ok(());
+        }
+        let (kind, key) = (card.kind, choice.key);
+        Err(self
+            .refuse(value, format!("`{value}` is not a value of option `{key}` of `{kind}`"))
+            .hint(instead(value, &format!("values of `{key}`"), choice.values.iter().copied())))
+    }
+
+    fn unknown_option(&self, card: &Card, key: &str) -> Fault {
+        let kind = card.kind;
+        let own = card.options.iter().map(|choice| choice.key);
+        let common = COMMON.iter().copied().filter(|key| card.takes(key));
+        self.refuse(key, format!("unknown option `{key}` of `{kind}`")).hint(instead(
+            key,
+            &format!("options of `{kind}`"),
+            own.chain(common),
+        ))
+    }
+}
+
+/// The one spelling of a key that may be spelt in two ways.
+fn canonical(key: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == key).map_or(key, |(_, canonical)| canonical)
+}
+
+/// A refusal that quotes the value is about the value, any other about the key.
+fn pointed_at<'a>(message: &str, key: &'a str, value: &'a str) -> &'a str {
+    if message.contains(&format!("`{value}`")) { value } else { key }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

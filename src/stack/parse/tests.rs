@@ -1,0 +1,283 @@
+//! What the grammar accepts, and the words with which it refuses.
+
+use super::*;
+use crate::layer::Limit;
+use proptest::prelude::*;
+
+const fn card(kind: &'static str, options: &'static [Choice], limits: &'static [Limit]) -> Card {
+    Card { kind, summary: "", options, limits, holds_layers: true, ran_on_hardware: true }
+}
+
+const ALL: &[Limit] = &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids];
+const ACCEL: Choice = Choice { key: "accel", values: &["kvm", "tcg"], help: "" };
+const KERNEL: Choice = Choice { key: "kernel", values: &[], help: "" };
+const NET: Choice = Choice { key: "net", values: &["none", "host"], help: "" };
+
+static NATIVE: Card = card("native", &[], ALL);
+static RUNC: Card = card("runc", &[], ALL);
+static DOCKER: Card = card("docker", &[NET], ALL);
+static GVISOR: Card = card("gvisor", &[], &[Limit::Cpus, Limit::Memory]);
+static QEMU: Card = card("qemu", &[ACCEL, KERNEL], &[Limit::Cpus, Limit::Memory]);
+static SIMULATED: Card = Card { holds_layers: false, ..card("simulated", &[], &[]) };
+
+/// The layers of the tests of this folder and of `plan/`.
+pub(crate) const CARDS: &[&Card] = &[&NATIVE, &RUNC, &DOCKER, &GVISOR, &QEMU, &SIMULATED];
+
+fn parsed(text: &str) -> StackSpec {
+    StackSpec::parse_with(text, CARDS).unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+#[track_caller]
+fn refused(text: &str, expected: &str) {
+    let fault = StackSpec::parse_with(text, CARDS).expect_err(text);
+    assert_eq!(fault.exit_code(), 2);
+    assert_eq!(fault.to_string(), expected.trim_start_matches('\n'));
+}
+
+#[test]
+fn a_stack_is_read_outermost_layer_first() {
+    let stack = parsed("qemu:mem=2G,accel=tcg+docker:net=host+runc");
+    let kinds: Vec<&str> = stack.layers.iter().map(|layer| layer.kind.as_str()).collect();
+    assert_eq!(kinds, ["qemu", "docker", "runc"]);
+    assert_eq!(stack.layers[0].options["memory"], "2G");
+    assert_eq!(stack.layers[1].options["net"], "host");
+    assert_eq!(stack.to_string(), "qemu:accel=tcg,memory=2G+docker:net=host+runc");
+}
+
+#[test]
+fn spaces_around_words_do_not_matter() {
+    assert_eq!(
+        parsed(" qemu : mem = 2G , accel=tcg + runc "),
+        parsed("qemu:mem=2G,accel=tcg+runc")
+    );
+}
+
+#[test]
+fn an_unknown_layer_is_answered_with_the_nearest() {
+    refused(
+        "qemu:mem=1G+dokcer:net=host",
+        "
+unknown layer `dokcer`
+    qemu:mem=1G+dokcer:net=host
+                ^^^^^^
+  hint: use `docker`; the layers are `native`, `runc`, `docker`, `gvisor`, `qemu`, `simulated`",
+    );
+}
+
+#[test]
+fn an_unknown_option_is_answered_with_the_nearest() {
+    refused(
+        "qemu:acel=tcg",
+        "
+unknown option `acel` of `qemu`
+    qemu:acel=tcg
+         ^^^^
+  hint: use `accel`; the options of `qemu` are `accel`, `kernel`, `cpus`, `memory`, `root`",
+    );
+}
+
+#[test]
+fn a_value_that_is_not_on_the_list_is_answered_with_the_list() {
+    refused(
+        "qemu:accel=hvf",
+        "
+`hvf` is not a value of option `accel` of `qemu`
+    qemu:accel=hvf
+               ^^^
+  hint: use one of the values of `accel`: `kvm`, `tcg`",
+    );
+    refused(
+        "runc:memory=lots",
+        "
+`lots` is not a size such as `512M` or `2G`
+    runc:memory=lots
+                ^^^^",
+    );
+}
+
+#[test]
+fn a_limit_that_a_driver_does_not_map_is_refused_aloud() {
+    refused(
+        "gvisor:pids=100",
+        "
+`gvisor` cannot limit `pids`: its limits are `cpus`, `memory`
+    gvisor:pids=100
+           ^^^^
+  hint: leave `pids` out, or give it to a layer that has it: `native`, `runc`, `docker`",
+    );
+    refused(
+        "simulated:mem=1G",
+        "
+`simulated` cannot limit `memory`: it has no limits at all
+    simulated:mem=1G
+              ^^^
+  hint: leave `memory` out, or give it to a layer that has it: `native`, `runc`, `docker`, `gvisor`, `qemu`",
+    );
+}
+
+#[test]
+fn only_native_may_write_to_the_hosts_root() {
+    assert!(StackSpec::parse_with("native:root=host", CARDS).is_ok());
+    refused(
+        "runc:root=host",
+        "
+`runc` cannot take `host` as its root: writes would reach this machine's files
+    runc:root=host
+              ^^^^
+  hint: use `root=overlay`, and `--writable PATH` for what must be kept",
+    );
+}
+
+#[test]
+fn native_stands_alone() {
+    refused(
+        "native+runc",
+        "
+`native` is the absence of layers and stands alone
+    native+runc
+    ^^^^^^
+  hint: write `runc`",
+    );
+    refused(
+        "qemu+native",
+        "
+`native` is the absence of layers and stands alone
+    qemu+native
+         ^^^^^^
+  hint: write `qemu`",
+    );
+}
+
+#[test]
+fn a_layer_that_holds_nothing_must_be_last() {
+    refused(
+        "simulated+runc",
+        "
+`simulated` cannot hold `runc` or any other layer
+    simulated+runc
+    ^^^^^^^^^
+  hint: put `simulated` last",
+    );
+}
+
+#[test]
+fn what_is_missing_is_pointed_at() {
+    refused("", "the stack is empty\n  hint: write a layer, such as `native`");
+    refused(
+        "qemu++runc",
+        "
+a layer is missing here
+    qemu++runc
+         ^
+  hint: name one, or drop the `+`",
+    );
+    refused(
+        "runc:",
+        "
+an option of `runc` is missing here
+    runc:
+         ^
+  hint: write `KEY=VALUE`, or drop the `:` or `,`",
+    );
+    refused(
+        "docker:net",
+        "
+`net` is not an option with a value
+    docker:net
+           ^^^
+  hint: write `net=VALUE`",
+    );
+    refused(
+        "docker:net=",
+        "
+option `net` of `docker` has no value
+    docker:net=
+           ^^^^",
+    );
+}
+
+#[test]
+fn an_option_given_twice_is_refused_also_under_its_other_name() {
+    refused(
+        "runc:memory=1G,mem=2G",
+        "
+option `mem` of `runc` is given twice
+    runc:memory=1G,mem=2G
+                   ^^^
+  hint: keep one of them",
+    );
+}
+
+#[test]
+fn carets_count_characters_and_control_characters_never_reach_the_terminal() {
+    refused(
+        "qemu:kernel=/bööt/k+xenn",
+        "
+unknown layer `xenn`
+    qemu:kernel=/bööt/k+xenn
+                        ^^^^
+  hint: use one of the layers: `native`, `runc`, `docker`, `gvisor`, `qemu`, `simulated`",
+    );
+    refused("runc\x1b[31m", r"the stack `runc\u{1b}[31m` holds a control character");
+}
+
+#[test]
+fn nine_layers_are_too_many() {
+    let text = ["qemu"; 9].join("+");
+    let message = StackSpec::parse_with(&text, CARDS).unwrap_err().to_string();
+    assert!(message.starts_with("9 layers are too many\n"), "{message}");
+    assert!(StackSpec::parse_with(&["qemu"; 8].join("+"), CARDS).is_ok());
+}
+
+#[test]
+fn a_ledger_of_another_surtax_stays_legible() {
+    let stack = StackSpec::try_from(String::from("bhyve:cpus=2+jail")).unwrap();
+    assert_eq!(stack.to_string(), "bhyve:cpus=2+jail");
+    let read: StackSpec = serde_json::from_str("\"bhyve:cpus=2+jail\"").unwrap();
+    assert_eq!(read, stack);
+    assert!(serde_json::from_str::<StackSpec>("\"bhyve:cpus\"").is_err());
+}
+
+fn any_layer() -> impl Strategy<Value = String> {
+    let option = prop_oneof![
+        (1u32..9000).prop_map(|n| format!("cpus={}.{:03}", n / 1000 + 1, n % 1000)),
+        (1u32..4096).prop_map(|n| format!("memory={n}M")),
+        (1u32..64).prop_map(|n| format!("mem={n}G")),
+        "root=dir:/[a-z/.:=]{0,12}",
+        "kernel=[a-zA-Z0-9/._:=-]{1,12}",
+        prop_oneof![Just(String::from("accel=kvm")), Just(String::from("accel=tcg"))],
+    ];
+    (proptest::sample::select(vec!["runc", "qemu"]), proptest::collection::vec(option, 0..4))
+        .prop_map(|(kind, options)| match options.len() {
+            0 => kind.to_owned(),
+            _ => format!("{kind}:{}", options.join(",")),
+        })
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_as_the_same_stack(
+        layers in proptest::collection::vec(any_layer(), 1..5)
+    ) {
+        if let Ok(stack) = StackSpec::parse_with(&layers.join("+"), CARDS) {
+            let printed = stack.to_string();
+            prop_assert_eq!(&StackSpec::parse_with(&printed, CARDS).unwrap(), &stack);
+            prop_assert_eq!(&StackSpec::try_from(printed).unwrap(), &stack);
+            for layer in &stack.layers {
+                prop_assert!(layer.limits().is_ok() && layer.root().is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_panic(text in ".{0,60}") {
+        let _ = StackSpec::parse_with(&text, CARDS);
+        let _ = super::super::parse_list_with(&text, CARDS);
+    }
+
+    #[test]
+    fn no_sequence_of_the_grammars_own_signs_makes_the_reader_panic(text in "[a-c:+,= é]{0,24}") {
+        let _ = StackSpec::parse_with(&text, CARDS);
+        let _ = super::super::parse_list_with(&text, CARDS);
+    }
+}

@@ -1,0 +1,186 @@
+//! The root file system that a command sees: real files below, a throw-away layer above.
+//!
+//! An overlay does not cross mounts. So the level's own root is an overlay over `/` and one more
+//! over every real file system mounted below it, parents first. What is above them lives in a tmpfs
+//! of the room's private mount namespace and is gone with it. Nothing is copied and no image is
+//! built. Not seen are the kernel's own file systems, `/run`, and what container engines keep mounted.
+
+mod mountinfo;
+
+use crate::fault::{Doing, Fault};
+use crate::lab::Mount;
+use crate::layer::{Root, View};
+use crate::stack::image;
+use mountinfo::Mounted;
+use std::fs;
+use std::path::{Path, PathBuf};
+use surtax_instrument::wire::Fact;
+
+/// Where a level keeps its kernel's file systems and its sockets: never part of a merged root.
+pub const OWN_PLACES: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
+
+/// One file system of a merged root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lower {
+    /// Where it is on this level.
+    pub source: PathBuf,
+    /// Where the command sees it; `/` for the first.
+    pub place: PathBuf,
+    /// What becomes of writes to it.
+    pub writes: Writes,
+}
+
+/// What becomes of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// It goes into the throw-away layer.
+    ThrownAway,
+    /// It is refused: the file system is read-only, or a single file that an overlay cannot hold.
+    Refused,
+}
+
+/// What a merged root is made of, parents before children.
+///
+/// # Errors
+/// The user's, when a named root is not there; the machine's, when it cannot be read.
+pub fn lowers(root: &Root, cache: &Path) -> Result<Vec<Lower>, Fault> {
+    let base = match root {
+        Root::Overlay => PathBuf::from("/"),
+        Root::Directory(path) => directory(path)?,
+        Root::Oci(path) => image::unpack_oci(path, cache)?,
+        Root::Host => {
+            return Err(Fault::user("`root=host` gives a container the level's files as they are")
+                .hint("use it with `native` only, or name the directories with `--writable`"));
+        }
+    };
+    let text = fs::read_to_string("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
+    Ok(lowers_in(&mountinfo::visible(&text), &base))
+}
+
+/// The mounts that put a merged root at [`merged_at`]`(scratch)`. `scratch` is a directory of the room.
+///
+/// # Errors
+/// The machine's, when the directories to mount on cannot be made in the room.
+pub fn merge(lowers: &[Lower], scratch: &Path) -> Result<Vec<Mount>, Fault> {
+    let (uppers, merged) = (scratch.join("upper"), merged_at(scratch));
+    for directory in [&uppers, &merged] {
+        fs::create_dir_all(directory).doing(format_args!("make `{}`", directory.display()))?;
+    }
+    let mut mounts = vec![Mount::Tmpfs { target: uppers.clone() }];
+    for (index, lower) in lowers.iter().enumerate() {
+        let target = below(&merged, &lower.place);
+        mounts.push(match lower.writes {
+            Writes::ThrownAway => Mount::Overlay {
+                lower: lower.source.clone(),
+                upper: uppers.join(format!("{index}/upper")),
+                work: uppers.join(format!("{index}/work")),
+                target,
+            },
+            Writes::Refused => Mount::Bind {
+                source: lower.source.clone(),
+                target,
+                recursive: false,
+                read_only: true,
+            },
+        });
+    }
+    Ok(mounts)
+}
+
+/// Where [`merge`] puts the merged root.
+#[must_use]
+pub fn merged_at(scratch: &Path) -> PathBuf {
+    scratch.join("root")
+}
+
+/// The directories whose writes are kept, at the same place in the merged root.
+#[must_use]
+pub fn writable(view: &View, merged: &Path) -> Vec<Mount> {
+    let bind = |path: &PathBuf| Mount::Bind {
+        source: path.clone(),
+        target: below(merged, path),
+        recursive: true,
+        read_only: false,
+    };
+    view.writable.iter().map(bind).collect()
+}
+
+/// A whole root for a process of this level itself: merged files, kept directories, and the
+/// level's own `/proc`, `/sys`, `/dev` and `/run`.
+///
+/// # Errors
+/// As [`lowers`] and [`merge`].
+pub fn merge_for_native(view: &View, cache: &Path, scratch: &Path) -> Result<Vec<Mount>, Fault> {
+    let merged = merged_at(scratch);
+    let mut mounts = merge(&lowers(&view.root, cache)?, scratch)?;
+    mounts.extend(OWN_PLACES.iter().map(|place| Mount::Bind {
+        source: PathBuf::from(place),
+        target: below(&merged, Path::new(place)),
+        recursive: true,
+        read_only: false,
+    }));
+    mounts.extend(writable(view, &merged));
+    Ok(mounts)
+}
+
+/// What proves where the root comes from.
+#[must_use]
+pub fn facts(root: &Root, lowers: &[Lower]) -> Vec<Fact> {
+    let kind = match root {
+        Root::Overlay => "overlay",
+        Root::Host => "host",
+        Root::Directory(_) => "dir",
+        Root::Oci(_) => "oci",
+    };
+    let sources: Vec<_> = lowers.iter().map(|lower| lower.source.display().to_string()).collect();
+    let fact = |key: &str, value: String| Fact {
+        key: key.to_owned(),
+        value,
+        source: "mounts of the room".to_owned(),
+    };
+    vec![fact("root", kind.to_owned()), fact("root_lower", sources.join(" "))]
+}
+
+fn directory(path: &Path) -> Result<PathBuf, Fault> {
+    let found = fs::canonicalize(path)
+        .map_err(|error| Fault::user(format!("no root at `{}`: {error}", path.display())))?;
+    if !found.is_dir() {
+        return Err(Fault::user(format!("`{}` is not a directory", path.display()))
+            .hint("for an image archive write `root=oci:PATH`"));
+    }
+    Ok(found)
+}
+
+fn lowers_in(mounted: &[Mounted], base: &Path) -> Vec<Lower> {
+    let first =
+        Lower { source: base.to_path_buf(), place: "/".into(), writes: Writes::ThrownAway };
+    let mut rest: Vec<Lower> =
+        mounted.iter().filter(|mount| mount.is_real()).filter_map(|m| part_of(m, base)).collect();
+    rest.sort_by_key(|lower| lower.place.components().count());
+    std::iter::once(first).chain(rest).collect()
+}
+
+/// The part of a merged root that a mount below `base` makes, if it makes one.
+fn part_of(mount: &Mounted, base: &Path) -> Option<Lower> {
+    let place = Path::new("/").join(mount.point.strip_prefix(base).ok()?);
+    if place == Path::new("/") || OWN_PLACES.iter().any(|own| place.starts_with(own)) {
+        return None;
+    }
+    // A user's FUSE mount answers "permission denied" to root: it cannot be merged, nor could root
+    // see it natively.
+    let kind = fs::metadata(&mount.point).ok()?;
+    let refused = mount.read_only || !kind.is_dir();
+    let writes = if refused { Writes::Refused } else { Writes::ThrownAway };
+    Some(Lower { source: mount.point.clone(), place, writes })
+}
+
+fn below(merged: &Path, place: &Path) -> PathBuf {
+    match place.strip_prefix("/") {
+        Ok(relative) if relative.as_os_str().is_empty() => merged.to_path_buf(),
+        Ok(relative) => merged.join(relative),
+        Err(_) => merged.join(place),
+    }
+}
+
+#[cfg(test)]
+mod tests;

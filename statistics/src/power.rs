@@ -1,0 +1,97 @@
+//! Power: how many more blocks an answer would take.
+//!
+//! An interval narrows with the square root of the blocks and with Student's t for them, so what was
+//! seen says what is to come (Cochran, Sampling Techniques, 3rd edition, 1977, section 4.7). With few
+//! blocks the noise itself is known badly and the forecast with it: ask again when it is reached.
+
+use crate::overhead::Estimate;
+use crate::student::critical_value;
+
+/// Nobody waits for more.
+const BLOCKS_MAX: u32 = 1_000_000;
+
+/// How many blocks more would bring the interval to ± `target_half_width`; 0 if it is there already.
+///
+/// The target is a ratio, 0.01 for ±1 percentage point of the baseline. `None` when no number of
+/// blocks up to a million would do, or the target is not above zero.
+///
+/// ```
+/// use surtax_statistics::{Block, blocks_needed, overhead};
+///
+/// // Many blocks: half the width needs four times as many of them.
+/// let mut blocks = Vec::new();
+/// for index in 0..1200 {
+///     blocks.push(Block::new(&[1.0], &[1.1 + 0.0001 * f64::from(index)])?);
+/// }
+/// let cost = overhead(&blocks)?;
+/// assert_eq!(blocks_needed(&cost, cost.half_width()), Some(0));
+/// let more = blocks_needed(&cost, cost.half_width() / 2.0);
+/// assert_eq!(more, Some(4 * 1200 - 1200));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn blocks_needed(estimate: &Estimate, target_half_width: f64) -> Option<usize> {
+    let have = u32::try_from(estimate.block_count).ok()?;
+    let half_width = estimate.half_width();
+    // Written so that a NaN on either side is refused.
+    if !(target_half_width > 0.0 && half_width.is_finite()) {
+        return None;
+    }
+    if half_width <= target_half_width {
+        return Some(0);
+    }
+    let errors_per_deviation = |count: u32| {
+        critical_value(count.saturating_sub(1), estimate.confidence) / f64::from(count).sqrt()
+    };
+    // A hair of slack, or an exact multiple would ask for one block more.
+    let allowed = errors_per_deviation(have) * target_half_width / half_width * (1.0 + 1e-12);
+    let (mut too_few, mut enough) = (have, BLOCKS_MAX.max(have));
+    if errors_per_deviation(enough) > allowed {
+        return None;
+    }
+    while enough - too_few > 1 {
+        let middle = too_few + (enough - too_few) / 2;
+        if errors_per_deviation(middle) > allowed { too_few = middle } else { enough = middle }
+    }
+    usize::try_from(enough - have).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::confidence::Confidence;
+    use crate::overhead::Method;
+    use proptest::prelude::*;
+
+    fn estimate(block_count: usize, half_width: f64) -> Estimate {
+        let (confidence, method) = (Confidence::P95, Method::Student);
+        let (low, high) = (1.1 - half_width, 1.1 + half_width);
+        Estimate { ratio: 1.1, low, high, confidence, block_count, method }
+    }
+
+    #[test]
+    fn three_blocks_gain_more_than_the_square_root_because_t_falls_too() {
+        // t₂ / √3 = 2.484; half of it is 1.242, and t₄ / √5 = 1.2417.
+        assert_eq!(blocks_needed(&estimate(3, 0.1), 0.05), Some(2));
+    }
+
+    #[test]
+    fn what_cannot_be_reached_is_none_and_not_a_huge_number() {
+        assert_eq!(blocks_needed(&estimate(5, 0.1), 1e-9), None);
+        for target in [0.0, -1.0, f64::NAN] {
+            assert_eq!(blocks_needed(&estimate(5, 0.1), target), None);
+        }
+        assert_eq!(blocks_needed(&estimate(5, f64::INFINITY), 0.1), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_narrower_target_never_needs_fewer_blocks(
+            have in 3_usize..200, wide in 0.001_f64..0.2, share in 0.1_f64..1.0,
+        ) {
+            let seen = estimate(have, 0.1);
+            let (less, more) = (blocks_needed(&seen, wide), blocks_needed(&seen, wide * share));
+            prop_assert!(less.zip(more).is_none_or(|(less, more)| less <= more));
+        }
+    }
+}
