@@ -346,7 +346,8 @@ fn pipe() -> std::io::Result<(File, OwnedFd)> {
     Ok((File::from(from), to))
 }
 
-fn c_path(path: &Path) -> Result<CString, Fault> {
+/// A path as the kernel takes it.
+pub(super) fn c_path(path: &Path) -> Result<CString, Fault> {
     CString::new(path.as_os_str().as_bytes())
         .map_err(|_| Fault::user(format!("`{}` has a zero byte in it", path.display())))
 }

@@ -1,3 +1,5 @@
+//! Groups on machines that have less than this one.
+
 use super::*;
 
 impl Groups {
