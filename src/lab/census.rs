@@ -130,7 +130,7 @@ impl Census {
     }
 
     fn count_files(&mut self) -> Result<(), Fault> {
-        let mut places = vec![super::run_directory(), super::journal::state_directory()?];
+        let mut places = vec![super::run_directory(), super::journal::state_path()?];
         let memory = entries(Path::new(super::MEMORY_DIRECTORY));
         let is_ours = |path: &PathBuf| {
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(super::PREFIX))
