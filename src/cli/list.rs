@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     for line in lines {
         rows.push(vec![line.name, line.began_at, String::from(line.state), line.title]);
     }
-    answer(&rows.render(globals.format_or(Format::Table), globals.colors_output()))
+    answer(&rows.text(globals.format_or(Format::Table)))
 }
 
 fn line(path: &std::path::Path) -> Result<Line, Fault> {

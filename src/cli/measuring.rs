@@ -7,12 +7,15 @@ use crate::lab::{self, Lab};
 use crate::ledger::{Ledger, RunState, machine, shelf};
 use crate::plan::Plan;
 use crate::report::{Findings, compare, export, html, markdown, terminal};
+use crate::layer::{Site, View};
+use crate::stack::Limits;
 use crate::stack::rise::Ground;
 use crate::trial::campaign::Campaign;
 use crate::trial::interrupts::{Interrupts, Urgency};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use surtax_instrument::clock;
 
 /// Exit code of a run that the user cut short: 128 and the number of SIGINT, as shells have it.
@@ -47,6 +50,17 @@ impl Footing {
             cwd: &plan.cwd,
             start_deadline: plan.start_deadline(),
         }
+    }
+
+    /// Where a layer is asked about, or started.
+    pub(super) fn site<'a>(
+        &'a self,
+        view: &'a View,
+        limits: &'a Limits,
+        start_deadline: Duration,
+    ) -> Site<'a> {
+        let (lab, agent, cache) = (&self.lab, &self.agent, &self.cache);
+        Site { lab, level: 0, agent, cache, view, limits, carries_layers: false, start_deadline }
     }
 
     /// Listens to Ctrl-C from now on.
@@ -123,7 +137,7 @@ fn carry_out(
     let closed = footing.close(globals);
     let state = ended?;
     closed?;
-    let findings = compare::compare(&ledger)?;
+    let findings = compare(&ledger)?;
     if let Some(report) = report {
         write(report, &html::html(&findings))?;
         note(&format!("the report is `{}`", report.display()), globals);
@@ -139,7 +153,7 @@ fn carry_out(
 /// Findings of a run that is kept.
 pub(super) fn findings(run: &str) -> Result<(PathBuf, Findings), Fault> {
     let path = shelf::find(&shelf::directory()?, run)?;
-    let findings = compare::compare(&Ledger::open(&path)?)?;
+    let findings = compare(&Ledger::open(&path)?)?;
     Ok((path, findings))
 }
 

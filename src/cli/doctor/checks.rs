@@ -24,6 +24,8 @@ pub struct Check {
 pub struct Finding {
     /// What was asked about.
     pub layer: String,
+    /// Its kind.
+    pub kind: &'static str,
     /// One line about the layer.
     pub summary: &'static str,
     /// Whether it can run here.
@@ -68,6 +70,7 @@ impl Finding {
         let unusable = usable;
         Self {
             layer,
+            kind: card.kind,
             summary: card.summary,
             usable: unusable.is_none(),
             remedy: unusable.as_ref().and_then(|unavailable| unavailable.remedy.clone()),

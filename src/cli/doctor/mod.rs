@@ -5,15 +5,19 @@
 
 mod checks;
 mod disturbance;
+mod questions;
 
+use super::measuring::Footing;
 use super::rows::Rows;
 use super::{Format, Globals, answer};
 use crate::fault::{Doing, Fault};
 use crate::layer::{Card, Limit};
+use crate::stack::registered;
 pub use checks::{Check, Finding, run_all};
 use disturbance::Disturbance;
 use serde::Serialize;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the host is watched for what else runs on it.
@@ -36,19 +40,23 @@ struct Diagnosis {
     host: Vec<Disturbance>,
 }
 
-/// Asks these layers and this host, and prints what they say.
+/// Asks every layer and this host, and prints what they say.
 ///
 /// # Errors
 /// The machine's, when the answer cannot be written.
-pub fn run(arguments: &Arguments, globals: &Globals, checks: Vec<Check>) -> Result<(), Fault> {
+pub fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
     let format = globals.format_or(Format::Table);
     if arguments.options {
-        let cards: Vec<&Card> = checks.iter().map(|check| check.card).collect();
-        return answer(&options(&cards, format));
+        return answer(&options(&registered(), format));
     }
     // The host first: our own questions to the layers would look like somebody else's work.
     let host = disturbance::look(Path::new("/"), WATCH);
-    let layers = run_all(checks);
+    let footing = Arc::new(Footing::open(globals)?);
+    let layers = run_all(questions::about_all(&footing)?);
+    // A check that was given up still holds the lab; then the reaper closes it when we are gone.
+    if let Some(footing) = Arc::into_inner(footing) {
+        footing.close(globals)?;
+    }
     let surtax_version = env!("CARGO_PKG_VERSION");
     let diagnosis = Diagnosis { schema_version: 1, surtax_version, layers, host };
     answer(&text(&diagnosis, format, globals.colors_output())?)
@@ -112,7 +120,7 @@ fn legend(diagnosis: &Diagnosis) -> String {
     )
 }
 
-fn options(cards: &[&Card], format: Format) -> String {
+fn options(cards: &[&'static Card], format: Format) -> String {
     let mut rows = Rows::new(&["Layer", "Option", "Values", "What it does"]);
     let mut known: Vec<&str> = Vec::new();
     for card in cards {

@@ -84,7 +84,9 @@ impl Layer for Qemu {
     /// Changes nothing but our own cache: where KVM might be usable, a reference guest is booted
     /// once per boot of this level, and the kernel for it is fetched if there is none.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-        let room = site.lab.room("qemu-check").map_err(unavailable)?;
+        // The doctor asks for each accelerator at the same time.
+        let name = spec.options.get("accel").map_or("any", String::as_str);
+        let room = site.lab.room(&format!("qemu-check-{name}")).map_err(unavailable)?;
         let checked = check_in(&room, spec, site);
         let closed = room.close().map_err(unavailable);
         let usable = checked?;

@@ -1,0 +1,56 @@
+//! What the doctor asks: one question per layer, and one per accelerator where there are two.
+
+use super::checks::Check;
+use crate::cli::measuring::Footing;
+use crate::fault::Fault;
+use crate::layer::{self, Root, View};
+use crate::stack::{Limits, StackSpec, registered};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an answer may take.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long the proof of KVM may take: a reference guest boots, once per boot of this machine.
+const PROOF_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Layers that are asked about by variants.
+const VARIANTS: &[(&str, &[&str])] = &[("qemu", &["qemu:accel=kvm", "qemu:accel=tcg"])];
+
+/// One question per layer of the registry, in its order. Layers for tests of surtax are left out.
+pub(super) fn about_all(footing: &Arc<Footing>) -> Result<Vec<Check>, Fault> {
+    let mut questions = Vec::new();
+    for card in registered().into_iter().filter(|card| card.kind != "simulated") {
+        let variants = VARIANTS.iter().find(|(kind, _)| *kind == card.kind);
+        let texts = variants.map_or_else(|| vec![card.kind], |(_, texts)| texts.to_vec());
+        for text in texts {
+            questions.push(about(text, footing)?);
+        }
+    }
+    Ok(questions)
+}
+
+fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
+    let stack = StackSpec::parse(text)?;
+    let Some(spec) = stack.layers.into_iter().next() else {
+        return Err(Fault::bug("the doctor asks about a stack without a layer"));
+    };
+    let driver = layer::find(&spec.kind)?;
+    let footing = Arc::clone(footing);
+    Ok(Check {
+        layer: String::from(text),
+        card: driver.card(),
+        deadline: if spec.kind == "qemu" { PROOF_DEADLINE } else { DEADLINE },
+        ask: Box::new(move || {
+            let view = View {
+                root: Root::Overlay,
+                writable: Vec::<PathBuf>::new(),
+                cwd: Path::new("/").to_path_buf(),
+            };
+            let limits = Limits::default();
+            let site = footing.site(&view, &limits, PROOF_DEADLINE);
+            driver.check(&spec, &site)
+        }),
+    })
+}
