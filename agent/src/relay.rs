@@ -141,10 +141,8 @@ impl Relay {
 
     /// Bytes for its standard input. A process that does not read any more is no error.
     pub fn feed(&mut self, bytes: &[u8]) {
-        if let Some(input) = &mut self.input {
-            if input.write_all(bytes).is_err() {
-                self.input = None;
-            }
+        if self.input.as_mut().is_some_and(|input| input.write_all(bytes).is_err()) {
+            self.input = None;
         }
     }
 

@@ -79,10 +79,10 @@ impl Session {
             self.command = None;
             self.reply(&Reply::Exited(replies))?;
         }
-        if let Some(mut relay) = self.relay.take() {
-            if relay.turn(&mut self.replies)? {
-                self.relay = Some(relay);
-            }
+        if let Some(mut relay) = self.relay.take()
+            && relay.turn(&mut self.replies)?
+        {
+            self.relay = Some(relay);
         }
         if ready {
             let request = read_request(&mut self.requests)?;

@@ -13,9 +13,6 @@ use std::time::Duration;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Command, Reply, Request};
 
-/// The static agent itself; `build.rs` made it.
-pub const BINARY: &[u8] = include_bytes!(env!("SURTAX_AGENT"));
-
 /// A reply and the host time at which it was complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamped {

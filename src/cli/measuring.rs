@@ -60,7 +60,7 @@ impl Footing {
         start_deadline: Duration,
     ) -> Site<'a> {
         let (lab, agent, cache) = (&self.lab, &self.agent, &self.cache);
-        Site { lab, level: 0, agent, cache, view, limits, start_deadline }
+        Site { lab, level: 0, agent, cache, view, limits, carries_layers: false, start_deadline }
     }
 
     /// Listens to Ctrl-C from now on.

@@ -28,7 +28,8 @@ pub fn ask(
 ) -> Result<String, Fault> {
     let tool = argv.first().map_or("", String::as_str);
     let (answer, stdout) = std::io::pipe().doing(format_args!("make a pipe from `{tool}`"))?;
-    let (words, stderr) = std::io::pipe().doing(format_args!("make a second pipe from `{tool}`"))?;
+    let (words, stderr) =
+        std::io::pipe().doing(format_args!("make a second pipe from `{tool}`"))?;
     let program = Program {
         argv: argv.to_vec(),
         stdio: [None, Some(stdout.into()), Some(stderr.into())],
@@ -46,7 +47,11 @@ pub fn ask(
     let answer = answer.recv_timeout(deadline).unwrap_or_default();
     let words = words.recv_timeout(deadline).unwrap_or_default();
     if !status.success() {
-        return Err(Fault::machine(format!("`{}` failed with {status}{}", argv.join(" "), quote(&words))));
+        return Err(Fault::machine(format!(
+            "`{}` failed with {status}{}",
+            argv.join(" "),
+            quote(&words)
+        )));
     }
     Ok(answer + &words)
 }

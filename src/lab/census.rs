@@ -116,10 +116,11 @@ impl Census {
             };
             let (name, line, groups) = (text("comm"), text("cmdline"), text("cgroup"));
             let (name, line) = (name.trim_end(), line.trim_end());
-            let marks =
-                [super::REAPER_ARGUMENT, "surtax-agent", "/run/surtax/", "/dev/shm/surtax-"];
-            let is_ours = name == TAG
-                || name == "surtax-reaper"
+            if is_for_init_to_reap(&text("stat")) {
+                continue;
+            }
+            let marks = [super::REAPER_ARGUMENT, "/run/surtax/", "/dev/shm/surtax-"];
+            let is_ours = [TAG, "surtax-reaper", "surtax-agent"].contains(&name)
                 || marks.iter().any(|mark| line.contains(mark))
                 || groups.contains(&format!("/{}", super::PREFIX));
             if is_ours {
@@ -130,7 +131,7 @@ impl Census {
     }
 
     fn count_files(&mut self) -> Result<(), Fault> {
-        let mut places = vec![super::run_directory(), super::journal::state_directory()?];
+        let mut places = vec![super::run_directory(), super::journal::state_path()?];
         let memory = entries(Path::new(super::MEMORY_DIRECTORY));
         let is_ours = |path: &PathBuf| {
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(super::PREFIX))
@@ -143,6 +144,14 @@ impl Census {
         }
         Err(Fault::machine(format!("there are more than {FILE_LIMIT} directories of surtax's")))
     }
+}
+
+/// A process that has ended, and whose parent is this machine's init: nothing of it is left but a
+/// number that init takes in its own time.
+fn is_for_init_to_reap(stat: &str) -> bool {
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let mut fields = after_name.split_whitespace();
+    (fields.next(), fields.next()) == (Some("Z"), Some("1"))
 }
 
 fn entries(directory: &Path) -> Vec<PathBuf> {

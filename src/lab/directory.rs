@@ -5,6 +5,7 @@
 //! what a workload left there cannot lead it to a place outside.
 
 use super::mount;
+use super::process::c_path;
 use crate::fault::{Doing, Fault};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -42,8 +43,7 @@ pub(super) fn remove(path: &Path) -> Result<Vec<String>, Fault> {
             return Err(error).doing(format_args!("open the parent of `{}`", path.display()));
         }
     };
-    let name = CString::new(name.as_encoded_bytes())
-        .map_err(|_| Fault::bug(format!("`{}` has a zero byte in it", path.display())))?;
+    let name = c_path(Path::new(name))?;
     remove_child(parent.as_fd(), &name)
         .doing(format_args!("remove `{}`", path.display()))
         .map_err(|fault| {

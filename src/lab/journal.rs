@@ -73,7 +73,16 @@ pub(super) struct Journal {
 
 /// The directory of this machine's journals, made if absent.
 pub(super) fn state_directory() -> Result<PathBuf, Fault> {
-    let path = if let Some(named) = std::env::var_os("SURTAX_STATE_DIR") {
+    let path = state_path()?;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+    made.doing(format_args!("make the journal directory `{}`", path.display()))
+        .map_err(|fault| fault.hint("name a writable directory in `SURTAX_STATE_DIR`"))?;
+    Ok(path)
+}
+
+/// Where this machine's journals are.
+pub(super) fn state_path() -> Result<PathBuf, Fault> {
+    Ok(if let Some(named) = std::env::var_os("SURTAX_STATE_DIR") {
         PathBuf::from(named)
     } else if rustix::process::geteuid().is_root() {
         PathBuf::from("/var/lib/surtax/labs")
@@ -83,16 +92,7 @@ pub(super) fn state_directory() -> Result<PathBuf, Fault> {
         let home = std::env::var_os("HOME")
             .ok_or_else(|| Fault::machine("neither `XDG_STATE_HOME` nor `HOME` is set"))?;
         PathBuf::from(home).join(".local/state/surtax/labs")
-    };
-    prepare(&path)?;
-    Ok(path)
-}
-
-/// Makes a directory for journals, readable by its owner only.
-pub(super) fn prepare(path: &Path) -> Result<(), Fault> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.doing(format_args!("make the journal directory `{}`", path.display()))
-        .map_err(|fault| fault.hint("name a writable directory in `SURTAX_STATE_DIR`"))
+    })
 }
 
 /// Keeps journals from being made or taken over while it lives, so that a new one is never seen unlocked.

@@ -4,8 +4,8 @@
 //! undoes the journal; what both leave behind, the next start or `surtax gc` undoes. A [`Room`] is
 //! the lab of one trial: a directory, a cgroup, a private mount namespace, processes.
 
-pub mod census;
 mod ask;
+pub mod census;
 mod cgroup;
 mod directory;
 mod engine;
@@ -43,6 +43,9 @@ use surtax_instrument::probe::cgroup::Hierarchies;
 
 /// Where directories in memory are made.
 const MEMORY_DIRECTORY: &str = "/dev/shm";
+
+/// The static agent itself; `build.rs` made it.
+const AGENT_BINARY: &[u8] = include_bytes!(env!("SURTAX_AGENT"));
 
 /// The agent's file in a lab's directory; no room has such a name.
 const AGENT: &str = ".surtax-agent";
@@ -221,7 +224,7 @@ impl Lab {
         }
         // It gets its name when it is whole, so that nobody starts a part of it.
         let part = self.ground.directory.join(format!("{AGENT}.part"));
-        fs::write(&part, crate::agent::BINARY).doing(format_args!("write `{}`", part.display()))?;
+        fs::write(&part, AGENT_BINARY).doing(format_args!("write `{}`", part.display()))?;
         fs::set_permissions(&part, fs::Permissions::from_mode(0o755))
             .doing(format_args!("make `{}` executable", part.display()))?;
         fs::rename(&part, &path).doing(format_args!("name `{}`", path.display()))?;

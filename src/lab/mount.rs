@@ -3,6 +3,7 @@
 //! Nothing is mounted in the host's own namespace: [`make`] is called by the holder, in a private
 //! one. What [`unmount_below`] finds was put there by a foreign tool.
 
+use super::process::c_path;
 use crate::fault::{Doing, Fault};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -138,7 +139,8 @@ fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(),
         data.extend_from_slice(key.as_bytes());
         data.extend_from_slice(path.as_os_str().as_encoded_bytes());
     }
-    let data = CString::new(data).map_err(|_| Fault::user("a path has a zero byte in it"))?;
+    let data = CString::new(data)
+        .map_err(|_| Fault::user("a path of an overlay has a zero byte in it"))?;
     rustix::mount::mount("surtax", target, "overlay", MountFlags::empty(), data.as_c_str())
         .doing(format_args!(
             "mount an overlay over `{}` at `{}`",
@@ -163,8 +165,7 @@ pub fn look_like(upper: &Path, lower: &Path) -> Result<(), Fault> {
 
 /// Makes a mount read-only with everything mounted below it.
 fn make_read_only(target: &Path, recursive: bool) -> Result<(), Fault> {
-    let path = CString::new(target.as_os_str().as_encoded_bytes())
-        .map_err(|_| Fault::user("a path has a zero byte in it"))?;
+    let path = c_path(target)?;
     let attributes = libc::mount_attr {
         attr_set: libc::MOUNT_ATTR_RDONLY,
         attr_clr: 0,

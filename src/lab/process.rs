@@ -188,12 +188,7 @@ impl Entry {
     }
 
     fn hand_down(&self) -> Result<(), (u8, Errno)> {
-        const CLOEXEC: libc::c_uint = 4;
-        // SAFETY: the call takes three numbers, and only marks descriptors to be closed by `exec`.
-        let result = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOEXEC) };
-        if result != 0 {
-            return Err((6, last_errno()));
-        }
+        close_others_on_exec().map_err(at(6))?;
         for (from, to) in &self.descriptors {
             // SAFETY: `to` is a plain number; what was there is a reserved copy of `/dev/null` or
             // a descriptor of the parent's that the child does not use.
@@ -207,6 +202,15 @@ impl Entry {
 
 fn at(step: u8) -> impl Fn(Errno) -> (u8, Errno) {
     move |error| (step, error)
+}
+
+/// Marks all descriptors but the first three to be closed by `exec`: what a careless parent left open
+/// for us is not handed on. One system call, for use after `fork`.
+pub(super) fn close_others_on_exec() -> Result<(), Errno> {
+    const CLOEXEC: libc::c_uint = 4;
+    // SAFETY: the call takes three numbers, and closes nothing itself.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOEXEC) };
+    if result == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
 fn last_errno() -> Errno {
@@ -342,7 +346,8 @@ fn pipe() -> std::io::Result<(File, OwnedFd)> {
     Ok((File::from(from), to))
 }
 
-fn c_path(path: &Path) -> Result<CString, Fault> {
+/// A path as the kernel takes it.
+pub(super) fn c_path(path: &Path) -> Result<CString, Fault> {
     CString::new(path.as_os_str().as_bytes())
         .map_err(|_| Fault::user(format!("`{}` has a zero byte in it", path.display())))
 }

@@ -6,6 +6,7 @@
 //! next start does the same.
 
 use super::journal::Journal;
+use super::process;
 use crate::fault::{Doing, Fault};
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -37,8 +38,12 @@ impl Reaper {
         let mut command = Command::new(program);
         command.args(arguments).arg(journal).current_dir("/");
         command.stdin(Stdio::from(read)).stdout(Stdio::null());
-        // SAFETY: `setsid` is one system call.
-        unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?)) };
+        let detach = || {
+            rustix::process::setsid()?;
+            Ok(process::close_others_on_exec()?)
+        };
+        // SAFETY: `detach` makes two system calls; it neither allocates nor takes a lock.
+        unsafe { command.pre_exec(detach) };
         let child = command.spawn().doing("start the reaper")?;
         Ok(Self { lifeline: Some(write), child })
     }

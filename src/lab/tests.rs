@@ -1,3 +1,5 @@
+//! The lab as a whole: rooms, and deaths.
+
 use super::*;
 use crate::stack::Limits;
 use std::fs::File;

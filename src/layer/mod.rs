@@ -148,6 +148,9 @@ pub struct Site<'a> {
     pub view: &'a View,
     /// The layer's share of the common limits.
     pub limits: &'a Limits,
+    /// Whether another layer will be started inside: then it gets the privileges that takes, as
+    /// with `docker run --privileged`, and its evidence says so.
+    pub carries_layers: bool,
     /// How long the layer may take to start.
     pub start_deadline: Duration,
 }

@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(verdict, Verdict::Differs);
         assert_eq!(
             because,
-            "12 % slower than `native`, and the interval [9 %, 15 %] excludes no difference; 6 blocks"
+            "12 % slower than `native`, and the interval [10 %, 14 %] excludes no difference; 6 blocks"
         );
         let (verdict, because) = case(&[1.0, 1.001, 0.999, 1.0, 1.001, 0.999], 0.001);
         assert_eq!(verdict, Verdict::Equivalent);
@@ -165,7 +165,7 @@ mod tests {
     fn what_is_faster_is_said_to_be_faster_with_its_bounds_in_order() {
         let (_, because) = case(&[0.9, 0.91, 0.89, 0.9, 0.91, 0.89], 0.001);
         assert!(
-            because.starts_with("10 % faster than `native`, and the interval [9 %, 11 %]"),
+            because.starts_with("10.0 % faster than `native`, and the interval [9.1 %, 10.9 %]"),
             "{because}"
         );
         let (_, because) = case(&[8.0, 8.1, 7.9, 8.0], 0.001);

@@ -79,6 +79,7 @@ impl StackSpec {
             cache: ground.cache,
             view: &view,
             limits: &limits,
+            carries_layers: !rest.is_empty(),
             start_deadline: ground.start_deadline,
         };
         let driver = layer::find(&outermost.kind)?;

@@ -169,6 +169,7 @@ fn check(arm: &Arm, ground: &Ground<'_>) -> Result<Result<(), Unavailable>, Faul
         cache: ground.cache,
         view: &view,
         limits: &limits,
+        carries_layers: arm.stack.layers.len() > 1,
         start_deadline: ground.start_deadline,
     };
     Ok(layer::find(&outermost.kind)?.check(outermost, &site).map(|_| ()))

@@ -1,5 +1,6 @@
 //! The machine under test: the built binary with directories of its own, and turns to look at it.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,14 +13,19 @@ pub struct Machine {
     directory: tempfile::TempDir,
     before: Census,
     _turn: MutexGuard<'static, ()>,
+    _turn_among_processes: File,
 }
 
 impl Machine {
     /// Waits for its turn and takes a census.
     pub fn take() -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another checkout's tests may run on this machine too.
+        let lock = File::create(std::env::temp_dir().join("surtax-tests.lock")).unwrap();
+        lock.lock().unwrap();
         let directory = tempfile::tempdir().unwrap();
-        Self { directory, before: Census::take().unwrap(), _turn: turn }
+        let before = Census::take().unwrap();
+        Self { directory, before, _turn: turn, _turn_among_processes: lock }
     }
 
     /// A path in this test's own directory.

@@ -4,6 +4,7 @@
 //! Tests that look at the whole machine (a census before and after) run one at a time.
 
 mod answers;
+mod cli;
 mod interrupts;
 mod kills;
 mod machine;

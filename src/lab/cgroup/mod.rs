@@ -21,8 +21,8 @@ use surtax_instrument::probe::cgroup::{Hierarchies, Hierarchy, Version};
 /// The controllers in whose cgroup v1 hierarchies we make groups.
 const USED: [&str; 6] = ["cpu", "cpuacct", "cpuset", "memory", "pids", "freezer"];
 
-/// The controllers that we enable for our groups in cgroup v2.
-const ENABLED: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
+/// The controllers of the limits.
+const LIMITING: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
 
 /// The child of a cgroup v2 room in which the room's own processes live.
 const OWN: &str = "own";
@@ -35,6 +35,8 @@ const ASIDE: &str = "surtax-starter";
 pub(super) struct Groups {
     /// All of them: foreign tools make groups in those that we do not use.
     hierarchies: Hierarchies,
+    /// The controllers that we enable for our groups in cgroup v2.
+    enabled: Vec<String>,
     /// Why something cannot be counted or limited here.
     gaps: Vec<String>,
 }
@@ -42,7 +44,8 @@ pub(super) struct Groups {
 impl Groups {
     pub(super) fn discover() -> Result<Self, Fault> {
         let hierarchies = Hierarchies::discover().doing("list the cgroup hierarchies")?;
-        Ok(Self { hierarchies, gaps: Vec::new() })
+        let enabled = LIMITING.map(String::from).to_vec();
+        Ok(Self { hierarchies, enabled, gaps: Vec::new() })
     }
 
     pub(super) fn hierarchies(&self) -> &Hierarchies {
@@ -69,7 +72,7 @@ impl Groups {
     /// The unified hierarchy, and the controllers that we want for our groups there.
     fn enabling(&self) -> Option<(&Hierarchy, Vec<String>)> {
         let unified = self.hierarchies.unified()?;
-        let wanted = |name: &&String| ENABLED.contains(&name.as_str());
+        let wanted = |name: &&String| self.enabled.contains(name);
         let names: Vec<String> = unified.controllers.iter().filter(wanted).cloned().collect();
         (!names.is_empty()).then_some((unified, names))
     }
@@ -112,7 +115,7 @@ impl Groups {
                 .push("there is no cgroup hierarchy: nothing can be counted or limited".to_owned());
             return Ok(());
         }
-        for controller in ENABLED {
+        for controller in LIMITING {
             if self.hierarchies.of(controller).is_none() {
                 self.gaps.push(format!("no cgroup hierarchy has the controller `{controller}`"));
             }
@@ -234,7 +237,7 @@ enum Manner {
 /// Whether the first process of this level is our agent: then everything in it was made by us, and
 /// goes away with it.
 fn is_level_ours() -> bool {
-    fs::read("/proc/1/exe").is_ok_and(|program| program == crate::agent::BINARY)
+    fs::read("/proc/1/exe").is_ok_and(|program| program == super::AGENT_BINARY)
 }
 
 /// Gives controllers to the children of a cgroup v2 group.
@@ -266,3 +269,6 @@ fn enable(directory: &Path, names: &[String], manner: Manner) -> std::io::Result
 fn write(file: &Path, value: &str) -> Result<(), Fault> {
     fs::write(file, value).doing(format_args!("write `{value}` to `{}`", file.display()))
 }
+
+#[cfg(test)]
+mod tests;

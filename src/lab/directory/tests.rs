@@ -1,3 +1,5 @@
+//! Removing directories, and never anything outside of them.
+
 use super::*;
 use rustix::mount::MountPropagationFlags;
 use rustix::thread::UnshareFlags;

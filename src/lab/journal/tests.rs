@@ -1,3 +1,5 @@
+//! Journals that were cut off, damaged, taken over, or written in another boot.
+
 use super::*;
 
 fn header(lab: &str) -> Header {

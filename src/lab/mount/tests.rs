@@ -1,3 +1,5 @@
+//! Mounts in private namespaces, and what a foreign tool mounted.
+
 use super::*;
 use crate::lab::{directory, holder};
 use rustix::mount::MountPropagationFlags;

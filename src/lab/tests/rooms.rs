@@ -105,6 +105,60 @@ fn a_throttled_group_dies_at_once() {
 }
 
 #[test]
+fn a_fork_bomb_dies_where_nothing_kills_a_whole_group_at_once() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab_in(state.path(), Groups::discover().unwrap().without_unified());
+    if lab.hierarchies().of("pids").is_none() {
+        println!("SKIPPED: this machine has no cgroup v1 hierarchy with `pids`");
+        return;
+    }
+    let room = lab.room("bomb").unwrap();
+    let limits = Limits { pids: Some(60), ..Limits::default() };
+    let group = room.subgroup("inner", &limits).unwrap();
+    // A shell gives up when it cannot fork.
+    let mut bomb = program(&["perl", "-e", "fork while 1"]);
+    bomb.group = Some(group.clone());
+    let process = room.spawn(bomb).unwrap();
+    eventually("it goes off", || room.members(&group).len() > 10);
+    let begin = monotonic_raw();
+    assert!(!room.close().unwrap().is_empty());
+    let took = monotonic_raw().since(begin);
+    assert!(took < Nanoseconds(5_000_000_000), "{took}");
+    drop(process);
+}
+
+#[test]
+fn controllers_of_cgroup_v2_are_enabled_for_the_lab_and_disabled_after_it() {
+    let state = tempfile::tempdir().unwrap();
+    let groups = Groups::discover().unwrap().unified_with("hugetlb");
+    let Some((root, _)) = groups.to_enable() else {
+        println!("SKIPPED: cgroup v2 has no controller here that nobody uses");
+        return;
+    };
+    let control = |group: &Path| {
+        let file = root.join(group).join("cgroup.subtree_control");
+        fs::read_to_string(file).unwrap().trim_end().to_owned()
+    };
+    let before = control(Path::new(""));
+    let lab = lab_in(state.path(), groups);
+    let room = lab.room("unified").unwrap();
+    let group = room.subgroup("inner", &Limits::default()).unwrap();
+    assert_eq!(control(room.group()), "hugetlb");
+    let given = fs::read_to_string(root.join(&group).join("cgroup.controllers")).unwrap();
+    assert_eq!(given, "hugetlb\n");
+    // The room itself must not have processes now: its own are in a leaf.
+    let text = output(&room, program(&["cat", "/proc/self/cgroup"]));
+    assert!(text.contains(&format!("0::/{}/own\n", room.group().display())), "{text}");
+    let mut inside = program(&["cat", "/proc/self/cgroup"]);
+    inside.group = Some(group.clone());
+    let text = output(&room, inside);
+    assert!(text.contains(&format!("0::/{}\n", group.display())), "{text}");
+    assert_eq!(room.close().unwrap(), Vec::<String>::new());
+    lab.close().unwrap();
+    assert_eq!(control(Path::new("")), before);
+}
+
+#[test]
 fn a_frozen_group_dies() {
     let state = tempfile::tempdir().unwrap();
     let lab = lab(state.path());
@@ -252,7 +306,8 @@ fn on_a_machine_without_cgroups_a_room_still_ends_its_processes_and_says_what_it
     let length = read.read(&mut pid).unwrap();
     let pid: u32 = std::str::from_utf8(&pid[..length]).unwrap().trim().parse().unwrap();
     process.wait(Duration::from_secs(5)).unwrap().unwrap();
-    assert!(is_alive(pid), "it outlives its parent");
+    let comm = || fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    eventually("it outlives its parent", || comm() == "sleep\n");
     assert_eq!(room.close().unwrap(), [format!("process `sleep` ({pid}) was still alive")]);
     assert!(!is_alive(pid));
 }

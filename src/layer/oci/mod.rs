@@ -149,6 +149,7 @@ impl Layer for Oci {
         let command_line = CommandLine {
             program: path.to_string_lossy().into_owned(),
             own: (self.arguments)(spec),
+            is_nested: site.level > 0,
             room: room.directory().to_path_buf(),
         };
         let process = room.spawn(Program {
@@ -261,13 +262,21 @@ impl RunningOci {
 struct CommandLine {
     program: String,
     own: Vec<String>,
+    /// The kernel refuses the inner one of two containers a session keyring of its own.
+    is_nested: bool,
     room: PathBuf,
 }
 
 impl CommandLine {
     fn run(&self) -> Vec<String> {
         let bundle = bundle(&self.room);
-        self.with(&["run", "--pid-file", &text(&self.pid_file()), "--bundle", &text(&bundle), CONTAINER])
+        let (pid_file, bundle) = (text(&self.pid_file()), text(&bundle));
+        let mut words = vec!["run", "--pid-file", &pid_file, "--bundle", &bundle];
+        if self.is_nested && !self.program.ends_with("runsc") {
+            words.push("--no-new-keyring");
+        }
+        words.push(CONTAINER);
+        self.with(&words)
     }
 
     fn delete(&self) -> Vec<String> {
@@ -309,7 +318,8 @@ fn write_bundle(spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<(), Fa
         counts_swap: counts_swap(site),
         view: site.view,
         network,
-        is_privileged: spec.options.get("privileged").is_some_and(|value| value == "true"),
+        is_privileged: site.carries_layers
+            || spec.options.get("privileged").is_some_and(|value| value == "true"),
         bounding_capabilities: config::bounding_capabilities()?,
         open_files_max: config::open_files_max(),
     };

@@ -1,3 +1,5 @@
+//! Golden configurations of OCI containers, and what becomes of their options.
+
 use super::config::{Container, Network};
 use super::*;
 use crate::layer::{Root, View};
@@ -89,6 +91,7 @@ fn open_files_are_never_more_than_we_may_allow() {
 #[test]
 fn the_runtimes_own_options_stand_before_its_command() {
     let command_line = CommandLine {
+        is_nested: false,
         program: "/usr/bin/runsc".into(),
         own: vec!["--platform=systrap".into()],
         room: "/run/surtax/1/room".into(),

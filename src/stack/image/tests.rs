@@ -1,3 +1,5 @@
+//! Image layouts and archives: layers, whiteouts, and what would escape.
+
 use super::*;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};

@@ -1,3 +1,5 @@
+//! Merged roots of made-up mount tables, and one of this machine.
+
 use super::*;
 
 /// A workstation: btrfs root and home, a snap, a docker container that runs, a disk with a blank.
