@@ -163,16 +163,24 @@ pub fn look_like(upper: &Path, lower: &Path) -> Result<(), Fault> {
         .doing(format_args!("give `{}` the mode of `{}`", upper.display(), lower.display()))
 }
 
-/// Makes a mount read-only with everything mounted below it.
+/// Makes a mount read-only, if asked with everything mounted below it.
 fn make_read_only(target: &Path, recursive: bool) -> Result<(), Fault> {
-    let path = c_path(target)?;
-    let attributes = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_RDONLY,
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: 0,
-    };
     let flags = if recursive { libc::AT_RECURSIVE } else { 0 };
+    change_attributes(target, libc::MOUNT_ATTR_RDONLY, 0, flags)
+        .doing(format_args!("make `{}` read-only", target.display()))
+        .map_err(|fault| fault.hint("use Linux 5.12 or later"))
+}
+
+/// Makes a mount writable with everything mounted below it.
+pub(super) fn make_writable(target: &Path) -> Result<(), Fault> {
+    change_attributes(target, 0, libc::MOUNT_ATTR_RDONLY, libc::AT_RECURSIVE)
+        .doing(format_args!("make `{}` writable", target.display()))
+}
+
+fn change_attributes(target: &Path, set: u64, clear: u64, flags: i32) -> std::io::Result<()> {
+    let path = CString::new(target.as_os_str().as_encoded_bytes())?;
+    let attributes =
+        libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
     // SAFETY: `path` ends with a zero byte and `attributes` has the size that is passed with it; both outlive the call.
     let result = unsafe {
         libc::syscall(
@@ -184,12 +192,7 @@ fn make_read_only(target: &Path, recursive: bool) -> Result<(), Fault> {
             size_of::<libc::mount_attr>(),
         )
     };
-    if result == 0 {
-        return Ok(());
-    }
-    Err(std::io::Error::last_os_error())
-        .doing(format_args!("make `{}` read-only", target.display()))
-        .map_err(|fault| fault.hint("use Linux 5.12 or later"))
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// Splits `mount -o` options into the flags of `mount(2)` and what is the file system's own.

@@ -103,9 +103,14 @@ fn host_config(wanted: &Wanted<'_>) -> Result<HostConfig, Fault> {
     Ok(if wanted.is_privileged { privileged(config, wanted) } else { config })
 }
 
+/// Whether a daemon can give everything away.
+pub fn can_be_privileged(bounding_capabilities: u64) -> bool {
+    bounding_capabilities & SYS_RESOURCE != 0
+}
+
 /// All that can be given. Where we lack a capability, so may the daemon, and `Privileged` would fail.
 fn privileged(config: HostConfig, wanted: &Wanted<'_>) -> HostConfig {
-    if wanted.bounding_capabilities & SYS_RESOURCE != 0 {
+    if can_be_privileged(wanted.bounding_capabilities) {
         return HostConfig { privileged: Some(true), ..config };
     }
     let device = |path: &&str| DeviceMapping {
@@ -113,10 +118,12 @@ fn privileged(config: HostConfig, wanted: &Wanted<'_>) -> HostConfig {
         path_in_container: Some((*path).to_owned()),
         cgroup_permissions: Some("rwm".to_owned()),
     };
-    let unconfined = ["seccomp=unconfined", "apparmor=unconfined", "systempaths=unconfined"];
+    let unconfined = ["seccomp=unconfined", "apparmor=unconfined"];
     HostConfig {
         cap_add: Some(capability_names(wanted.bounding_capabilities & KNOWN_CAPABILITIES)),
         security_opt: Some(unconfined.map(String::from).to_vec()),
+        masked_paths: Some(Vec::new()),
+        readonly_paths: Some(Vec::new()),
         devices: Some(DEVICES.iter().filter(|path| Path::new(path).exists()).map(device).collect()),
         ..config
     }

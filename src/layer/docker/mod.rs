@@ -134,7 +134,8 @@ impl Layer for Docker {
             view: site.view,
             network: &network,
             runtime: spec.options.get("runtime").map(String::as_str),
-            is_privileged: spec.options.get("privileged").is_some_and(|value| value == "true"),
+            is_privileged: site.carries_layers
+                || spec.options.get("privileged").is_some_and(|value| value == "true"),
             bounding_capabilities: config::bounding_capabilities()?,
         };
         let body = container::body(&wanted)?;
@@ -147,8 +148,13 @@ impl Layer for Docker {
 
         let inspected = engine.inspect(&name)?;
         let first = FirstProcess::of(pid(&inspected)?, site.lab.hierarchies());
+        if wanted.is_privileged && !container::can_be_privileged(wanted.bounding_capabilities) {
+            lab::make_writable_for(first.pid(), Path::new("/sys/fs/cgroup"))?;
+        }
         let mut facts = daemon_facts(daemon.origin(), &daemon.socket, &about);
         facts.extend(container_facts(&inspected, &network));
+        let privileged = wanted.is_privileged.to_string();
+        facts.push(fact("privileged", privileged, "POST /containers/create"));
         facts.extend(root::facts(&site.view.root, &lowers));
         Ok(Box::new(RunningDocker {
             group: first.group()?,
@@ -353,14 +359,12 @@ fn container_facts(inspected: &ContainerInspectResponse, network: &str) -> Vec<F
     let source = "GET /containers/NAME/json";
     let host = inspected.host_config.as_ref();
     let runtime = host.and_then(|host| host.runtime.clone());
-    let privileged = host.and_then(|host| host.privileged).map(|yes| yes.to_string());
     let said = [
         ("container_id", inspected.id.clone()),
         ("image_id", inspected.image.clone()),
         ("runtime", runtime),
         ("container_storage_driver", inspected.driver.clone()),
         ("network", host.and_then(|host| host.network_mode.clone()).or(Some(network.to_owned()))),
-        ("privileged", privileged),
     ];
     let known = said.into_iter().filter_map(|(key, value)| Some((key, value?)));
     known.map(|(key, value)| fact(key, value, source)).collect()
