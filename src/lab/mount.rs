@@ -157,7 +157,8 @@ fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(),
 /// # Errors
 /// The machine's, when either cannot be read or changed.
 pub fn look_like(upper: &Path, lower: &Path) -> Result<(), Fault> {
-    let model = fs::metadata(lower).doing(format_args!("read the mode of `{}`", lower.display()))?;
+    let model =
+        fs::metadata(lower).doing(format_args!("read the mode of `{}`", lower.display()))?;
     std::os::unix::fs::chown(upper, Some(model.uid()), Some(model.gid()))
         .and_then(|()| fs::set_permissions(upper, model.permissions()))
         .doing(format_args!("give `{}` the mode of `{}`", upper.display(), lower.display()))
@@ -178,7 +179,7 @@ pub(super) fn make_writable(target: &Path) -> Result<(), Fault> {
 }
 
 fn change_attributes(target: &Path, set: u64, clear: u64, flags: i32) -> std::io::Result<()> {
-    let path = CString::new(target.as_os_str().as_encoded_bytes())?;
+    let path = c_path(target).map_err(|fault| std::io::Error::other(fault.message))?;
     let attributes =
         libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
     // SAFETY: `path` ends with a zero byte and `attributes` has the size that is passed with it; both outlive the call.

@@ -113,7 +113,7 @@ impl Layer for Docker {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
-        let daemon = Daemon::find(spec, site.lab, site.start_deadline)?;
+        let daemon = Daemon::find(spec, site)?;
         let (engine, about) = Engine::connect(&daemon.socket, REQUEST_DEADLINE)?;
         require_runtime(spec, &about)?;
         let network = choose_network(spec, &about)?;
@@ -122,6 +122,7 @@ impl Layer for Docker {
         let skeleton = Skeleton::read(&lowers[0].source)?;
         let image = image(site, &daemon, &engine, &skeleton)?;
         let layers = layers(&skeleton, &lowers, room)?;
+        let source = |path: &Path| daemon.source(path);
 
         let system = rustix::system::uname();
         let wanted = Wanted {
@@ -131,6 +132,7 @@ impl Layer for Docker {
             group: takes_paths(&about).then_some(room.group()),
             limits: site.limits,
             layers: &layers,
+            source: &source,
             view: site.view,
             network: &network,
             runtime: spec.options.get("runtime").map(String::as_str),
