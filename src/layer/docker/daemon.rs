@@ -196,30 +196,38 @@ fn start(
     Ok(process)
 }
 
-/// An overlay over each place that a daemon writes to, with what is below kept in sight.
+/// An overlay over each place that a daemon writes to, with what is below kept in sight. `/run` goes
+/// first: what is mounted in the room, which is below it, must be mounted on the room's true place.
 fn cover(room: &Room) -> Result<Vec<Mount>, Fault> {
     let memory = room.memory_directory()?;
     let below = below(room.directory());
-    let bind = |source: &Path, target: PathBuf| Mount::Bind {
-        source: source.to_path_buf(),
-        target,
-        recursive: true,
-        read_only: false,
-    };
-    let mut mounts = vec![bind(Path::new(ROOMS), memory.join("rooms"))];
-    for place in WRITTEN.map(Path::new).into_iter().filter(|place| place.is_dir()) {
-        let name = place.strip_prefix("/").unwrap_or(place);
-        mounts.push(bind(place, below.join(name)));
-        mounts.push(Mount::Overlay {
-            lower: place.to_path_buf(),
-            upper: memory.join(name).join("upper"),
-            work: memory.join(name).join("work"),
-            target: place.to_path_buf(),
-        });
+    let (rooms, run) = (memory.join("rooms"), memory.join("run"));
+    let mut mounts = vec![
+        bind(Path::new(ROOMS), &rooms),
+        bind(Path::new("/run"), &run),
+        overlay("run", memory),
+        bind(&rooms, Path::new(ROOMS)),
+        bind(&run, &below.join("run")),
+    ];
+    for name in ["etc", "opt"] {
+        let place = Path::new("/").join(name);
+        if place.is_dir() {
+            mounts.extend([bind(&place, &below.join(name)), overlay(name, memory)]);
+        }
     }
-    // Last, since `/run` is the last of the places.
-    mounts.push(bind(&memory.join("rooms"), PathBuf::from(ROOMS)));
     Ok(mounts)
+}
+
+fn bind(source: &Path, target: &Path) -> Mount {
+    let (source, target) = (source.to_path_buf(), target.to_path_buf());
+    Mount::Bind { source, target, recursive: true, read_only: false }
+}
+
+fn overlay(name: &str, memory: &Path) -> Mount {
+    let place = Path::new("/").join(name);
+    let above = memory.join("above").join(name);
+    let (upper, work) = (above.join("upper"), above.join("work"));
+    Mount::Overlay { lower: place.clone(), upper, work, target: place }
 }
 
 /// Somebody's `docker0`, which a daemon without a bridge would delete.
