@@ -130,6 +130,32 @@ impl FirstProcess {
         ])
     }
 
+    /// Its group, relative to each hierarchy's mount point.
+    ///
+    /// # Errors
+    /// The machine's, when it has ended or no hierarchy has it.
+    pub fn group(&self) -> Result<PathBuf, Fault> {
+        let table = self.text("cgroup")?;
+        let rows = || table.lines().map(|line| line.splitn(3, ':').collect::<Vec<_>>());
+        let counted = |row: &Vec<&str>| {
+            row.get(1).is_some_and(|names| names.split(',').any(|name| name == "cpuacct"))
+        };
+        let unified = |row: &Vec<&str>| row.get(1) == Some(&"");
+        let found = rows().find(counted).or_else(|| rows().find(unified));
+        let path = found.and_then(|row| row.get(2).map(|path| path.trim_start_matches('/').into()));
+        path.ok_or_else(|| Fault::machine(format!("process {} is in no group", self.pid)))
+    }
+
+    /// Its parent's process id.
+    ///
+    /// # Errors
+    /// The machine's, when it has ended.
+    pub fn parent(&self) -> Result<u32, Fault> {
+        let status = self.text("status")?;
+        let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        line.unwrap_or_default().trim().parse().doing("read the parent of a process")
+    }
+
     /// That it is in `group`, or in one below it.
     ///
     /// # Errors

@@ -8,7 +8,7 @@
 //! - **Payers** the runtime's own process and the container's group: engine. The group carries the command.
 //! - **Checked against** OCI runtime specification 1.0.2; runc 1.1.5, crun 1.8.1, runsc 20260905.
 
-mod config;
+pub(super) mod config;
 
 use super::first_process::FirstProcess;
 use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
@@ -331,7 +331,7 @@ fn write_bundle(spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<(), Fa
 }
 
 /// Whether swap can be limited: a kernel without swap accounting refuses to be asked.
-fn counts_swap(site: &Site<'_>) -> bool {
+pub(super) fn counts_swap(site: &Site<'_>) -> bool {
     site.lab.hierarchies().of("memory").is_some_and(|memory| {
         memory.mount_point.join("memory.memsw.limit_in_bytes").exists()
             || site.lab.hierarchies().unified() == Some(memory)
@@ -381,7 +381,9 @@ fn version(path: &Path) -> Result<String, Fault> {
     if let Some(version) = known.get(path) {
         return Ok(version.clone());
     }
-    let answer = lab::ask(&[text(path), "--version".to_owned()], None, ASK_DEADLINE)?;
+    // Without a directory that is there, crun makes `/run/crun` even to say its version.
+    let question = [&text(path), "--root", "/proc", "--version"].map(String::from);
+    let answer = lab::ask(&question, None, ASK_DEADLINE)?;
     let version = answer.lines().next().unwrap_or_default().trim().to_owned();
     known.insert(path.to_path_buf(), version.clone());
     Ok(version)
