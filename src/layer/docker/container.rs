@@ -113,10 +113,13 @@ fn privileged(config: HostConfig, wanted: &Wanted<'_>) -> HostConfig {
         path_in_container: Some((*path).to_owned()),
         cgroup_permissions: Some("rwm".to_owned()),
     };
-    let unconfined = ["seccomp=unconfined", "apparmor=unconfined", "systempaths=unconfined"];
+    let unconfined = ["seccomp=unconfined", "apparmor=unconfined"];
     HostConfig {
         cap_add: Some(capability_names(wanted.bounding_capabilities & KNOWN_CAPABILITIES)),
         security_opt: Some(unconfined.map(String::from).to_vec()),
+        // What the command line calls `systempaths=unconfined`.
+        masked_paths: Some(Vec::new()),
+        readonly_paths: Some(Vec::new()),
         devices: Some(DEVICES.iter().filter(|path| Path::new(path).exists()).map(device).collect()),
         ..config
     }

@@ -129,7 +129,8 @@ impl Layer for Docker {
             view: site.view,
             network: &network,
             runtime: spec.options.get("runtime").map(String::as_str),
-            is_privileged: spec.options.get("privileged").is_some_and(|value| value == "true"),
+            is_privileged: site.carries_layers
+                || spec.options.get("privileged").is_some_and(|value| value == "true"),
             bounding_capabilities: config::bounding_capabilities()?,
         };
         let body = container::body(&wanted)?;
