@@ -34,7 +34,9 @@ fn remove(socket: &Path, what: &str, name: &str, path: &str) -> Result<Vec<Strin
     let at = socket.display();
     let mut stream = match UnixStream::connect(socket) {
         Ok(stream) => stream,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+        {
             return Ok(Vec::new());
         }
         Err(error) => return Err(error).doing(format_args!("reach the engine at `{at}`")),
@@ -61,9 +63,7 @@ fn ask(stream: &mut UnixStream, path: &str) -> std::io::Result<String> {
     stream.set_read_timeout(Some(DEADLINE))?;
     stream.set_write_timeout(Some(DEADLINE))?;
     // Without a version in its path a request is answered by the newest one that the engine has.
-    let request = format!(
-        "DELETE {path} HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n"
-    );
+    let request = format!("DELETE {path} HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_LIMIT).read_to_end(&mut answer)?;

@@ -33,7 +33,8 @@ impl FirstProcess {
     pub fn read(pid_file: &Path, hierarchies: &Hierarchies) -> Result<Self, Fault> {
         let text = fs::read_to_string(pid_file)
             .doing(format_args!("read the container's process id in `{}`", pid_file.display()))?;
-        let pid = text.trim().parse().doing(format_args!("take `{}` for a process id", text.trim()))?;
+        let pid =
+            text.trim().parse().doing(format_args!("take `{}` for a process id", text.trim()))?;
         Ok(Self::of(pid, hierarchies))
     }
 
@@ -293,7 +294,10 @@ mod tests {
         let group = Path::new("room");
 
         let facts = first.limits(group, &asked(8200)).unwrap();
-        assert_eq!((facts[0].key.as_str(), facts[0].value.as_str()), ("limit_memory_bytes", "8192"));
+        assert_eq!(
+            (facts[0].key.as_str(), facts[0].value.as_str()),
+            ("limit_memory_bytes", "8192")
+        );
 
         let fault = first.limits(group, &asked(1 << 20)).unwrap_err();
         assert!(fault.message.ends_with("holds `8192`, and `1048576` was asked for"), "{fault}");

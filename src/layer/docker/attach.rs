@@ -63,7 +63,10 @@ fn head(stream: &mut impl Read) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() == HEAD_LIMIT {
-            return Err(io::Error::new(ErrorKind::InvalidData, "the head of the answer has no end"));
+            return Err(io::Error::new(
+                ErrorKind::InvalidData,
+                "the head of the answer has no end",
+            ));
         }
         let mut byte = [0];
         stream.read_exact(&mut byte)?;

@@ -149,8 +149,10 @@ fn layered(layer: &Layered) -> Result<Mount, Fault> {
     for path in [source, &upper, &work] {
         if path.as_os_str().as_encoded_bytes().iter().any(|byte| b",:\\".contains(byte)) {
             let path = path.display();
-            return Err(Fault::user(format!("docker: `{path}` cannot be part of an overlay volume"))
-                .hint("give it a name without `,`, `:` and `\\`"));
+            return Err(Fault::user(format!(
+                "docker: `{path}` cannot be part of an overlay volume"
+            ))
+            .hint("give it a name without `,`, `:` and `\\`"));
         }
     }
     let options = format!(

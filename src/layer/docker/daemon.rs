@@ -19,7 +19,8 @@ use surtax_instrument::clock::monotonic_raw;
 const SYSTEM_SOCKET: &str = "/var/run/docker.sock";
 
 /// Places that a daemon or its containerd writes to, whatever it is told.
-const FIXED_PLACES: [&str; 4] = ["/etc/docker", "/opt/containerd", "/run/containerd", "/run/docker"];
+const FIXED_PLACES: [&str; 4] =
+    ["/etc/docker", "/opt/containerd", "/run/containerd", "/run/docker"];
 
 /// The runtimes that a private daemon is given beside `runc`, where they are installed.
 const RUNTIMES: [&str; 2] = ["runsc", "youki"];
@@ -111,8 +112,10 @@ impl Daemon {
         if network != "host" || self.private.is_none() || !docker0_exists() {
             return Ok(());
         }
-        Err(Fault::machine("docker: the private daemon was kept off this network, to spare its `docker0`")
-            .hint("start the machine's own daemon, or use `net=none`"))
+        Err(Fault::machine(
+            "docker: the private daemon was kept off this network, to spare its `docker0`",
+        )
+        .hint("start the machine's own daemon, or use `net=none`"))
     }
 }
 
@@ -162,7 +165,8 @@ fn cover_fixed_places(room: &Room) -> Result<Vec<Mount>, Fault> {
         let absent: Vec<&Path> = place.ancestors().take_while(|path| !path.exists()).collect();
         for path in absent.into_iter().rev() {
             room.promise(Undo::MountPoint { path: path.to_path_buf() })?;
-            fs::create_dir(path).doing(format_args!("make the mount point `{}`", path.display()))?;
+            fs::create_dir(path)
+                .doing(format_args!("make the mount point `{}`", path.display()))?;
         }
         mounts.push(Mount::Tmpfs { target: place.to_path_buf() });
     }
@@ -224,7 +228,9 @@ fn command_line(
         "--userland-proxy=false",
     ];
     words.extend(rest.map(String::from));
-    words.extend(runtimes.iter().map(|(name, path)| format!("--add-runtime={name}={}", path.display())));
+    words.extend(
+        runtimes.iter().map(|(name, path)| format!("--add-runtime={name}={}", path.display())),
+    );
     words
 }
 
@@ -234,7 +240,8 @@ mod tests {
 
     #[test]
     fn a_private_daemon_is_told_to_leave_the_host_alone() {
-        let words = command_line(Path::new("/usr/sbin/dockerd"), Path::new("/run/surtax/1/d"), false, &[]);
+        let words =
+            command_line(Path::new("/usr/sbin/dockerd"), Path::new("/run/surtax/1/d"), false, &[]);
         assert_eq!(
             words.join("\n"),
             "/usr/sbin/dockerd\n--host\nunix:///run/surtax/1/d/docker.sock\n\

@@ -4,13 +4,13 @@
 //! waits, on the caller's thread. While a command is measured nothing of it runs.
 
 use crate::fault::{Doing, Fault};
-use bollard::{ClientVersion, Docker};
 use bollard::errors::Error;
 use bollard::models::{ContainerCreateBody, ContainerInspectResponse, SystemInfo, SystemVersion};
 use bollard::query_parameters::{
     CreateContainerOptions, CreateImageOptions, InspectContainerOptions, ListNetworksOptions,
     RemoveContainerOptions, StartContainerOptions, WaitContainerOptions,
 };
+use bollard::{ClientVersion, Docker};
 use futures_util::StreamExt;
 use std::collections::HashMap;
 use std::future::Future;
@@ -106,8 +106,10 @@ impl Engine {
     /// # Errors
     /// The daemon's.
     pub fn create(&self, name: &str, body: ContainerCreateBody) -> Result<(), Fault> {
-        let options =
-            CreateContainerOptions { name: Some(name.to_owned()), ..CreateContainerOptions::default() };
+        let options = CreateContainerOptions {
+            name: Some(name.to_owned()),
+            ..CreateContainerOptions::default()
+        };
         let created = self.docker.create_container(Some(options), body);
         self.wait(&format!("make the container `{name}`"), created).map(drop)
     }
@@ -136,14 +138,14 @@ impl Engine {
     /// The daemon's.
     pub fn ends(&self, name: &str, within: Duration) -> Result<bool, Fault> {
         let mut answers = self.docker.wait_container(name, None::<WaitContainerOptions>);
-        let first = async {
-            tokio::time::timeout(within, answers.next()).await
-        };
+        let first = async { tokio::time::timeout(within, answers.next()).await };
         match self.runtime.block_on(first) {
             Err(_late) => Ok(false),
             // The agent's exit code is no concern of ours: its last frame was.
             Ok(None | Some(Ok(_) | Err(Error::DockerContainerWaitError { .. }))) => Ok(true),
-            Ok(Some(Err(error))) => Err(error).doing(format_args!("wait for the container `{name}`")),
+            Ok(Some(Err(error))) => {
+                Err(error).doing(format_args!("wait for the container `{name}`"))
+            }
         }
     }
 

@@ -107,7 +107,12 @@ impl Layer for Docker {
     }
 
     /// The order of the lines is the protocol.
-    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Box<dyn Running>, Fault> {
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
         let daemon = Daemon::find(spec, site.lab, site.start_deadline)?;
         let (engine, about) = Engine::connect(&daemon.socket, REQUEST_DEADLINE)?;
         require_runtime(spec, &about)?;
@@ -300,7 +305,8 @@ fn require_runtime(spec: &LayerSpec, about: &About) -> Result<(), Fault> {
     if runtimes.is_some_and(|runtimes| runtimes.contains_key(wanted)) {
         return Ok(());
     }
-    let mut names: Vec<&str> = runtimes.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    let mut names: Vec<&str> =
+        runtimes.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     Err(Fault::user(format!(
         "docker: the daemon has no runtime `{wanted}`, only {}",

@@ -208,10 +208,8 @@ fn signed(number: u64) -> i64 {
 
 fn resources(container: &Container<'_>) -> Result<LinuxResources, OciSpecError> {
     let limits = container.limits;
-    let devices = LinuxDeviceCgroupBuilder::default()
-        .allow(container.is_privileged)
-        .access("rwm")
-        .build()?;
+    let devices =
+        LinuxDeviceCgroupBuilder::default().allow(container.is_privileged).access("rwm").build()?;
     let mut resources = LinuxResourcesBuilder::default().devices(vec![devices]);
     if limits.cpu_millis.is_some() || limits.cpuset.is_some() {
         let mut cpu = LinuxCpuBuilder::default();
