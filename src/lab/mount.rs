@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::probe::cgroup::unescape;
+use surtax_instrument::probe::cgroup::{Hierarchies, unescape};
 
 /// One mount of a private namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,6 +190,18 @@ fn make_read_only(target: &Path, recursive: bool) -> Result<(), Fault> {
     Err(std::io::Error::last_os_error())
         .doing(format_args!("make `{}` read-only", target.display()))
         .map_err(|fault| fault.hint("use Linux 5.12 or later"))
+}
+
+/// Makes the cgroup hierarchies of the container that this process is in writable, where it may.
+///
+/// An engine that has no word for a writable hierarchy mounts them read-only. The mounts are those of
+/// the container and end with it, so there is nothing to undo. What refuses stays as it was, and the
+/// lab says what it cannot limit.
+pub fn unlock_groups() {
+    for hierarchy in Hierarchies::discover().unwrap_or_default().0 {
+        let flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        let _ = rustix::mount::mount_remount(&hierarchy.mount_point, flags, c"");
+    }
 }
 
 /// Splits `mount -o` options into the flags of `mount(2)` and what is the file system's own.
