@@ -117,14 +117,25 @@ impl Ground {
             journal.will(undos)?;
             reaper = Some(Reaper::start(&setup.reaper, journal.path())?);
         }
+        match self.make() {
+            Ok(()) => Ok(reaper),
+            Err(fault) => {
+                // It waits for the journal, which we still hold, and we would wait for it.
+                reaper.iter_mut().for_each(Reaper::kill);
+                Err(fault)
+            }
+        }
+    }
+
+    /// Makes what every lab has: its directory and its group.
+    fn make(&mut self) -> Result<(), Fault> {
         let make = || fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
         // Another lab that ends takes the parent away if it is empty.
         make()
             .or_else(|_| make())
             .or_else(|_| make())
             .doing(format_args!("make the lab's directory `{}`", self.directory.display()))?;
-        self.groups.prepare(&self.group)?;
-        Ok(reaper)
+        self.groups.prepare(&self.group)
     }
 
     /// Undoes everything that is still in the journal; nothing the second time.

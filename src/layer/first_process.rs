@@ -9,6 +9,7 @@ use super::value_of;
 use crate::fault::{Doing, Fault};
 use crate::stack::Limits;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use surtax_instrument::probe::cgroup::{Hierarchies, Version};
 use surtax_instrument::wire::Fact;
@@ -93,7 +94,11 @@ impl FirstProcess {
         let mut own = Vec::new();
         for kind in NAMESPACES {
             let path = format!("/proc/self/ns/{kind}");
-            let ours = fs::read_link(&path).doing(format_args!("read our own `{path}`"))?;
+            let ours = match fs::read_link(&path) {
+                // gVisor's kernel does not have them all.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                other => other.doing(format_args!("read our own `{path}`"))?,
+            };
             let is_own = self.namespace(kind)? != ours.to_string_lossy();
             // A runtime without support for cgroup namespaces is an old one, not a broken one.
             if !is_own && kind != "cgroup" && !shared.contains(&kind) {

@@ -98,12 +98,14 @@ impl Groups {
         }
         let mut refused = Vec::new();
         for hierarchy in self.used() {
-            if let Err(fault) = make_in(hierarchy, group) {
+            let directory = hierarchy.directory(group);
+            let is_cpuset = hierarchy.controllers.iter().any(|name| name == "cpuset")
+                && hierarchy.version == Version::One;
+            let inherit = || if is_cpuset { inherit_cpuset(&directory) } else { Ok(()) };
+            if let Err(fault) = make_in(hierarchy, group).and_then(|()| inherit()) {
+                // gVisor has such a hierarchy without all of its files. What was made there is empty.
+                let _ = fs::remove_dir(&directory);
                 refused.push((hierarchy.mount_point.clone(), fault.message));
-            } else if hierarchy.controllers.iter().any(|name| name == "cpuset")
-                && hierarchy.version == Version::One
-            {
-                inherit_cpuset(&hierarchy.directory(group))?;
             }
         }
         for (mount_point, message) in refused {
