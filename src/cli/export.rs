@@ -1,8 +1,8 @@
 //! `surtax export`: the results of a run for other programs.
 
+use super::{Format, Globals};
 use super::{answer, measuring};
 use crate::fault::Fault;
-use super::{Format, Globals};
 use std::path::PathBuf;
 
 /// Flags of `surtax export`.

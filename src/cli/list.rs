@@ -37,7 +37,9 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
         }
     }
     if globals.format_or(Format::Table) == Format::Json {
-        return answer(&(serde_json::to_string_pretty(&lines).doing("write the list as JSON")? + "\n"));
+        return answer(
+            &(serde_json::to_string_pretty(&lines).doing("write the list as JSON")? + "\n"),
+        );
     }
     let mut rows = Rows::new(&["Run", "Began", "State", "Title"]);
     for line in lines {

@@ -206,7 +206,11 @@ mod tests {
         assert_eq!(lines[0], "arm,stack,part,block,position,at_ns,state,wall_ns,start_ns,why");
         assert_eq!(lines[1], "0,native,baseline,0,0,0,done,1000000000,5000000,");
         assert_eq!(lines.len(), 1 + 3 * 6 + 1);
-        assert!(lines.last().unwrap().contains(",unavailable,,5000000,"), "{}", lines.last().unwrap());
+        assert!(
+            lines.last().unwrap().contains(",unavailable,,5000000,"),
+            "{}",
+            lines.last().unwrap()
+        );
     }
 
     #[test]

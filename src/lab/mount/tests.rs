@@ -122,3 +122,49 @@ fn what_a_foreign_tool_mounted_in_a_directory_is_unmounted_before_it_is_removed(
     });
     assert!(outside.path().join("precious").exists());
 }
+
+#[test]
+fn an_overlay_has_the_mode_of_what_it_covers() {
+    use std::os::unix::fs::PermissionsExt;
+    let room = tempfile::tempdir().unwrap();
+    let at = |name: &str| room.path().join(name);
+    fs::create_dir(at("lower")).unwrap();
+    fs::set_permissions(at("lower"), fs::Permissions::from_mode(0o1777)).unwrap();
+    let mounts = [
+        Mount::Tmpfs { target: at("memory") },
+        Mount::Overlay {
+            lower: at("lower"),
+            upper: at("memory/upper"),
+            work: at("memory/work"),
+            target: at("merged"),
+        },
+    ];
+    let namespace = holder::mount_namespace(&mounts, vec![room.path().to_path_buf()]).unwrap();
+    inside(&namespace, || {
+        let mode = fs::metadata(at("merged")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o1777);
+    });
+}
+
+#[test]
+fn what_an_engine_mounted_read_only_is_made_writable_for_its_process() {
+    let room = tempfile::tempdir().unwrap();
+    let at = |name: &str| room.path().join(name);
+    fs::create_dir(at("groups")).unwrap();
+    let mounts = [Mount::Bind {
+        source: at("groups"),
+        target: at("groups"),
+        recursive: true,
+        read_only: true,
+    }];
+    let namespace = holder::mount_namespace(&mounts, Vec::new()).unwrap();
+    let program = crate::lab::Program {
+        argv: ["/bin/sleep", "1000"].map(String::from).to_vec(),
+        mount_namespace: Some(namespace.try_clone().unwrap()),
+        ..Default::default()
+    };
+    let process = crate::lab::process::spawn(program, Vec::new()).unwrap();
+    inside(&namespace, || assert!(fs::write(at("groups/new"), "").is_err()));
+    holder::make_writable_for(process.pid(), &at("groups")).unwrap();
+    inside(&namespace, || fs::write(at("groups/new"), "").unwrap());
+}
