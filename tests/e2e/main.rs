@@ -9,4 +9,5 @@ mod interrupts;
 mod kills;
 mod machine;
 mod nesting;
+mod recovery;
 mod suite;
