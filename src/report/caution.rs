@@ -7,7 +7,7 @@ use super::compare::Column;
 use super::foreign::line;
 use super::number::{self, percent};
 use super::{ArmFindings, Caution, LevelEvidence, Verdict};
-use crate::ledger::{Proofs, TrialState};
+use crate::ledger::{Proofs, StoredTrial, TrialState};
 use std::collections::{BTreeMap, BTreeSet};
 use surtax_instrument::quantity::Bytes;
 
@@ -16,6 +16,9 @@ const TRIALS_FEW: u32 = 6;
 
 /// Memory that differs by less is the kernel's own.
 const MEMORY_SLACK_SHARE: f64 = 0.1;
+
+/// CPU time that the command's own start may have taken before its wall time began.
+const CPU_SLACK_NS: u64 = 1_000_000;
 
 /// Facts that must not change from trial to trial, beside those named `…_version`, `…_hash` and so on.
 const STEADY: &[&str] =
@@ -43,6 +46,7 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     let mut cautions = Vec::new();
     cautions.extend(outputs(signs.arms));
     cautions.extend(exit_statuses(signs.arms));
+    cautions.extend(impossible_times(signs));
     cautions.extend(cpus(signs.arms));
     cautions.extend(memory(signs.arms));
     cautions.extend(changed_evidence(signs));
@@ -111,16 +115,21 @@ fn exit_statuses(arms: &[ArmFindings]) -> Option<Caution> {
         caution(
             "exit-statuses-differ",
             format!("the baseline ended with {}, but {}", baseline.join(", "), words.join("; ")),
-            "see the command's last words below; only trials that ended with `exit 0` count",
+            "see the command's last words; only trials that ended with `exit 0` count",
         )
     })
 }
 
-/// A number that the innermost level proved.
-fn fact(evidence: &[LevelEvidence], key: &str) -> Option<u64> {
+/// What the innermost level proved.
+fn proved<'a>(evidence: &'a [LevelEvidence], key: &str) -> Option<&'a str> {
     let innermost = evidence.last()?;
     let is_it = |found: &str| found.strip_prefix("inside_").unwrap_or(found) == key;
-    innermost.facts.iter().find(|fact| is_it(&fact.key))?.value.parse().ok()
+    innermost.facts.iter().find(|fact| is_it(&fact.key)).map(|fact| fact.value.as_str())
+}
+
+/// A number that the innermost level proved.
+fn fact(evidence: &[LevelEvidence], key: &str) -> Option<u64> {
+    proved(evidence, key)?.parse().ok()
 }
 
 /// The baseline's number and the arms whose number is another one.
@@ -237,7 +246,7 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
             words.join(", ")
         );
         let advice = match arm.verdict {
-            Verdict::Invalid { .. } => "mend what is said of it below, then repeat the run",
+            Verdict::Invalid { .. } => "mend what is said of it, then repeat the run",
             _ => "see why in the report; slow or fast trials may be among those that are missing",
         };
         cautions.push(caution("trials-lost", finding, advice));
@@ -247,11 +256,15 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
 
 fn few_trials(arms: &[ArmFindings]) -> Option<Caution> {
     let few = arms.iter().filter(|arm| (1..TRIALS_FEW).contains(&arm.trial_count));
-    let fewest = few.min_by_key(|arm| arm.trial_count)?;
-    let count = usize::try_from(fewest.trial_count).unwrap_or(usize::MAX);
+    let stacks: BTreeSet<&str> = few.clone().map(|arm| arm.stack.as_str()).collect();
+    let fewest = few.map(|arm| arm.trial_count).min()?;
+    let has_many = |arm: &ArmFindings| arm.trial_count >= TRIALS_FEW;
+    let stacks =
+        if arms.iter().any(has_many) { named(stacks) } else { String::from("every stack") };
+    let trials = if fewest == 1 { "1 trial counts" } else { &format!("{fewest} trials count") };
     Some(caution(
         "few-trials",
-        format!("`{}` has only {} that count", fewest.stack, number::count(count, "trial")),
+        format!("only {trials} of {stacks}; the fewer, the more an interval takes on trust"),
         "repeat with `--runs 10` or more",
     ))
 }
@@ -261,32 +274,65 @@ fn noise(signs: &Signs<'_>) -> Option<Caution> {
     Some(caution(
         "noisy-machine",
         format!(
-            "the baseline may differ from itself by {}, more than the margin of {}",
-            percent(floor),
+            "the noise floor, {}, is wider than the margin of ±{}: small differences are lost in it",
+            super::verdict::departure(floor),
             percent(signs.margin)
         ),
         "end what else runs on this machine, or repeat with more `--runs`",
     ))
 }
 
-fn overdrafts(signs: &Signs<'_>) -> Vec<Caution> {
+/// Trials in which the command used more CPU time than its wall time has room for. Looked for where
+/// the command has the baseline's kernel: others count CPU time as they please.
+fn impossible_times(signs: &Signs<'_>) -> Option<Caution> {
+    let mut stacks: BTreeSet<&str> = BTreeSet::new();
+    let mut count = 0;
+    let kernel = |arm: &ArmFindings| proved(&arm.evidence, "kernel_release").map(str::to_owned);
+    let baselines = baseline(signs.arms).find_map(kernel);
+    let arms = signs.columns.iter().zip(signs.arms);
+    for (column, arm) in arms.filter(|(_, arm)| kernel(arm) == baselines) {
+        let Some(cpus) = fact(&arm.evidence, "cpus_online") else { continue };
+        let is_impossible = |trial: &&&StoredTrial| {
+            let whole = |metric| trial.sample(metric).map_or(0, |sample| sample.whole);
+            let cpu_ns = whole("cpu_user_ns").saturating_add(whole("cpu_system_ns"));
+            let room_ns = whole("wall_ns").saturating_mul(cpus);
+            cpu_ns > room_ns.saturating_add(CPU_SLACK_NS)
+        };
+        let here = column.counted.iter().filter(is_impossible).count();
+        if here > 0 {
+            count += here;
+            stacks.insert(&arm.stack);
+        }
+    }
+    (count > 0).then(|| {
+        caution(
+            "impossible-times",
+            format!(
+                "in {} of {} the command used more CPU time than fits into its wall time",
+                number::count(count, "trial"),
+                named(stacks)
+            ),
+            "measure something longer, or on a machine with less to do: surtax came too late to \
+             see the command start",
+        )
+    })
+}
+
+fn overdrafts(signs: &Signs<'_>) -> Option<Caution> {
     let overdrawn =
-        signs.bills.iter().zip(signs.arms).filter(|(bill, _)| bill.overdrawn_trials > 0);
-    overdrawn
-        .map(|(bill, arm)| {
-            let count = usize::try_from(bill.overdrawn_trials).unwrap_or(usize::MAX);
-            caution(
-                "bill-overdrawn",
-                format!(
-                    "in {} of `{}` a level counted up to {} less CPU time than what ran inside it",
-                    number::count(count, "trial"),
-                    arm.stack,
-                    percent(bill.overdraft_share)
-                ),
-                "trust its wall time, not its bill: one of the two kernels counts CPU time badly",
-            )
-        })
-        .collect()
+        || signs.bills.iter().zip(signs.arms).filter(|(bill, _)| bill.overdrawn_trials > 0);
+    let stacks: BTreeSet<&str> = overdrawn().map(|(_, arm)| arm.stack.as_str()).collect();
+    let share = overdrawn().map(|(bill, _)| bill.overdraft_share).reduce(f64::max)?;
+    Some(caution(
+        "bill-overdrawn",
+        format!(
+            "up to {} of the CPU time that was counted inside {} was not seen from outside",
+            percent(share),
+            named(stacks)
+        ),
+        "trust the wall time there and not the bill: a kernel that is not told when this machine \
+         takes the CPU away counts waiting as work",
+    ))
 }
 
 fn leftovers(signs: &Signs<'_>) -> Option<Caution> {

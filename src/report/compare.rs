@@ -150,7 +150,11 @@ fn judged(column: &Column<'_>, judge: &Judge<'_>, trouble: Option<&Trouble>) -> 
         return (Verdict::Invalid { reason: reason.into() }, because);
     }
     if column.part() != "compared" {
-        return (Verdict::Baseline, String::from("what the others are compared with"));
+        let because = match column.part() {
+            "baseline" => "what the others are compared with",
+            _ => "the same once more: how far it is from itself is the noise floor",
+        };
+        return (Verdict::Baseline, String::from(because));
     }
     verdict::of(&Case {
         baseline: &judge.stack,
@@ -226,7 +230,7 @@ fn run_facts(
         title: line(&plan.title),
         command: plan.command.clone(),
         cwd: line(&plan.cwd.to_string_lossy()),
-        repeat_with: repeat_with(plan),
+        repeat_with: line(&plan.repeat_with()),
         began_at: calendar::rfc3339(run.began_at),
         seed: plan.seed,
         blocks_planned: plan.runs,
@@ -252,45 +256,6 @@ fn blocks_done(columns: &[Column<'_>]) -> u32 {
     }
     let done = arms.values().filter(|count| **count == whole).count();
     u32::try_from(done).unwrap_or(u32::MAX)
-}
-
-/// The line for a shell that asks the same question again, in the same order.
-fn repeat_with(plan: &Plan) -> String {
-    let stacks: Vec<String> = plan.stacks.iter().map(ToString::to_string).collect();
-    let mut words = vec![String::from("surtax"), String::from("compare")];
-    let mut flag = |name: &str, value: String| words.extend([name.into(), quoted(&value)]);
-    flag("--in", stacks.join(","));
-    if plan.baseline.to_string() != "native" {
-        flag("--baseline", plan.baseline.to_string());
-    }
-    if let Some(runs) = plan.runs {
-        flag("--runs", runs.to_string());
-    }
-    if let Some(budget) = plan.time_budget_ns {
-        flag("--time", format!("{}s", budget.div_ceil(1_000_000_000)));
-    }
-    if plan.warm_up > 0 {
-        flag("--warmup", plan.warm_up.to_string());
-    }
-    for path in &plan.writable {
-        flag("--writable", path.to_string_lossy().into_owned());
-    }
-    flag("--seed", plan.seed.to_string());
-    words.push(String::from("--"));
-    words.extend(plan.command.iter().map(|word| quoted(word)));
-    format!("cd {} && {}", quoted(&plan.cwd.to_string_lossy()), words.join(" "))
-}
-
-/// A word as POSIX shells read it back; control characters in the `$'…'` of bash.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    if line(word) != word {
-        return format!("$'{}'", line(&word.replace('\\', "\\\\").replace('\'', "\\'")));
-    }
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return String::from(word);
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]

@@ -8,10 +8,11 @@ mod caution;
 mod compare;
 mod estimate;
 pub mod export;
-mod foreign;
+pub mod foreign;
 pub mod html;
 pub mod markdown;
 mod number;
+pub mod page;
 pub mod terminal;
 mod verdict;
 

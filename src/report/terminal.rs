@@ -5,6 +5,7 @@
 
 use super::export::verdict_word;
 use super::number::{self, GAP};
+use super::page::Page;
 use super::{ArmFindings, Findings, Trouble, Verdict, foreign};
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table,
@@ -26,6 +27,9 @@ pub struct Look {
     /// Whether there are colours.
     pub colour: Colour,
 }
+
+/// How text looks in a file.
+pub const PLAIN: Look = Look { width: WIDTH_ELSEWHERE, colour: Colour::No };
 
 /// Whether there are colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,70 +58,31 @@ impl Look {
 #[must_use]
 pub fn render(findings: &Findings, look: Look) -> String {
     let width = look.width.max(WIDTH_MIN);
-    let mut page = Page { text: String::new(), width: usize::from(width) };
+    let mut page = Page::new(width);
     heading(&mut page, findings);
-    page.text += &table(findings, Look { width, ..look });
-    page.text += "\n";
+    page.add(&table(findings, Look { width, ..look }));
+    page.gap();
     noise_floor(&mut page, findings);
     reasons(&mut page, findings);
     troubles(&mut page, findings);
     cautions(&mut page, findings);
-    page.paragraph("Repeat with: ", &findings.run.repeat_with, Break::Nowhere);
-    page.text
-}
-
-/// Text in the making.
-struct Page {
-    text: String,
-    width: usize,
-}
-
-/// Where a paragraph may be broken.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Break {
-    AtSpaces,
-    Nowhere,
-}
-
-impl Page {
-    /// A paragraph that hangs from its first words; whatever comes from outside is escaped here.
-    fn paragraph(&mut self, label: &str, text: &str, at: Break) {
-        let label = foreign::line(label);
-        let indent = "  ";
-        let mut column = label.chars().count();
-        self.text += &label;
-        if at == Break::Nowhere {
-            self.text += &foreign::line(text);
-            self.text += "\n";
-            return;
-        }
-        let mut is_first = true;
-        for word in foreign::line(text).split(' ') {
-            let length = word.chars().count();
-            if !is_first && column + 1 + length > self.width {
-                self.text += "\n";
-                self.text += indent;
-                column = indent.len();
-            } else if !is_first {
-                self.text += " ";
-                column += 1;
-            }
-            self.text += word;
-            column += length;
-            is_first = false;
-        }
-        self.text += "\n";
-    }
+    page.gap();
+    let line = &findings.run.repeat_with;
+    // Where the run was asked for, its directory need not be said.
+    page.unbroken("Repeat with: ", line.split_once(" && ").map_or(line, |(_, line)| line));
+    page.finish()
 }
 
 fn heading(page: &mut Page, findings: &Findings) {
     let run = &findings.run;
     let blocks = match run.blocks_planned {
-        Some(planned) => format!("{} of {planned} blocks", run.blocks_done),
-        None => number::count(usize::try_from(run.blocks_done).unwrap_or(usize::MAX), "block"),
+        Some(planned) if planned != run.blocks_done => {
+            format!("{} of {planned} blocks", run.blocks_done)
+        }
+        _ => number::count(usize::try_from(run.blocks_done).unwrap_or(usize::MAX), "block"),
     };
-    page.paragraph("", &format!("{} ({}, {blocks})", run.title, run.state), Break::AtSpaces);
-    page.text += "\n";
+    page.paragraph("", &format!("{} ({}, {blocks})", run.title, run.state), 0);
+    page.gap();
 }
 
 fn table(findings: &Findings, look: Look) -> String {
@@ -190,13 +155,12 @@ fn noise_floor(page: &mut Page, findings: &Findings) {
     let baseline = &findings.run.baseline;
     let words = match &findings.noise_floor {
         Some(noise) => format!(
-            "two arms of `{baseline}` differ by {}; no difference within that interval is \
-             reported as one",
+            "`{baseline}` against itself is {}; a smaller difference is not reported",
             number::overhead(noise)
         ),
-        None => format!("unknown: `{baseline}` has too few trials that count"),
+        None => format!("unknown, for want of trials of `{baseline}` that count"),
     };
-    page.paragraph("Noise floor: ", &words, Break::AtSpaces);
+    page.paragraph("Noise floor: ", &words, 2);
 }
 
 fn reasons(page: &mut Page, findings: &Findings) {
@@ -204,7 +168,7 @@ fn reasons(page: &mut Page, findings: &Findings) {
         if arm.trouble.is_some() && arm.trial_count == 0 {
             continue; // said among the troubles, with the remedy
         }
-        page.paragraph(&format!("{}: ", arm.stack), &arm.because, Break::AtSpaces);
+        page.paragraph(&format!("{}: ", arm.stack), &arm.because, 2);
     }
 }
 
@@ -212,42 +176,43 @@ fn troubles(page: &mut Page, findings: &Findings) {
     let mut shown: Vec<&Trouble> = Vec::new();
     for arm in &findings.arms {
         let Some(trouble) = &arm.trouble else { continue };
-        if shown.contains(&trouble) {
+        if shown.contains(&trouble) && arm.part == "baseline-again" {
             continue; // both arms of the baseline say the same
         }
         shown.push(trouble);
         let is_gap = arm.trial_count == 0;
         let what = if is_gap { "no number" } else { "not every trial counts" };
-        page.text += "\n";
+        page.gap();
         let why = trouble.why.replace('\n', "; ");
-        page.paragraph(&format!("{}: {what}: ", arm.stack), &why, Break::AtSpaces);
+        page.paragraph(&format!("{}: {what}: ", arm.stack), &why, 2);
         if let Some(remedy) = &trouble.remedy {
-            page.paragraph("  remedy: ", remedy, Break::Nowhere);
+            page.unbroken("  → ", remedy);
         }
         for line in trouble.stderr.iter().flat_map(|stderr| stderr.lines()) {
-            page.paragraph("  | ", line, Break::Nowhere);
+            page.unbroken("  | ", line);
         }
     }
 }
 
 fn cautions(page: &mut Page, findings: &Findings) {
-    for caution in &findings.cautions {
-        if caution.code == "layer-unavailable" {
-            continue; // said among the troubles
-        }
-        page.text += "\n";
-        page.paragraph("Caution: ", &caution.finding, Break::AtSpaces);
-        page.paragraph("  advice: ", &caution.advice, Break::AtSpaces);
+    // What is unavailable is said among the troubles.
+    let cautions: Vec<_> =
+        findings.cautions.iter().filter(|caution| caution.code != "layer-unavailable").collect();
+    if cautions.is_empty() {
+        return;
     }
-    page.text += "\n";
+    page.gap();
+    page.add("Before you believe a number\n");
+    for caution in cautions {
+        page.paragraph("  - ", &caution.finding, 4);
+        page.paragraph("    → ", &caution.advice, 6);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::compare::tests::example;
-
-    const PLAIN: Look = Look { width: 120, colour: Colour::No };
 
     #[test]
     fn a_terminal_shows_numbers_gaps_reasons_and_how_to_repeat() {
@@ -262,8 +227,8 @@ mod tests {
         assert!(gap.contains("invalid") && gap.matches(GAP).count() == 6, "{gap}");
         assert!(text.contains("native (again)"));
         assert!(text.contains("qemu: no number: `/dev/kvm` boots no guest"));
-        assert!(text.contains("  remedy: apt-get install qemu-system-x86"));
-        assert!(text.contains("Noise floor: two arms of `native` differ by +0.0 %"), "{text}");
+        assert!(text.contains("  → apt-get install qemu-system-x86"));
+        assert!(text.contains("Noise floor: `native` against itself is +0.0 %"), "{text}");
         assert!(text.trim_end().ends_with("make -j4"));
     }
 

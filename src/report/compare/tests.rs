@@ -165,16 +165,6 @@ fn an_empty_ledger_has_findings_without_numbers() {
     assert!(findings.arms.iter().all(|arm| arm.metrics.is_empty() && arm.because == words));
 }
 
-#[test]
-fn the_line_that_repeats_a_run_survives_any_command() {
-    let mut plan = crate::ledger::fixture::plan(&["native", "runc"]);
-    plan.command = vec!["sh".into(), "-c".into(), "echo 'a b' $HOME".into(), "\x1b'".into()];
-    assert_eq!(
-        repeat_with(&plan),
-        r"cd /src && surtax compare --in native,runc --runs 10 --warmup 1 --seed 7 -- sh -c 'echo '\''a b'\'' $HOME' $'\u{1b}\''"
-    );
-}
-
 /// Takes about a minute: `cargo test --release --lib -- --ignored a_hundred_thousand`.
 #[test]
 #[ignore = "writes 100,000 trials; for release builds"]
