@@ -26,8 +26,11 @@ pub const CHUNK: usize = 64 << 10;
 /// What the outside asks of the inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Start this command, answer [`Reply::Started`], and [`Reply::Exited`] when it ends.
+    /// Make ready to start this command, and answer [`Reply::Started`].
     Run(Command),
+    /// Start it now; [`Reply::Exited`] follows when it ends. That the host says so only after it has
+    /// seen `Started` keeps the two frames apart: on a slow channel they would arrive together.
+    Go,
     /// Kill the running command; its [`Reply::Exited`] follows.
     Cancel,
     /// Append `bytes` to the file at `path`, made with `mode` if absent. Answer: [`Reply::Written`].
@@ -67,7 +70,7 @@ pub enum Request {
 pub enum Reply {
     /// First frame after start.
     Hello(Hello),
-    /// The command is about to be started; sent before `fork`.
+    /// The command is ready to be started.
     Started {
         /// `CLOCK_MONOTONIC_RAW` of the level.
         at: Nanoseconds,

@@ -85,7 +85,9 @@ fn require(runsc: &Path, spec: &LayerSpec) -> Result<(), Unavailable> {
 /// Whether the description of the flag `-platform` names a platform.
 fn knows(flags: &str, platform: &str) -> bool {
     let mut lines = flags.lines().skip_while(|line| !line.trim_start().starts_with("-platform "));
-    lines.nth(1).is_some_and(|line| line.split(|c: char| !c.is_alphanumeric()).any(|w| w == platform))
+    lines
+        .nth(1)
+        .is_some_and(|line| line.split(|c: char| !c.is_alphanumeric()).any(|w| w == platform))
 }
 
 /// The sandbox was started with the platform asked for, and what runs inside is gVisor's kernel.

@@ -2,6 +2,7 @@
 //!
 //! One file per environment. This one holds the contract and the registry, nothing else.
 
+mod docker;
 mod first_process;
 mod gvisor;
 mod native;
@@ -24,6 +25,7 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &oci::CRUN,
     &oci::YOUKI,
     &gvisor::GVISOR,
+    &docker::Docker,
     &qemu::Qemu,
     &simulated::Simulated,
 ];

@@ -150,8 +150,8 @@ impl Inside {
 
     fn hear(&mut self, request: &Request) {
         match request {
-            Request::Run(_) => {
-                self.say(Reply::Started { at: self.now });
+            Request::Run(_) => self.say(Reply::Started { at: self.now }),
+            Request::Go => {
                 let wall = self.draw();
                 self.now += wall;
                 self.say(Reply::Exited(outcome(wall)));

@@ -7,7 +7,7 @@ use super::compare::Column;
 use super::foreign::line;
 use super::number::{self, percent};
 use super::{ArmFindings, Caution, LevelEvidence, Verdict};
-use crate::ledger::{Proofs, StoredTrial, TrialState};
+use crate::ledger::{Proofs, TrialState};
 use std::collections::{BTreeMap, BTreeSet};
 use surtax_instrument::quantity::Bytes;
 
@@ -16,9 +16,6 @@ const TRIALS_FEW: u32 = 6;
 
 /// Memory that differs by less is the kernel's own.
 const MEMORY_SLACK_SHARE: f64 = 0.1;
-
-/// CPU time that the command's own start may have taken before its wall time began.
-const CPU_SLACK_NS: u64 = 1_000_000;
 
 /// Facts that must not change from trial to trial, beside those named `…_version`, `…_hash` and so on.
 const STEADY: &[&str] =
@@ -46,7 +43,6 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     let mut cautions = Vec::new();
     cautions.extend(outputs(signs.arms));
     cautions.extend(exit_statuses(signs.arms));
-    cautions.extend(impossible_times(signs));
     cautions.extend(cpus(signs.arms));
     cautions.extend(memory(signs.arms));
     cautions.extend(changed_evidence(signs));
@@ -120,16 +116,11 @@ fn exit_statuses(arms: &[ArmFindings]) -> Option<Caution> {
     })
 }
 
-/// What the innermost level proved.
-fn proved<'a>(evidence: &'a [LevelEvidence], key: &str) -> Option<&'a str> {
-    let innermost = evidence.last()?;
-    let is_it = |found: &str| found.strip_prefix("inside_").unwrap_or(found) == key;
-    innermost.facts.iter().find(|fact| is_it(&fact.key)).map(|fact| fact.value.as_str())
-}
-
 /// A number that the innermost level proved.
 fn fact(evidence: &[LevelEvidence], key: &str) -> Option<u64> {
-    proved(evidence, key)?.parse().ok()
+    let innermost = evidence.last()?;
+    let is_it = |found: &str| found.strip_prefix("inside_").unwrap_or(found) == key;
+    innermost.facts.iter().find(|fact| is_it(&fact.key))?.value.parse().ok()
 }
 
 /// The baseline's number and the arms whose number is another one.
@@ -280,42 +271,6 @@ fn noise(signs: &Signs<'_>) -> Option<Caution> {
         ),
         "end what else runs on this machine, or repeat with more `--runs`",
     ))
-}
-
-/// Trials in which the command used more CPU time than its wall time has room for. Looked for where
-/// the command has the baseline's kernel: others count CPU time as they please.
-fn impossible_times(signs: &Signs<'_>) -> Option<Caution> {
-    let mut stacks: BTreeSet<&str> = BTreeSet::new();
-    let mut count = 0;
-    let kernel = |arm: &ArmFindings| proved(&arm.evidence, "kernel_release").map(str::to_owned);
-    let baselines = baseline(signs.arms).find_map(kernel);
-    let arms = signs.columns.iter().zip(signs.arms);
-    for (column, arm) in arms.filter(|(_, arm)| kernel(arm) == baselines) {
-        let Some(cpus) = fact(&arm.evidence, "cpus_online") else { continue };
-        let is_impossible = |trial: &&&StoredTrial| {
-            let whole = |metric| trial.sample(metric).map_or(0, |sample| sample.whole);
-            let cpu_ns = whole("cpu_user_ns").saturating_add(whole("cpu_system_ns"));
-            let room_ns = whole("wall_ns").saturating_mul(cpus);
-            cpu_ns > room_ns.saturating_add(CPU_SLACK_NS)
-        };
-        let here = column.counted.iter().filter(is_impossible).count();
-        if here > 0 {
-            count += here;
-            stacks.insert(&arm.stack);
-        }
-    }
-    (count > 0).then(|| {
-        caution(
-            "impossible-times",
-            format!(
-                "in {} of {} the command used more CPU time than fits into its wall time",
-                number::count(count, "trial"),
-                named(stacks)
-            ),
-            "measure something longer, or on a machine with less to do: surtax came too late to \
-             see the command start",
-        )
-    })
 }
 
 fn overdrafts(signs: &Signs<'_>) -> Option<Caution> {

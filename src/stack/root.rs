@@ -152,8 +152,7 @@ fn directory(path: &Path) -> Result<PathBuf, Fault> {
 }
 
 fn lowers_in(mounted: &[Mounted], base: &Path) -> Vec<Lower> {
-    let first =
-        Lower { source: base.to_path_buf(), place: "/".into(), writes: Writes::ThrownAway };
+    let first = Lower { source: base.to_path_buf(), place: "/".into(), writes: Writes::ThrownAway };
     let mut rest: Vec<Lower> =
         mounted.iter().filter(|mount| mount.is_real()).filter_map(|m| part_of(m, base)).collect();
     rest.sort_by_key(|lower| lower.place.components().count());

@@ -1,6 +1,7 @@
 //! The protocol of one trial. The order of the lines in [`run`] and [`measure`] is the protocol.
 
 use super::quiet::Conditions;
+use super::sandwich::Sandwich;
 use super::watch::Watch;
 use super::{Evidence, Measured, Record, TrialResult};
 use crate::agent::{refused, unexpected};
@@ -57,39 +58,50 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
 /// Warms up, watches, runs the command once, and reads what everybody used.
 fn measure(standing: &mut Standing, plan: &Plan, level: u8) -> Result<Measured, Fault> {
     let command = command(plan);
+    let sandwich = Sandwich::take(standing.link()?)?;
     for _ in 0..plan.warm_up {
         execute(standing, &command, plan.command_deadline())?;
     }
     let watch = Watch::begin(standing.payers(), level);
-    let (wall, outcome, below) = execute(standing, &command, plan.command_deadline())?;
+    let ran = execute(standing, &command, plan.command_deadline())?;
     let mut readings = watch.end();
-    readings.extend(below);
-    let evidence = Evidence::of(standing.evidence().to_vec()).map_err(|layer| {
-        Fault::bug(format!("`{layer}` proved nothing about itself"))
-    })?;
+    readings.extend(ran.bill);
+    let mut levels = standing.evidence().to_vec();
+    if let Some(innermost) = levels.last_mut() {
+        innermost.facts.extend(sandwich.facts());
+    }
+    let evidence = Evidence::of(levels)
+        .map_err(|layer| Fault::bug(format!("`{layer}` proved nothing about itself")))?;
+    let (wall, outcome) = (sandwich.wall(ran.between, &ran.outcome), ran.outcome);
     Ok(Measured { wall, outcome, readings, evidence })
 }
 
-/// Runs the command once: host time from `Started` to `Exited`, the outcome, the deeper bills.
-fn execute(
-    standing: &mut Standing,
-    command: &Command,
-    deadline: Duration,
-) -> Result<(Nanoseconds, Outcome, Vec<Reading>), Fault> {
+/// One run of the command.
+struct Ran {
+    /// Host time from the arrival of `Started` to that of `Exited`.
+    between: Nanoseconds,
+    outcome: Outcome,
+    /// What the deeper levels used.
+    bill: Vec<Reading>,
+}
+
+/// Runs the command once.
+fn execute(standing: &mut Standing, command: &Command, deadline: Duration) -> Result<Ran, Fault> {
     let is_nested = standing.depth() > 1;
     let link = standing.link()?;
     let started = link.ask(&Request::Run(command.clone()), GRACE)?;
     let Reply::Started { .. } = started.reply else {
         return Err(unexpected(&started.reply, "the request to run the command"));
     };
+    link.send(&Request::Go)?;
     let ended = link.receive(deadline.saturating_add(GRACE))?;
     let outcome = match ended.reply {
         Reply::Exited(outcome) => outcome,
         Reply::Failed(failure) => return Err(refused(failure)),
         other => return Err(unexpected(&other, "the end of the command")),
     };
-    let wall = ended.at.since(started.at);
-    let below = if is_nested {
+    let between = ended.at.since(started.at);
+    let bill = if is_nested {
         match link.receive(BILL_DEADLINE)?.reply {
             Reply::Bill(readings) => readings,
             other => return Err(unexpected(&other, "the end of a nested command")),
@@ -97,7 +109,7 @@ fn execute(
     } else {
         Vec::new()
     };
-    Ok((wall, outcome, below))
+    Ok(Ran { between, outcome, bill })
 }
 
 /// The command of a plan, in the caller's environment with the plan's variables over it.

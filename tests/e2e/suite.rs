@@ -83,6 +83,7 @@ fn run(standing: &mut Standing, script: &str) -> Result<Outcome, Fault> {
     };
     let link = standing.link()?;
     link.send(&Request::Run(command))?;
+    link.send(&Request::Go)?;
     loop {
         match link.receive(DEADLINE)?.reply {
             Reply::Exited(outcome) => return Ok(outcome),

@@ -1,3 +1,5 @@
+//! Golden configurations of OCI containers, and what becomes of their options.
+
 use super::config::{Container, Network};
 use super::*;
 use crate::layer::{Root, View};

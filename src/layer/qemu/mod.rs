@@ -40,7 +40,7 @@ use kernel::Kernel;
 use qmp::{Qmp, VirtualCpu};
 use request::Asked;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 use virtiofsd::{Served, Serving, Virtiofsd};
@@ -93,7 +93,12 @@ impl Layer for Qemu {
         closed.map(|_| usable)
     }
 
-    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Box<dyn Running>, Fault> {
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
         let asked = Asked::read(spec, site.limits)?;
         let kernel = kernel::acquire(asked.kernel.as_deref(), site.cache, room)?;
         let accelerator = choose(&asked, &kernel, site, room)?;
@@ -109,9 +114,14 @@ impl Layer for Qemu {
             let fault = Fault::machine(format!("qemu: {}", missing.why));
             fault.hint(missing.remedy.unwrap_or_default())
         })?;
-        let console = ConsoleTail::new();
         let lowers = root::lowers(&site.view.root, site.cache)?;
-        let files = serve_files(&virtiofsd, &kernel, &lowers, site, room, group.as_deref(), &console)?;
+        let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
+        let served = Served {
+            root: &base.source,
+            modules: &kernel.found.modules,
+            writable: &site.view.writable,
+        };
+        let files = virtiofsd.serve(&served, room, group.as_deref())?;
         let machine = Machine {
             accelerator,
             board: asked.board,
@@ -122,7 +132,9 @@ impl Layer for Qemu {
             tsc_khz: tsc_for(accelerator, asked.board)?,
             files: Some(files.socket.clone()),
         };
-        let guest = boot(&machine, room, group.as_deref(), &console)?;
+        let console = ConsoleTail::new();
+        let guest = boot(&machine, room, group.as_deref(), &console)
+            .map_err(|fault| Fault { message: fault.message + &files.words.quote(), ..fault })?;
         let mut facts = root::facts(&site.view.root, &lowers);
         facts.push(fact("virtiofsd_version", virtiofsd.version, "virtiofsd --version"));
         Ok(Box::new(RunningQemu::new(guest, files, machine, kernel, facts)))
@@ -142,7 +154,13 @@ struct RunningQemu {
 }
 
 impl RunningQemu {
-    fn new(guest: Guest, files: Serving, machine: Machine, kernel: Kernel, facts: Vec<Fact>) -> Self {
+    fn new(
+        guest: Guest,
+        files: Serving,
+        machine: Machine,
+        kernel: Kernel,
+        facts: Vec<Fact>,
+    ) -> Self {
         let Guest { process, qmp, cpus, link } = guest;
         Self { link: Some(link), qmp, process, files, cpus, machine, kernel, facts }
     }
@@ -284,32 +302,13 @@ fn choose(
 fn tsc_for(accelerator: Accelerator, board: Board) -> Result<Option<u64>, Fault> {
     match (accelerator, tsc::khz()) {
         (Accelerator::Kvm, _) => Ok(None),
-        (Accelerator::Tcg, None) if board == Board::Microvm => {
-            Err(Fault::machine("qemu: the rate of this level's time stamp counter is unknown, and a \
-                 microvm under tcg cannot measure its own").hint("use `machine=q35`"))
-        }
+        (Accelerator::Tcg, None) if board == Board::Microvm => Err(Fault::machine(
+            "qemu: the rate of this level's time stamp counter is unknown, and a \
+                 microvm under tcg cannot measure its own",
+        )
+        .hint("use `machine=q35`")),
         (Accelerator::Tcg, khz) => Ok(khz),
     }
-}
-
-fn serve_files(
-    virtiofsd: &Virtiofsd,
-    kernel: &Kernel,
-    lowers: &[root::Lower],
-    site: &Site<'_>,
-    room: &Room,
-    group: Option<&Path>,
-    console: &ConsoleTail,
-) -> Result<Serving, Fault> {
-    let root = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
-    let served = Served {
-        root: &root.source,
-        modules: &kernel.found.modules,
-        writable: &site.view.writable,
-    };
-    let (words, errors) = std::io::pipe().doing("make a pipe for virtiofsd's words")?;
-    console.drain(words.into());
-    virtiofsd.serve(&served, room, group, errors.into())
 }
 
 /// Puts the agent, its modules and its script where QEMU finds them.

@@ -6,7 +6,7 @@
 use crate::fault::{Doing, Fault};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -117,9 +117,8 @@ impl Qmp {
     ) -> Result<T, Fault> {
         let answer = self.ask(command, arguments)?;
         let text = answer.to_string();
-        serde_json::from_value(answer).map_err(|error| {
-            Fault::machine(format!("QMP: `{command}` answers `{text}`: {error}"))
-        })
+        serde_json::from_value(answer)
+            .map_err(|error| Fault::machine(format!("QMP: `{command}` answers `{text}`: {error}")))
     }
 
     fn ask(&mut self, command: &str, arguments: Value) -> Result<Value, Fault> {
@@ -127,7 +126,7 @@ impl Qmp {
         let request = json!({ "execute": command, "arguments": arguments, "id": self.last_id });
         self.commands
             .write_all(format!("{request}\n").as_bytes())
-            .doing(format_args!("send `{command}` to QEMU"))?;
+            .map_err(|error| broken(&error).during(format_args!("`{command}`")))?;
         for _ in 0..SKIP_LIMIT {
             let mut line = self.read().map_err(|fault| fault.during(format!("`{command}`")))?;
             if line["id"].as_u64() != Some(self.last_id) {
@@ -145,12 +144,29 @@ impl Qmp {
     fn read(&mut self) -> Result<Value, Fault> {
         let mut line = Vec::new();
         let mut limited = self.lines.by_ref().take(LINE_LIMIT);
-        limited.read_until(b'\n', &mut line).doing("hear from QEMU over QMP")?;
+        limited.read_until(b'\n', &mut line).map_err(|error| broken(&error))?;
+        if line.is_empty() {
+            return Err(gone());
+        }
         if line.last() != Some(&b'\n') {
-            let why = if line.is_empty() { "QEMU is gone" } else { "QEMU's line has no end" };
-            return Err(Fault::machine(format!("QMP: {why}")));
+            return Err(Fault::machine("QMP: QEMU's line has no end"));
         }
         serde_json::from_slice(&line).doing("read JSON from QEMU")
+    }
+}
+
+fn gone() -> Fault {
+    Fault::machine("QMP: QEMU is gone")
+}
+
+/// A socket whose other end died says so in one of three ways.
+fn broken(error: &std::io::Error) -> Fault {
+    match error.kind() {
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => gone(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            Fault::machine(format!("QMP: QEMU does not answer within {} s", DEADLINE.as_secs()))
+        }
+        _ => Fault::machine(format!("QMP: {error}")),
     }
 }
 
@@ -162,13 +178,14 @@ mod tests {
         "package": "Debian"}, "capabilities": ["oob"]}}"#;
 
     /// A QEMU that answers each request with the next of `answers`, `ID` replaced.
-    fn qemu(answers: &'static [&'static str]) -> UnixStream {
+    fn qemu(answers: Vec<&'static str>) -> UnixStream {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         std::thread::spawn(move || {
             theirs.write_all(format!("{}\n", GREETING.replace('\n', "")).as_bytes()).unwrap();
             let mut requests = BufReader::new(theirs.try_clone().unwrap()).lines();
-            for answer in [r#"{"return": {}, "id": ID}"#].iter().chain(answers) {
-                let request: Value = serde_json::from_str(&requests.next().unwrap().unwrap()).unwrap();
+            for answer in [r#"{"return": {}, "id": ID}"#].iter().chain(&answers) {
+                let request: Value =
+                    serde_json::from_str(&requests.next().unwrap().unwrap()).unwrap();
                 let answer = answer.replace("ID", &request["id"].to_string());
                 theirs.write_all(format!("{answer}\n").as_bytes()).unwrap();
             }
@@ -178,9 +195,9 @@ mod tests {
 
     #[test]
     fn the_threads_of_the_virtual_cpus_are_read() {
-        let mut qmp = Qmp::open(qemu(&[r#"{"return": [{"thread-id": 4711, "cpu-index": 0,
-            "qom-path": "/machine/unattached/device[0]", "target": "x86_64"}], "id": ID}"#]))
-        .unwrap();
+        let answer = "{\"return\": [{\"thread-id\": 4711, \"cpu-index\": 0, \
+            \"qom-path\": \"/machine/unattached/device[0]\"}], \"id\": ID}";
+        let mut qmp = Qmp::open(qemu(vec![answer])).unwrap();
         assert_eq!(qmp.version(), "7.2.22");
         let path = String::from("/machine/unattached/device[0]");
         assert_eq!(qmp.cpus().unwrap(), [VirtualCpu { thread_id: 4711, path }]);
@@ -188,15 +205,17 @@ mod tests {
 
     #[test]
     fn events_between_question_and_answer_are_skipped() {
-        let mut qmp = Qmp::open(qemu(&["{\"event\": \"RESUME\", \"data\": {}}\n\
-            {\"return\": {\"enabled\": false, \"present\": true}, \"id\": ID}"]))
+        let mut qmp = Qmp::open(qemu(vec![
+            "{\"event\": \"RESUME\", \"data\": {}}\n\
+            {\"return\": {\"enabled\": false, \"present\": true}, \"id\": ID}",
+        ]))
         .unwrap();
         assert_eq!(qmp.kvm().unwrap(), KvmState { enabled: false, present: true });
     }
 
     #[test]
     fn a_refusal_is_told_in_qemu_s_words() {
-        let mut qmp = Qmp::open(qemu(&[
+        let mut qmp = Qmp::open(qemu(vec![
             r#"{"error": {"class": "GenericError", "desc": "no such object"}, "id": ID}"#,
         ]))
         .unwrap();
@@ -206,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_qemu_that_dies_is_said_to_be_gone() {
-        let mut qmp = Qmp::open(qemu(&[])).unwrap();
+        let mut qmp = Qmp::open(qemu(vec![])).unwrap();
         let fault = qmp.status().unwrap_err();
         assert!(fault.message.ends_with("QEMU is gone"), "{fault}");
     }

@@ -21,7 +21,7 @@ use surtax_instrument::clock;
 use surtax_instrument::wire::Reply;
 
 /// How long the guest may take; `doctor` must be done within half a minute.
-const DEADLINE: Duration = Duration::from_secs(25);
+const DEADLINE: Duration = Duration::from_secs(22);
 
 /// What is said of a device that only looks usable.
 const REFUTED: &str = "`/dev/kvm` opens, but a reference guest did not reach user space";
@@ -157,8 +157,7 @@ mod tests {
     #[test]
     fn a_verdict_is_forgotten_when_qemu_changes_and_never_crosses_a_boot() {
         let cache = tempfile::tempdir().unwrap();
-        let verdict =
-            Verdict { qemu_version: "7.2.22".into(), boot_ms: Some(3600), why: None };
+        let verdict = Verdict { qemu_version: "7.2.22".into(), boot_ms: Some(3600), why: None };
         let path = verdict_path(cache.path()).unwrap();
         assert!(path.to_string_lossy().contains("kvm-"));
         write_whole(&path, serde_json::to_string(&verdict).unwrap().as_bytes()).unwrap();

@@ -1,3 +1,5 @@
+//! Findings of ledgers made for the purpose.
+
 use super::*;
 use crate::ledger::fixture::{add, done, fact, id, ledger, measured, record};
 use crate::trial::{Evidence, Record, TrialResult};
