@@ -146,11 +146,23 @@ fn carry_out(
     if let Some(report) = report {
         note(&format!("the report is `{}`", report.display()), globals);
     }
-    note(&format!("the run is kept in `{}`", ledger.path().display()), globals);
+    let kept = ledger.path().display();
+    let more = match state {
+        RunState::Interrupted => "; `surtax resume last` continues it",
+        _ if report.is_none() => "; `surtax report last` writes it as HTML",
+        _ => "",
+    };
+    let more = if is_on_shelf(ledger.path()) { more.to_owned() } else { more.replace("last", &kept.to_string()) };
+    note(&format!("the run is kept in `{kept}`{more}"), globals);
     Ok(match state {
         RunState::Interrupted => ExitCode::from(INTERRUPTED),
         RunState::Finished | RunState::Running => ExitCode::SUCCESS,
     })
+}
+
+/// Whether `last` means this run.
+fn is_on_shelf(path: &Path) -> bool {
+    shelf::directory().is_ok_and(|directory| path.parent() == Some(&directory))
 }
 
 /// Findings of a run that is kept.

@@ -6,7 +6,7 @@ use super::bill::Bill;
 use super::compare::Column;
 use super::foreign::line;
 use super::number::{self, percent};
-use super::{ArmFindings, Caution, LevelEvidence, Verdict};
+use super::{ArmFindings, Caution, LevelEvidence};
 use crate::ledger::{Proofs, TrialState};
 use std::collections::{BTreeMap, BTreeSet};
 use surtax_instrument::quantity::Bytes;
@@ -222,9 +222,13 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
         for trial in &column.ended {
             *counts.entry(trial.state).or_default() += 1;
         }
-        counts.retain(|state, _| !matches!(state, TrialState::Done | TrialState::Unavailable));
+        // What was cut short by Ctrl-C is no sign of anything, and a gap is a row of its own.
+        let is_told = |state| {
+            matches!(state, TrialState::Done | TrialState::Unavailable | TrialState::Void)
+        };
+        counts.retain(|state, _| !is_told(*state));
         let lost: usize = counts.values().sum();
-        if lost == 0 {
+        if lost == 0 || column.counted.is_empty() {
             continue;
         }
         let words: Vec<String> =
@@ -236,10 +240,7 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
             arm.stack,
             words.join(", ")
         );
-        let advice = match arm.verdict {
-            Verdict::Invalid { .. } => "mend what is said of it, then repeat the run",
-            _ => "see why in the report; slow or fast trials may be among those that are missing",
-        };
+        let advice = "see why in the report; slow or fast trials may be among those that are missing";
         cautions.push(caution("trials-lost", finding, advice));
     }
     cautions

@@ -7,10 +7,7 @@ use super::export::verdict_word;
 use super::number::{self, GAP};
 use super::page::Page;
 use super::{ArmFindings, Findings, Trouble, Verdict, foreign};
-use comfy_table::{
-    Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table,
-    presets,
-};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, LineStyle, Table, presets};
 use std::io::IsTerminal;
 
 /// The width where there is no terminal.
@@ -85,63 +82,133 @@ fn heading(page: &mut Page, findings: &Findings) {
     page.gap();
 }
 
+/// The columns after the stack's, with what makes room first where the terminal is narrow: all of
+/// it is in the other formats too.
+const COLUMNS: [(&str, Need); 8] = [
+    ("Trials", Need::First),
+    ("Wall", Need::Always),
+    ("Overhead", Need::Always),
+    ("Verdict", Need::Always),
+    ("CPU\ncommand", Need::Fifth),
+    ("CPU\nothers", Need::Fourth),
+    ("Memory\ncommand", Need::Third),
+    ("Memory\nothers", Need::Second),
+];
+
+/// In which order columns are left out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Need {
+    First,
+    Second,
+    Third,
+    Fourth,
+    Fifth,
+    Always,
+}
+
+/// A stack's text is broken rather than a column left out, down to this width.
+const NAME_WIDTH_MIN: usize = 16;
+
+/// Between two columns there is one space of ours and one of the table.
+const APART: usize = 2;
+
 fn table(findings: &Findings, look: Look) -> String {
+    let rows: Vec<[(String, Color); 8]> = findings.arms.iter().map(row).collect();
+    let names: Vec<String> = findings.arms.iter().map(name).collect();
+    let (kept, room) = fitting(&rows, &names, usize::from(look.width));
+
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty();
     table.style_mut().row_separator = LineStyle::none();
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
-    table.force_no_tty();
     if look.colour == Colour::Yes {
         table.enforce_styling();
     }
-    table.set_header([
-        "Stack",
-        "Trials",
-        "Wall",
-        "Overhead",
-        "Verdict",
-        "CPU\ncommand",
-        "CPU\nothers",
-        "Memory\ncommand",
-        "Memory\nothers",
-    ]);
-    for arm in &findings.arms {
-        table.add_row(row(arm));
+    table.set_header(
+        std::iter::once("Stack").chain(kept.iter().map(|column| COLUMNS[*column].0)),
+    );
+    for (name, cells) in names.iter().zip(&rows) {
+        let name = Cell::new(broken(name, room)).add_attribute(Attribute::Bold);
+        let cells = kept.iter().map(|column| {
+            let (text, colour) = &cells[*column];
+            Cell::new(text).fg(*colour)
+        });
+        table.add_row(std::iter::once(name).chain(cells));
     }
-    for index in [1, 2, 5, 6, 7, 8] {
-        if let Some(column) = table.column_mut(index) {
+    for (place, column) in table.column_iter_mut().enumerate() {
+        let is_last = place == kept.len();
+        column.set_padding((0, u16::from(!is_last)));
+        let is_text = place == 0 || ["Overhead", "Verdict"].contains(&COLUMNS[kept[place - 1]].0);
+        if !is_text {
             column.set_cell_alignment(CellAlignment::Right);
         }
-    }
-    if let Some(column) = table.column_mut(4) {
-        column.set_constraint(ColumnConstraint::ContentWidth);
     }
     table.trim_fmt() + "\n"
 }
 
-fn row(arm: &ArmFindings) -> Vec<Cell> {
+/// The columns that fit beside the stack's, and the width that is left for that one.
+fn fitting(rows: &[[(String, Color); 8]], names: &[String], width: usize) -> (Vec<usize>, usize) {
+    let wide = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].0.as_str());
+        cells.chain(COLUMNS[column].0.lines()).map(|text| text.chars().count()).max().unwrap_or(0)
+    };
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let mut kept: Vec<usize> = (0..COLUMNS.len()).collect();
+    loop {
+        let others: usize = kept.iter().map(|column| wide(*column) + APART).sum();
+        let room = width.saturating_sub(others);
+        let next = kept.iter().map(|column| COLUMNS[*column].1).min();
+        if room >= longest.min(NAME_WIDTH_MIN) || next.is_none_or(|need| need == Need::Always) {
+            return (kept, room.max(NAME_WIDTH_MIN));
+        }
+        kept.retain(|column| Some(COLUMNS[*column].1) != next);
+    }
+}
+
+/// A stack's text in lines of this width, broken where a layer or an option ends, or else anywhere.
+fn broken(name: &str, width: usize) -> String {
+    let mut lines = String::new();
+    let mut column = 0;
+    for part in name.split_inclusive(['+', ',', ':', ' ']) {
+        let length = part.trim_end().chars().count();
+        if column > 0 && column + length > width {
+            lines.push('\n');
+            column = 0;
+        }
+        for letter in part.chars() {
+            if column >= width && letter != ' ' {
+                lines.push('\n');
+                column = 0;
+            }
+            lines.push(letter);
+            column += 1;
+        }
+    }
+    lines
+}
+
+fn row(arm: &ArmFindings) -> [(String, Color); 8] {
     let metric = |name: &str| arm.metrics.iter().find(|metric| metric.metric == name);
     let median = |name: &str| {
         metric(name).map_or(GAP.into(), |metric| number::amount(metric.median, &metric.unit))
     };
     let command_cpu = arm.payers.first().map_or(GAP.into(), |payer| number::time(payer.cpu_ns));
     let overhead = metric("wall_ns").and_then(|wall| wall.overhead);
-    let (colour, verdict) = match arm.verdict {
-        Verdict::Differs => (Color::Yellow, "differs"),
-        Verdict::Equivalent => (Color::Green, "equivalent"),
-        Verdict::Invalid { .. } => (Color::Red, "invalid"),
-        _ => (Color::Reset, verdict_word(&arm.verdict)),
+    let colour = match arm.verdict {
+        Verdict::Differs => Color::Yellow,
+        Verdict::Equivalent => Color::Green,
+        Verdict::Invalid { .. } => Color::Red,
+        _ => Color::Reset,
     };
-    vec![
-        Cell::new(name(arm)).add_attribute(Attribute::Bold),
-        Cell::new(arm.trial_count),
-        Cell::new(median("wall_ns")).set_alignment(CellAlignment::Right),
-        Cell::new(overhead.map_or(GAP.into(), |interval| number::overhead(&interval))),
-        Cell::new(verdict).fg(colour),
-        Cell::new(command_cpu),
-        Cell::new(median("cpu_others_ns")),
-        Cell::new(median("memory_peak_bytes")),
-        Cell::new(median("memory_others_peak_bytes")),
+    let plain = |text: String| (text, Color::Reset);
+    [
+        plain(arm.trial_count.to_string()),
+        plain(median("wall_ns")),
+        plain(overhead.map_or(GAP.into(), |interval| number::overhead(&interval))),
+        (verdict_word(&arm.verdict).into(), colour),
+        plain(command_cpu),
+        plain(median("cpu_others_ns")),
+        plain(median("memory_peak_bytes")),
+        plain(median("memory_others_peak_bytes")),
     ]
 }
 
@@ -249,6 +316,20 @@ mod tests {
                 assert!(line.chars().count() <= usize::from(width), "{width}: {line}");
             }
         }
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_fewer_columns_and_no_broken_number() {
+        let mut findings = example(6, |_| {});
+        findings.arms[2].stack = String::from("qemu:accel=tcg,memory=1G+runc:cpus=2+docker");
+        let text = render(&findings, Look { width: 80, ..PLAIN });
+        println!("{text}");
+        let head = text.lines().find(|line| line.contains("Stack")).unwrap();
+        assert!(head.contains("Wall") && head.contains("CPU") && !head.contains("Trials"), "{head}");
+        assert!(text.contains("+10.0 % [+10.0, +10.0]"), "{text}");
+        assert_eq!(broken("qemu:accel=tcg,memory=1G+runc", 16), "qemu:accel=tcg,\nmemory=1G+runc");
+        assert_eq!(broken("native (again)", 9), "native \n(again)");
+        assert_eq!(broken("abcdef", 4), "abcd\nef");
     }
 
     #[test]

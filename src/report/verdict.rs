@@ -30,8 +30,8 @@ pub(super) fn of(case: &Case<'_>) -> (Verdict, String) {
         (Some(Err(TooFew { have, need })), _) => (
             Verdict::Inconclusive,
             format!(
-                "{} with `{baseline}`, and an interval needs {need}",
-                if have == 1 { "1 block pairs".into() } else { format!("{have} blocks pair") }
+                "an interval takes {need} blocks in which it and `{baseline}` count, and there {}",
+                if have == 1 { "is 1".into() } else { format!("are {have}") }
             ),
         ),
         (Some(Ok(estimate)), None) => (
@@ -93,16 +93,24 @@ fn undecided(estimate: &Estimate, noise: &NoiseFloor, case: &Case<'_>) -> String
         Some(more) => format!("; about {} would decide", number::count(more, "more block")),
     };
     format!(
-        "anything from {} to {} than `{baseline}` (95 % interval; {blocks}){more}",
-        way(estimate.low, estimate),
-        way(estimate.high, estimate)
+        "anything from {} to {} (95 % interval; {blocks}){more}",
+        share(estimate.low, estimate),
+        way(estimate.high, estimate, baseline)
     )
 }
 
-/// `5 % faster`, `12 % slower`, as exact as the interval allows.
-fn way(ratio: f64, Estimate { low, high, .. }: &Estimate) -> String {
+/// `5 % faster`, as exact as the interval allows.
+fn share(ratio: f64, Estimate { low, high, .. }: &Estimate) -> String {
     let word = if ratio < 1.0 { "faster" } else { "slower" };
     format!("{} {word}", number::percent_within(ratio - 1.0, *low, *high))
+}
+
+/// `12 % slower than native`, `4.5 times as slow as native`.
+fn way(ratio: f64, estimate: &Estimate, baseline: &str) -> String {
+    if ratio >= FACTORS_FROM {
+        return format!("{} times as slow as `{baseline}`", number::trimmed(ratio, 1));
+    }
+    format!("{} than `{baseline}`", share(ratio, estimate))
 }
 
 /// How far a ratio is from 1: a share, or a factor where that reads better.
@@ -114,13 +122,9 @@ pub(super) fn departure(share: f64) -> String {
     }
 }
 
-/// `12 % slower than native`.
+/// The estimate in words.
 fn difference(estimate: &Estimate, baseline: &str) -> String {
-    let ratio = estimate.ratio;
-    if ratio >= FACTORS_FROM {
-        return format!("{} times as slow as `{baseline}`", number::trimmed(ratio, 1));
-    }
-    format!("{} than `{baseline}`", way(ratio, estimate))
+    way(estimate.ratio, estimate, baseline)
 }
 
 /// The interval in the words of [`difference`]: `9 % to 15 %` slower, or faster.
@@ -205,6 +209,6 @@ mod tests {
     fn too_few_blocks_say_how_many_are_needed() {
         let (verdict, because) = case(&[1.05], 0.01);
         assert_eq!(verdict, Verdict::Inconclusive);
-        assert_eq!(because, "1 block pairs with `native`, and an interval needs 3");
+        assert_eq!(because, "an interval takes 3 blocks in which it and `native` count, and there is 1");
     }
 }
