@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     for line in lines {
         rows.push(vec![line.name, line.began_at, String::from(line.state), line.title]);
     }
-    answer(&rows.text(globals.format_or(Format::Table)))
+    answer(&rows.text(globals.format_or(Format::Table), globals.table_width()))
 }
 
 fn line(path: &std::path::Path) -> Result<Line, Fault> {

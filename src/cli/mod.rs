@@ -23,10 +23,10 @@ mod say;
 mod show;
 
 use crate::fault::Fault;
+use crate::report::terminal::{Colour, Look};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use say::{answer, catch_bugs, exit, note};
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// Measures what each layer of isolation costs a workload.
@@ -118,15 +118,11 @@ impl Globals {
         self.format.unwrap_or(usual)
     }
 
-    /// Whether colour is wanted on standard output.
+    /// How text may look on standard output.
     #[must_use]
-    pub fn colors_output(&self) -> bool {
-        self.colors() && std::io::stdout().is_terminal()
-    }
-
-    fn colors(&self) -> bool {
-        // https://no-color.org: present and not empty, whatever its value.
-        !self.no_color && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    pub fn look(&self) -> Look {
+        let look = Look::of_standard_output();
+        if self.no_color { Look { colour: Colour::No, ..look } } else { look }
     }
 }
 
