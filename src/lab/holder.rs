@@ -7,10 +7,10 @@
 use super::mount::{self, Mount};
 use crate::fault::{Doing, Fault};
 use rustix::mount::MountPropagationFlags;
-use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+use rustix::thread::UnshareFlags;
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 /// Makes a mount namespace with these mounts, in this order. Directories below `ours` go away with
 /// the room, so mount points may be made there.
@@ -37,27 +37,4 @@ fn enter_and_mount(mounts: &[Mount], mut ours: Vec<PathBuf>) -> Result<OwnedFd, 
     File::open("/proc/thread-self/ns/mnt")
         .map(OwnedFd::from)
         .doing("open `/proc/thread-self/ns/mnt`")
-}
-
-/// Makes what is mounted at a path, and below it, writable in the mount namespace of a process of
-/// ours: an engine mounts a container's groups read-only unless it may give away every privilege.
-///
-/// # Errors
-/// The machine's: the process has ended, or nothing is mounted there.
-pub fn make_writable_for(pid: u32, path: &Path) -> Result<(), Fault> {
-    let namespace = format!("/proc/{pid}/ns/mnt");
-    let namespace = File::open(&namespace).doing(format_args!("open `{namespace}`"))?;
-    std::thread::scope(|scope| {
-        let enter = || {
-            // SAFETY: only this thread is moved; it shares no descriptor table away and ends here.
-            unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }
-                .doing("part with this process's working directory")?;
-            let kind = Some(LinkNameSpaceType::Mount);
-            rustix::thread::move_into_link_name_space(namespace.as_fd(), kind)
-                .doing("enter the container's mount namespace")?;
-            mount::make_writable(path)
-        };
-        let thread = scope.spawn(enter);
-        thread.join().unwrap_or_else(|_| Err(Fault::bug("the remounting thread panicked")))
-    })
 }

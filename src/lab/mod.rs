@@ -23,8 +23,7 @@ mod undo;
 
 use crate::fault::{Doing, Fault};
 pub use ask::ask;
-pub use holder::make_writable_for;
-pub use mount::{Mount, look_like};
+pub use mount::{Mount, look_like, unlock_groups};
 pub use process::{Process, Program, find};
 pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};
 pub use room::Room;

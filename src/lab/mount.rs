@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::probe::cgroup::unescape;
+use surtax_instrument::probe::cgroup::{Hierarchies, unescape};
 
 /// One mount of a private namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,21 +167,15 @@ pub fn look_like(upper: &Path, lower: &Path) -> Result<(), Fault> {
 /// Makes a mount read-only, if asked with everything mounted below it.
 fn make_read_only(target: &Path, recursive: bool) -> Result<(), Fault> {
     let flags = if recursive { libc::AT_RECURSIVE } else { 0 };
-    change_attributes(target, libc::MOUNT_ATTR_RDONLY, 0, flags)
+    set_attributes(target, libc::MOUNT_ATTR_RDONLY, flags)
         .doing(format_args!("make `{}` read-only", target.display()))
         .map_err(|fault| fault.hint("use Linux 5.12 or later"))
 }
 
-/// Makes a mount writable with everything mounted below it.
-pub(super) fn make_writable(target: &Path) -> Result<(), Fault> {
-    change_attributes(target, 0, libc::MOUNT_ATTR_RDONLY, libc::AT_RECURSIVE)
-        .doing(format_args!("make `{}` writable", target.display()))
-}
-
-fn change_attributes(target: &Path, set: u64, clear: u64, flags: i32) -> std::io::Result<()> {
+fn set_attributes(target: &Path, attributes: u64, flags: i32) -> std::io::Result<()> {
     let path = c_path(target).map_err(|fault| std::io::Error::other(fault.message))?;
     let attributes =
-        libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
+        libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
     // SAFETY: `path` ends with a zero byte and `attributes` has the size that is passed with it; both outlive the call.
     let result = unsafe {
         libc::syscall(
@@ -194,6 +188,18 @@ fn change_attributes(target: &Path, set: u64, clear: u64, flags: i32) -> std::io
         )
     };
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// Makes the cgroup hierarchies of the container that this process is in writable, where it may.
+///
+/// An engine that has no word for a writable hierarchy mounts them read-only. The mounts are those of
+/// the container and end with it, so there is nothing to undo. What refuses stays as it was, and the
+/// lab says what it cannot limit.
+pub fn unlock_groups() {
+    for hierarchy in Hierarchies::discover().unwrap_or_default().0 {
+        let flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        let _ = rustix::mount::mount_remount(&hierarchy.mount_point, flags, c"");
+    }
 }
 
 /// Splits `mount -o` options into the flags of `mount(2)` and what is the file system's own.

@@ -9,7 +9,7 @@ use super::StackSpec;
 use super::rise::{Ground, Standing};
 use crate::agent::{Listener, Speaker, Stamped};
 use crate::fault::{Doing, Fault};
-use crate::lab::Lab;
+use crate::lab::{self, Lab};
 use crate::trial::watch::Watch;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -55,6 +55,7 @@ pub fn serve() -> Result<(), Fault> {
     let hello = Hello { protocol: PROTOCOL, pid: std::process::id(), at: clock::monotonic_raw() };
     say(&upward, &Reply::Hello(hello))?;
 
+    lab::unlock_groups();
     let lab = Lab::open()?;
     let Some((what, standing)) = rise(&mut requests, &upward, &lab)? else {
         lab.close()?;

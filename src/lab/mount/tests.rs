@@ -145,26 +145,3 @@ fn an_overlay_has_the_mode_of_what_it_covers() {
         assert_eq!(mode & 0o7777, 0o1777);
     });
 }
-
-#[test]
-fn what_an_engine_mounted_read_only_is_made_writable_for_its_process() {
-    let room = tempfile::tempdir().unwrap();
-    let at = |name: &str| room.path().join(name);
-    fs::create_dir(at("groups")).unwrap();
-    let mounts = [Mount::Bind {
-        source: at("groups"),
-        target: at("groups"),
-        recursive: true,
-        read_only: true,
-    }];
-    let namespace = holder::mount_namespace(&mounts, Vec::new()).unwrap();
-    let program = crate::lab::Program {
-        argv: ["/bin/sleep", "1000"].map(String::from).to_vec(),
-        mount_namespace: Some(namespace.try_clone().unwrap()),
-        ..Default::default()
-    };
-    let process = crate::lab::process::spawn(program, Vec::new()).unwrap();
-    inside(&namespace, || assert!(fs::write(at("groups/new"), "").is_err()));
-    holder::make_writable_for(process.pid(), &at("groups")).unwrap();
-    inside(&namespace, || fs::write(at("groups/new"), "").unwrap());
-}

@@ -105,14 +105,9 @@ fn host_config(wanted: &Wanted<'_>) -> Result<HostConfig, Fault> {
     Ok(if wanted.is_privileged { privileged(config, wanted) } else { config })
 }
 
-/// Whether a daemon can give everything away.
-pub fn can_be_privileged(bounding_capabilities: u64) -> bool {
-    bounding_capabilities & SYS_RESOURCE != 0
-}
-
 /// All that can be given. Where we lack a capability, so may the daemon, and `Privileged` would fail.
 fn privileged(config: HostConfig, wanted: &Wanted<'_>) -> HostConfig {
-    if can_be_privileged(wanted.bounding_capabilities) {
+    if wanted.bounding_capabilities & SYS_RESOURCE != 0 {
         return HostConfig { privileged: Some(true), ..config };
     }
     let device = |path: &&str| DeviceMapping {

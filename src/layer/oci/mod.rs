@@ -287,8 +287,7 @@ struct CommandLine {
 
 impl CommandLine {
     fn run(&self) -> Vec<String> {
-        let bundle = bundle(&self.room);
-        let (pid_file, bundle) = (text(&self.pid_file()), text(&bundle));
+        let (pid_file, bundle) = (text(&self.pid_file()), text(&self.room));
         let mut words = vec!["run", "--pid-file", &pid_file, "--bundle", &bundle];
         if self.is_nested && !self.program.ends_with("runsc") {
             words.push("--no-new-keyring");
@@ -315,10 +314,7 @@ impl CommandLine {
     }
 }
 
-fn bundle(room: &Path) -> PathBuf {
-    room.join("bundle")
-}
-
+/// Writes the bundle: the room's directory, which needs nothing but the file.
 fn write_bundle(spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<(), Fault> {
     let network = match spec.options.get("net").map(String::as_str) {
         Some("host") => Network::Host,
@@ -340,9 +336,7 @@ fn write_bundle(spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<(), Fa
         bounding_capabilities: config::bounding_capabilities()?,
         open_files_max: config::open_files_max(),
     };
-    let bundle = bundle(room.directory());
-    fs::create_dir_all(&bundle).doing(format_args!("make the bundle `{}`", bundle.display()))?;
-    let file = bundle.join("config.json");
+    let file = room.directory().join("config.json");
     let text = format!("{:#}", config::config(&container)?);
     fs::write(&file, text).doing(format_args!("write `{}`", file.display()))
 }
