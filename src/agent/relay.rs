@@ -79,7 +79,7 @@ impl Listener for RelayListener {
                     let last_words = super::ConsoleTail::new();
                     last_words.keep(&stderr);
                     return Err(Fault::machine(format!(
-                        "{}: it ended with {status:?}{}",
+                        "{}: it ended with {status}{}",
                         self.name,
                         last_words.quote()
                     )));

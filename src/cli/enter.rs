@@ -58,6 +58,7 @@ impl Arguments {
 /// Enters, and exits as the command did: its code, or 128 and the number of its signal.
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
     let plan = arguments.visit()?;
+    protocol::require_short(&protocol::command(&plan))?;
     let footing = Footing::open(globals)?;
     let ended = visit(&plan, &footing, globals);
     let closed = footing.close(globals);

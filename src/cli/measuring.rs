@@ -13,6 +13,7 @@ use crate::stack::Limits;
 use crate::stack::rise::Ground;
 use crate::trial::campaign::Campaign;
 use crate::trial::interrupts::{Interrupts, Urgency};
+use crate::trial::protocol;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
@@ -101,6 +102,7 @@ impl Footing {
 /// Answers a question: runs its plan into a new ledger and prints what was found.
 pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode, Fault> {
     let plan = &question.plan;
+    protocol::require_short(&protocol::command(plan))?;
     let path = match &question.output {
         Some(path) => path.clone(),
         None => shelf::place(&shelf::directory()?, &plan.title, clock::wall())?,

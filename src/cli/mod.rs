@@ -58,6 +58,9 @@ pub struct Globals {
     /// Shows no progress and no notes; errors and results stay.
     #[arg(short, long, global = true, help_heading = "Everywhere")]
     pub quiet: bool,
+    /// Says of every trial how it ended, not only of every block.
+    #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = "Everywhere")]
+    pub verbose: bool,
     /// Uses no colour; the environment variable NO_COLOR does the same.
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub no_color: bool,
