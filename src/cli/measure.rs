@@ -206,6 +206,7 @@ seed = 5
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a real shell reads the line")]
     fn the_line_that_repeats_a_run_asks_for_the_same_plan() {
         #[derive(clap::Parser)]
         struct Line {

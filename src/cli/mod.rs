@@ -1,7 +1,8 @@
 //! The command line: one file per command, all definitions in one place for help, completions and man.
 //!
 //! Results go to standard output, everything else (progress, notes, errors) to standard error, and
-//! the exit code says whose mistake it was: 0 none, 2 the user's, 3 the machine's, 70 ours.
+//! the exit code says whose mistake it was: 0 none, 2 the user's, 3 the machine's, 70 ours. A run
+//! that was cut short exits with 130, as shells have it.
 
 mod compare;
 mod completions;

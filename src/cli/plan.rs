@@ -14,7 +14,10 @@ use std::time::Duration;
 
 /// Flags of `surtax plan`.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = include_str!("help/plan.txt"))]
+#[command(
+    override_usage = "surtax plan [OPTIONS] <PLAN.toml>\n       surtax plan [OPTIONS] --in <STACKS> -- <CMD>...",
+    after_long_help = include_str!("help/plan.txt")
+)]
 pub struct Arguments {
     /// The plan; without it, flags and a command as for `compare`.
     #[arg(value_name = "PLAN.toml")]

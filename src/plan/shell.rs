@@ -51,6 +51,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a real shell reads the line")]
     fn what_is_not_seen_is_written_so_that_bash_reads_it_back() {
         let words = ["a\nb", "\x1b'\\", "x\u{202e}y", "ß"];
         let line = line(words);
