@@ -76,6 +76,7 @@ fn report(run: &Path, page: &Path) -> Used {
     let mut command = Command::new(env!("CARGO_BIN_EXE_surtax"));
     command.arg("report").arg(run).arg("--output").arg(page).stderr(Stdio::null());
     let began = clock::monotonic_raw();
+    #[expect(clippy::zombie_processes, reason = "`wait` asks the kernel for more than std does")]
     let child = command.spawn().expect("surtax starts");
     let (is_fine, peak_kib) = wait(child.id());
     let seconds = clock::monotonic_raw().since(began).seconds();

@@ -3,6 +3,8 @@
 //! The layer is simulated and everything else is real: the lab with its rooms, the order of the
 //! trials, the ledger file, the statistics. Ledgers are written to memory, where a commit is quick.
 
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the failure")]
+
 use crate::machine::Machine;
 use std::path::Path;
 use std::time::Duration;
