@@ -161,7 +161,8 @@ fn bring_loopback_up() -> io::Result<()> {
     request.ifr_name[1] = b'o'.cast_signed();
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP).unwrap_or(1);
     // SAFETY: the descriptor is open and `request` is a live `ifreq`, as this request wants.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
+    let result =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

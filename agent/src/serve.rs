@@ -15,13 +15,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use surtax_instrument::clock;
 use surtax_instrument::wire::{
-    Failure, Hello, PROTOCOL, Reply, Request, WireError, read_request, write_reply,
+    Command, Failure, Hello, PROTOCOL, Reply, Request, WireError, read_request, write_reply,
 };
 
 /// A conversation with the host.
 pub struct Session {
     requests: File,
     replies: File,
+    /// A command that waits for `Go`.
+    ready: Option<Command>,
     command: Option<Running>,
     relay: Option<Relay>,
 }
@@ -35,7 +37,7 @@ enum Next {
 impl Session {
     /// A session over these two ends of a channel; they may be the same file.
     pub fn new(requests: File, replies: File) -> Self {
-        Self { requests, replies, command: None, relay: None }
+        Self { requests, replies, ready: None, command: None, relay: None }
     }
 
     /// Sends the first frame.
@@ -93,7 +95,10 @@ impl Session {
 
     /// Waits until something can be done; says whether a request is there.
     fn wait(&self) -> Result<bool, WireError> {
-        let mut files = vec![PollFd::new(&self.requests, PollFlags::IN)];
+        // While a relayed process does not read, the host has to wait; only its end is watched.
+        let has_room = self.relay.as_ref().is_none_or(Relay::has_room);
+        let wanted = if has_room { PollFlags::IN } else { PollFlags::empty() };
+        let mut files = vec![PollFd::new(&self.requests, wanted)];
         let mut deadline = None;
         if let Some(command) = &self.command {
             files.extend(
@@ -105,6 +110,8 @@ impl Session {
             files.extend(
                 relay.descriptors().map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)),
             );
+            let full = relay.full_input();
+            files.extend(full.map(|file| PollFd::from_borrowed_fd(file, PollFlags::OUT)));
         }
         let timeout = deadline.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut files, timeout.as_ref()) {
@@ -122,12 +129,14 @@ impl Session {
                 self.fail(0, "a command is already running here", "")?;
             }
             Request::Run(command) => {
+                self.ready = Some(command);
                 self.reply(&Reply::Started { at: clock::monotonic_raw() })?;
-                match Running::start(&command) {
-                    Ok(running) => self.command = Some(running),
-                    Err(failure) => self.reply(&Reply::Failed(failure))?,
-                }
             }
+            Request::Go => match self.ready.take().map(|command| Running::start(&command)) {
+                Some(Ok(running)) => self.command = Some(running),
+                Some(Err(failure)) => self.reply(&Reply::Failed(failure))?,
+                None => self.fail(0, "there is no command to start", "")?,
+            },
             Request::Cancel => {
                 if let Some(command) = &mut self.command {
                     command.cancel();

@@ -13,6 +13,7 @@ mod encoding;
 
 use crate::quantity::{Bytes, Nanoseconds};
 pub use encoding::{Malformed, WireError, read_reply, read_request, write_reply, write_request};
+use std::fmt;
 
 /// Raised whenever a frame changes its meaning; both ends must agree.
 pub const PROTOCOL: u16 = 1;
@@ -26,8 +27,11 @@ pub const CHUNK: usize = 64 << 10;
 /// What the outside asks of the inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Start this command, answer [`Reply::Started`], and [`Reply::Exited`] when it ends.
+    /// Make ready to start this command, and answer [`Reply::Started`].
     Run(Command),
+    /// Start it now; [`Reply::Exited`] follows when it ends. That the host says so only after it has
+    /// seen `Started` keeps the two frames apart: on a slow channel they would arrive together.
+    Go,
     /// Kill the running command; its [`Reply::Exited`] follows.
     Cancel,
     /// Append `bytes` to the file at `path`, made with `mode` if absent. Answer: [`Reply::Written`].
@@ -67,7 +71,7 @@ pub enum Request {
 pub enum Reply {
     /// First frame after start.
     Hello(Hello),
-    /// The command is about to be started; sent before `fork`.
+    /// The command is ready to be started.
     Started {
         /// `CLOCK_MONOTONIC_RAW` of the level.
         at: Nanoseconds,
@@ -142,6 +146,17 @@ pub enum Status {
     Deadline,
     /// Killed by the agent: we asked.
     Cancelled,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exit(code) => write!(f, "exit {code}"),
+            Self::Signal(number) => write!(f, "signal {number}"),
+            Self::Deadline => write!(f, "deadline"),
+            Self::Cancelled => write!(f, "cancelled"),
+        }
+    }
 }
 
 /// What a finished command was and used.

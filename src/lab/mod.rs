@@ -15,6 +15,7 @@ mod mount;
 mod process;
 mod reaper;
 mod room;
+mod service;
 mod session;
 mod settings;
 mod sweep;
@@ -22,10 +23,11 @@ mod undo;
 
 use crate::fault::{Doing, Fault};
 pub use ask::ask;
-pub use mount::Mount;
+pub use mount::{Mount, look_like, unlock_groups};
 pub use process::{Process, Program, find};
 pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};
 pub use room::Room;
+pub use service::Service;
 pub use sweep::{Swept, gc};
 pub use undo::{TAG, Undo};
 
@@ -80,6 +82,7 @@ pub struct Lab {
     ground: Arc<Ground>,
     reaper: Option<Reaper>,
     swept: Swept,
+    services: Mutex<Vec<service::Kept>>,
 }
 
 /// What a lab shares with its rooms.
@@ -168,7 +171,10 @@ impl Lab {
             id,
         };
         match ground.prepare(setup) {
-            Ok(reaper) => Ok(Self { ground: Arc::new(ground), reaper, swept }),
+            Ok(reaper) => {
+                let services = Mutex::default();
+                Ok(Self { ground: Arc::new(ground), reaper, swept, services })
+            }
             Err(fault) => {
                 // What could not be undone either stays in the journal, for the next start.
                 let _ = ground.end();
@@ -243,9 +249,12 @@ impl Lab {
     /// # Errors
     /// What could not be removed; it stays in the journal, and the next start tries again.
     pub fn close(mut self) -> Result<Vec<String>, Fault> {
+        let services = self.end_services();
         let swept = self.ground.end()?;
         if swept.kept.is_empty() {
-            return Ok(swept.undone);
+            let mut forced = services?;
+            forced.extend(swept.undone);
+            return Ok(forced);
         }
         // It would only fail at the same things again.
         if let Some(reaper) = self.reaper.as_mut() {
@@ -258,6 +267,7 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         // What cannot be undone stays in the journal, and the reaper tries once more.
+        let _ = self.end_services();
         let _ = self.ground.end();
     }
 }

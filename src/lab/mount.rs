@@ -9,9 +9,10 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::CString;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::probe::cgroup::unescape;
+use surtax_instrument::probe::cgroup::{Hierarchies, unescape};
 
 /// One mount of a private namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +133,7 @@ fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(),
         fs::create_dir_all(directory)
             .doing(format_args!("make the overlay directory `{}`", directory.display()))?;
     }
+    look_like(upper, lower)?;
     let mut data = Vec::new();
     for (key, path) in [("lowerdir=", lower), (",upperdir=", upper), (",workdir=", work)] {
         data.extend_from_slice(key.as_bytes());
@@ -150,16 +152,30 @@ fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(),
         })
 }
 
-/// Makes a mount read-only with everything mounted below it.
+/// Gives a directory the owner and the mode of another: what an overlay shows as its root is `upper`.
+///
+/// # Errors
+/// The machine's, when either cannot be read or changed.
+pub fn look_like(upper: &Path, lower: &Path) -> Result<(), Fault> {
+    let model =
+        fs::metadata(lower).doing(format_args!("read the mode of `{}`", lower.display()))?;
+    std::os::unix::fs::chown(upper, Some(model.uid()), Some(model.gid()))
+        .and_then(|()| fs::set_permissions(upper, model.permissions()))
+        .doing(format_args!("give `{}` the mode of `{}`", upper.display(), lower.display()))
+}
+
+/// Makes a mount read-only, if asked with everything mounted below it.
 fn make_read_only(target: &Path, recursive: bool) -> Result<(), Fault> {
-    let path = c_path(target)?;
-    let attributes = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_RDONLY,
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: 0,
-    };
     let flags = if recursive { libc::AT_RECURSIVE } else { 0 };
+    set_attributes(target, libc::MOUNT_ATTR_RDONLY, flags)
+        .doing(format_args!("make `{}` read-only", target.display()))
+        .map_err(|fault| fault.hint("use Linux 5.12 or later"))
+}
+
+fn set_attributes(target: &Path, attributes: u64, flags: i32) -> std::io::Result<()> {
+    let path = c_path(target).map_err(|fault| std::io::Error::other(fault.message))?;
+    let attributes =
+        libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
     // SAFETY: `path` ends with a zero byte and `attributes` has the size that is passed with it; both outlive the call.
     let result = unsafe {
         libc::syscall(
@@ -171,12 +187,19 @@ fn make_read_only(target: &Path, recursive: bool) -> Result<(), Fault> {
             size_of::<libc::mount_attr>(),
         )
     };
-    if result == 0 {
-        return Ok(());
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// Makes the cgroup hierarchies of the container that this process is in writable, where it may.
+///
+/// An engine that has no word for a writable hierarchy mounts them read-only. The mounts are those of
+/// the container and end with it, so there is nothing to undo. What refuses stays as it was, and the
+/// lab says what it cannot limit.
+pub fn unlock_groups() {
+    for hierarchy in Hierarchies::discover().unwrap_or_default().0 {
+        let flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        let _ = rustix::mount::mount_remount(&hierarchy.mount_point, flags, c"");
     }
-    Err(std::io::Error::last_os_error())
-        .doing(format_args!("make `{}` read-only", target.display()))
-        .map_err(|fault| fault.hint("use Linux 5.12 or later"))
 }
 
 /// Splits `mount -o` options into the flags of `mount(2)` and what is the file system's own.

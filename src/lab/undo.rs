@@ -32,6 +32,13 @@ pub enum Undo {
         /// Begins with our tag.
         name: String,
     },
+    /// An image of a Docker-compatible engine, by the name that we gave it.
+    EngineImage {
+        /// The engine's unix socket.
+        socket: PathBuf,
+        /// Begins with our tag.
+        name: String,
+    },
     /// A setting: written back only if it still holds what we wrote.
     Setting {
         /// The file in `/proc/sys` or `/sys`.
@@ -63,7 +70,7 @@ impl Undo {
     pub(super) fn survives_reboot(&self) -> bool {
         match self {
             Self::Directory { path } => !directory::is_in_memory(path),
-            Self::EngineContainer { .. } => true,
+            Self::EngineContainer { .. } | Self::EngineImage { .. } => true,
             Self::Group { .. }
             | Self::Setting { .. }
             | Self::Controllers { .. }
@@ -80,7 +87,9 @@ impl Undo {
                     && is_plain(path)
                     && path.iter().any(|part| starts_with_tag(Some(part)))
             }
-            Self::EngineContainer { name, .. } => name.starts_with(TAG),
+            Self::EngineContainer { name, .. } | Self::EngineImage { name, .. } => {
+                name.starts_with(TAG)
+            }
             Self::Setting { .. } | Self::Controllers { .. } | Self::Session { .. } => true,
         };
         if tagged { Ok(()) } else { Err(Fault::bug(format!("{self:?} does not carry our tag"))) }
@@ -93,6 +102,7 @@ impl Undo {
             Self::Group { path } => cgroup::Groups::discover()?.end(path),
             Self::Directory { path } => directory::remove(path),
             Self::EngineContainer { socket, name } => engine::remove_container(socket, name),
+            Self::EngineImage { socket, name } => engine::remove_image(socket, name),
             Self::Setting { path, ours, before } => settings::restore(path, ours, before),
             Self::Controllers { path, names } => cgroup::disable(path, names),
             Self::Session { pid, started_ticks } => session::end(*pid, *started_ticks),

@@ -33,7 +33,8 @@ impl FirstProcess {
     pub fn read(pid_file: &Path, hierarchies: &Hierarchies) -> Result<Self, Fault> {
         let text = fs::read_to_string(pid_file)
             .doing(format_args!("read the container's process id in `{}`", pid_file.display()))?;
-        let pid = text.trim().parse().doing(format_args!("take `{}` for a process id", text.trim()))?;
+        let pid =
+            text.trim().parse().doing(format_args!("take `{}` for a process id", text.trim()))?;
         Ok(Self::of(pid, hierarchies))
     }
 
@@ -128,6 +129,32 @@ impl FirstProcess {
             self.fact("seccomp", mode.to_owned(), "status"),
             self.fact("capabilities", capabilities, "status"),
         ])
+    }
+
+    /// Its group, relative to each hierarchy's mount point.
+    ///
+    /// # Errors
+    /// The machine's, when it has ended or no hierarchy has it.
+    pub fn group(&self) -> Result<PathBuf, Fault> {
+        let table = self.text("cgroup")?;
+        let rows = || table.lines().map(|line| line.splitn(3, ':').collect::<Vec<_>>());
+        let counted = |row: &Vec<&str>| {
+            row.get(1).is_some_and(|names| names.split(',').any(|name| name == "cpuacct"))
+        };
+        let unified = |row: &Vec<&str>| row.get(1) == Some(&"");
+        let found = rows().find(counted).or_else(|| rows().find(unified));
+        let path = found.and_then(|row| row.get(2).map(|path| path.trim_start_matches('/').into()));
+        path.ok_or_else(|| Fault::machine(format!("process {} is in no group", self.pid)))
+    }
+
+    /// Its parent's process id.
+    ///
+    /// # Errors
+    /// The machine's, when it has ended.
+    pub fn parent(&self) -> Result<u32, Fault> {
+        let status = self.text("status")?;
+        let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        line.unwrap_or_default().trim().parse().doing("read the parent of a process")
     }
 
     /// That it is in `group`, or in one below it.
@@ -267,7 +294,10 @@ mod tests {
         let group = Path::new("room");
 
         let facts = first.limits(group, &asked(8200)).unwrap();
-        assert_eq!((facts[0].key.as_str(), facts[0].value.as_str()), ("limit_memory_bytes", "8192"));
+        assert_eq!(
+            (facts[0].key.as_str(), facts[0].value.as_str()),
+            ("limit_memory_bytes", "8192")
+        );
 
         let fault = first.limits(group, &asked(1 << 20)).unwrap_err();
         assert!(fault.message.ends_with("holds `8192`, and `1048576` was asked for"), "{fault}");

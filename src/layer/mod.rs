@@ -2,6 +2,7 @@
 //!
 //! One file per environment. This one holds the contract and the registry, nothing else.
 
+mod docker;
 mod first_process;
 mod gvisor;
 mod native;
@@ -24,6 +25,7 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &oci::CRUN,
     &oci::YOUKI,
     &gvisor::GVISOR,
+    &docker::Docker,
     &qemu::Qemu,
     &simulated::Simulated,
 ];
@@ -64,7 +66,12 @@ pub trait Layer: Sync {
     ///
     /// # Errors
     /// What could not be started, with the foreign tool's last words.
-    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Box<dyn Running>, Fault>;
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault>;
 }
 
 /// A layer whose agent has been started. Dropped, it is stopped without a report.

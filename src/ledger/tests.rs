@@ -1,3 +1,5 @@
+//! Round trips, kills between begin and end, and the examples of FORMAT.md.
+
 use super::fixture::{add, done, fact, id, ledger, measured, plan, record};
 use super::*;
 use crate::fault::Blame;

@@ -9,7 +9,7 @@ use super::StackSpec;
 use super::rise::{Ground, Standing};
 use crate::agent::{Listener, Speaker, Stamped};
 use crate::fault::{Doing, Fault};
-use crate::lab::Lab;
+use crate::lab::{self, Lab};
 use crate::trial::watch::Watch;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -48,15 +48,14 @@ pub fn serve() -> Result<(), Fault> {
         std::io::stdin().as_fd().try_clone_to_owned().doing("take the starter's standard input")?,
     );
     let replies = std::io::stdout().as_fd().try_clone_to_owned();
-    let upward = Arc::new(Mutex::new(File::from(
-        replies.doing("take the starter's standard output")?,
-    )));
+    let upward =
+        Arc::new(Mutex::new(File::from(replies.doing("take the starter's standard output")?)));
     // What anybody prints from now on must not end up between two frames.
     rustix::stdio::dup2_stdout(rustix::stdio::stderr()).doing("set standard output aside")?;
-    let hello =
-        Hello { protocol: PROTOCOL, pid: std::process::id(), at: clock::monotonic_raw() };
+    let hello = Hello { protocol: PROTOCOL, pid: std::process::id(), at: clock::monotonic_raw() };
     say(&upward, &Reply::Hello(hello))?;
 
+    lab::unlock_groups();
     let lab = Lab::open()?;
     let Some((what, standing)) = rise(&mut requests, &upward, &lab)? else {
         lab.close()?;

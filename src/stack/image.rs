@@ -86,8 +86,10 @@ fn unpack_layer(blob: &Path, descriptor: &Descriptor, root: &Path) -> Result<(),
             Box::new(flate2::read::MultiGzDecoder::new(file))
         }
         other => {
-            return Err(Fault::user(format!("layer `{name}` is `{other}`, which surtax cannot read"))
-                .hint("copy it with `skopeo copy --dest-compress-format gzip`"));
+            return Err(Fault::user(format!(
+                "layer `{name}` is `{other}`, which surtax cannot read"
+            ))
+            .hint("copy it with `skopeo copy --dest-compress-format gzip`"));
         }
     };
     layer::apply(reader, root).map_err(|error| unreadable(&error, name))

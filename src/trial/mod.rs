@@ -4,6 +4,7 @@ pub mod campaign;
 pub mod interrupts;
 pub mod protocol;
 pub mod quiet;
+mod sandwich;
 pub mod watch;
 
 use crate::plan::TrialId;
@@ -60,7 +61,7 @@ pub enum TrialResult {
 /// A run that has an outcome. It cannot be built without evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// From the agent's `Started` to its `Exited`, in host time.
+    /// What the command took, in host time; `sandwich.rs` says how it is known.
     pub wall: Nanoseconds,
     /// What the agent said about the command.
     pub outcome: Outcome,

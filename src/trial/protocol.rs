@@ -1,6 +1,7 @@
 //! The protocol of one trial. The order of the lines in [`run`] and [`measure`] is the protocol.
 
 use super::quiet::Conditions;
+use super::sandwich::Sandwich;
 use super::watch::Watch;
 use super::{Evidence, Measured, Record, TrialResult};
 use crate::agent::{refused, unexpected};
@@ -13,7 +14,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Command, Outcome, Reading, Reply, Request, Status};
+use surtax_instrument::wire::{
+    Command, Outcome, Reading, Reply, Request, Status, write_request,
+};
 
 /// How much of the end of each output stream of the command is kept, in bytes.
 const KEEP_OUTPUT: u32 = 16 << 10;
@@ -57,39 +60,50 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
 /// Warms up, watches, runs the command once, and reads what everybody used.
 fn measure(standing: &mut Standing, plan: &Plan, level: u8) -> Result<Measured, Fault> {
     let command = command(plan);
+    let sandwich = Sandwich::take(standing.link()?)?;
     for _ in 0..plan.warm_up {
         execute(standing, &command, plan.command_deadline())?;
     }
     let watch = Watch::begin(standing.payers(), level);
-    let (wall, outcome, below) = execute(standing, &command, plan.command_deadline())?;
+    let ran = execute(standing, &command, plan.command_deadline())?;
     let mut readings = watch.end();
-    readings.extend(below);
-    let evidence = Evidence::of(standing.evidence().to_vec()).map_err(|layer| {
-        Fault::bug(format!("`{layer}` proved nothing about itself"))
-    })?;
+    readings.extend(ran.bill);
+    let mut levels = standing.evidence().to_vec();
+    if let Some(innermost) = levels.last_mut() {
+        innermost.facts.extend(sandwich.facts());
+    }
+    let evidence = Evidence::of(levels)
+        .map_err(|layer| Fault::bug(format!("`{layer}` proved nothing about itself")))?;
+    let (wall, outcome) = (sandwich.wall(ran.between, &ran.outcome), ran.outcome);
     Ok(Measured { wall, outcome, readings, evidence })
 }
 
-/// Runs the command once: host time from `Started` to `Exited`, the outcome, the deeper bills.
-fn execute(
-    standing: &mut Standing,
-    command: &Command,
-    deadline: Duration,
-) -> Result<(Nanoseconds, Outcome, Vec<Reading>), Fault> {
+/// One run of the command.
+struct Ran {
+    /// Host time from the arrival of `Started` to that of `Exited`.
+    between: Nanoseconds,
+    outcome: Outcome,
+    /// What the deeper levels used.
+    bill: Vec<Reading>,
+}
+
+/// Runs the command once.
+fn execute(standing: &mut Standing, command: &Command, deadline: Duration) -> Result<Ran, Fault> {
     let is_nested = standing.depth() > 1;
     let link = standing.link()?;
     let started = link.ask(&Request::Run(command.clone()), GRACE)?;
     let Reply::Started { .. } = started.reply else {
         return Err(unexpected(&started.reply, "the request to run the command"));
     };
+    link.send(&Request::Go)?;
     let ended = link.receive(deadline.saturating_add(GRACE))?;
     let outcome = match ended.reply {
         Reply::Exited(outcome) => outcome,
         Reply::Failed(failure) => return Err(refused(failure)),
         other => return Err(unexpected(&other, "the end of the command")),
     };
-    let wall = ended.at.since(started.at);
-    let below = if is_nested {
+    let between = ended.at.since(started.at);
+    let bill = if is_nested {
         match link.receive(BILL_DEADLINE)?.reply {
             Reply::Bill(readings) => readings,
             other => return Err(unexpected(&other, "the end of a nested command")),
@@ -97,7 +111,7 @@ fn execute(
     } else {
         Vec::new()
     };
-    Ok((wall, outcome, below))
+    Ok(Ran { between, outcome, bill })
 }
 
 /// The command of a plan, in the caller's environment with the plan's variables over it.
@@ -118,6 +132,17 @@ pub fn command(plan: &Plan) -> Command {
         deadline: plan.command_deadline().into(),
         terminal: false,
     }
+}
+
+/// Refuses a command that no agent would accept, before anything is started.
+///
+/// # Errors
+/// The user's: with its environment it does not fit into one frame.
+pub fn require_short(command: &Command) -> Result<(), Fault> {
+    write_request(&mut std::io::sink(), &Request::Run(command.clone())).map_err(|error| {
+        Fault::user(format!("the command is too long with its environment: {error}"))
+            .hint("put it into a script, or make its arguments and variables fewer")
+    })
 }
 
 /// Only a command that ended by itself with status 0 counts.

@@ -34,7 +34,12 @@ fn ctrl_c_once_keeps_what_is_done_and_resume_counts_nothing_twice() {
     let shown = machine.json(&["show", ledger, "--format", "json"]);
     assert_eq!(shown["run"]["state"], "interrupted");
     let done = |answer: &serde_json::Value| -> u64 {
-        answer["arms"].as_array().unwrap().iter().map(|arm| arm["trial_count"].as_u64().unwrap()).sum()
+        answer["arms"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|arm| arm["trial_count"].as_u64().unwrap())
+            .sum()
     };
     assert!((1..8).contains(&done(&shown)), "{} trials", done(&shown));
     let resumed = machine.surtax(&["resume", ledger]);

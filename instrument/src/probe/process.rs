@@ -178,7 +178,7 @@ mod tests {
         let others = usage_of_other_threads(pid, &[pid]).unwrap();
         let all = usage(pid).unwrap();
         assert!(others.cpu_user <= all.cpu_user);
-        assert!(one.memory_peak == all.memory_peak);
+        assert!(one.memory_peak <= all.memory_peak, "a peak never falls");
     }
 
     #[test]

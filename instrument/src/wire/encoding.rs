@@ -329,6 +329,7 @@ enums! {
         9 = Descend(what),
         10 = Stop,
         11 = Resize { rows, columns },
+        12 = Go,
     }
     Reply {
         1 = Hello(hello),

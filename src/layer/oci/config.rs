@@ -208,10 +208,8 @@ fn signed(number: u64) -> i64 {
 
 fn resources(container: &Container<'_>) -> Result<LinuxResources, OciSpecError> {
     let limits = container.limits;
-    let devices = LinuxDeviceCgroupBuilder::default()
-        .allow(container.is_privileged)
-        .access("rwm")
-        .build()?;
+    let devices =
+        LinuxDeviceCgroupBuilder::default().allow(container.is_privileged).access("rwm").build()?;
     let mut resources = LinuxResourcesBuilder::default().devices(vec![devices]);
     if limits.cpu_millis.is_some() || limits.cpuset.is_some() {
         let mut cpu = LinuxCpuBuilder::default();
@@ -303,12 +301,19 @@ const ALL: [Capability; 41] = [
 
 /// What is asked for and can be given away: a runtime fails on what is not in our bounding set.
 fn capabilities(container: &Container<'_>) -> Capabilities {
-    let can_give = |bit: usize| container.bounding_capabilities >> bit & 1 == 1;
-    ALL.into_iter()
-        .enumerate()
-        .filter(|(bit, name)| can_give(*bit) && (container.is_privileged || DEFAULT.contains(name)))
-        .map(|(_, name)| name)
+    in_mask(container.bounding_capabilities)
+        .filter(|name| container.is_privileged || DEFAULT.contains(name))
         .collect()
+}
+
+fn in_mask(mask: u64) -> impl Iterator<Item = Capability> {
+    let has = move |bit: usize| mask >> bit & 1 == 1;
+    ALL.into_iter().enumerate().filter(move |(bit, _)| has(*bit)).map(|(_, name)| name)
+}
+
+/// The names of the capabilities in a mask, in the order of their bits.
+pub fn capability_names(mask: u64) -> Vec<String> {
+    in_mask(mask).map(|name| format!("CAP_{name}")).collect()
 }
 
 /// What this process could give away.

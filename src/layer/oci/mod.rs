@@ -8,7 +8,7 @@
 //! - **Payers** the runtime's own process and the container's group: engine. The group carries the command.
 //! - **Checked against** OCI runtime specification 1.0.2; runc 1.1.5, crun 1.8.1, runsc 20260905.
 
-mod config;
+pub(super) mod config;
 
 use super::first_process::FirstProcess;
 use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
@@ -36,6 +36,9 @@ const ASK_DEADLINE: Duration = Duration::from_secs(10);
 /// The container's name. Each room has its own list of containers, so one name will do.
 const CONTAINER: &str = "container";
 
+/// A runtime's own proof.
+type Prove = fn(&FirstProcess, &LayerSpec, &[Fact]) -> Result<Vec<Fact>, Fault>;
+
 /// An OCI runtime, and what sets it apart from the others.
 pub struct Oci {
     /// Its card.
@@ -51,10 +54,10 @@ pub struct Oci {
     /// What else must hold for it to be usable: given its path.
     pub(super) require: fn(&Path, &LayerSpec) -> Result<(), Unavailable>,
     /// Its own proof, from its first process on this level and what was seen on the inside.
-    pub(super) prove: fn(&FirstProcess, &LayerSpec, &[Fact]) -> Result<Vec<Fact>, Fault>,
+    pub(super) prove: Prove,
 }
 
-pub(super) const LIMITS: &[Limit] = &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids];
+const LIMITS: &[Limit] = &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids];
 
 pub(super) const NET: Choice = Choice {
     key: "net",
@@ -125,13 +128,20 @@ impl Layer for Oci {
             let why = format!("`{}` needs root for mounts and groups", self.program);
             return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
         }
-        let version = version(&path)
-            .map_err(|fault| Unavailable { why: fault.message, remedy: Some(self.remedy.into()) })?;
+        let version = version(&path).map_err(|fault| Unavailable {
+            why: fault.message,
+            remedy: Some(self.remedy.into()),
+        })?;
         (self.require)(&path, spec)?;
         Ok(Usable { facts: runtime_facts(&path, &version) })
     }
 
-    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Box<dyn Running>, Fault> {
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
         let path = lab::find(self.program).ok_or_else(|| {
             Fault::machine(format!("{}: it is not in `PATH`", self.card.kind)).hint(self.remedy)
         })?;
@@ -160,6 +170,12 @@ impl Layer for Oci {
         })?;
         let console = ConsoleTail::new();
         console.drain(last_words);
+        let mut facts = root::facts(&site.view.root, &lowers);
+        facts.push(Fact {
+            key: "privileged".to_owned(),
+            value: is_privileged(spec, site).to_string(),
+            source: "config.json".to_owned(),
+        });
         let link = Link::over(self.card.kind, File::from(replies), File::from(to_agent), &console);
         Ok(Box::new(RunningOci {
             version: version(&path)?,
@@ -173,7 +189,7 @@ impl Layer for Oci {
             limits: site.limits.clone(),
             spec: spec.clone(),
             prove: self.prove,
-            root_facts: root::facts(&site.view.root, &lowers),
+            facts,
         }))
     }
 }
@@ -189,8 +205,8 @@ struct RunningOci {
     hierarchies: Hierarchies,
     limits: Limits,
     spec: LayerSpec,
-    prove: fn(&FirstProcess, &LayerSpec, &[Fact]) -> Result<Vec<Fact>, Fault>,
-    root_facts: Vec<Fact>,
+    prove: Prove,
+    facts: Vec<Fact>,
 }
 
 impl Running for RunningOci {
@@ -222,7 +238,7 @@ impl Running for RunningOci {
         facts.push(first.group_is(&self.group)?);
         facts.extend(first.limits(&self.group, &self.limits)?);
         facts.extend((self.prove)(&first, &self.spec, inside)?);
-        facts.extend(self.root_facts.iter().cloned());
+        facts.extend(self.facts.iter().cloned());
         Ok(facts)
     }
 
@@ -236,7 +252,9 @@ impl Running for RunningOci {
         let deleted = lab::ask(&self.command_line.delete(), Some(namespace), ASK_DEADLINE);
         let kind = &self.spec.kind;
         let why = deleted.err().map_or_else(String::new, |fault| format!(": {}", fault.message));
-        Err(Fault::machine(format!("{kind}: the container did not end and was deleted by force{why}")))
+        Err(Fault::machine(format!(
+            "{kind}: the container did not end and was deleted by force{why}"
+        )))
     }
 }
 
@@ -269,8 +287,7 @@ struct CommandLine {
 
 impl CommandLine {
     fn run(&self) -> Vec<String> {
-        let bundle = bundle(&self.room);
-        let (pid_file, bundle) = (text(&self.pid_file()), text(&bundle));
+        let (pid_file, bundle) = (text(&self.pid_file()), text(&self.room));
         let mut words = vec!["run", "--pid-file", &pid_file, "--bundle", &bundle];
         if self.is_nested && !self.program.ends_with("runsc") {
             words.push("--no-new-keyring");
@@ -297,10 +314,7 @@ impl CommandLine {
     }
 }
 
-fn bundle(room: &Path) -> PathBuf {
-    room.join("bundle")
-}
-
+/// Writes the bundle: the room's directory, which needs nothing but the file.
 fn write_bundle(spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<(), Fault> {
     let network = match spec.options.get("net").map(String::as_str) {
         Some("host") => Network::Host,
@@ -318,20 +332,22 @@ fn write_bundle(spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<(), Fa
         counts_swap: counts_swap(site),
         view: site.view,
         network,
-        is_privileged: site.carries_layers
-            || spec.options.get("privileged").is_some_and(|value| value == "true"),
+        is_privileged: is_privileged(spec, site),
         bounding_capabilities: config::bounding_capabilities()?,
         open_files_max: config::open_files_max(),
     };
-    let bundle = bundle(room.directory());
-    fs::create_dir_all(&bundle).doing(format_args!("make the bundle `{}`", bundle.display()))?;
-    let file = bundle.join("config.json");
+    let file = room.directory().join("config.json");
     let text = format!("{:#}", config::config(&container)?);
     fs::write(&file, text).doing(format_args!("write `{}`", file.display()))
 }
 
+/// Whether layers may be started inside: the user says so, or one will be.
+fn is_privileged(spec: &LayerSpec, site: &Site<'_>) -> bool {
+    site.carries_layers || spec.options.get("privileged").is_some_and(|value| value == "true")
+}
+
 /// Whether swap can be limited: a kernel without swap accounting refuses to be asked.
-fn counts_swap(site: &Site<'_>) -> bool {
+pub(super) fn counts_swap(site: &Site<'_>) -> bool {
     site.lab.hierarchies().of("memory").is_some_and(|memory| {
         memory.mount_point.join("memory.memsw.limit_in_bytes").exists()
             || site.lab.hierarchies().unified() == Some(memory)
@@ -352,7 +368,11 @@ fn cover_unified(site: &Site<'_>) -> Option<Mount> {
 
 /// A runtime that shares this level's kernel: the agent is the container's first process, in
 /// namespaces that are not ours.
-fn same_kernel(first: &FirstProcess, spec: &LayerSpec, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+fn same_kernel(
+    first: &FirstProcess,
+    spec: &LayerSpec,
+    inside: &[Fact],
+) -> Result<Vec<Fact>, Fault> {
     let shared: &[&str] = match spec.options.get("net").map(String::as_str) {
         Some("host") => &["net", "user"],
         _ => &["user"],
@@ -381,7 +401,9 @@ fn version(path: &Path) -> Result<String, Fault> {
     if let Some(version) = known.get(path) {
         return Ok(version.clone());
     }
-    let answer = lab::ask(&[text(path), "--version".to_owned()], None, ASK_DEADLINE)?;
+    // Without a directory that is there, crun makes `/run/crun` even to say its version.
+    let question = [&text(path), "--root", "/proc", "--version"].map(String::from);
+    let answer = lab::ask(&question, None, ASK_DEADLINE)?;
     let version = answer.lines().next().unwrap_or_default().trim().to_owned();
     known.insert(path.to_path_buf(), version.clone());
     Ok(version)

@@ -37,7 +37,7 @@ struct Package {
 /// apt is not there, does not know the package, cannot reach the archive, or the package is not
 /// what the index says.
 pub(super) fn fetch(kernels: &Path, room: &Room) -> Result<String, Fault> {
-    let name = format!(".fetch-{}-{}", std::process::id(), clock::monotonic_raw().0);
+    let name = format!("surtax-fetch-{}-{}", std::process::id(), clock::monotonic_raw().0);
     let place = kernels.join(name);
     room.promise(Undo::Directory { path: place.clone() })?;
     let fetched = fetch_into(&place, kernels, room);
@@ -75,9 +75,7 @@ fn fetch_into(place: &Path, kernels: &Path, room: &Room) -> Result<String, Fault
         Ok(()) => Ok(release),
         // Another surtax was faster; what it put there was verified in the same way.
         Err(_) if target.join("boot").is_dir() => Ok(release),
-        Err(error) => {
-            Err(error).doing(format_args!("move the kernel to `{}`", target.display()))
-        }
+        Err(error) => Err(error).doing(format_args!("move the kernel to `{}`", target.display())),
     }
 }
 

@@ -147,8 +147,7 @@ pub(super) fn write(
     let late = if files.is_some() { tree.order(rest, &mut loaded, &plain)? } else { Vec::new() };
     let script = script(&early, &late, files);
     let modules: Vec<&Module> = early.iter().chain(&late).collect();
-    let agent =
-        fs::read(agent).doing(format_args!("read the agent `{}`", agent.display()))?;
+    let agent = fs::read(agent).doing(format_args!("read the agent `{}`", agent.display()))?;
     let path = room.directory().join("initramfs.cpio");
     fs::write(&path, archive(&agent, &modules, &script)?)
         .doing(format_args!("write `{}`", path.display()))?;
@@ -173,11 +172,7 @@ pub(super) fn check_writable(path: &Path) -> Result<(), Fault> {
 ///
 /// # Errors
 /// A part that is larger than the format allows.
-fn archive(
-    agent: &[u8],
-    modules: &[&Module],
-    script: &[Directive],
-) -> Result<Vec<u8>, Fault> {
+fn archive(agent: &[u8], modules: &[&Module], script: &[Directive]) -> Result<Vec<u8>, Fault> {
     let text: String =
         script.iter().map(|directive| format!("{}\n", directive.to_string().trim_end())).collect();
     let mut archive = Archive::default();

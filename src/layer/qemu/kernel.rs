@@ -68,8 +68,7 @@ pub(super) fn acquire(named: Option<&str>, cache: &Path, room: &Room) -> Result<
     let found = match find(named, cache)? {
         Some(found) => found,
         None => {
-            fs::create_dir_all(&kernels)
-                .doing(format_args!("create `{}`", kernels.display()))?;
+            fs::create_dir_all(&kernels).doing(format_args!("create `{}`", kernels.display()))?;
             let release = apt::fetch(&kernels, room)?;
             cached_kernel(&kernels).ok_or_else(|| {
                 Fault::bug(format!("kernel {release} was fetched and is not in the cache"))
@@ -101,7 +100,8 @@ pub(super) fn sha256(path: &Path) -> Result<String, Fault> {
 
 fn named_kernel(path: &Path) -> Result<Found, Fault> {
     let refuse = |why: &str| Fault::user(format!("qemu: `kernel={}` {why}", path.display()));
-    let file = fs::canonicalize(path).map_err(|error| refuse(&format!("cannot be read: {error}")))?;
+    let file =
+        fs::canonicalize(path).map_err(|error| refuse(&format!("cannot be read: {error}")))?;
     let release = release_of(&file)
         .ok_or_else(|| refuse("is neither a bzImage nor an ELF kernel that says its release"))?;
     let beside = file.parent().and_then(Path::parent).unwrap_or(Path::new("/"));

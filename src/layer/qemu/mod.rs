@@ -27,6 +27,7 @@ mod tsc;
 mod unpack;
 mod virtiofsd;
 
+use super::first_process::FirstProcess;
 use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -40,13 +41,13 @@ use kernel::Kernel;
 use qmp::{Qmp, VirtualCpu};
 use request::Asked;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 use virtiofsd::{Served, Serving, Virtiofsd};
 
-/// How long QEMU may take to end after it was told to.
-const STOP_DEADLINE: Duration = Duration::from_secs(2);
+/// How long QEMU may take to end after it was told to; on a crowded machine, nested, it needs seconds.
+const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How long virtiofsd may take to notice that QEMU has ended.
 const FILES_STOP_DEADLINE: Duration = Duration::from_secs(1);
@@ -84,6 +85,11 @@ impl Layer for Qemu {
     /// Changes nothing but our own cache: where KVM might be usable, a reference guest is booted
     /// once per boot of this level, and the kernel for it is fetched if there is none.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+        if !rustix::process::geteuid().is_root() {
+            let why = "this machine's files can only be shown to a guest by root";
+            let remedy = Some(String::from("sudo surtax …"));
+            return Err(Unavailable { why: why.to_owned(), remedy });
+        }
         // The doctor asks for each accelerator at the same time.
         let name = spec.options.get("accel").map_or("any", String::as_str);
         let room = site.lab.room(&format!("qemu-check-{name}")).map_err(unavailable)?;
@@ -93,25 +99,31 @@ impl Layer for Qemu {
         closed.map(|_| usable)
     }
 
-    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Box<dyn Running>, Fault> {
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
         let asked = Asked::read(spec, site.limits)?;
         let kernel = kernel::acquire(asked.kernel.as_deref(), site.cache, room)?;
         let accelerator = choose(&asked, &kernel, site, room)?;
-        let group = match &asked.cpuset {
-            Some(cpus) => {
-                let limits = Limits { cpuset: Some(cpus.clone()), ..Limits::default() };
-                Some(room.subgroup("machine", &limits)?)
-            }
-            None => None,
-        };
+        // CPUs and memory are the machine's own; only where it may run is a matter of its group.
+        let placed = Limits { cpuset: asked.cpuset.clone(), ..Limits::default() };
+        let group = asked.cpuset.is_some().then(|| room.subgroup("machine", &placed)).transpose()?;
         let virtiofsd = Virtiofsd::find(room)?.ok_or_else(|| {
             let missing = no_virtiofsd();
             let fault = Fault::machine(format!("qemu: {}", missing.why));
             fault.hint(missing.remedy.unwrap_or_default())
         })?;
-        let console = ConsoleTail::new();
         let lowers = root::lowers(&site.view.root, site.cache)?;
-        let files = serve_files(&virtiofsd, &kernel, &lowers, site, room, group.as_deref(), &console)?;
+        let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
+        let served = Served {
+            root: &base.source,
+            modules: &kernel.found.modules,
+            writable: &site.view.writable,
+        };
+        let files = virtiofsd.serve(&served, room, group.as_deref())?;
         let machine = Machine {
             accelerator,
             board: asked.board,
@@ -122,9 +134,16 @@ impl Layer for Qemu {
             tsc_khz: tsc_for(accelerator, asked.board)?,
             files: Some(files.socket.clone()),
         };
-        let guest = boot(&machine, room, group.as_deref(), &console)?;
+        let console = ConsoleTail::new();
+        let guest = boot(&machine, room, group.as_deref(), &console)
+            .map_err(|fault| Fault { message: fault.message + &files.words.quote(), ..fault })?;
         let mut facts = root::facts(&site.view.root, &lowers);
         facts.push(fact("virtiofsd_version", virtiofsd.version, "virtiofsd --version"));
+        if let Some(group) = &group {
+            let qemu = FirstProcess::of(guest.process.pid(), site.lab.hierarchies());
+            facts.push(qemu.group_is(group)?);
+            facts.extend(qemu.limits(group, &placed)?);
+        }
         Ok(Box::new(RunningQemu::new(guest, files, machine, kernel, facts)))
     }
 }
@@ -142,7 +161,13 @@ struct RunningQemu {
 }
 
 impl RunningQemu {
-    fn new(guest: Guest, files: Serving, machine: Machine, kernel: Kernel, facts: Vec<Fact>) -> Self {
+    fn new(
+        guest: Guest,
+        files: Serving,
+        machine: Machine,
+        kernel: Kernel,
+        facts: Vec<Fact>,
+    ) -> Self {
         let Guest { process, qmp, cpus, link } = guest;
         Self { link: Some(link), qmp, process, files, cpus, machine, kernel, facts }
     }
@@ -271,6 +296,15 @@ fn choose(
         return Err(Fault::machine(format!("qemu: `{shown}` holds no kernel with a PVH entry"))
             .hint("use `machine=q35`"));
     }
+    // Where nothing else would be taken, the machine itself is the reference guest: it says hello
+    // before the deadline, or the start has failed.
+    let is_untried = || -> Result<bool, Fault> {
+        let is_there = reference_guest::device(site, room).is_ok();
+        Ok(is_there && reference_guest::known(site.cache, &qemu_version(room)?).is_none())
+    };
+    if asked.accelerator == Some(Accelerator::Kvm) && is_untried()? {
+        return Ok(Accelerator::Kvm);
+    }
     match (kvm(asked, site, room)?, asked.accelerator) {
         (Ok(_), _) => Ok(Accelerator::Kvm),
         (Err(why), Some(Accelerator::Kvm)) => {
@@ -284,32 +318,13 @@ fn choose(
 fn tsc_for(accelerator: Accelerator, board: Board) -> Result<Option<u64>, Fault> {
     match (accelerator, tsc::khz()) {
         (Accelerator::Kvm, _) => Ok(None),
-        (Accelerator::Tcg, None) if board == Board::Microvm => {
-            Err(Fault::machine("qemu: the rate of this level's time stamp counter is unknown, and a \
-                 microvm under tcg cannot measure its own").hint("use `machine=q35`"))
-        }
+        (Accelerator::Tcg, None) if board == Board::Microvm => Err(Fault::machine(
+            "qemu: the rate of this level's time stamp counter is unknown, and a \
+                 microvm under tcg cannot measure its own",
+        )
+        .hint("use `machine=q35`")),
         (Accelerator::Tcg, khz) => Ok(khz),
     }
-}
-
-fn serve_files(
-    virtiofsd: &Virtiofsd,
-    kernel: &Kernel,
-    lowers: &[root::Lower],
-    site: &Site<'_>,
-    room: &Room,
-    group: Option<&Path>,
-    console: &ConsoleTail,
-) -> Result<Serving, Fault> {
-    let root = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
-    let served = Served {
-        root: &root.source,
-        modules: &kernel.found.modules,
-        writable: &site.view.writable,
-    };
-    let (words, errors) = std::io::pipe().doing("make a pipe for virtiofsd's words")?;
-    console.drain(words.into());
-    virtiofsd.serve(&served, room, group, errors.into())
 }
 
 /// Puts the agent, its modules and its script where QEMU finds them.

@@ -43,7 +43,8 @@ impl Tree {
             listed => listed,
         };
         let name_it = |path: PathBuf| Some((module_name(&path)?, path));
-        let built_in = names("modules.builtin").iter().filter_map(|path| module_name(path)).collect();
+        let built_in =
+            names("modules.builtin").iter().filter_map(|path| module_name(path)).collect();
         Ok(Self { files: listed.into_iter().filter_map(name_it).collect(), built_in })
     }
 
@@ -84,10 +85,12 @@ impl Tree {
             return Ok(());
         }
         let path = self.files.get(name).ok_or_else(|| {
-            Fault::machine(format!("the guest kernel has no module `{name}` and it is not built in"))
+            Fault::machine(format!(
+                "the guest kernel has no module `{name}` and it is not built in"
+            ))
         })?;
-        let packed = read_module(path)
-            .doing(format_args!("read the kernel module `{}`", path.display()))?;
+        let packed =
+            read_module(path).doing(format_args!("read the kernel module `{}`", path.display()))?;
         let bytes = unpack(packed)?;
         for dependency in dependencies(&bytes) {
             self.visit(&dependency, loaded, unpack, order)?;

@@ -20,7 +20,7 @@ pub(super) struct Asked {
     pub(super) board: Board,
     /// The kernel's file, if one was named.
     pub(super) kernel: Option<String>,
-    /// Virtual CPUs.
+    /// Virtual CPUs: as many as were named, else one for each CPU that it may run on.
     pub(super) cpus: u32,
     /// Memory.
     pub(super) memory_mib: u64,
@@ -56,7 +56,7 @@ impl Asked {
             kernel: option("kernel").map(String::from),
             cpus: match limits.cpu_millis {
                 Some(millis) => whole_cpus(millis)?,
-                None => level_cpus(),
+                None => limits.cpuset.as_ref().map_or_else(level_cpus, |cpus| count(cpus.len())),
             },
             memory_mib,
             cpuset: limits.cpuset.clone(),
@@ -65,7 +65,7 @@ impl Asked {
 }
 
 fn whole_cpus(millis: u32) -> Result<u32, Fault> {
-    if millis == 0 || millis % 1000 != 0 {
+    if millis == 0 || !millis.is_multiple_of(1000) {
         let asked = f64::from(millis) / 1000.0;
         return Err(Fault::user(format!("qemu: `cpus={asked}`: a machine has whole CPUs"))
             .hint("limit a layer inside it, as in `qemu:cpus=1+runc:cpus=0.5`"));
@@ -84,8 +84,11 @@ fn enough_memory(asked: Bytes) -> Result<u64, Fault> {
 
 /// As many as this process may run on.
 fn level_cpus() -> u32 {
-    let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    u32::try_from(count).unwrap_or(1)
+    count(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+}
+
+fn count(cpus: usize) -> u32 {
+    u32::try_from(cpus).unwrap_or(1)
 }
 
 fn level_memory_mib() -> Result<u64, Fault> {
@@ -133,6 +136,12 @@ mod tests {
             cpuset: Some(vec![1]),
         };
         assert_eq!(Asked::read(&spec, &limits), Ok(expected));
+    }
+
+    #[test]
+    fn a_machine_kept_on_one_cpu_has_one() {
+        let limits = Limits { cpuset: Some(vec![1]), ..Limits::default() };
+        assert_eq!(Asked::read(&spec(&[]), &limits).unwrap().cpus, 1);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use super::errand::Errand;
 use super::initramfs::{SERVED_MODULES, SERVED_ROOT, SERVED_WRITABLE};
+use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Mount, Process, Program, Room};
 use std::os::unix::net::UnixListener;
@@ -59,6 +60,8 @@ pub(super) struct Serving {
     pub(super) process: Process,
     /// Where QEMU finds it.
     pub(super) socket: PathBuf,
+    /// What it said; kept apart from the guest's console, because it grumbles whenever QEMU ends.
+    pub(super) words: ConsoleTail,
 }
 
 impl Virtiofsd {
@@ -84,8 +87,10 @@ impl Virtiofsd {
         served: &Served<'_>,
         room: &Room,
         group: Option<&Path>,
-        errors: std::os::fd::OwnedFd,
     ) -> Result<Serving, Fault> {
+        let (output, errors) = std::io::pipe().doing("make a pipe for virtiofsd's words")?;
+        let words = ConsoleTail::new();
+        words.drain(output.into());
         let export = room.directory().join("served");
         std::fs::create_dir(&export).doing(format_args!("create `{}`", export.display()))?;
         let mount_namespace = room.mount_namespace(&mounts(served, &export))?;
@@ -94,13 +99,13 @@ impl Virtiofsd {
             .doing(format_args!("listen on the socket `{}`", socket.display()))?;
         let process = room.spawn(Program {
             argv: self.command_line(&export, open_files_limit()),
-            stdio: [None, None, Some(errors)],
+            stdio: [None, None, Some(errors.into())],
             descriptors: vec![(listener.into(), SOCKET_DESCRIPTOR)],
             group: group.map(Path::to_owned),
             mount_namespace: Some(mount_namespace),
             ..Program::default()
         })?;
-        Ok(Serving { process, socket })
+        Ok(Serving { process, socket, words })
     }
 
     fn command_line(&self, export: &Path, open_files: u64) -> Vec<String> {

@@ -42,12 +42,9 @@ pub fn arms(found: &[ArmFindings]) -> Vec<Arm<'_>> {
 }
 
 impl Arm<'_> {
-    /// Its name: the stack, and which of the two baselines.
+    /// Its name: the stack, its accelerator, and which of the two baselines.
     pub fn name(&self) -> String {
-        match self.found.part.as_str() {
-            "baseline-again" => format!("{} (again)", self.found.stack),
-            _ => self.found.stack.clone(),
-        }
+        self.found.name.clone()
     }
 
     /// Whether it is compared with the baseline.

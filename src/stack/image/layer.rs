@@ -189,13 +189,8 @@ impl Tree {
     }
 }
 
-fn put_file<R: Read>(
-    entry: &mut Entry<'_, R>,
-    parent: &OwnedFd,
-    name: &OsStr,
-) -> io::Result<()> {
-    let flags =
-        OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+fn put_file<R: Read>(entry: &mut Entry<'_, R>, parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(fs::openat(parent, name, flags, Mode::from_raw_mode(0o600))?);
     io::copy(entry, &mut file)?;
     // Changing the owner drops capabilities, so they are set after it.
@@ -258,9 +253,9 @@ fn times_of<R: Read>(entry: &Entry<'_, R>) -> Timestamps {
 
 fn link_of<R: Read>(entry: &Entry<'_, R>) -> io::Result<PathBuf> {
     let target = entry.link_name()?;
-    target.map(std::borrow::Cow::into_owned).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidData, "a link without a target")
-    })
+    target
+        .map(std::borrow::Cow::into_owned)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a link without a target"))
 }
 
 /// A name that is one part of a path and not the directory itself.

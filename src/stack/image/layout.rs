@@ -56,9 +56,7 @@ impl Layout {
     fn choose(&self, index: &ImageIndex, nesting: usize) -> Result<Descriptor, Fault> {
         let wanted = Arch::from(go_architecture(std::env::consts::ARCH));
         let fits = |descriptor: &&Descriptor| match descriptor.platform() {
-            Some(platform) => {
-                *platform.os() == Os::Linux && *platform.architecture() == wanted
-            }
+            Some(platform) => *platform.os() == Os::Linux && *platform.architecture() == wanted,
             None => true,
         };
         for descriptor in index.manifests().iter().filter(fits) {

@@ -1,3 +1,5 @@
+//! Image layouts and archives: layers, whiteouts, and what would escape.
+
 use super::*;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -26,7 +28,8 @@ fn layer(entries: &[(&str, Kind<'_>)]) -> Vec<u8> {
             Hardlink(target) => (EntryType::Link, "", Some(target)),
         };
         if let Some(target) = target {
-            header.as_gnu_mut().unwrap().linkname[..target.len()].copy_from_slice(target.as_bytes());
+            header.as_gnu_mut().unwrap().linkname[..target.len()]
+                .copy_from_slice(target.as_bytes());
         }
         header.set_entry_type(entry_type);
         header.set_mode(0o751);
@@ -197,7 +200,8 @@ fn a_blob_that_was_tampered_with_is_named_and_nothing_is_kept() {
     image(&at, std::slice::from_ref(&bytes), here());
     let blob = gzip(&bytes);
     let name: String = Sha256::digest(&blob).iter().map(|byte| format!("{byte:02x}")).collect();
-    fs::write(at.join("blobs/sha256").join(&name), gzip(&layer(&[("file", Text("fals"))]))).unwrap();
+    fs::write(at.join("blobs/sha256").join(&name), gzip(&layer(&[("file", Text("fals"))])))
+        .unwrap();
     let fault = unpack_oci(&at, &cache).unwrap_err();
     assert!(fault.message.contains(&format!("blob `sha256:{name}`")), "{fault}");
     assert_eq!(fs::read_dir(cache.join("oci")).unwrap().count(), 0);
@@ -225,7 +229,10 @@ fn an_image_for_another_processor_is_refused() {
     let at = directory.path().join("image");
     image(&at, &[layer(&[])], "s390x");
     let fault = unpack_oci(&at, &directory.path().join("cache")).unwrap_err();
-    assert!(fault.message.ends_with(&format!("no manifest for linux/{} in the index", here())), "{fault}");
+    assert!(
+        fault.message.ends_with(&format!("no manifest for linux/{} in the index", here())),
+        "{fault}"
+    );
 }
 
 #[test]

@@ -9,9 +9,28 @@ use std::path::PathBuf;
 
 /// File systems that hold no files of the user's.
 const KERNEL_KINDS: [&str; 22] = [
-    "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts",
-    "devtmpfs", "efivarfs", "fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore",
-    "ramfs", "rpc_pipefs", "securityfs", "selinuxfs", "sysfs", "tracefs",
+    "autofs",
+    "binfmt_misc",
+    "bpf",
+    "cgroup",
+    "cgroup2",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "devtmpfs",
+    "efivarfs",
+    "fusectl",
+    "hugetlbfs",
+    "mqueue",
+    "nsfs",
+    "proc",
+    "pstore",
+    "ramfs",
+    "rpc_pipefs",
+    "securityfs",
+    "selinuxfs",
+    "sysfs",
+    "tracefs",
 ];
 
 /// Where container engines keep the roots and volumes of running containers mounted.
@@ -97,7 +116,8 @@ fn unescape(field: &str) -> PathBuf {
     let mut plain = Vec::with_capacity(bytes.len());
     let mut index = 0;
     while index < bytes.len() {
-        let octal = bytes.get(index + 1..index + 4).and_then(|digits| std::str::from_utf8(digits).ok());
+        let octal =
+            bytes.get(index + 1..index + 4).and_then(|digits| std::str::from_utf8(digits).ok());
         match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             Some(byte) if bytes[index] == b'\\' => {
                 plain.push(byte);

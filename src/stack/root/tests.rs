@@ -1,3 +1,5 @@
+//! Merged roots of made-up mount tables, and one of this machine.
+
 use super::*;
 
 /// A workstation: btrfs root and home, a snap, a docker container that runs, a disk with a blank.
@@ -27,7 +29,13 @@ fn only_file_systems_with_files_of_a_user_are_merged() {
     assert_eq!(
         real,
         [
-            "/dev/shm", "/run", "/", "/home", "/home/ann/disk two", "/snap/core/1", "/boot",
+            "/dev/shm",
+            "/run",
+            "/",
+            "/home",
+            "/home/ann/disk two",
+            "/snap/core/1",
+            "/boot",
             "/run/user/1000"
         ]
     );
@@ -38,15 +46,16 @@ fn only_file_systems_with_files_of_a_user_are_merged() {
 
 #[test]
 fn a_hidden_mount_is_not_merged() {
-    let stacked = "1 0 8:0 / / rw - ext4 a rw\n2 1 8:1 / /a rw - ext4 b rw\n3 2 8:2 / /a rw - xfs c rw\n";
+    let stacked =
+        "1 0 8:0 / / rw - ext4 a rw\n2 1 8:1 / /a rw - ext4 b rw\n3 2 8:2 / /a rw - xfs c rw\n";
     assert_eq!(points(stacked), ["/", "/a"]);
     assert_eq!(mountinfo::visible(stacked)[1].kind, "xfs");
 
-    let covered = "1 0 8:0 / / rw - ext4 a rw\n2 1 8:1 / /a/b rw - ext4 b rw\n3 1 8:2 / /a rw - xfs c rw\n";
+    let covered =
+        "1 0 8:0 / / rw - ext4 a rw\n2 1 8:1 / /a/b rw - ext4 b rw\n3 1 8:2 / /a rw - xfs c rw\n";
     assert_eq!(points(covered), ["/", "/a"]);
 
-    let stacked_and_covered =
-        "1 0 8:0 / / rw - ext4 a rw\n2 1 8:1 / /a/b rw - ext4 b rw\n4 2 8:3 / /a/b rw - xfs d rw\n3 1 8:2 / /a rw - xfs c rw\n";
+    let stacked_and_covered = "1 0 8:0 / / rw - ext4 a rw\n2 1 8:1 / /a/b rw - ext4 b rw\n4 2 8:3 / /a/b rw - xfs d rw\n3 1 8:2 / /a rw - xfs c rw\n";
     assert_eq!(points(stacked_and_covered), ["/", "/a"]);
 }
 
@@ -94,16 +103,16 @@ fn one_tmpfs_holds_every_upper_layer() {
     assert_eq!(
         merge(&lowers, scratch.path()).unwrap(),
         [
-            Mount::Tmpfs { target: at("upper") },
+            Mount::Tmpfs { target: at("root") },
             Mount::Overlay {
                 lower: "/".into(),
-                upper: at("upper/0/upper"),
-                work: at("upper/0/work"),
-                target: at("root"),
+                upper: at("root/0/upper"),
+                work: at("root/0/work"),
+                target: at("root/merged"),
             },
             Mount::Bind {
                 source: "/snap".into(),
-                target: at("root/snap"),
+                target: at("root/merged/snap"),
                 recursive: false,
                 read_only: true,
             },

@@ -1,3 +1,5 @@
+//! Kernels as packages ship them, made of a few bytes.
+
 use super::*;
 
 /// A bzImage that holds `payload` and says that it is `release`.
@@ -83,10 +85,7 @@ fn a_named_kernel_without_modules_is_refused_with_the_place_for_them() {
     fs::remove_dir_all(root.join("lib")).unwrap();
     let fault = named_kernel(&file).unwrap_err();
     assert!(fault.message.contains("is 6.1.0-test, whose modules are not in"), "{fault}");
-    assert_eq!(
-        fault.hint.as_deref(),
-        Some("put them there, or into `/lib/modules/6.1.0-test`")
-    );
+    assert_eq!(fault.hint.as_deref(), Some("put them there, or into `/lib/modules/6.1.0-test`"));
 }
 
 #[test]

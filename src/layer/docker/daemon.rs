@@ -1,0 +1,345 @@
+//! The daemon: the one that runs here, or a private one that is gone with surtax.
+//!
+//! A private daemon touches nothing of the host's: no bridge, no packet filter, no sysctl; its
+//! mounts are in a private namespace, its files in its room. It insists on a few fixed places
+//! (`/etc/docker/key.json`, `/opt/containerd`, sockets below `/run`), so in its namespace there are overlays
+//! over `/etc`, `/opt` and `/run`. Volumes must not be overlays over these, since the kernel allows two
+//! on top of each other at most: what is below them is kept in sight elsewhere.
+
+use crate::agent::ConsoleTail;
+use crate::fault::{Doing, Fault};
+use crate::lab::{self, Mount, Process, Program, Room, Service};
+use crate::layer::Site;
+use crate::stack::LayerSpec;
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+
+/// Where a daemon of the machine listens.
+const SYSTEM_SOCKET: &str = "/var/run/docker.sock";
+
+/// Where a daemon or its containerd writes, whatever it is told.
+const WRITTEN: [&str; 3] = ["/etc", "/opt", "/run"];
+
+/// Where the rooms are: below `/run`, and yet to be seen by the daemon as they are.
+const ROOMS: &str = "/run/surtax";
+
+/// The runtimes that a private daemon is given beside `runc`, where they are installed.
+const RUNTIMES: [&str; 2] = ["runsc", "youki"];
+
+/// How long to wait between two looks for the private daemon's socket.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// A daemon that answers.
+pub struct Daemon {
+    /// Its unix socket.
+    pub socket: PathBuf,
+    /// The service, if it is a private one.
+    pub private: Option<Service>,
+    /// Where a private one sees what lies below its overlays.
+    below: Option<PathBuf>,
+}
+
+/// What could be used, before anything is started.
+pub enum Candidate {
+    /// A daemon that listens.
+    System(PathBuf),
+    /// `dockerd`, to be started by us.
+    Private(PathBuf),
+}
+
+/// Looks for a daemon: the one that was named, the one that listens, or a program to start one.
+///
+/// # Errors
+/// The user's, for a socket that cannot be used; the machine's, when there is nothing at all.
+pub fn look(spec: &LayerSpec) -> Result<Candidate, Fault> {
+    let named = spec.options.get("socket").cloned().or_else(|| std::env::var("DOCKER_HOST").ok());
+    if let Some(named) = named {
+        let path = PathBuf::from(socket_path(&named)?);
+        return match listens(&path) {
+            true => Ok(Candidate::System(path)),
+            false => Err(Fault::user(format!("no Docker daemon listens at `{}`", path.display()))
+                .hint("leave `socket` and `DOCKER_HOST` out, and a private daemon is started")),
+        };
+    }
+    if listens(Path::new(SYSTEM_SOCKET)) {
+        return Ok(Candidate::System(SYSTEM_SOCKET.into()));
+    }
+    lab::find("dockerd").map(Candidate::Private).ok_or_else(|| {
+        Fault::machine("no Docker daemon listens, and `dockerd` is not in `PATH`")
+            .hint("apt-get install docker.io")
+    })
+}
+
+fn socket_path(named: &str) -> Result<&str, Fault> {
+    match named.split_once("://") {
+        Some(("unix", path)) => Ok(path),
+        Some(_) => Err(Fault::user(format!("`{named}` is not a unix socket"))
+            .hint("a daemon elsewhere cannot see this level's files; use `unix:///path`")),
+        None => Ok(named),
+    }
+}
+
+fn listens(socket: &Path) -> bool {
+    UnixStream::connect(socket).is_ok()
+}
+
+impl Daemon {
+    /// The daemon to use. A private one is started once and ends with the lab.
+    ///
+    /// # Errors
+    /// As [`look`]; or the private one's last words.
+    pub fn find(spec: &LayerSpec, site: &Site<'_>) -> Result<Self, Fault> {
+        match look(spec)? {
+            Candidate::System(socket) => Ok(Self { socket, private: None, below: None }),
+            Candidate::Private(program) => {
+                // A level of ours is thrown away with all that a daemon writes there.
+                let is_covered = site.level == 0;
+                let start = |room: &Room| {
+                    let mounts = if is_covered { cover(room)? } else { Vec::new() };
+                    start(&program, room, &mounts, site.start_deadline).map(Some)
+                };
+                let service = site.lab.service("docker-daemon", start)?;
+                let socket = socket_in(&service.directory);
+                let below = is_covered.then(|| below(&service.directory));
+                Ok(Self { socket, private: Some(service), below })
+            }
+        }
+    }
+
+    /// How the daemon must be told to find a file of this level.
+    pub fn source(&self, path: &Path) -> PathBuf {
+        let is_covered = WRITTEN.iter().any(|place| path.starts_with(place));
+        match (&self.below, path.strip_prefix("/")) {
+            (Some(below), Ok(relative)) if is_covered && !path.starts_with(ROOMS) => {
+                below.join(relative)
+            }
+            _ => path.to_path_buf(),
+        }
+    }
+}
+
+fn below(directory: &Path) -> PathBuf {
+    directory.join("below")
+}
+
+impl Daemon {
+    /// For the evidence.
+    pub fn origin(&self) -> &'static str {
+        if self.private.is_some() { "private" } else { "system" }
+    }
+
+    /// That `net=host` means this level's network.
+    ///
+    /// # Errors
+    /// A private daemon had to be kept away from it.
+    pub fn can_share_network(&self, network: &str) -> Result<(), Fault> {
+        if network != "host" || self.private.is_none() || !docker0_exists() {
+            return Ok(());
+        }
+        Err(Fault::machine(
+            "docker: the private daemon was kept off this network, to spare its `docker0`",
+        )
+        .hint("start the machine's own daemon, or use `net=none`"))
+    }
+}
+
+/// The processes of the machine's daemon, by name.
+pub fn processes() -> Vec<(String, u32)> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let named = pids.filter_map(|pid: u32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned();
+        ["dockerd", "containerd"].contains(&name.as_str()).then_some((name, pid))
+    });
+    named.collect()
+}
+
+fn socket_in(directory: &Path) -> PathBuf {
+    directory.join("docker.sock")
+}
+
+/// An empty one, so that the machine's own is not read: its settings would contradict ours.
+fn configuration_in(directory: &Path) -> PathBuf {
+    directory.join("daemon.json")
+}
+
+fn start(
+    program: &Path,
+    room: &Room,
+    mounts: &[Mount],
+    deadline: Duration,
+) -> Result<Process, Fault> {
+    let configuration = configuration_in(room.directory());
+    fs::write(&configuration, "{}").doing(format_args!("write `{}`", configuration.display()))?;
+    let console = ConsoleTail::new();
+    let (words, log) = std::io::pipe().doing("make a pipe from `dockerd`")?;
+    console.drain(words.into());
+    let copy = log.try_clone().doing("copy the pipe from `dockerd`")?;
+    let mut process = room.spawn(Program {
+        argv: command_line(program, room.directory(), docker0_exists(), &runtimes()),
+        stdio: [None, Some(copy.into()), Some(log.into())],
+        mount_namespace: Some(room.mount_namespace(mounts)?),
+        ..Program::default()
+    })?;
+    let begin = monotonic_raw();
+    while !listens(&socket_in(room.directory())) {
+        let why = match process.wait(LOOK_AGAIN)? {
+            Some(status) => format!("ended with {status}"),
+            None if Duration::from(monotonic_raw().since(begin)) < deadline => continue,
+            None => format!("did not listen within {:.1} s", deadline.as_secs_f64()),
+        };
+        return Err(Fault::machine(format!("docker: the private daemon {why}{}", console.quote())));
+    }
+    Ok(process)
+}
+
+/// An overlay over each place that a daemon writes to, with what is below kept in sight. `/run` goes
+/// first: what is mounted in the room, which is below it, must be mounted on the room's true place.
+fn cover(room: &Room) -> Result<Vec<Mount>, Fault> {
+    let memory = room.memory_directory()?;
+    let below = below(room.directory());
+    let (rooms, run) = (memory.join("rooms"), memory.join("run"));
+    let mut mounts = vec![
+        bind(Path::new(ROOMS), &rooms),
+        bind(Path::new("/run"), &run),
+        overlay("run", memory),
+        bind(&rooms, Path::new(ROOMS)),
+        bind(&run, &below.join("run")),
+    ];
+    for name in ["etc", "opt"] {
+        let place = Path::new("/").join(name);
+        if place.is_dir() {
+            mounts.extend([bind(&place, &below.join(name)), overlay(name, memory)]);
+        }
+    }
+    Ok(mounts)
+}
+
+fn bind(source: &Path, target: &Path) -> Mount {
+    let (source, target) = (source.to_path_buf(), target.to_path_buf());
+    Mount::Bind { source, target, recursive: true, read_only: false }
+}
+
+fn overlay(name: &str, memory: &Path) -> Mount {
+    let place = Path::new("/").join(name);
+    let above = memory.join("above").join(name);
+    let (upper, work) = (above.join("upper"), above.join("work"));
+    Mount::Overlay { lower: place.clone(), upper, work, target: place }
+}
+
+/// Somebody's `docker0`, which a daemon without a bridge would delete.
+fn docker0_exists() -> bool {
+    Path::new("/sys/class/net/docker0").exists()
+}
+
+/// The runtimes beside `runc` that a private daemon will know.
+fn runtimes() -> Vec<(&'static str, PathBuf)> {
+    RUNTIMES.into_iter().filter_map(|name| Some((name, lab::find(name)?))).collect()
+}
+
+/// That a private daemon would have what is asked for.
+///
+/// # Errors
+/// The user's: it would not.
+pub fn require_of_private(spec: &LayerSpec) -> Result<(), Fault> {
+    let hint = "start the machine's own daemon";
+    if spec.options.get("net").is_some_and(|net| net == "bridge") {
+        return Err(Fault::user("docker: a private daemon has no bridge").hint(hint));
+    }
+    match spec.options.get("runtime").map(String::as_str) {
+        None | Some("runc") => Ok(()),
+        Some(name) if runtimes().iter().any(|(known, _)| *known == name) => Ok(()),
+        Some(name) => {
+            Err(Fault::user(format!("docker: a private daemon has no runtime `{name}`")).hint(hint))
+        }
+    }
+}
+
+fn command_line(
+    program: &Path,
+    directory: &Path,
+    hide_network: bool,
+    runtimes: &[(&str, PathBuf)],
+) -> Vec<String> {
+    let in_room = |name: &str| directory.join(name).to_string_lossy().into_owned();
+    let mut words = Vec::new();
+    if hide_network {
+        words.extend(["unshare", "--net", "--"].map(String::from));
+    }
+    words.push(program.to_string_lossy().into_owned());
+    words.extend(["--host".to_owned(), format!("unix://{}", socket_in(directory).display())]);
+    words.extend(["--config-file".to_owned(), configuration_in(directory).display().to_string()]);
+    for (option, name) in [("--data-root", "data"), ("--exec-root", "exec"), ("--pidfile", "pid")] {
+        words.extend([option.to_owned(), in_room(name)]);
+    }
+    let rest = [
+        "--storage-driver=overlay2",
+        "--exec-opt=native.cgroupdriver=cgroupfs",
+        "--bridge=none",
+        "--iptables=false",
+        "--ip6tables=false",
+        "--ip-masq=false",
+        "--ip-forward=false",
+        "--userland-proxy=false",
+    ];
+    words.extend(rest.map(String::from));
+    words.extend(
+        runtimes.iter().map(|(name, path)| format!("--add-runtime={name}={}", path.display())),
+    );
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_private_daemon_is_told_to_leave_the_host_alone() {
+        let words =
+            command_line(Path::new("/usr/sbin/dockerd"), Path::new("/run/surtax/1/d"), false, &[]);
+        assert_eq!(
+            words.join("\n"),
+            "/usr/sbin/dockerd\n--host\nunix:///run/surtax/1/d/docker.sock\n\
+             --config-file\n/run/surtax/1/d/daemon.json\n\
+             --data-root\n/run/surtax/1/d/data\n--exec-root\n/run/surtax/1/d/exec\n\
+             --pidfile\n/run/surtax/1/d/pid\n--storage-driver=overlay2\n\
+             --exec-opt=native.cgroupdriver=cgroupfs\n--bridge=none\n--iptables=false\n\
+             --ip6tables=false\n--ip-masq=false\n--ip-forward=false\n--userland-proxy=false"
+        );
+        let runsc = [("runsc", PathBuf::from("/usr/bin/runsc"))];
+        let hidden = command_line(Path::new("dockerd"), Path::new("/d"), true, &runsc);
+        assert_eq!(hidden[..4], ["unshare", "--net", "--", "dockerd"]);
+        assert_eq!(hidden.last().unwrap(), "--add-runtime=runsc=/usr/bin/runsc");
+    }
+
+    #[test]
+    fn a_private_daemon_is_told_of_files_where_it_sees_them() {
+        let below = Some(PathBuf::from("/run/surtax/1/d/below"));
+        let daemon = Daemon { socket: "/s".into(), private: None, below };
+        let told = |path: &str| daemon.source(Path::new(path)).display().to_string();
+        assert_eq!(told("/etc"), "/run/surtax/1/d/below/etc");
+        assert_eq!(told("/opt/tool/data"), "/run/surtax/1/d/below/opt/tool/data");
+        assert_eq!(told("/run/surtax/1/agent"), "/run/surtax/1/agent");
+        assert_eq!(told("/home"), "/home");
+        let system = Daemon { below: None, ..daemon };
+        assert_eq!(system.source(Path::new("/etc")), Path::new("/etc"));
+    }
+
+    #[test]
+    fn a_daemon_on_another_machine_is_refused() {
+        assert_eq!(socket_path("unix:///run/d.sock").unwrap(), "/run/d.sock");
+        assert_eq!(socket_path("/run/d.sock").unwrap(), "/run/d.sock");
+        let fault = socket_path("tcp://lab7:2375").unwrap_err();
+        assert!(fault.message.contains("`tcp://lab7:2375`"), "{fault}");
+    }
+
+    #[test]
+    fn a_named_socket_where_nobody_listens_is_the_users_mistake() {
+        let options = [("socket".to_owned(), "/no/such.sock".to_owned())].into();
+        let spec = LayerSpec { kind: "docker".into(), options };
+        assert_eq!(look(&spec).err().map(|fault| fault.exit_code()), Some(2));
+    }
+}

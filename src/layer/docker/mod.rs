@@ -1,0 +1,378 @@
+//! Docker: a container by the Engine API, with everything that stands behind it.
+//!
+//! surtax (host) ── dockerd ── containerd ── shim ── runc ── agent (PID 1) ── command
+//!
+//! - **Needs** a daemon that listens, or `dockerd` in `PATH` and root to start a private one.
+//! - **Leaves out** the log driver, since the agent's frames are no text; pulling and building images:
+//!   the root is a skeleton image with an overlay volume for each directory of it; plain files in `/`.
+//! - **Payers** the container's group, which carries the command; shim, containerd and dockerd: engine.
+//! - **Checked against** Docker Engine API 1.41, dockerd 20.10.24.
+
+mod attach;
+mod container;
+mod daemon;
+mod engine;
+mod skeleton;
+
+use super::first_process::FirstProcess;
+use super::oci::config;
+use super::{
+    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, value_of,
+};
+use crate::agent::{ConsoleTail, Link};
+use crate::fault::{Doing, Fault};
+use crate::lab::{self, Room, Undo};
+use crate::stack::root::{self, Lower, Writes};
+use crate::stack::{LayerSpec, Limits};
+use bollard::models::ContainerInspectResponse;
+use container::{Layered, Wanted};
+use daemon::{Candidate, Daemon};
+use engine::{About, Engine};
+use skeleton::Skeleton;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::wire::{Fact, Role};
+
+/// How long the daemon may take over one request. Not the layer's deadline: a request that is given
+/// up may still be done, after we have looked for what to remove.
+const REQUEST_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long a container may take to end after its agent was asked to leave.
+const STOP_DEADLINE: Duration = Duration::from_secs(2);
+
+/// The repository of our skeleton images.
+const REPOSITORY: &str = "surtax/root";
+
+/// A container by the Engine API.
+pub struct Docker;
+
+static CARD: Card = Card {
+    kind: "docker",
+    summary: "a container by Docker's daemon: the machine's own, or a private one",
+    options: &[
+        Choice {
+            key: "net",
+            values: &["none", "host", "bridge"],
+            help: "the network (default: bridge if the daemon has one, else none)",
+        },
+        Choice {
+            key: "runtime",
+            values: &[],
+            help: "the OCI runtime by the daemon's name for it (default: the daemon's)",
+        },
+        Choice {
+            key: "socket",
+            values: &[],
+            help: "the daemon's unix socket (default: $DOCKER_HOST, /var/run/docker.sock, a private daemon)",
+        },
+        Choice {
+            key: "privileged",
+            values: &["true", "false"],
+            help: "all capabilities and devices, as layers inside may need (default: false)",
+        },
+    ],
+    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
+    holds_layers: true,
+    ran_on_hardware: true,
+};
+
+impl Layer for Docker {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
+        let unavailable = |fault: Fault| Unavailable { why: fault.message, remedy: fault.hint };
+        match daemon::look(spec).map_err(unavailable)? {
+            Candidate::System(socket) => {
+                let (_, about) = Engine::connect(&socket, REQUEST_DEADLINE).map_err(unavailable)?;
+                choose_network(spec, &about).map_err(unavailable)?;
+                require_runtime(spec, &about).map_err(unavailable)?;
+                Ok(Usable { facts: daemon_facts("system", &socket, &about) })
+            }
+            Candidate::Private(program) => {
+                daemon::require_of_private(spec).map_err(unavailable)?;
+                let question = [program.to_string_lossy().into_owned(), "--version".to_owned()];
+                let version = lab::ask(&question, None, REQUEST_DEADLINE).map_err(unavailable)?;
+                if !rustix::process::geteuid().is_root() {
+                    let why = "a private Docker daemon can only be started by root".to_owned();
+                    return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
+                }
+                let version = version.lines().next().unwrap_or_default().to_owned();
+                let daemon = fact("daemon", "private, started when needed".to_owned(), "PATH");
+                Ok(Usable { facts: vec![daemon, fact("docker_version", version, "--version")] })
+            }
+        }
+    }
+
+    /// The order of the lines is the protocol.
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
+        let daemon = Daemon::find(spec, site)?;
+        let (engine, about) = Engine::connect(&daemon.socket, REQUEST_DEADLINE)?;
+        require_runtime(spec, &about)?;
+        let network = choose_network(spec, &about)?;
+        daemon.can_share_network(&network)?;
+        let lowers = root::lowers(&site.view.root, site.cache)?;
+        let skeleton = Skeleton::read(&lowers[0].source)?;
+        let image = image(site, &daemon, &engine, &skeleton)?;
+        let layers = layers(&skeleton, &lowers, room)?;
+        let source = |path: &Path| daemon.source(path);
+
+        let system = rustix::system::uname();
+        let wanted = Wanted {
+            image: &image,
+            agent: site.agent,
+            host_name: &system.nodename().to_string_lossy(),
+            group: takes_paths(&about).then_some(room.group()),
+            limits: site.limits,
+            layers: &layers,
+            source: &source,
+            view: site.view,
+            network: &network,
+            runtime: spec.options.get("runtime").map(String::as_str),
+            is_privileged: site.carries_layers
+                || spec.options.get("privileged").is_some_and(|value| value == "true"),
+            bounding_capabilities: config::bounding_capabilities()?,
+        };
+        let body = container::body(&wanted)?;
+        let name = name(site, room);
+        room.promise(Undo::EngineContainer { socket: daemon.socket.clone(), name: name.clone() })?;
+        engine.create(&name, body)?;
+        let console = ConsoleTail::new();
+        let (output, input) = attach::attach(&daemon.socket, &name, &console, REQUEST_DEADLINE)?;
+        engine.start(&name)?;
+
+        let inspected = engine.inspect(&name)?;
+        let first = FirstProcess::of(pid(&inspected)?, site.lab.hierarchies());
+        let mut facts = daemon_facts(daemon.origin(), &daemon.socket, &about);
+        facts.extend(container_facts(&inspected, &network));
+        let privileged = wanted.is_privileged.to_string();
+        facts.push(fact("privileged", privileged, "POST /containers/create"));
+        facts.extend(root::facts(&site.view.root, &lowers));
+        Ok(Box::new(RunningDocker {
+            group: first.group()?,
+            link: Some(Link::over("docker", output, input, &console)),
+            engine,
+            daemon,
+            name,
+            first,
+            spec: spec.clone(),
+            limits: site.limits.clone(),
+            network,
+            facts,
+        }))
+    }
+}
+
+struct RunningDocker {
+    link: Option<Link>,
+    engine: Engine,
+    daemon: Daemon,
+    name: String,
+    first: FirstProcess,
+    group: PathBuf,
+    spec: LayerSpec,
+    limits: Limits,
+    network: String,
+    facts: Vec<Fact>,
+}
+
+impl Running for RunningDocker {
+    fn link(&mut self) -> Result<Link, Fault> {
+        self.link.take().ok_or_else(|| Fault::bug("the link of `docker` was taken twice"))
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        let mut payers = vec![payer("container", Source::Group(self.group.clone()), true)];
+        match &self.daemon.private {
+            Some(service) => {
+                let source = Source::Group(service.group.clone());
+                payers.push(payer("dockerd, containerd, shim", source, false));
+            }
+            None => {
+                let shim = self.first.parent().ok().map(|pid| ("shim".to_owned(), pid));
+                let daemons = daemon::processes().into_iter().chain(shim);
+                payers.extend(daemons.map(|(name, pid)| payer(&name, Source::Process(pid), false)));
+            }
+        }
+        payers
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let mut facts = self.facts.clone();
+        facts.push(self.first.group_is(&self.group)?);
+        facts.extend(self.first.limits(&self.group, &self.limits)?);
+        facts.extend(self.first.privileges()?);
+        let runtime = value_of(&facts, "runtime")?.to_owned();
+        let release = value_of(inside, "kernel_release")?;
+        if runtime.contains("runsc") || runtime.contains("gvisor") {
+            if !release.contains("gvisor") {
+                return Err(Fault::machine(format!(
+                    "docker: the runtime is `{runtime}`, and the kernel inside calls itself `{release}`"
+                )));
+            }
+            facts.push(fact("kernel_release", release.to_owned(), "uname(2) inside"));
+        } else {
+            let shared: &[&str] = if self.network == "host" { &["net", "user"] } else { &["user"] };
+            facts.push(self.first.is_the_agent(inside)?);
+            facts.push(self.first.namespaces(shared)?);
+        }
+        Ok(facts)
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
+        drop(self.link.take());
+        let ended = self.engine.ends(&self.name, STOP_DEADLINE);
+        self.engine.remove(&self.name)?;
+        if ended? {
+            return Ok(());
+        }
+        let kind = &self.spec.kind;
+        Err(Fault::machine(format!("{kind}: the container did not end and was removed by force")))
+    }
+}
+
+/// The container's name: ours, and nobody else's on this machine.
+fn name(site: &Site<'_>, room: &Room) -> String {
+    let room = room.directory().file_name().unwrap_or_default().to_string_lossy();
+    format!("surtax-{}-{room}", site.lab.id())
+}
+
+/// The skeleton's image in this daemon; imported once, and removed when the lab is closed.
+fn image(
+    site: &Site<'_>,
+    daemon: &Daemon,
+    engine: &Engine,
+    skeleton: &Skeleton,
+) -> Result<String, Fault> {
+    let archive = skeleton.archive()?;
+    let tag = format!("{}-{}", site.lab.id(), skeleton::tag(&archive));
+    let name = format!("{REPOSITORY}:{tag}");
+    site.lab.service(&format!("docker-image-{tag}"), |room| {
+        room.promise(Undo::EngineImage { socket: daemon.socket.clone(), name: name.clone() })?;
+        engine.import(REPOSITORY, &tag, archive)?;
+        Ok(None)
+    })?;
+    Ok(name)
+}
+
+/// The directories of the root, each with a throw-away layer in memory, where every daemon of the
+/// machine can see it.
+fn layers(skeleton: &Skeleton, lowers: &[Lower], room: &Room) -> Result<Vec<Layered>, Fault> {
+    let (base, rest) = lowers.split_first().ok_or_else(|| Fault::bug("a root of nothing"))?;
+    let top = skeleton.directories().map(|name| Lower {
+        source: base.source.join(name),
+        place: Path::new("/").join(name),
+        writes: Writes::ThrownAway,
+    });
+    // What is mounted on a directory of the top level hides it.
+    let top = top.filter(|lower| !rest.iter().any(|other| other.place == lower.place));
+    let memory = room.memory_directory()?;
+    let mut layers = Vec::new();
+    for (index, lower) in top.chain(rest.iter().cloned()).enumerate() {
+        let above = memory.join(index.to_string());
+        for directory in [above.join("upper"), above.join("work")] {
+            fs::create_dir_all(&directory)
+                .doing(format_args!("make the volume's layer `{}`", directory.display()))?;
+        }
+        if lower.writes == Writes::ThrownAway {
+            lab::look_like(&above.join("upper"), &lower.source)?;
+        }
+        layers.push(Layered { lower, above });
+    }
+    Ok(layers)
+}
+
+fn choose_network(spec: &LayerSpec, about: &About) -> Result<String, Fault> {
+    let has = |name: &str| about.networks.iter().any(|network| network == name);
+    match spec.options.get("net").map(String::as_str) {
+        None if has("bridge") => Ok("bridge".to_owned()),
+        None => Ok("none".to_owned()),
+        Some(name) if has(name) => Ok(name.to_owned()),
+        Some(name) => Err(Fault::user(format!(
+            "docker: the daemon has no network `{name}`, only {}",
+            about.networks.join(", ")
+        ))
+        .hint("use `net=none` or `net=host`, or start the machine's own daemon")),
+    }
+}
+
+fn require_runtime(spec: &LayerSpec, about: &About) -> Result<(), Fault> {
+    let Some(wanted) = spec.options.get("runtime") else { return Ok(()) };
+    let runtimes = about.info.runtimes.as_ref();
+    if runtimes.is_some_and(|runtimes| runtimes.contains_key(wanted)) {
+        return Ok(());
+    }
+    let mut names: Vec<&str> =
+        runtimes.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    Err(Fault::user(format!(
+        "docker: the daemon has no runtime `{wanted}`, only {}",
+        names.join(", ")
+    ))
+    .hint("add it to `runtimes` in /etc/docker/daemon.json"))
+}
+
+/// Whether the daemon takes a path for the parent of a container's group; systemd's names are not ours.
+fn takes_paths(about: &About) -> bool {
+    about.info.cgroup_driver.is_some_and(|driver| driver.to_string() == "cgroupfs")
+}
+
+fn pid(inspected: &ContainerInspectResponse) -> Result<u32, Fault> {
+    let state = inspected.state.as_ref();
+    let pid = state.and_then(|state| state.pid).and_then(|pid| u32::try_from(pid).ok());
+    pid.filter(|pid| *pid > 0).ok_or_else(|| {
+        let error = state.and_then(|state| state.error.clone()).unwrap_or_default();
+        Fault::machine(format!("docker: the container ended as soon as it was started: {error}"))
+    })
+}
+
+fn daemon_facts(origin: &str, socket: &Path, about: &About) -> Vec<Fact> {
+    let mut facts = vec![
+        fact("daemon", origin.to_owned(), "how it was found"),
+        fact("daemon_socket", socket.display().to_string(), "how it was found"),
+        fact("docker_api_version", about.spoken.to_string(), "GET /version"),
+    ];
+    let mut say = |key: &str, value: Option<String>, source: &str| {
+        facts.extend(value.map(|value| fact(key, value, source)));
+    };
+    say("docker_version", about.version.version.clone(), "GET /version");
+    for part in about.version.components.iter().flatten().filter(|part| part.name != "Engine") {
+        let key = format!("{}_version", part.name.replace('-', "_"));
+        say(&key, Some(part.version.clone()), "GET /version");
+    }
+    let info = &about.info;
+    say("storage_driver", info.driver.clone(), "GET /info");
+    say("cgroup_driver", info.cgroup_driver.map(|driver| driver.to_string()), "GET /info");
+    say("cgroup_version", info.cgroup_version.map(|version| version.to_string()), "GET /info");
+    facts
+}
+
+fn container_facts(inspected: &ContainerInspectResponse, network: &str) -> Vec<Fact> {
+    let source = "GET /containers/NAME/json";
+    let host = inspected.host_config.as_ref();
+    let runtime = host.and_then(|host| host.runtime.clone());
+    let said = [
+        ("container_id", inspected.id.clone()),
+        ("image_id", inspected.image.clone()),
+        ("runtime", runtime),
+        ("container_storage_driver", inspected.driver.clone()),
+        ("network", host.and_then(|host| host.network_mode.clone()).or(Some(network.to_owned()))),
+    ];
+    let known = said.into_iter().filter_map(|(key, value)| Some((key, value?)));
+    known.map(|(key, value)| fact(key, value, source)).collect()
+}
+
+fn payer(name: &str, source: Source, carries_workload: bool) -> Payer {
+    Payer { name: name.to_owned(), role: Role::Engine, source, carries_workload }
+}
+
+fn fact(key: &str, value: String, source: &str) -> Fact {
+    Fact { key: key.to_owned(), value, source: source.to_owned() }
+}
