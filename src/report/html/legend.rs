@@ -67,8 +67,9 @@ impl Arm<'_> {
     /// Why it has no number, in one line.
     pub fn gap(&self) -> String {
         match (&self.found.trouble, &self.found.verdict) {
-            (Some(trouble), _) => trouble.why.clone(),
+            (Some(trouble), _) if self.found.trial_count == 0 => trouble.why.clone(),
             (None, Verdict::Invalid { reason }) => reason.clone(),
+            _ if self.found.trial_count > 0 => self.found.because.clone(),
             _ => String::from("no trial that counts"),
         }
     }
