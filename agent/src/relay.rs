@@ -1,30 +1,48 @@
 //! Passes bytes between the host and one process here: the starter of the next layer, or a shell.
 //!
 //! A starter gets pipes; a shell gets a terminal of its own, whose both directions are one file.
+//! Nothing here waits: a process that does not read its input must still be able to print, and what
+//! it has not read yet is kept, up to a limit beyond which the host has to wait.
 
 use crate::run::{Stream, cannot_start, prepare, status, watch};
+use rustix::io::ioctl_fionbio;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
-use surtax_instrument::wire::{Command, Failure, Reply, WireError, write_reply};
+use std::time::Duration;
+use surtax_instrument::clock;
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{Command, Failure, Reply, Status, WireError, write_reply};
 
 /// How much of a relayed process's standard error is kept, in bytes.
 const KEEP_STDERR: usize = 16 << 10;
+
+/// How much input is kept for a process that does not read, in bytes.
+const KEEP_INPUT: usize = 256 << 10;
+
+/// How long output is passed on after the process has ended, if others keep printing into it.
+const DRAIN: Duration = Duration::from_secs(1);
 
 /// A relayed process.
 pub struct Relay {
     pid: Pid,
     pidfd: OwnedFd,
     input: Option<File>,
+    /// What `input` has not taken yet.
+    waiting: VecDeque<u8>,
+    /// No more input will come: `input` is closed when nothing waits.
+    closing: bool,
     output: Option<File>,
     stderr: Stream,
     terminal: bool,
-    reaped: bool,
+    /// How it ended and when; it is reaped then.
+    ended: Option<(Status, Nanoseconds)>,
 }
 
 impl Relay {
@@ -49,7 +67,21 @@ impl Relay {
         let output = child.stdout.take().map(|pipe| File::from(OwnedFd::from(pipe)));
         let stderr = Stream::new(child.stderr.take().map(OwnedFd::from), KEEP_STDERR);
         let (pid, pidfd) = watch(&child)?;
-        Ok(Self { pid, pidfd, input, output, stderr, terminal: false, reaped: false })
+        Ok(Self::of(pid, pidfd, [input, output], stderr, false))
+    }
+
+    fn of(
+        pid: Pid,
+        pidfd: OwnedFd,
+        [input, output]: [Option<File>; 2],
+        stderr: Stream,
+        terminal: bool,
+    ) -> Self {
+        if let Some(input) = &input {
+            let _ = ioctl_fionbio(input, true);
+        }
+        let (waiting, closing, ended) = (VecDeque::new(), false, None);
+        Self { pid, pidfd, input, waiting, closing, output, stderr, terminal, ended }
     }
 
     fn start_on_terminal(command: &Command) -> Result<Self, Failure> {
@@ -82,67 +114,80 @@ impl Relay {
         let input = output.try_clone().map_err(|error| cannot_start(command, &error))?;
         let (pid, pidfd) = watch(&child)?;
         let stderr = Stream::new(None, 0);
-        Ok(Self {
-            pid,
-            pidfd,
-            input: Some(input),
-            output: Some(output),
-            stderr,
-            terminal: true,
-            reaped: false,
-        })
+        Ok(Self::of(pid, pidfd, [Some(input), Some(output)], stderr, true))
     }
 
-    /// What `poll` must watch. Its output first: the end is only looked at when that is drained.
+    /// What `poll` must watch for something to read.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let output = self.output.as_ref().map(AsFd::as_fd);
-        let end = output.is_none().then(|| self.pidfd.as_fd());
-        [output, self.stderr.descriptor(), end].into_iter().flatten()
+        [output, self.stderr.descriptor(), Some(self.pidfd.as_fd())].into_iter().flatten()
+    }
+
+    /// Its input, if something waits for it to take more.
+    pub fn full_input(&self) -> Option<BorrowedFd<'_>> {
+        self.input.as_ref().filter(|_| !self.waiting.is_empty()).map(AsFd::as_fd)
+    }
+
+    /// Whether more input may come.
+    pub fn has_room(&self) -> bool {
+        self.waiting.len() < KEEP_INPUT
     }
 
     /// Passes on what is there; false when the process has ended and the host was told.
     pub fn turn(&mut self, replies: &mut File) -> Result<bool, WireError> {
+        self.pour();
         self.stderr.read_available()?;
-        self.pass_output(replies)?;
-        if self.output.is_some() {
-            return Ok(true);
-        }
-        let Ok(Some((_, ended))) = waitpid(Some(self.pid), WaitOptions::NOHANG) else {
+        let has_printed = self.pass_output(replies)?;
+        let Some((status, at)) = self.ended else {
+            self.ended = self.reap();
             return Ok(true);
         };
-        self.reaped = true;
-        self.stderr.read_available()?;
+        // What it had printed itself is passed on; others may hold its output open for ever.
+        let is_late = Duration::from(clock::monotonic_raw().since(at)) > DRAIN;
+        if has_printed && !is_late {
+            return Ok(true);
+        }
+        self.stderr.read_all_available()?;
         let stderr = self.stderr.output().tail;
-        write_reply(replies, &Reply::RelayEnded { status: status(ended.as_raw()), stderr })?;
+        write_reply(replies, &Reply::RelayEnded { status, stderr })?;
         Ok(false)
     }
 
-    fn pass_output(&mut self, replies: &mut File) -> Result<(), WireError> {
-        let Some(output) = &mut self.output else { return Ok(()) };
+    fn reap(&self) -> Option<(Status, Nanoseconds)> {
+        let (_, ended) = waitpid(Some(self.pid), WaitOptions::NOHANG).ok()??;
+        Some((status(ended.as_raw()), clock::monotonic_raw()))
+    }
+
+    /// Passes on one buffer of output, if there is one; says whether there was.
+    fn pass_output(&mut self, replies: &mut File) -> Result<bool, WireError> {
+        let Some(output) = &mut self.output else { return Ok(false) };
         let mut ready = [rustix::event::PollFd::new(output, rustix::event::PollFlags::IN)];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         if rustix::event::poll(&mut ready, Some(&now)).unwrap_or(0) == 0 {
-            return Ok(());
+            return Ok(false);
         }
         let mut buffer = vec![0; surtax_instrument::wire::CHUNK];
         match output.read(&mut buffer) {
             // A terminal whose other side is closed by everybody says EIO.
             Ok(0) => self.output = None,
             Err(error) if error.raw_os_error() == Some(libc::EIO) => self.output = None,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error.into()),
             Ok(count) => {
                 buffer.truncate(count);
                 write_reply(replies, &Reply::Data(buffer))?;
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Bytes for its standard input. A process that does not read any more is no error.
     pub fn feed(&mut self, bytes: &[u8]) {
-        if self.input.as_mut().is_some_and(|input| input.write_all(bytes).is_err()) {
-            self.input = None;
+        if self.input.is_some() {
+            self.waiting.extend(bytes);
+            self.pour();
         }
     }
 
@@ -151,6 +196,25 @@ impl Relay {
         if self.terminal {
             self.feed(&[4]);
         } else {
+            self.closing = true;
+            self.pour();
+        }
+    }
+
+    /// Writes as much of what waits as its input takes without waiting.
+    fn pour(&mut self) {
+        while let (Some(input), false) = (&mut self.input, self.waiting.is_empty()) {
+            match input.write(self.waiting.as_slices().0) {
+                Ok(count) => drop(self.waiting.drain(..count)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    self.input = None;
+                    self.waiting.clear();
+                }
+            }
+        }
+        if self.closing {
             self.input = None;
         }
     }
@@ -166,7 +230,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        if !self.reaped {
+        if self.ended.is_none() {
             self.input = None;
             let _ = kill_process_group(self.pid, Signal::KILL);
             let _ = waitpid(Some(self.pid), WaitOptions::empty());

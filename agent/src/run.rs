@@ -4,7 +4,9 @@
 //! its end, so that a command which floods its output costs time but no memory.
 
 use crate::serve::watched;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process, kill_process_group, pidfd_open, waitpid,
+};
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,6 +24,15 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 /// How long output is awaited after the command has ended and all it left behind was killed.
 const DRAIN: Duration = Duration::from_secs(1);
+
+/// How many buffers are read at once: a pipe holds four.
+const READ_LIMIT: u32 = 64;
+
+/// How often what a command left is killed, with 2 ms between: a bomb forks while it is killed.
+const KILL_ROUNDS: u32 = 500;
+
+/// How many dead children are reaped between two such rounds.
+const REAP_LIMIT: u32 = 100_000;
 
 /// A command that runs.
 pub struct Running {
@@ -99,14 +110,16 @@ impl Running {
     fn kill(&mut self, why: Status) {
         self.killed.get_or_insert(why);
         let _ = kill_process_group(self.pid, Signal::KILL);
+        // It may have moved itself into the group of one of its children.
+        let _ = kill_process(self.pid, Signal::KILL);
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.reaped {
-            let _ = kill_process_group(self.pid, Signal::KILL);
-            let _ = rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::empty());
+            self.kill(Status::Cancelled);
+            let _ = waitpid(Some(self.pid), WaitOptions::empty());
         }
     }
 }
@@ -192,21 +205,24 @@ pub fn status(raw: i32) -> Status {
 /// Kills and reaps whatever the command left running; all of it, where we are PID 1.
 pub fn kill_leftovers() {
     let me = rustix::process::getpid();
-    for _ in 0..100 {
+    for _ in 0..KILL_ROUNDS {
         if me.is_init() {
             // SAFETY: kill takes no pointers; -1 is every process of this PID namespace but us.
             unsafe { libc::kill(-1, libc::SIGKILL) };
         } else {
             for child in children(me) {
-                let _ = rustix::process::kill_process(child, Signal::KILL);
+                let _ = kill_process(child, Signal::KILL);
             }
         }
         // A killed process hands us its own orphans; go on until we have no child.
-        match rustix::process::waitpid(None, rustix::process::WaitOptions::NOHANG) {
-            Err(_) => return,
-            Ok(Some(_)) => {}
-            Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+        for _ in 0..REAP_LIMIT {
+            match waitpid(None, WaitOptions::NOHANG) {
+                Err(_) => return,
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+            }
         }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -258,6 +274,18 @@ impl Stream {
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Reads what is there, one buffer after another.
+    pub fn read_all_available(&mut self) -> Result<(), WireError> {
+        for _ in 0..READ_LIMIT {
+            let before = self.length;
+            self.read_available()?;
+            if self.length == before {
+                break;
+            }
         }
         Ok(())
     }

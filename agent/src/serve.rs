@@ -95,7 +95,10 @@ impl Session {
 
     /// Waits until something can be done; says whether a request is there.
     fn wait(&self) -> Result<bool, WireError> {
-        let mut files = vec![PollFd::new(&self.requests, PollFlags::IN)];
+        // While a relayed process does not read, the host has to wait; only its end is watched.
+        let has_room = self.relay.as_ref().is_none_or(Relay::has_room);
+        let wanted = if has_room { PollFlags::IN } else { PollFlags::empty() };
+        let mut files = vec![PollFd::new(&self.requests, wanted)];
         let mut deadline = None;
         if let Some(command) = &self.command {
             files.extend(
@@ -107,6 +110,8 @@ impl Session {
             files.extend(
                 relay.descriptors().map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)),
             );
+            let full = relay.full_input();
+            files.extend(full.map(|file| PollFd::from_borrowed_fd(file, PollFlags::OUT)));
         }
         let timeout = deadline.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut files, timeout.as_ref()) {

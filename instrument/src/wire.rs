@@ -13,6 +13,7 @@ mod encoding;
 
 use crate::quantity::{Bytes, Nanoseconds};
 pub use encoding::{Malformed, WireError, read_reply, read_request, write_reply, write_request};
+use std::fmt;
 
 /// Raised whenever a frame changes its meaning; both ends must agree.
 pub const PROTOCOL: u16 = 1;
@@ -145,6 +146,17 @@ pub enum Status {
     Deadline,
     /// Killed by the agent: we asked.
     Cancelled,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exit(code) => write!(f, "exit {code}"),
+            Self::Signal(number) => write!(f, "signal {number}"),
+            Self::Deadline => write!(f, "deadline"),
+            Self::Cancelled => write!(f, "cancelled"),
+        }
+    }
 }
 
 /// What a finished command was and used.

@@ -1,16 +1,16 @@
 //! `surtax enter`: a shell, or a command, in any stack.
 
+use super::measure::{surroundings, variable};
 use super::measuring::Footing;
 use super::{Globals, note};
-use crate::stack::shell;
-use crate::trial::protocol;
-use std::process::ExitCode;
-use surtax_instrument::wire::Status;
-use super::measure::{surroundings, variable};
 use crate::fault::Fault;
 use crate::plan::{Draft, Plan};
+use crate::stack::shell;
 use crate::stack::{StackSpec, registered};
+use crate::trial::protocol;
 use std::path::PathBuf;
+use std::process::ExitCode;
+use surtax_instrument::wire::Status;
 
 /// Flags of `surtax enter`.
 #[derive(Debug, clap::Args)]
@@ -58,6 +58,7 @@ impl Arguments {
 /// Enters, and exits as the command did: its code, or 128 and the number of its signal.
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
     let plan = arguments.visit()?;
+    protocol::require_short(&protocol::command(&plan))?;
     let footing = Footing::open(globals)?;
     let ended = visit(&plan, &footing, globals);
     let closed = footing.close(globals);

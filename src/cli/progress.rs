@@ -22,7 +22,7 @@ pub fn of_plan(
     if globals.quiet {
         Box::new(Silent)
     } else if say::is_watched() {
-        Box::new(Bar::new(meter))
+        Box::new(Bar::new(meter, globals))
     } else {
         Box::new(Lines { meter, said: 0, globals: globals.clone() })
     }
@@ -136,6 +136,26 @@ impl Meter {
     }
 }
 
+/// How a trial ended, for those who want to know of each.
+fn ended(record: &Record, arm: &Arm) -> String {
+    let TrialId { block, position, .. } = record.trial;
+    let how = match &record.result {
+        TrialResult::Done(measured) => format!("done, {}", measured.wall),
+        TrialResult::CommandFailed(measured) => {
+            format!("failed with {}, {}", measured.outcome.status, measured.wall)
+        }
+        TrialResult::Unavailable { .. } => String::from("unavailable"),
+        TrialResult::Broken { .. } => String::from("broken"),
+        TrialResult::Invalid { .. } => String::from("invalid"),
+    };
+    format!(
+        "trial {}.{} of `{}` ended: {how}",
+        u64::from(block) + 1,
+        u64::from(position) + 1,
+        arm.stack
+    )
+}
+
 /// What is said when an arm will not run any more.
 fn dropped(arm: &Arm, why: &str) -> String {
     format!("`{}` will not run: {why}", arm.stack)
@@ -168,6 +188,9 @@ impl Observer for Lines {
         if let Some(trouble) = self.meter.trouble(record, arm) {
             say::note(&trouble, &self.globals);
         }
+        if self.globals.verbose {
+            say::note(&ended(record, arm), &self.globals);
+        }
         self.say_block(now);
     }
 
@@ -193,16 +216,17 @@ impl Lines {
 struct Bar {
     meter: Meter,
     bar: ProgressBar,
+    globals: Globals,
 }
 
 impl Bar {
-    fn new(meter: Meter) -> Self {
+    fn new(meter: Meter, globals: &Globals) -> Self {
         let bar = ProgressBar::new(0);
         // A template that does not parse would leave the plain one: an ugly line, not a lost run.
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}") {
             bar.set_style(style.progress_chars("━━─"));
         }
-        Self { meter, bar }
+        Self { meter, bar, globals: globals.clone() }
     }
 
     fn show(&self, stack: &str) {
@@ -223,7 +247,7 @@ impl Bar {
     }
 
     fn say(&self, text: &str) {
-        self.bar.suspend(|| say::note(text, &Globals::default()));
+        self.bar.suspend(|| say::note(text, &self.globals));
     }
 }
 
@@ -237,6 +261,9 @@ impl Observer for Bar {
         self.meter.end(record.trial, clock::monotonic_raw());
         if let Some(trouble) = self.meter.trouble(record, arm) {
             self.say(&trouble);
+        }
+        if self.globals.verbose {
+            self.say(&ended(record, arm));
         }
         self.show("");
     }
@@ -316,5 +343,6 @@ mod tests {
         let broke = broken(trial, TrialResult::Broken { why: String::from("silence") });
         assert_eq!(meter.trouble(&broke, arm).as_deref(), Some("`runc` broke: silence"));
         assert_eq!(meter.failures, 1);
+        assert_eq!(ended(&broke, arm), "trial 1.1 of `runc` ended: broken");
     }
 }

@@ -11,8 +11,8 @@
 //! - **Checked against** runsc 20260905 (`runsc flags`), `g3doc/user_guide/platforms.md`.
 
 use super::first_process::FirstProcess;
-use super::oci::{LIMITS, NET, Oci, PRIVILEGED};
-use super::{Card, Choice, Unavailable, value_of};
+use super::oci::{NET, Oci, PRIVILEGED};
+use super::{Card, Choice, Limit, Unavailable, value_of};
 use crate::fault::Fault;
 use crate::lab;
 use crate::stack::LayerSpec;
@@ -40,7 +40,9 @@ pub static GVISOR: Oci = Oci {
             NET,
             PRIVILEGED,
         ],
-        limits: LIMITS,
+        // A limit on processes would count the sentry's own threads, whose number the command does
+        // not choose, and a sentry that may start no more of them dies.
+        limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory],
         holds_layers: true,
         ran_on_hardware: true,
     },

@@ -7,16 +7,18 @@
 //! - **Payers** the agent, in one group with the command: surtax.
 //! - **Checked against** `unshare(2)`, `mount(8)`.
 
+use super::first_process::FirstProcess;
 use super::{Card, Choice, Layer, Limit, Payer, Root, Running, Site, Source, Unavailable, Usable};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Process, Program, Room};
-use crate::stack::{LayerSpec, root};
+use crate::stack::{LayerSpec, Limits, root};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
+use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::{Fact, Role};
 
 /// How long the agent may take to leave after it was asked to.
@@ -80,8 +82,14 @@ impl Layer for Native {
         console.drain(last_words);
         let process = room.spawn(program)?;
         let link = Link::over("native", File::from(replies), File::from(to_agent), &console);
-        let facts = root::facts(&site.view.root, &lowers);
-        Ok(Box::new(RunningNative { process, link: Some(link), group, root_facts: facts }))
+        Ok(Box::new(RunningNative {
+            process,
+            link: Some(link),
+            group,
+            hierarchies: site.lab.hierarchies().clone(),
+            limits: site.limits.clone(),
+            root_facts: root::facts(&site.view.root, &lowers),
+        }))
     }
 }
 
@@ -89,6 +97,8 @@ struct RunningNative {
     process: Process,
     link: Option<Link>,
     group: PathBuf,
+    hierarchies: Hierarchies,
+    limits: Limits,
     root_facts: Vec<Fact>,
 }
 
@@ -129,6 +139,11 @@ impl Running for RunningNative {
             )));
         }
         facts.push(fact("kernel_release", release, "uname(2), outside and inside"));
+        if self.limits != Limits::default() {
+            let first = FirstProcess::of(self.process.pid(), &self.hierarchies);
+            facts.push(first.group_is(&self.group)?);
+            facts.extend(first.limits(&self.group, &self.limits)?);
+        }
         facts.append(&mut self.root_facts);
         Ok(facts)
     }

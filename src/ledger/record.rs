@@ -8,7 +8,7 @@ use crate::trial::{Evidence, Measured, Record, TrialResult};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::{HashMap, HashSet};
 use surtax_instrument::clock;
-use surtax_instrument::wire::{Output, Reading, Status};
+use surtax_instrument::wire::{Output, Reading};
 
 /// So many different outputs of one arm keep their tails though their trials are `done`.
 const DIFFERENT_TAILS_KEPT: usize = 8;
@@ -61,7 +61,7 @@ pub(super) fn insert_record(
 ) -> rusqlite::Result<()> {
     let (state, measured, why, remedy) = spelled(&record.result);
     let evidence = measured.map(|it| insert_evidence(transaction, &it.evidence)).transpose()?;
-    let exit_status = measured.map(|it| status_words(it.outcome.status));
+    let exit_status = measured.map(|it| it.outcome.status.to_string());
     transaction
         .prepare_cached(
             "UPDATE trials SET state = ?2, began_at_ns = ?3, ended_at_ns = max(?3, ?4),
@@ -187,15 +187,6 @@ fn number(
             transaction.prepare_cached(insert)?.execute(row)?;
             look()
         }
-    }
-}
-
-fn status_words(status: Status) -> String {
-    match status {
-        Status::Exit(code) => format!("exit {code}"),
-        Status::Signal(number) => format!("signal {number}"),
-        Status::Deadline => String::from("deadline"),
-        Status::Cancelled => String::from("cancelled"),
     }
 }
 

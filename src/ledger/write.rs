@@ -162,7 +162,9 @@ fn create_empty(path: &Path) -> Result<(), Fault> {
             return Err(Fault::user(format!("the ledger `{}` already exists", path.display()))
                 .hint("choose another name, or go on with it: surtax resume"));
         }
-        result => result.doing(doing())?,
+        result => result
+            .doing(doing())
+            .map_err(|fault| fault.hint("name a place that can be written with `--output`"))?,
     };
     File::open(parent).and_then(|directory| directory.sync_all()).doing(doing())
 }

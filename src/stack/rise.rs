@@ -24,6 +24,9 @@ pub const STARTER: &str = "__starter";
 /// Where a starter is put when the stack's root file system is not this level's own.
 const PUSHED_STARTER: &str = "/surtax-starter";
 
+/// What helps where an inside says nothing at all.
+const MORE_TIME: &str = "allow it more with `--start-deadline`, if it is only slow";
+
 /// How long an agent may take to answer what needs no work.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(20);
 
@@ -62,9 +65,10 @@ impl StackSpec {
     /// # Errors
     /// What could not be started, or proved; nothing of the stack is left then.
     pub fn raise(&self, ground: &Ground<'_>, name: &str) -> Result<Standing, Fault> {
-        let (outermost, rest) = self.layers.split_first().ok_or_else(|| {
-            Fault::bug("a stack without a layer came as far as its start")
-        })?;
+        let (outermost, rest) = self
+            .layers
+            .split_first()
+            .ok_or_else(|| Fault::bug("a stack without a layer came as far as its start"))?;
         let room = ground.lab.room(name)?;
         let view = View {
             root: outermost.root()?,
@@ -121,7 +125,9 @@ impl Standing {
     /// # Errors
     /// Ours: somebody has taken it for good.
     pub fn link(&mut self) -> Result<&mut Link, Fault> {
-        self.link.as_mut().ok_or_else(|| Fault::bug("the link of a stack is used after it was taken"))
+        self.link
+            .as_mut()
+            .ok_or_else(|| Fault::bug("the link of a stack is used after it was taken"))
     }
 
     /// The same, for good: who takes it must also end it (`finish`).
@@ -167,7 +173,12 @@ fn stop_and_wait(link: &mut Link) -> Result<(), Fault> {
 
 /// Waits for the first frame.
 fn greet(link: &mut Link, who: &str, deadline: Duration) -> Result<Nanoseconds, Fault> {
-    let first = link.receive(deadline)?;
+    let asked = clock::monotonic_raw();
+    let first = link.receive(deadline).map_err(|fault| {
+        let is_silent = Duration::from(clock::monotonic_raw().since(asked)) >= deadline;
+        let is_bare = fault.hint.is_none();
+        if is_silent && is_bare { fault.hint(MORE_TIME) } else { fault }
+    })?;
     match first.reply {
         Reply::Hello(hello) if hello.protocol == PROTOCOL => Ok(first.at),
         Reply::Hello(hello) => Err(Fault::bug(format!(
@@ -186,7 +197,11 @@ fn identify(link: &mut Link) -> Result<Vec<Fact>, Fault> {
 }
 
 /// The layer's own proof, and what was seen on the inside, marked as such.
-fn prove(layer: &LayerSpec, running: &mut dyn Running, inside: &[Fact]) -> Result<LevelFacts, Fault> {
+fn prove(
+    layer: &LayerSpec,
+    running: &mut dyn Running,
+    inside: &[Fact],
+) -> Result<LevelFacts, Fault> {
     let mut facts = running.evidence(inside)?;
     let seen = inside.iter().map(|fact| Fact {
         key: format!("inside_{}", fact.key),
@@ -223,7 +238,7 @@ fn descend(
         ..Command::default()
     };
     let mut deeper = link.relay(&format!("the starter of `{stack}`"), command)?;
-    greet(&mut deeper, &stack, ground.start_deadline)?;
+    greet(&mut deeper, &stack, ground.start_deadline).map_err(|fault| homeless(fault, root))?;
     let depth = u32::try_from(rest.len()).unwrap_or(u32::MAX);
     let request = Request::Descend(Descend {
         stack,
@@ -238,6 +253,19 @@ fn descend(
         Reply::Descended(facts) if facts.len() == rest.len() => Ok((deeper, facts)),
         other => Err(unexpected(&other, "the request to start the rest of the stack")),
     }
+}
+
+/// A starter that was pushed into a root of the user's found no C library there, or another one.
+fn homeless(fault: Fault, root: &Root) -> Fault {
+    let place = match root {
+        Root::Overlay | Root::Host => return fault,
+        Root::Directory(path) => format!("root=dir:{}", path.display()),
+        Root::Oci(path) => format!("root=oci:{}", path.display()),
+    };
+    fault.during(format_args!("surtax cannot start the next layer in `{place}`")).hint(
+        "give that root this machine's C library and the next layer's own programs, or leave \
+         `root=` to the innermost layer",
+    )
 }
 
 /// Copies this program to the inside.

@@ -14,7 +14,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Command, Outcome, Reading, Reply, Request, Status};
+use surtax_instrument::wire::{Command, Outcome, Reading, Reply, Request, Status, write_request};
 
 /// How much of the end of each output stream of the command is kept, in bytes.
 const KEEP_OUTPUT: u32 = 16 << 10;
@@ -130,6 +130,17 @@ pub fn command(plan: &Plan) -> Command {
         deadline: plan.command_deadline().into(),
         terminal: false,
     }
+}
+
+/// Refuses a command that no agent would accept, before anything is started.
+///
+/// # Errors
+/// The user's: with its environment it does not fit into one frame.
+pub fn require_short(command: &Command) -> Result<(), Fault> {
+    write_request(&mut std::io::sink(), &Request::Run(command.clone())).map_err(|error| {
+        Fault::user(format!("the command is too long with its environment: {error}"))
+            .hint("put it into a script, or make its arguments and variables fewer")
+    })
 }
 
 /// Only a command that ended by itself with status 0 counts.

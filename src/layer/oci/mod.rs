@@ -57,7 +57,7 @@ pub struct Oci {
     pub(super) prove: Prove,
 }
 
-pub(super) const LIMITS: &[Limit] = &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids];
+const LIMITS: &[Limit] = &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids];
 
 pub(super) const NET: Choice = Choice {
     key: "net",

@@ -27,6 +27,7 @@ mod tsc;
 mod unpack;
 mod virtiofsd;
 
+use super::first_process::FirstProcess;
 use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -84,6 +85,11 @@ impl Layer for Qemu {
     /// Changes nothing but our own cache: where KVM might be usable, a reference guest is booted
     /// once per boot of this level, and the kernel for it is fetched if there is none.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+        if !rustix::process::geteuid().is_root() {
+            let why = "this machine's files can only be shown to a guest by root";
+            let remedy = Some(String::from("sudo surtax …"));
+            return Err(Unavailable { why: why.to_owned(), remedy });
+        }
         // The doctor asks for each accelerator at the same time.
         let name = spec.options.get("accel").map_or("any", String::as_str);
         let room = site.lab.room(&format!("qemu-check-{name}")).map_err(unavailable)?;
@@ -102,13 +108,10 @@ impl Layer for Qemu {
         let asked = Asked::read(spec, site.limits)?;
         let kernel = kernel::acquire(asked.kernel.as_deref(), site.cache, room)?;
         let accelerator = choose(&asked, &kernel, site, room)?;
-        let group = match &asked.cpuset {
-            Some(cpus) => {
-                let limits = Limits { cpuset: Some(cpus.clone()), ..Limits::default() };
-                Some(room.subgroup("machine", &limits)?)
-            }
-            None => None,
-        };
+        // CPUs and memory are the machine's own; only where it may run is a matter of its group.
+        let placed = Limits { cpuset: asked.cpuset.clone(), ..Limits::default() };
+        let group =
+            asked.cpuset.is_some().then(|| room.subgroup("machine", &placed)).transpose()?;
         let virtiofsd = Virtiofsd::find(room)?.ok_or_else(|| {
             let missing = no_virtiofsd();
             let fault = Fault::machine(format!("qemu: {}", missing.why));
@@ -137,6 +140,11 @@ impl Layer for Qemu {
             .map_err(|fault| Fault { message: fault.message + &files.words.quote(), ..fault })?;
         let mut facts = root::facts(&site.view.root, &lowers);
         facts.push(fact("virtiofsd_version", virtiofsd.version, "virtiofsd --version"));
+        if let Some(group) = &group {
+            let qemu = FirstProcess::of(guest.process.pid(), site.lab.hierarchies());
+            facts.push(qemu.group_is(group)?);
+            facts.extend(qemu.limits(group, &placed)?);
+        }
         Ok(Box::new(RunningQemu::new(guest, files, machine, kernel, facts)))
     }
 }
