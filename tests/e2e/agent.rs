@@ -126,7 +126,10 @@ fn a_command_is_started_at_go_timed_and_kept_at_its_end() {
     agent.begin(shell("printf 0123456789; echo why >&2; exit 9"));
     let outcome = agent.ended();
     assert_eq!(outcome.status, Status::Exit(9));
-    assert_eq!((outcome.stdout.length, outcome.stdout.tail.as_slice()), (Bytes(10), b"23456789".as_slice()));
+    assert_eq!(
+        (outcome.stdout.length, outcome.stdout.tail.as_slice()),
+        (Bytes(10), b"23456789".as_slice())
+    );
     assert_eq!(outcome.stderr.tail, b"why\n");
     let first = outcome.stdout.hash;
     agent.begin(shell("printf 01234; printf 56789"));
@@ -160,7 +163,10 @@ fn a_second_command_and_a_descent_are_refused() {
     let mut agent = Agent::start();
     agent.begin(shell("sleep 20"));
     assert_eq!(what(agent.ask(&Request::Run(shell("true")))), "a command is already running here");
-    assert_eq!(what(agent.ask(&Request::Relay(shell("true")))), "a command is already running here");
+    assert_eq!(
+        what(agent.ask(&Request::Relay(shell("true")))),
+        "a command is already running here"
+    );
     let descend = surtax_instrument::wire::Descend {
         stack: "runc".into(),
         level: 1,

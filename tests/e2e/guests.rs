@@ -105,7 +105,16 @@ fn boot(machine: &Machine, kernel: &Path) -> Value {
     let stack = format!("qemu:accel=tcg,kernel={}", kernel.display());
     let list = format!("native,{stack}");
     let answer = machine.json(&[
-        "compare", "--in", &list, "--runs", "1", "--start-deadline", "5s", "--format", "json", "--",
+        "compare",
+        "--in",
+        &list,
+        "--runs",
+        "1",
+        "--start-deadline",
+        "5s",
+        "--format",
+        "json",
+        "--",
         "true",
     ]);
     assert_eq!(arm(&answer, "native")["trial_count"], 1, "the others still run");

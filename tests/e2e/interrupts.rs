@@ -27,14 +27,20 @@ fn ctrl_c_once_keeps_what_is_done_and_resume_counts_nothing_twice() {
     let machine = Machine::take();
     let ledger = machine.path("run.surtax");
     let ledger = ledger.to_str().unwrap();
-    let run = ["compare", "-v", "--in", "native", "--runs", "4", "-o", ledger, "--", "sleep", "0.4"];
+    let run =
+        ["compare", "-v", "--in", "native", "--runs", "4", "-o", ledger, "--", "sleep", "0.4"];
     let output = interrupt(machine.start(&run), 1);
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     machine.assert_as_before();
     let shown = machine.json(&["show", ledger, "--format", "json"]);
     assert_eq!(shown["run"]["state"], "interrupted");
     let done = |answer: &serde_json::Value| -> u64 {
-        answer["arms"].as_array().unwrap().iter().map(|arm| arm["trial_count"].as_u64().unwrap()).sum()
+        answer["arms"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|arm| arm["trial_count"].as_u64().unwrap())
+            .sum()
     };
     assert!((1..8).contains(&done(&shown)), "{} trials", done(&shown));
     let resumed = machine.surtax(&["resume", ledger]);

@@ -26,7 +26,8 @@ enum Target {
 fn nothing_is_left_and_no_finished_trial_is_lost_after_a_kill_at_any_moment() {
     let wanted: u32 = std::env::var("SURTAX_KILLS").map_or(60, |text| text.parse().unwrap());
     let machine = Machine::take();
-    let stacks: Vec<_> = STACKS.into_iter().filter(|(stack, _)| is_usable(&machine, stack)).collect();
+    let stacks: Vec<_> =
+        STACKS.into_iter().filter(|(stack, _)| is_usable(&machine, stack)).collect();
     let mut chance = ChaCha8Rng::seed_from_u64(7);
     let mut hits = 0;
     let mut tries = 0;
@@ -38,7 +39,8 @@ fn nothing_is_left_and_no_finished_trial_is_lost_after_a_kill_at_any_moment() {
         let delay = Duration::from_millis(chance.random_range(0..span_ms));
         let ledger = machine.path(&format!("{tries}.surtax"));
         let ledger = ledger.to_str().unwrap();
-        let command = ["compare", "-v", "--in", stack, "--runs", "4", "-o", ledger, "--", "sleep", "0.05"];
+        let command =
+            ["compare", "-v", "--in", stack, "--runs", "4", "-o", ledger, "--", "sleep", "0.05"];
         let child = machine.start(&command);
         std::thread::sleep(delay);
         let (said, was_hit) = kill(child, target);

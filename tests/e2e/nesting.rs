@@ -9,8 +9,21 @@ fn nested(machine: &Machine, stack: &str, deadline: &str) -> Option<Value> {
         return None;
     }
     let answer = machine.json(&[
-        "compare", "--in", stack, "--baseline", stack, "--runs", "1", "--start-deadline", deadline,
-        "--format", "json", "--", "sh", "-c", "uname -r; id -u",
+        "compare",
+        "--in",
+        stack,
+        "--baseline",
+        stack,
+        "--runs",
+        "1",
+        "--start-deadline",
+        deadline,
+        "--format",
+        "json",
+        "--",
+        "sh",
+        "-c",
+        "uname -r; id -u",
     ]);
     let arm = answer["arms"][0].clone();
     if arm["trial_count"] == 0 {
@@ -35,8 +48,12 @@ fn a_container_in_a_virtual_machine() {
     let outer = &arm["evidence"][0];
     let inner = &arm["evidence"][1];
     assert_eq!(fact(outer, "inside_kernel_release"), fact(inner, "inside_kernel_release"));
-    let roles: Vec<&str> =
-        arm["payers"].as_array().unwrap().iter().map(|payer| payer["role"].as_str().unwrap()).collect();
+    let roles: Vec<&str> = arm["payers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|payer| payer["role"].as_str().unwrap())
+        .collect();
     for role in ["workload", "guest-kernel", "hypervisor"] {
         assert!(roles.contains(&role), "{roles:?}");
     }
@@ -59,7 +76,9 @@ fn a_virtual_machine_in_a_container() {
 #[test]
 fn a_virtual_machine_in_a_virtual_machine_names_its_accelerator() {
     let machine = Machine::take();
-    let Some(arm) = nested(&machine, "qemu:accel=tcg,memory=4G+qemu:accel=kvm", "240s") else { return };
+    let Some(arm) = nested(&machine, "qemu:accel=tcg,memory=4G+qemu:accel=kvm", "240s") else {
+        return;
+    };
     assert_eq!(fact(&arm["evidence"][0], "accelerator"), "tcg");
     assert_eq!(fact(&arm["evidence"][1], "accelerator"), "kvm");
     assert_eq!(fact(&arm["evidence"][1], "inside_hypervisor_vendor"), "KVMKVMKVM");

@@ -30,7 +30,10 @@ impl<'a> Nobody<'a> {
     }
 
     fn surtax(&self, arguments: &[&str], home: &str) -> Output {
-        #[expect(clippy::disallowed_methods, reason = "the test starts the binary as somebody else")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the test starts the binary as somebody else"
+        )]
         let mut command = Command::new("setpriv");
         let user = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
         let output = command
@@ -62,8 +65,21 @@ fn native_without_a_layer_over_its_files_needs_no_root() {
     let nobody = Nobody::of(&machine);
     let stacks = "native:root=host,native,runc,gvisor,qemu:accel=tcg";
     let output = nobody.surtax(
-        &["compare", "--in", stacks, "--baseline", "native:root=host", "--runs", "1", "--format",
-          "json", "--", "sh", "-c", "test $(id -u) = 65534"],
+        &[
+            "compare",
+            "--in",
+            stacks,
+            "--baseline",
+            "native:root=host",
+            "--runs",
+            "1",
+            "--format",
+            "json",
+            "--",
+            "sh",
+            "-c",
+            "test $(id -u) = 65534",
+        ],
         nobody.home(),
     );
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -74,7 +90,11 @@ fn native_without_a_layer_over_its_files_needs_no_root() {
         } else {
             assert_eq!(arm["trial_count"], 0, "{}", arm["stack"]);
             assert!(arm["trouble"]["why"].as_str().unwrap().contains("root"), "{}", arm["trouble"]);
-            assert!(arm["trouble"]["remedy"].as_str().unwrap().contains("sudo"), "{}", arm["trouble"]);
+            assert!(
+                arm["trouble"]["remedy"].as_str().unwrap().contains("sudo"),
+                "{}",
+                arm["trouble"]
+            );
         }
     }
     let output = nobody.surtax(&["enter", "native:root=host", "--", "id", "-u"], nobody.home());
@@ -95,7 +115,8 @@ fn every_other_command_answers_or_says_what_it_cannot_write() {
     // A home of somebody else's: nothing can be kept there.
     let foreign = machine.path("foreign");
     fs::create_dir(&foreign).unwrap();
-    let run = ["compare", "--in", "native:root=host", "--baseline", "native:root=host", "--", "true"];
+    let run =
+        ["compare", "--in", "native:root=host", "--baseline", "native:root=host", "--", "true"];
     let output = nobody.surtax(&run, foreign.to_str().unwrap());
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");

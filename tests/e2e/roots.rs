@@ -61,8 +61,21 @@ fn image_of(root: &Path, layout: &Path) {
 fn ask(machine: &Machine, stacks: &[String], runs: &str, script: &str) -> Value {
     let list = stacks.join(",");
     let mut command = machine.command(&[
-        "compare", "--in", &list, "--baseline", &stacks[0], "--runs", runs, "--format", "json",
-        "--env", "PATH=/bin:/usr/bin", "--", "sh", "-c", script,
+        "compare",
+        "--in",
+        &list,
+        "--baseline",
+        &stacks[0],
+        "--runs",
+        runs,
+        "--format",
+        "json",
+        "--env",
+        "PATH=/bin:/usr/bin",
+        "--",
+        "sh",
+        "-c",
+        script,
     ]);
     let output = command.current_dir("/").output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -122,8 +135,11 @@ fn a_root_that_is_not_there_or_not_a_root_is_named() {
     let machine = Machine::take();
     let file = machine.path("file");
     fs::write(&file, "not an image").unwrap();
+    let absent =
+        machine.surtax(&["compare", "--in", "native:root=dir:/no/such/root", "--", "true"]);
+    assert_eq!(absent.status.code(), Some(2), "{}", text(&absent.stderr));
+    assert!(text(&absent.stderr).contains("the root `/no/such/root` of `native` is not there"));
     let stacks = [
-        (String::from("native:root=dir:/no/such/root"), "no root at `/no/such/root`"),
         (format!("native:root=dir:{}", file.display()), "is not a directory"),
         (format!("native:root=oci:{}", file.display()), "not an OCI archive"),
     ];
@@ -171,7 +187,8 @@ fn a_command_that_is_not_there_in_one_stack_is_named_and_the_others_run() {
     assert_eq!(arm(&answer, "native")["trial_count"], 1);
 
     // Nor is the working directory there.
-    let arguments = ["compare", "--in", &list, "--runs", "1", "--format", "json", "--", "/bin/true"];
+    let arguments =
+        ["compare", "--in", &list, "--runs", "1", "--format", "json", "--", "/bin/true"];
     let output = machine.command(&arguments).current_dir(machine.path("")).output().unwrap();
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     let trouble = arm(&answer, &stack)["trouble"].to_string();
@@ -196,8 +213,17 @@ fn a_shared_directory_keeps_writes_in_every_layer_and_nothing_else_does() {
     let stacks: Vec<_> = LAYERS.into_iter().filter(|layer| is_usable(&machine, layer)).collect();
     let list = stacks.join(",");
     let output = machine.surtax(&[
-        "compare", "--in", &list, "--runs", "2", "--writable", shared.to_str().unwrap(), "--", "sh",
-        "-c", &script,
+        "compare",
+        "--in",
+        &list,
+        "--runs",
+        "2",
+        "--writable",
+        shared.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        &script,
     ]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let kept = fs::read_to_string(shared.join("kept")).unwrap();
