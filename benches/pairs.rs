@@ -1,45 +1,47 @@
 //! Two ways of doing one thing, alternating in one run, and the ratio of their medians.
 //!
 //! Each pair is a block; which of the two goes first changes from pair to pair. The interval is that
-//! of `surtax-statistics`, as in a report.
+//! of `surtax-statistics` over the pairs, as in a report.
 
+use crate::figure::{Figure, Sheet};
+use std::ops::RangeInclusive;
 use std::time::Duration;
-use surtax_instrument::clock;
-use surtax_statistics::{Block, Estimate, overhead};
+use surtax_statistics::{Block, Sample, overhead, quantile};
 
-/// Runs `ours` and `theirs` `count` times each, alternating, and prints one line.
+/// Runs `ours` and `theirs` alternating, `usual` times each unless told otherwise, after one of each
+/// that does not count. Prints the ratio, and what both took.
 pub fn compare(
-    what: &str,
-    bar: &str,
-    count: u32,
+    sheet: &mut Sheet,
+    name: &str,
+    bar: Option<RangeInclusive<f64>>,
+    usual: u32,
     mut ours: impl FnMut() -> Duration,
     mut theirs: impl FnMut() -> Duration,
-) -> Estimate {
+) {
+    let count = sheet.count(usual);
     ours();
     theirs();
-    let mut blocks = Vec::new();
+    let (mut our_times, mut their_times) = (Vec::new(), Vec::new());
     for pair in 0..count {
-        let (our_time, their_time) = if pair % 2 == 0 {
-            let first = ours();
-            (first, theirs())
+        if pair % 2 == 0 {
+            our_times.push(ours().as_secs_f64());
+            their_times.push(theirs().as_secs_f64());
         } else {
-            let first = theirs();
-            (ours(), first)
-        };
-        let block = Block::new(&[their_time.as_secs_f64()], &[our_time.as_secs_f64()]);
-        blocks.push(block.expect("durations are positive"));
+            their_times.push(theirs().as_secs_f64());
+            our_times.push(ours().as_secs_f64());
+        }
     }
-    let estimate = overhead(&blocks).expect("there are enough pairs");
-    println!(
-        "{what}: ratio {:.4} [{:.4}, {:.4}], bar {bar}, N = {count} pairs",
-        estimate.ratio, estimate.low, estimate.high
-    );
-    estimate
+    let pairs = our_times.iter().zip(&their_times);
+    let blocks: Vec<Block> = pairs
+        .map(|(our, their)| Block::new(&[*their], &[*our]).expect("durations are positive"))
+        .collect();
+    let paired = overhead(&blocks).expect("an interval needs three pairs");
+    let (our, their) = (median(&our_times), median(&their_times));
+    let interval = Some((paired.low, paired.high));
+    sheet.put(&Figure { name, value: our / their, interval, unit: "", bar, count });
+    println!("  medians: ours {:.2} ms, theirs {:.2} ms", our * 1e3, their * 1e3);
 }
 
-/// How long `work` took.
-pub fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
-    let began = clock::monotonic_raw();
-    let done = work();
-    (clock::monotonic_raw().since(began).into(), done)
+fn median(values: &[f64]) -> f64 {
+    quantile(&Sample::new(values).expect("durations are positive"), 0.5)
 }

@@ -131,10 +131,15 @@ install_packages() {
     say "system packages: installed"
 }
 
-# A runsc counts if it knows systrap: Debian's does not.
+# A runsc counts if it knows systrap, which Debian's does not. One that was built from its module,
+# as here, must be of the version above and say so; a release that came another way is left alone.
 usable_runsc() {
     runsc=$(command -v runsc || true)
-    [ -n "$runsc" ] && "$runsc" flags 2>&1 | grep -q systrap
+    [ -n "$runsc" ] && "$runsc" flags 2>&1 | grep -q systrap || return 1
+    case $("$runsc" --version | sed -n 's/^runsc version //p') in
+        "$gvisor_version") ;;
+        '' | VERSION_MISSING | v0.0.0-*) return 1 ;;
+    esac
 }
 
 # Sets `go` to a Go that can build gVisor, if the machine has one.
@@ -191,10 +196,11 @@ install_gvisor() {
     say "gVisor: building runsc with $("$go" env GOVERSION) (two minutes on two cores, fetches 100 MB)"
     quietly "build runsc" env CGO_ENABLED=0 GOTOOLCHAIN=auto GOBIN="$scratch/bin" GOPATH="$scratch/go" \
         GOCACHE="$scratch/go-cache" GOFLAGS="$("$go" env GOFLAGS) -modcacherw" \
-        "$go" install "gvisor.dev/gvisor/runsc@$gvisor_version"
+        "$go" install -ldflags "-X gvisor.dev/gvisor/runsc/version.version=$gvisor_version" \
+        "gvisor.dev/gvisor/runsc@$gvisor_version"
     as_root install -D -m 755 "$scratch/bin/runsc" /usr/local/bin/runsc
     hash -r
-    usable_runsc || fail "runsc was built, yet \`$(command -v runsc)\` does not know systrap" \
+    usable_runsc || fail "runsc $gvisor_version was built, yet \`$(command -v runsc)\` is another" \
         "put /usr/local/bin before it in \`PATH\`, or remove it"
     say "gVisor: installed /usr/local/bin/runsc"
 }

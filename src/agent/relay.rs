@@ -6,7 +6,9 @@ use super::{Link, Listener, Speaker, Stamped, refused, unexpected};
 use crate::fault::Fault;
 use std::time::Duration;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{CHUNK, Malformed, Reply, Request, WireError, read_reply, write_request};
+use surtax_instrument::wire::{
+    CHUNK, Malformed, Reply, Request, WireError, read_reply, write_request,
+};
 
 /// A link to the process that `outer`'s agent relays.
 pub fn over(name: &str, outer: Link) -> Link {

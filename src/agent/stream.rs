@@ -69,8 +69,9 @@ fn read_all(reader: &mut impl Read, sender: &SyncSender<Result<Stamped, WireErro
 
 impl Speaker for StreamSpeaker {
     fn send(&mut self, request: &Request) -> Result<(), Fault> {
-        write_request(&mut self.writer, request)
-            .map_err(|error| self.end.fault(&format!("cannot send a request to the agent: {error}")))
+        write_request(&mut self.writer, request).map_err(|error| {
+            self.end.fault(&format!("cannot send a request to the agent: {error}"))
+        })
     }
 }
 

@@ -1,16 +1,16 @@
 //! `surtax enter`: a shell, or a command, in any stack.
 
+use super::measure::{surroundings, variable};
 use super::measuring::Footing;
 use super::{Globals, note};
-use crate::stack::shell;
-use crate::trial::protocol;
-use std::process::ExitCode;
-use surtax_instrument::wire::Status;
-use super::measure::{surroundings, variable};
 use crate::fault::Fault;
 use crate::plan::{Draft, Plan};
+use crate::stack::shell;
 use crate::stack::{StackSpec, registered};
+use crate::trial::protocol;
 use std::path::PathBuf;
+use std::process::ExitCode;
+use surtax_instrument::wire::Status;
 
 /// Flags of `surtax enter`.
 #[derive(Debug, clap::Args)]

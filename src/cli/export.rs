@@ -1,12 +1,17 @@
 //! `surtax export`: the results of a run for other programs.
 
+use super::{Format, Globals};
 use super::{answer, measuring};
 use crate::fault::Fault;
-use super::{Format, Globals};
+use crate::report::{export, terminal};
 use std::path::PathBuf;
 
 /// Flags of `surtax export`.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The form follows the name of FILE (.json, .csv, .md, .txt) unless `--format` says it.\n\n\
+Examples\n  surtax export -o last.csv\n  surtax export RUN --trials > trials.csv\n  surtax export --format json | jq '.arms[].verdict'"
+)]
 pub struct Arguments {
     /// The run: a file, a part of a name that `surtax list` shows, or `last`.
     #[arg(value_name = "RUN", default_value = "last")]
@@ -14,6 +19,9 @@ pub struct Arguments {
     /// Where it goes; by default to standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Writes CSV with one row per trial, instead of one per stack and metric.
+    #[arg(long)]
+    pub trials: bool,
 }
 
 impl Arguments {
@@ -32,10 +40,17 @@ impl Arguments {
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
     let (_, findings) = measuring::findings(&arguments.run)?;
-    let text = measuring::text(&findings, arguments.format(globals));
+    if arguments.trials && !matches!(globals.format, None | Some(Format::Csv)) {
+        return Err(Fault::user("`--trials` writes CSV, and another `--format` was asked for")
+            .hint("leave out one of them; JSON has every trial anyway"));
+    }
+    let text = |look| match arguments.trials {
+        true => export::csv_trials(&findings),
+        false => measuring::text(&findings, arguments.format(globals), look),
+    };
     match &arguments.output {
-        Some(path) => measuring::write(path, &text),
-        None => answer(&text),
+        Some(path) => measuring::write(path, &text(terminal::PLAIN)),
+        None => answer(&text(globals.look())),
     }
 }
 
@@ -45,7 +60,11 @@ mod tests {
 
     #[test]
     fn the_form_follows_the_name_of_the_file_unless_it_was_asked_for() {
-        let named = |name: &str| Arguments { run: String::from("last"), output: Some(name.into()) };
+        let named = |name: &str| Arguments {
+            run: String::from("last"),
+            output: Some(name.into()),
+            trials: false,
+        };
         let asked = Globals { format: Some(Format::Markdown), ..Globals::default() };
         assert_eq!(named("a.csv").format(&Globals::default()), Format::Csv);
         assert_eq!(named("a").format(&Globals::default()), Format::Json);

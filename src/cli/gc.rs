@@ -1,9 +1,9 @@
 //! `surtax gc`: removes what a killed surtax left on this machine.
 
-use super::say::escaped;
 use super::{Globals, answer, note};
 use crate::fault::Fault;
 use crate::lab::{self, Swept};
+use crate::report::foreign;
 
 /// Flags of `surtax gc`.
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ pub(super) fn run(globals: &Globals) -> Result<(), Fault> {
 fn text(swept: &Swept) -> String {
     match swept.undone.as_slice() {
         [] => String::from("nothing to remove\n"),
-        undone => undone.iter().map(|line| escaped(line) + "\n").collect(),
+        undone => undone.iter().map(|line| foreign::line(line) + "\n").collect(),
     }
 }
 

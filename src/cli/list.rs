@@ -37,13 +37,15 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
         }
     }
     if globals.format_or(Format::Table) == Format::Json {
-        return answer(&(serde_json::to_string_pretty(&lines).doing("write the list as JSON")? + "\n"));
+        return answer(
+            &(serde_json::to_string_pretty(&lines).doing("write the list as JSON")? + "\n"),
+        );
     }
     let mut rows = Rows::new(&["Run", "Began", "State", "Title"]);
     for line in lines {
         rows.push(vec![line.name, line.began_at, String::from(line.state), line.title]);
     }
-    answer(&rows.text(globals.format_or(Format::Table)))
+    answer(&rows.text(globals.format_or(Format::Table), globals.table_width()))
 }
 
 fn line(path: &std::path::Path) -> Result<Line, Fault> {

@@ -1,6 +1,6 @@
 //! `surtax man`: manual pages, from the same definitions as the help.
 
-use super::{Cli, answer};
+use super::{Cli, answer, measuring};
 use crate::fault::{Doing, Fault};
 use clap::CommandFactory;
 use std::path::PathBuf;
@@ -15,13 +15,43 @@ pub struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Fault> {
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
     let Some(directory) = &arguments.directory else {
-        let mut page = Vec::new();
-        clap_mangen::Man::new(Cli::command()).render(&mut page).doing("write the manual page")?;
-        return answer(&String::from_utf8_lossy(&page));
+        return answer(&page(&command)?.1);
     };
     let shown = directory.display();
     std::fs::create_dir_all(directory).doing(format!("make the directory `{shown}`"))?;
-    clap_mangen::generate_to(Cli::command(), directory)
-        .doing(format!("write the manual pages into `{shown}`"))
+    for command in std::iter::once(&command).chain(command.get_subcommands()) {
+        let (name, page) = page(command)?;
+        measuring::write(&directory.join(name), &page)?;
+    }
+    Ok(())
+}
+
+/// The file name and the text of a command's page.
+fn page(command: &clap::Command) -> Result<(String, String), Fault> {
+    let man = clap_mangen::Man::new(command.clone());
+    let mut page = Vec::new();
+    man.render(&mut page).doing("write the manual page")?;
+    let page = String::from_utf8_lossy(&page);
+    // Examples are typed again: no hyphens and no spaces that are not in them.
+    let (head, body) = page.split_once("\n.SH NAME").unwrap_or((&page, ""));
+    Ok((man.get_filename(), format!("{head}\n.nh\n.ad l\n.SH NAME{body}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_holds_its_examples_as_they_are_typed() {
+        let mut command = Cli::command();
+        command.build();
+        let compare = command.find_subcommand("compare").unwrap();
+        let (name, page) = page(compare).unwrap();
+        assert_eq!(name, "surtax-compare.1");
+        assert!(page.contains("\n.nh\n.ad l\n.SH NAME\n"), "{page}");
+        assert!(page.contains("make \\-j2"), "{page}");
+    }
 }

@@ -24,6 +24,9 @@ pub(super) struct MeasureArguments {
     /// The stack that the others are compared with [default: native].
     #[arg(long, value_name = "STACK", help_heading = "What to measure")]
     baseline: Option<String>,
+    /// Names the run in lists and reports [default: the command].
+    #[arg(long, value_name = "TEXT", help_heading = "What to measure")]
+    title: Option<String>,
     /// Keeps what the command writes below this directory; may be repeated.
     ///
     /// The command sees this machine's own files in every stack, and whatever it writes is thrown
@@ -34,6 +37,11 @@ pub(super) struct MeasureArguments {
     /// Sets a variable of the command's environment; may be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable, help_heading = "What to measure")]
     env: Vec<(String, String)>,
+    /// Gives the command no variables but those of `--env`.
+    ///
+    /// Otherwise it gets the environment that surtax was called in, which is not written down.
+    #[arg(long, help_heading = "What to measure")]
+    clear_env: bool,
     /// How many blocks; each runs every stack once, the baseline twice [default: 10].
     #[arg(short, long, value_name = "N", help_heading = "How often and how long")]
     runs: Option<u32>,
@@ -101,7 +109,9 @@ impl MeasureArguments {
             stacks,
             baseline: baseline.transpose()?,
             command: command.to_vec(),
+            title: self.title.clone(),
             environment: self.env.clone(),
+            inherit_environment: self.clear_env.then_some(false),
             writable: self.writable.clone(),
             runs: self.runs,
             time: self.time,
@@ -193,6 +203,54 @@ seed = 5
 "#;
         let read = crate::plan::file::parse(file, "p.toml", CARDS).unwrap();
         assert_eq!(draft.complete(&around()), read.complete(&around()));
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a real shell reads the line")]
+    fn the_line_that_repeats_a_run_asks_for_the_same_plan() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            measure: MeasureArguments,
+            #[arg(last = true)]
+            command: Vec<String>,
+        }
+        let texts = |words: &[&str]| words.iter().map(|word| String::from(*word)).collect();
+        let plain = Draft {
+            stacks: parse_list_with("native,runc", CARDS).unwrap(),
+            command: texts(&["make"]),
+            ..Draft::default()
+        };
+        let rich = Draft {
+            title: Some(String::from("a title")),
+            stacks: parse_list_with("runc,qemu:mem=1G,accel=tcg+runc", CARDS).unwrap(),
+            baseline: Some(StackSpec::parse_with("runc", CARDS).unwrap()),
+            command: texts(&["sh", "-c", "echo 'a b' $HOME; -- --runs"]),
+            environment: vec![(String::from("A"), String::from("b = c"))],
+            inherit_environment: Some(false),
+            writable: vec![PathBuf::from("/tmp")],
+            runs: Some(4),
+            time: Some(Duration::from_millis(90_500)),
+            warm_up: Some(2),
+            deadline: Some(Duration::from_secs(7)),
+            start_deadline: Some(Duration::from_secs(70)),
+            margin_ppm: Some(15_000),
+            ..Draft::default()
+        };
+        for draft in [plain, rich] {
+            let plan = draft.complete(&around()).unwrap().plan;
+            let line = plan.repeat_with();
+            // A shell splits the line into words, each ended by a zero byte.
+            let (directory, compare) = line.split_once(" && surtax compare ").unwrap();
+            assert_eq!(directory, format!("cd {}", plan.cwd.display()));
+            let script = format!("printf '%s\\0' {compare}");
+            let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+            let words = String::from_utf8(output.stdout).unwrap();
+            let words = words.split_terminator('\0');
+            let said = <Line as clap::Parser>::parse_from(std::iter::once("compare").chain(words));
+            let again = said.measure.draft(&said.command, CARDS).unwrap();
+            assert_eq!(again.complete(&around()).unwrap().plan, plan, "{line}");
+        }
     }
 
     #[test]

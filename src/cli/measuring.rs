@@ -4,10 +4,11 @@ use super::measure::Question;
 use super::{Format, Globals, answer, note, progress};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Lab};
+use crate::layer::{Site, View};
 use crate::ledger::{Ledger, RunState, machine, shelf};
 use crate::plan::Plan;
+use crate::report::terminal::Look;
 use crate::report::{Findings, compare, export, html, markdown, terminal};
-use crate::layer::{Site, View};
 use crate::stack::Limits;
 use crate::stack::rise::Ground;
 use crate::trial::campaign::Campaign;
@@ -142,14 +143,32 @@ fn carry_out(
     let findings = compare(&ledger)?;
     if let Some(report) = report {
         write(report, &html::html(&findings))?;
+    }
+    answer(&text(&findings, globals.format_or(Format::Table), globals.look()))?;
+    if let Some(report) = report {
         note(&format!("the report is `{}`", report.display()), globals);
     }
-    note(&format!("the run is kept in `{}`", ledger.path().display()), globals);
-    answer(&text(&findings, globals.format_or(Format::Table)))?;
+    let kept = ledger.path().display();
+    let more = match state {
+        RunState::Interrupted => "; `surtax resume last` continues it",
+        _ if report.is_none() => "; `surtax report last` writes it as HTML",
+        _ => "",
+    };
+    let more = if is_on_shelf(ledger.path()) {
+        more.to_owned()
+    } else {
+        more.replace("last", &kept.to_string())
+    };
+    note(&format!("the run is kept in `{kept}`{more}"), globals);
     Ok(match state {
         RunState::Interrupted => ExitCode::from(INTERRUPTED),
         RunState::Finished | RunState::Running => ExitCode::SUCCESS,
     })
+}
+
+/// Whether `last` means this run.
+fn is_on_shelf(path: &Path) -> bool {
+    shelf::directory().is_ok_and(|directory| path.parent() == Some(&directory))
 }
 
 /// Findings of a run that is kept.
@@ -160,9 +179,9 @@ pub(super) fn findings(run: &str) -> Result<(PathBuf, Findings), Fault> {
 }
 
 /// Findings in one of the forms.
-pub(super) fn text(findings: &Findings, format: Format) -> String {
+pub(super) fn text(findings: &Findings, format: Format, look: Look) -> String {
     match format {
-        Format::Table => terminal::render(findings, terminal::Look::of_standard_output()),
+        Format::Table => terminal::render(findings, look),
         Format::Json => export::json(findings),
         Format::Csv => export::csv(findings),
         Format::Markdown => markdown::markdown(findings),

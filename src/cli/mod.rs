@@ -1,7 +1,8 @@
 //! The command line: one file per command, all definitions in one place for help, completions and man.
 //!
 //! Results go to standard output, everything else (progress, notes, errors) to standard error, and
-//! the exit code says whose mistake it was: 0 none, 2 the user's, 3 the machine's, 70 ours.
+//! the exit code says whose mistake it was: 0 none, 2 the user's, 3 the machine's, 70 ours. A run
+//! that was cut short exits with 130, as shells have it.
 
 mod compare;
 mod completions;
@@ -23,10 +24,10 @@ mod say;
 mod show;
 
 use crate::fault::Fault;
+use crate::report::terminal::{Colour, Look};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use say::{answer, catch_bugs, exit, note};
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// Measures what each layer of isolation costs a workload.
@@ -121,15 +122,11 @@ impl Globals {
         self.format.unwrap_or(usual)
     }
 
-    /// Whether colour is wanted on standard output.
+    /// How text may look on standard output.
     #[must_use]
-    pub fn colors_output(&self) -> bool {
-        self.colors() && std::io::stdout().is_terminal()
-    }
-
-    fn colors(&self) -> bool {
-        // https://no-color.org: present and not empty, whatever its value.
-        !self.no_color && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    pub fn look(&self) -> Look {
+        let look = Look::of_standard_output();
+        if self.no_color { Look { colour: Colour::No, ..look } } else { look }
     }
 }
 

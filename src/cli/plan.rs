@@ -6,6 +6,7 @@ use super::{Format, Globals, answer, note};
 use crate::fault::{Doing, Fault};
 use crate::plan::duration::{rough, text};
 use crate::plan::{Costs, Decided, Plan, TrialId, file, shell_line};
+use crate::report::page::Page;
 use crate::stack::registered;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -13,7 +14,10 @@ use std::time::Duration;
 
 /// Flags of `surtax plan`.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = include_str!("help/plan.txt"))]
+#[command(
+    override_usage = "surtax plan [OPTIONS] <PLAN.toml>\n       surtax plan [OPTIONS] --in <STACKS> -- <CMD>...",
+    after_long_help = include_str!("help/plan.txt")
+)]
 pub struct Arguments {
     /// The plan; without it, flags and a command as for `compare`.
     #[arg(value_name = "PLAN.toml")]
@@ -40,7 +44,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     if arguments.toml {
         return answer(&file::write(&plan));
     }
-    answer(&shown(&plan, globals.format_or(Format::Table))?)
+    answer(&shown(&plan, globals.format_or(Format::Table), globals.look().width)?)
 }
 
 /// One trial of the list.
@@ -70,7 +74,7 @@ struct Shown<'a> {
     trials: Vec<Line<'a>>,
 }
 
-fn shown(plan: &Plan, format: Format) -> Result<String, Fault> {
+fn shown(plan: &Plan, format: Format, width: u16) -> Result<String, Fault> {
     let costs = Costs::of(plan);
     let block_count = costs.blocks(plan, 0, Duration::ZERO);
     let stacks: Vec<String> = plan.arms().iter().map(|arm| arm.stack.to_string()).collect();
@@ -87,13 +91,35 @@ fn shown(plan: &Plan, format: Format) -> Result<String, Fault> {
         let shown = Shown { schema_version: 1, plan, block_count, estimate_ns, trials };
         return Ok(serde_json::to_string_pretty(&shown).doing("write JSON")? + "\n");
     }
-    let (head, list) = (head(plan, &costs, block_count), list(&trials, format).text(format));
-    Ok(if format == Format::Csv { list } else { head + "\n" + &list })
+    Ok(match format {
+        Format::Csv => list(&trials, format).text(format, None),
+        Format::Markdown => {
+            head(plan, &costs, block_count, width)
+                + "\n"
+                + &list(&trials, format).text(format, None)
+        }
+        _ => head(plan, &costs, block_count, width) + "\n" + &blocks(&trials, width),
+    })
 }
 
-fn head(plan: &Plan, costs: &Costs, block_count: u32) -> String {
+/// One paragraph per block: its estimate, and its trials in their order.
+fn blocks(trials: &[Line<'_>], width: u16) -> String {
+    let mut page = Page::new(width);
+    for block in trials.chunk_by(|one, next| one.trial.block == next.trial.block) {
+        let Some(first) = block.first() else { continue };
+        let estimate = rough(Duration::from_nanos(block.iter().map(|line| line.estimate_ns).sum()));
+        let label = format!("block {}, {estimate}: ", first.trial.block.saturating_add(1));
+        let again = |line: &Line<'_>| if line.trial.arm == 1 { " (again)" } else { "" };
+        let names: Vec<String> =
+            block.iter().map(|line| format!("{}{}", line.stack, again(line))).collect();
+        page.paragraph(&label, &names.join(", "), 2);
+    }
+    page.finish()
+}
+
+fn head(plan: &Plan, costs: &Costs, block_count: u32, width: u16) -> String {
     let command = shell_line(plan.command.iter().map(String::as_str));
-    let blocks = match (plan.runs, plan.time_budget()) {
+    let count = match (plan.runs, plan.time_budget()) {
         (Some(runs), None) => format!("{runs}"),
         (Some(runs), Some(time)) => format!("at most {runs}, within {}", text(time)),
         (None, time) => {
@@ -102,16 +128,23 @@ fn head(plan: &Plan, costs: &Costs, block_count: u32) -> String {
     };
     let estimate = rough(costs.total(plan));
     let trial_count = u64::from(block_count) * u64::from(plan.arm_count());
-    [
-        format!("{}\n", super::say::escaped(&plan.title)),
-        format!("  command   {}\n", super::say::escaped(&command)),
-        format!("  in        {}\n", plan.cwd.display()),
-        format!("  baseline  {} (as two arms)\n", plan.baseline),
-        format!("  blocks    {blocks}\n"),
-        format!("  seed      {}\n", plan.seed),
-        format!("  estimate  {estimate} for {trial_count} trials, by guesses about the layers and 1 s for the command\n"),
-    ]
-    .concat()
+    let estimate = format!(
+        "{estimate} for {trial_count} trials, guessing 1 s for the command; each trial that runs mends it"
+    );
+    let mut page = Page::new(width);
+    page.paragraph("", &plan.title, 0);
+    let baseline = format!("{}, as two arms", plan.baseline);
+    for (name, text) in [
+        ("command", command.as_str()),
+        ("in", &plan.cwd.to_string_lossy()),
+        ("baseline", &baseline),
+        ("blocks", &count),
+        ("seed", &plan.seed.to_string()),
+        ("estimate", &estimate),
+    ] {
+        page.paragraph(&format!("  {name:8}  "), text, 12);
+    }
+    page.finish()
 }
 
 fn list(trials: &[Line<'_>], format: Format) -> Rows {
@@ -150,22 +183,23 @@ mod tests {
     fn every_trial_is_shown_in_every_form() {
         let plan = plan(&["native", "runc", "qemu:mem=1G"]);
         let json: serde_json::Value =
-            serde_json::from_str(&shown(&plan, Format::Json).unwrap()).unwrap();
+            serde_json::from_str(&shown(&plan, Format::Json, 80).unwrap()).unwrap();
         assert_eq!(json["trials"].as_array().unwrap().len(), 40);
         assert_eq!(json["plan"]["stacks"][2], "qemu:memory=1G");
         assert!(json["trials"][7]["estimate_ns"].is_u64());
-        let csv = shown(&plan, Format::Csv).unwrap();
+        let csv = shown(&plan, Format::Csv, 80).unwrap();
         assert_eq!(csv.lines().count(), 41);
         assert!(csv.starts_with("block,position,arm,stack,estimate_ns\r\n0,0,"), "{csv}");
-        let table = shown(&plan, Format::Table).unwrap();
+        let table = shown(&plan, Format::Table, 80).unwrap();
         assert_eq!(table.matches("qemu:memory=1G").count(), 10);
-        assert!(table.contains("baseline  native (as two arms)"), "{table}");
+        assert!(table.contains("block 10, ") && !table.contains("block 11, "), "{table}");
+        assert!(table.contains("baseline  native, as two arms"), "{table}");
     }
 
     #[test]
     fn a_time_budget_shows_as_many_blocks_as_fit() {
         let plan = Plan { runs: None, time_budget_ns: Some(60_000_000_000), ..plan(&["native"]) };
-        let table = shown(&plan, Format::Table).unwrap();
+        let table = shown(&plan, Format::Table, 80).unwrap();
         assert!(table.contains("blocks    about 29, within 1m"), "{table}");
     }
 }

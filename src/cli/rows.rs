@@ -1,7 +1,9 @@
 //! Rows of text, printed as a table, as CSV, or as Markdown.
 
-use super::Format;
-use comfy_table::{ContentArrangement, Table, presets};
+use super::{Format, Globals};
+use crate::report::export;
+use crate::report::foreign;
+use comfy_table::{ContentArrangement, Table, TableStyle, presets};
 
 /// A table in the making.
 pub(super) struct Rows {
@@ -19,31 +21,29 @@ impl Rows {
     }
 
     /// The text, with a line feed at its end. JSON has a shape of its own in every command.
-    pub(super) fn text(&self, format: Format) -> String {
+    pub(super) fn text(&self, format: Format, width: Option<u16>) -> String {
         match format {
             Format::Csv => self.csv(),
-            Format::Markdown => self.table(true),
-            Format::Table | Format::Json => self.table(false),
+            Format::Markdown => self.table(presets::ASCII_MARKDOWN, None, markdown_cell),
+            Format::Table | Format::Json => self.table(presets::NOTHING, width, foreign::message),
         }
     }
 
     fn csv(&self) -> String {
         let header = self.header.iter().map(|name| name.replace(' ', "_").to_lowercase()).collect();
-        let lines = std::iter::once(header).chain(self.rows.iter().cloned());
-        lines.map(|row: Vec<String>| csv_line(&row)).collect()
+        std::iter::once(header).chain(self.rows.iter().cloned()).map(export::row).collect()
     }
 
-    fn table(&self, markdown: bool) -> String {
+    /// A table; where it has a width, long cells are broken.
+    fn table(&self, style: TableStyle, width: Option<u16>, cell: fn(&str) -> String) -> String {
         let mut table = Table::new();
-        if markdown {
-            table.load_style(presets::ASCII_MARKDOWN);
-        } else {
-            table.load_style(presets::NOTHING);
-            table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.load_style(style).force_no_tty();
+        if let Some(width) = width {
+            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
         }
         table.set_header(self.header.clone());
         for row in &self.rows {
-            table.add_row(row.iter().map(|cell| cell_text(cell, markdown)).collect::<Vec<_>>());
+            table.add_row(row.iter().map(|text| cell(text)).collect::<Vec<_>>());
         }
         if let Some(column) = table.column_mut(0) {
             column.set_padding((0, 1));
@@ -52,21 +52,16 @@ impl Rows {
     }
 }
 
-fn cell_text(cell: &str, markdown: bool) -> String {
-    let cell = super::say::escaped(cell);
-    if markdown { cell.replace('\n', " ").replace('|', "\\|") } else { cell }
+impl Globals {
+    /// The width of the terminal that is written to; in a pipe a row is a line, however long.
+    pub(super) fn table_width(&self) -> Option<u16> {
+        use std::io::IsTerminal;
+        std::io::stdout().is_terminal().then(|| self.look().width)
+    }
 }
 
-/// One line by RFC 4180.
-fn csv_line(row: &[String]) -> String {
-    let cells: Vec<String> = row
-        .iter()
-        .map(|cell| match cell.contains([',', '"', '\n', '\r']) {
-            true => format!("\"{}\"", cell.replace('"', "\"\"")),
-            false => cell.clone(),
-        })
-        .collect();
-    cells.join(",") + "\r\n"
+fn markdown_cell(text: &str) -> String {
+    foreign::message(text).replace('\n', " ").replace('|', "\\|")
 }
 
 #[cfg(test)]
@@ -82,15 +77,25 @@ mod tests {
     #[test]
     fn csv_quotes_what_would_break_a_line() {
         assert_eq!(
-            rows().text(Format::Csv),
+            rows().text(Format::Csv, None),
             "layer,ran_on_hardware\r\na|b,\"say \"\"no\"\", twice\x1b\"\r\n"
         );
     }
 
     #[test]
     fn markdown_keeps_its_columns_and_terminals_their_colours() {
-        let text = rows().text(Format::Markdown);
+        let text = rows().text(Format::Markdown, None);
         assert!(text.contains("a\\|b") && text.contains("|---"), "{text}");
-        assert!(!rows().text(Format::Table).contains('\x1b'));
+        assert!(!rows().text(Format::Table, None).contains('\x1b'));
+    }
+
+    #[test]
+    fn a_table_is_as_wide_as_the_terminal_and_in_a_pipe_a_row_is_a_line() {
+        let mut rows = rows();
+        rows.push(vec![String::from("b"), "word ".repeat(40)]);
+        let lines = |width| rows.text(Format::Table, width).lines().count();
+        assert_eq!(lines(None), 3);
+        let text = rows.text(Format::Table, Some(60));
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
     }
 }

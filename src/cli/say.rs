@@ -5,6 +5,7 @@
 
 use super::Globals;
 use crate::fault::{Doing, Fault};
+use crate::report::foreign;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::panic::UnwindSafe;
 use std::process::ExitCode;
@@ -54,37 +55,13 @@ pub fn catch_bugs(program: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
 
 /// One write per message, so that messages of several threads do not mix.
 fn complain(text: &str) {
-    let text = escaped(text) + "\n";
+    let text = foreign::message(text) + "\n";
     // Where standard error is closed, nobody can be told.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
-}
-
-/// The text without control characters but line feeds and tabs.
-#[must_use]
-pub fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() && !matches!(character, '\n' | '\t') {
-            escaped.extend(character.escape_default());
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped
 }
 
 /// Whether a person watches standard error.
 #[must_use]
 pub fn is_watched() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escape_sequences_of_a_guest_do_not_reach_the_terminal() {
-        assert_eq!(escaped("a\x1b[2J\u{9b}31m\r\nb\tc"), "a\\u{1b}[2J\\u{9b}31m\\r\nb\tc");
-    }
 }

@@ -13,5 +13,5 @@ pub struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
     let (_, findings) = measuring::findings(&arguments.run)?;
-    answer(&measuring::text(&findings, globals.format_or(Format::Table)))
+    answer(&measuring::text(&findings, globals.format_or(Format::Table), globals.look()))
 }

@@ -52,14 +52,6 @@ pub(super) fn remove(path: &Path) -> Result<Vec<String>, Fault> {
     Ok(found)
 }
 
-/// Removes an empty directory. One that is gone or not empty is no error: the latter is somebody's.
-pub(super) fn remove_empty(path: &Path) -> Result<Vec<String>, Fault> {
-    match rustix::fs::rmdir(path) {
-        Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => Ok(Vec::new()),
-        Err(error) => Err(error).doing(format_args!("remove the mount point `{}`", path.display())),
-    }
-}
-
 /// Removes the directory `name` of `parent` without ever leaving its file system.
 fn remove_child(parent: BorrowedFd<'_>, name: &CString) -> Result<(), Errno> {
     let top = match enter(parent, name) {

@@ -157,22 +157,25 @@ fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(),
 /// # Errors
 /// The machine's, when either cannot be read or changed.
 pub fn look_like(upper: &Path, lower: &Path) -> Result<(), Fault> {
-    let model = fs::metadata(lower).doing(format_args!("read the mode of `{}`", lower.display()))?;
+    let model =
+        fs::metadata(lower).doing(format_args!("read the mode of `{}`", lower.display()))?;
     std::os::unix::fs::chown(upper, Some(model.uid()), Some(model.gid()))
         .and_then(|()| fs::set_permissions(upper, model.permissions()))
         .doing(format_args!("give `{}` the mode of `{}`", upper.display(), lower.display()))
 }
 
-/// Makes a mount read-only with everything mounted below it.
+/// Makes a mount read-only, if asked with everything mounted below it.
 fn make_read_only(target: &Path, recursive: bool) -> Result<(), Fault> {
-    let path = c_path(target)?;
-    let attributes = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_RDONLY,
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: 0,
-    };
     let flags = if recursive { libc::AT_RECURSIVE } else { 0 };
+    set_attributes(target, libc::MOUNT_ATTR_RDONLY, flags)
+        .doing(format_args!("make `{}` read-only", target.display()))
+        .map_err(|fault| fault.hint("use Linux 5.12 or later"))
+}
+
+fn set_attributes(target: &Path, attributes: u64, flags: i32) -> std::io::Result<()> {
+    let path = c_path(target).map_err(|fault| std::io::Error::other(fault.message))?;
+    let attributes =
+        libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
     // SAFETY: `path` ends with a zero byte and `attributes` has the size that is passed with it; both outlive the call.
     let result = unsafe {
         libc::syscall(
@@ -184,12 +187,7 @@ fn make_read_only(target: &Path, recursive: bool) -> Result<(), Fault> {
             size_of::<libc::mount_attr>(),
         )
     };
-    if result == 0 {
-        return Ok(());
-    }
-    Err(std::io::Error::last_os_error())
-        .doing(format_args!("make `{}` read-only", target.display()))
-        .map_err(|fault| fault.hint("use Linux 5.12 or later"))
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// Makes the cgroup hierarchies of the container that this process is in writable, where it may.

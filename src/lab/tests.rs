@@ -11,6 +11,7 @@ use surtax_instrument::quantity::{Bytes, Nanoseconds};
 
 mod death;
 mod rooms;
+mod services;
 
 /// See [`reaper_command_line`]: the journal is the last argument then, and no argument otherwise.
 #[test]

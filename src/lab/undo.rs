@@ -39,11 +39,6 @@ pub enum Undo {
         /// Begins with our tag.
         name: String,
     },
-    /// An empty directory that we made to mount on; left where somebody has put something into it.
-    MountPoint {
-        /// Absolute; any, since only an empty directory is ever removed.
-        path: PathBuf,
-    },
     /// A setting: written back only if it still holds what we wrote.
     Setting {
         /// The file in `/proc/sys` or `/sys`.
@@ -76,7 +71,6 @@ impl Undo {
         match self {
             Self::Directory { path } => !directory::is_in_memory(path),
             Self::EngineContainer { .. } | Self::EngineImage { .. } => true,
-            Self::MountPoint { path } => !directory::is_in_memory(path),
             Self::Group { .. }
             | Self::Setting { .. }
             | Self::Controllers { .. }
@@ -96,7 +90,6 @@ impl Undo {
             Self::EngineContainer { name, .. } | Self::EngineImage { name, .. } => {
                 name.starts_with(TAG)
             }
-            Self::MountPoint { path } => path.is_absolute() && is_plain(path),
             Self::Setting { .. } | Self::Controllers { .. } | Self::Session { .. } => true,
         };
         if tagged { Ok(()) } else { Err(Fault::bug(format!("{self:?} does not carry our tag"))) }
@@ -110,7 +103,6 @@ impl Undo {
             Self::Directory { path } => directory::remove(path),
             Self::EngineContainer { socket, name } => engine::remove_container(socket, name),
             Self::EngineImage { socket, name } => engine::remove_image(socket, name),
-            Self::MountPoint { path } => directory::remove_empty(path),
             Self::Setting { path, ours, before } => settings::restore(path, ours, before),
             Self::Controllers { path, names } => cgroup::disable(path, names),
             Self::Session { pid, started_ticks } => session::end(*pid, *started_ticks),

@@ -66,7 +66,12 @@ pub trait Layer: Sync {
     ///
     /// # Errors
     /// What could not be started, with the foreign tool's last words.
-    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Box<dyn Running>, Fault>;
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault>;
 }
 
 /// A layer whose agent has been started. Dropped, it is stopped without a report.

@@ -53,7 +53,12 @@ impl Layer for Native {
         Ok(Usable { facts: vec![fact("kernel_release", release, "uname(2)")] })
     }
 
-    fn start(&self, _: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Box<dyn Running>, Fault> {
+    fn start(
+        &self,
+        _: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
         let group = room.subgroup("command", site.limits)?;
         let (requests, to_agent) = pipe()?;
         let (replies, from_agent) = pipe()?;

@@ -18,9 +18,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
-use surtax_instrument::wire::{
-    Fact, Hello, Outcome, Output, PROTOCOL, Reply, Request, Status,
-};
+use surtax_instrument::wire::{Fact, Hello, Outcome, Output, PROTOCOL, Reply, Request, Status};
 
 /// What the simulated command takes at cost 1 without noise, in nanoseconds.
 const BASE_NS: f64 = 1e9;
@@ -33,7 +31,11 @@ static CARD: Card = Card {
     summary: "no isolation at all: a known cost in simulated time, to test surtax itself",
     options: &[
         Choice { key: "cost", values: &[], help: "true ratio to 1 s (default 1)" },
-        Choice { key: "noise", values: &[], help: "standard deviation of its logarithm (default 0.03)" },
+        Choice {
+            key: "noise",
+            values: &[],
+            help: "standard deviation of its logarithm (default 0.03)",
+        },
         Choice { key: "seed", values: &[], help: "seed of the noise (default 0)" },
     ],
     limits: &[],
@@ -53,7 +55,12 @@ impl Layer for Simulated {
         }
     }
 
-    fn start(&self, spec: &LayerSpec, _: &Site<'_>, room: &Room) -> Result<Box<dyn Running>, Fault> {
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        _: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
         let model = Model::of(spec)?;
         let name = room.directory().file_name().unwrap_or_default();
         let noise = ChaCha8Rng::seed_from_u64(fnv1a(name.as_encoded_bytes()) ^ model.seed);
@@ -85,15 +92,18 @@ impl Model {
         let cost: f64 = number(spec, "cost", 1.0)?;
         let noise: f64 = number(spec, "noise", 0.03)?;
         if !(cost > 0.0 && cost.is_finite() && (0.0..=10.0).contains(&noise)) {
-            return Err(Fault::user(format!("simulated: cost {cost} with noise {noise} is no cost"))
-                .hint("use a `cost` above 0 and a `noise` from 0 to 10"));
+            return Err(Fault::user(format!(
+                "simulated: cost {cost} with noise {noise} is no cost"
+            ))
+            .hint("use a `cost` above 0 and a `noise` from 0 to 10"));
         }
         Ok(Self { cost, noise, seed: number(spec, "seed", 0)? })
     }
 
     fn facts(self) -> Vec<Fact> {
         let source = "the stack's own text";
-        let fact = |key: &str, value: String| Fact { key: key.into(), value, source: source.into() };
+        let fact =
+            |key: &str, value: String| Fact { key: key.into(), value, source: source.into() };
         vec![
             fact("simulated_cost", self.cost.to_string()),
             fact("simulated_noise", self.noise.to_string()),

@@ -10,6 +10,7 @@ pub mod file;
 pub mod margin;
 pub mod order;
 mod refuse;
+mod repeat;
 mod shell;
 
 use crate::stack::StackSpec;

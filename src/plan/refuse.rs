@@ -14,9 +14,9 @@ use std::time::Duration;
 
 /// Blocks of a plan that names neither a count nor a time.
 const DEFAULT_RUNS: u32 = 10;
-const DEFAULT_DEADLINE: Duration = Duration::from_secs(30 * 60);
-const DEFAULT_START_DEADLINE: Duration = Duration::from_secs(180);
-const DEFAULT_MARGIN_PPM: u32 = 30_000;
+pub(super) const DEFAULT_DEADLINE: Duration = Duration::from_secs(30 * 60);
+pub(super) const DEFAULT_START_DEADLINE: Duration = Duration::from_secs(180);
+pub(super) const DEFAULT_MARGIN_PPM: u32 = 30_000;
 const STACK_LIMIT: usize = 100;
 const WARM_UP_LIMIT: u32 = 1_000;
 const TITLE_LIMIT: usize = 72;
@@ -327,20 +327,21 @@ fn list_over<T>(over: Vec<T>, under: Vec<T>) -> Vec<T> {
     if over.is_empty() { under } else { over }
 }
 
-fn is_native(stack: &StackSpec) -> bool {
+pub(super) fn is_native(stack: &StackSpec) -> bool {
     matches!(stack.layers.as_slice(), [only] if only.kind == "native")
 }
 
-fn title_of(command: &[String]) -> String {
-    let line = shell::line(command.iter().map(String::as_str));
-    let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+pub(super) fn title_of(command: &[String]) -> String {
+    let on_one_line = |word: &String| word.replace(char::is_control, " ");
+    let words: Vec<String> = command.iter().map(on_one_line).collect();
+    let line = shell::line(words.iter().map(String::as_str));
     match line.char_indices().nth(TITLE_LIMIT) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

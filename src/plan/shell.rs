@@ -1,6 +1,6 @@
 //! Writes a command so that a shell reads the same words again.
 
-/// The words with quotes where a POSIX shell needs them.
+/// The words with quotes where a shell needs them: those of POSIX, and `$'…'` for what is not seen.
 ///
 /// ```
 /// use surtax::plan::shell_line;
@@ -12,10 +12,31 @@ pub fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
 
 fn quoted(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:=,+@%^".contains(&byte);
+    if word.chars().any(is_unseen) {
+        return format!("$'{}'", word.chars().map(in_dollar_quotes).collect::<String>());
+    }
     if !word.is_empty() && word.bytes().all(plain) {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Whether a letter acts instead of being seen: a line feed, an escape, an override of direction.
+fn is_unseen(letter: char) -> bool {
+    !matches!(letter, '\\' | '\'' | '"') && letter.escape_debug().len() > 1
+}
+
+/// The letter as bash, ksh and zsh read it between `$'` and `'`.
+fn in_dollar_quotes(letter: char) -> String {
+    match letter {
+        '\n' => String::from("\\n"),
+        '\t' => String::from("\\t"),
+        '\\' | '\'' => format!("\\{letter}"),
+        _ if !is_unseen(letter) => String::from(letter),
+        _ if letter.is_ascii() => format!("\\x{:02x}", u32::from(letter)),
+        _ if u32::from(letter) <= 0xffff => format!("\\u{:04x}", u32::from(letter)),
+        _ => format!("\\U{:08x}", u32::from(letter)),
     }
 }
 
@@ -27,5 +48,24 @@ mod tests {
     fn words_that_a_shell_would_change_are_quoted() {
         assert_eq!(line(["make", "-j4", "CC=gcc"]), "make -j4 CC=gcc");
         assert_eq!(line(["echo", "", "$HOME", "a;b", "ä"]), "echo '' '$HOME' 'a;b' 'ä'");
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a real shell reads the line")]
+    fn what_is_not_seen_is_written_so_that_bash_reads_it_back() {
+        let words = ["a\nb", "\x1b'\\", "x\u{202e}y", "ß"];
+        let line = line(words);
+        assert_eq!(line, r"$'a\nb' $'\x1b\'\\' $'x\u202ey' 'ß'");
+        let script = format!("printf '%s\\0' {line}");
+        let output = std::process::Command::new("bash")
+            .env("LC_ALL", "C.UTF-8")
+            .args(["-c", &script])
+            .output();
+        if let Ok(output) = output {
+            assert_eq!(
+                String::from_utf8_lossy(&output.stdout),
+                words.map(|word| format!("{word}\0")).concat()
+            );
+        }
     }
 }

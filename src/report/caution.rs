@@ -6,7 +6,7 @@ use super::bill::Bill;
 use super::compare::Column;
 use super::foreign::line;
 use super::number::{self, percent};
-use super::{ArmFindings, Caution, LevelEvidence, Verdict};
+use super::{ArmFindings, Caution, LevelEvidence};
 use crate::ledger::{Proofs, TrialState};
 use std::collections::{BTreeMap, BTreeSet};
 use surtax_instrument::quantity::Bytes;
@@ -111,7 +111,7 @@ fn exit_statuses(arms: &[ArmFindings]) -> Option<Caution> {
         caution(
             "exit-statuses-differ",
             format!("the baseline ended with {}, but {}", baseline.join(", "), words.join("; ")),
-            "see the command's last words below; only trials that ended with `exit 0` count",
+            "see the command's last words; only trials that ended with `exit 0` count",
         )
     })
 }
@@ -222,9 +222,12 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
         for trial in &column.ended {
             *counts.entry(trial.state).or_default() += 1;
         }
-        counts.retain(|state, _| !matches!(state, TrialState::Done | TrialState::Unavailable));
+        // What was cut short by Ctrl-C is no sign of anything, and a gap is a row of its own.
+        let is_told =
+            |state| matches!(state, TrialState::Done | TrialState::Unavailable | TrialState::Void);
+        counts.retain(|state, _| !is_told(*state));
         let lost: usize = counts.values().sum();
-        if lost == 0 {
+        if lost == 0 || column.counted.is_empty() {
             continue;
         }
         let words: Vec<String> =
@@ -236,10 +239,8 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
             arm.stack,
             words.join(", ")
         );
-        let advice = match arm.verdict {
-            Verdict::Invalid { .. } => "mend what is said of it below, then repeat the run",
-            _ => "see why in the report; slow or fast trials may be among those that are missing",
-        };
+        let advice =
+            "see why in the report; slow or fast trials may be among those that are missing";
         cautions.push(caution("trials-lost", finding, advice));
     }
     cautions
@@ -247,11 +248,15 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
 
 fn few_trials(arms: &[ArmFindings]) -> Option<Caution> {
     let few = arms.iter().filter(|arm| (1..TRIALS_FEW).contains(&arm.trial_count));
-    let fewest = few.min_by_key(|arm| arm.trial_count)?;
-    let count = usize::try_from(fewest.trial_count).unwrap_or(usize::MAX);
+    let stacks: BTreeSet<&str> = few.clone().map(|arm| arm.stack.as_str()).collect();
+    let fewest = few.map(|arm| arm.trial_count).min()?;
+    let has_many = |arm: &ArmFindings| arm.trial_count >= TRIALS_FEW;
+    let stacks =
+        if arms.iter().any(has_many) { named(stacks) } else { String::from("every stack") };
+    let trials = if fewest == 1 { "1 trial counts" } else { &format!("{fewest} trials count") };
     Some(caution(
         "few-trials",
-        format!("`{}` has only {} that count", fewest.stack, number::count(count, "trial")),
+        format!("only {trials} of {stacks}; the fewer, the more an interval takes on trust"),
         "repeat with `--runs 10` or more",
     ))
 }
@@ -261,32 +266,29 @@ fn noise(signs: &Signs<'_>) -> Option<Caution> {
     Some(caution(
         "noisy-machine",
         format!(
-            "the baseline may differ from itself by {}, more than the margin of {}",
-            percent(floor),
+            "the noise floor, {}, is wider than the margin of ±{}: small differences are lost in it",
+            super::verdict::departure(floor),
             percent(signs.margin)
         ),
         "end what else runs on this machine, or repeat with more `--runs`",
     ))
 }
 
-fn overdrafts(signs: &Signs<'_>) -> Vec<Caution> {
+fn overdrafts(signs: &Signs<'_>) -> Option<Caution> {
     let overdrawn =
-        signs.bills.iter().zip(signs.arms).filter(|(bill, _)| bill.overdrawn_trials > 0);
-    overdrawn
-        .map(|(bill, arm)| {
-            let count = usize::try_from(bill.overdrawn_trials).unwrap_or(usize::MAX);
-            caution(
-                "bill-overdrawn",
-                format!(
-                    "in {} of `{}` a level counted up to {} less CPU time than what ran inside it",
-                    number::count(count, "trial"),
-                    arm.stack,
-                    percent(bill.overdraft_share)
-                ),
-                "trust its wall time, not its bill: one of the two kernels counts CPU time badly",
-            )
-        })
-        .collect()
+        || signs.bills.iter().zip(signs.arms).filter(|(bill, _)| bill.overdrawn_trials > 0);
+    let stacks: BTreeSet<&str> = overdrawn().map(|(_, arm)| arm.stack.as_str()).collect();
+    let share = overdrawn().map(|(bill, _)| bill.overdraft_share).reduce(f64::max)?;
+    Some(caution(
+        "bill-overdrawn",
+        format!(
+            "up to {} of the CPU time that was counted inside {} was not seen from outside",
+            percent(share),
+            named(stacks)
+        ),
+        "trust the wall time there and not the bill: a kernel that is not told when this machine \
+         takes the CPU away counts waiting as work",
+    ))
 }
 
 fn leftovers(signs: &Signs<'_>) -> Option<Caution> {

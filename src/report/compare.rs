@@ -126,9 +126,11 @@ fn arm_findings(
     let distinct = |words: BTreeSet<&str>| words.into_iter().map(String::from).collect();
     let hashes = column.counted.iter().filter_map(|trial| trial.stdout_hash.as_deref());
     let statuses = column.ended.iter().filter_map(|trial| trial.exit_status.as_deref());
+    let evidence = evidence(column, proofs);
     Ok(ArmFindings {
         arm: column.arm.index,
         stack: line(&column.arm.stack.to_string()),
+        name: name(column, &evidence),
         part: column.part().into(),
         trials: column.ended.iter().map(|trial| point(trial, first_began_ns)).collect(),
         trial_count: u32::try_from(column.counted.len()).unwrap_or(u32::MAX),
@@ -136,11 +138,23 @@ fn arm_findings(
         verdict,
         because,
         payers: bill.payers.clone(),
-        evidence: evidence(column, proofs),
+        evidence,
         stdout_hashes: distinct(hashes.collect()),
         exit_statuses: distinct(statuses.collect()),
         trouble,
     })
+}
+
+/// The stack for people. See [`ArmFindings::name`].
+fn name(column: &Column<'_>, evidence: &[LevelEvidence]) -> String {
+    let chosen = evidence.iter().filter(|level| !level.layer.contains("accel="));
+    let mut said: Vec<&str> = chosen
+        .filter_map(|level| level.facts.iter().find(|fact| fact.key == "accelerator"))
+        .map(|fact| fact.value.as_str())
+        .collect();
+    said.extend((column.part() == "baseline-again").then_some("again"));
+    let stack = line(&column.arm.stack.to_string());
+    if said.is_empty() { stack } else { format!("{stack} ({})", line(&said.join(", "))) }
 }
 
 fn judged(column: &Column<'_>, judge: &Judge<'_>, trouble: Option<&Trouble>) -> (Verdict, String) {
@@ -150,7 +164,11 @@ fn judged(column: &Column<'_>, judge: &Judge<'_>, trouble: Option<&Trouble>) -> 
         return (Verdict::Invalid { reason: reason.into() }, because);
     }
     if column.part() != "compared" {
-        return (Verdict::Baseline, String::from("what the others are compared with"));
+        let because = match column.part() {
+            "baseline" => "what the others are compared with",
+            _ => "the same once more: how far it is from itself is the noise floor",
+        };
+        return (Verdict::Baseline, String::from(because));
     }
     verdict::of(&Case {
         baseline: &judge.stack,
@@ -226,7 +244,7 @@ fn run_facts(
         title: line(&plan.title),
         command: plan.command.clone(),
         cwd: line(&plan.cwd.to_string_lossy()),
-        repeat_with: repeat_with(plan),
+        repeat_with: line(&plan.repeat_with()),
         began_at: calendar::rfc3339(run.began_at),
         seed: plan.seed,
         blocks_planned: plan.runs,
@@ -252,45 +270,6 @@ fn blocks_done(columns: &[Column<'_>]) -> u32 {
     }
     let done = arms.values().filter(|count| **count == whole).count();
     u32::try_from(done).unwrap_or(u32::MAX)
-}
-
-/// The line for a shell that asks the same question again, in the same order.
-fn repeat_with(plan: &Plan) -> String {
-    let stacks: Vec<String> = plan.stacks.iter().map(ToString::to_string).collect();
-    let mut words = vec![String::from("surtax"), String::from("compare")];
-    let mut flag = |name: &str, value: String| words.extend([name.into(), quoted(&value)]);
-    flag("--in", stacks.join(","));
-    if plan.baseline.to_string() != "native" {
-        flag("--baseline", plan.baseline.to_string());
-    }
-    if let Some(runs) = plan.runs {
-        flag("--runs", runs.to_string());
-    }
-    if let Some(budget) = plan.time_budget_ns {
-        flag("--time", format!("{}s", budget.div_ceil(1_000_000_000)));
-    }
-    if plan.warm_up > 0 {
-        flag("--warmup", plan.warm_up.to_string());
-    }
-    for path in &plan.writable {
-        flag("--writable", path.to_string_lossy().into_owned());
-    }
-    flag("--seed", plan.seed.to_string());
-    words.push(String::from("--"));
-    words.extend(plan.command.iter().map(|word| quoted(word)));
-    format!("cd {} && {}", quoted(&plan.cwd.to_string_lossy()), words.join(" "))
-}
-
-/// A word as POSIX shells read it back; control characters in the `$'…'` of bash.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    if line(word) != word {
-        return format!("$'{}'", line(&word.replace('\\', "\\\\").replace('\'', "\\'")));
-    }
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return String::from(word);
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]

@@ -125,15 +125,17 @@ fn or_empty<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-fn row<const N: usize>(fields: [String; N]) -> String {
-    let quoted = fields.map(|field| {
+/// One record of CSV by RFC 4180, ended by its line break.
+#[must_use]
+pub fn row(fields: impl IntoIterator<Item = String>) -> String {
+    let quoted = fields.into_iter().map(|field| {
         if field.contains([',', '"', '\n', '\r']) {
             format!("\"{}\"", field.replace('"', "\"\""))
         } else {
             field
         }
     });
-    quoted.join(",") + "\r\n"
+    quoted.collect::<Vec<_>>().join(",") + "\r\n"
 }
 
 #[cfg(test)]
@@ -157,7 +159,7 @@ mod tests {
         let arm = &findings["arms"][2];
         assert_eq!(
             names(arm).join(" "),
-            "arm because evidence exit_statuses metrics part payers stack stdout_hashes trial_count \
+            "arm because evidence exit_statuses metrics name part payers stack stdout_hashes trial_count \
              trials trouble verdict"
         );
         assert_eq!(
@@ -206,7 +208,11 @@ mod tests {
         assert_eq!(lines[0], "arm,stack,part,block,position,at_ns,state,wall_ns,start_ns,why");
         assert_eq!(lines[1], "0,native,baseline,0,0,0,done,1000000000,5000000,");
         assert_eq!(lines.len(), 1 + 3 * 6 + 1);
-        assert!(lines.last().unwrap().contains(",unavailable,,5000000,"), "{}", lines.last().unwrap());
+        assert!(
+            lines.last().unwrap().contains(",unavailable,,5000000,"),
+            "{}",
+            lines.last().unwrap()
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Foreign text: what guests, files and tools said, made safe to show anywhere.
 //!
 //! Control characters could move a terminal's cursor or retitle its window; marks of writing
-//! direction could make one stack's name read as another's. Both become visible escapes. Escaping
-//! twice changes nothing.
+//! direction could make one stack's name read as another's; invisible joiners could hide in it. All
+//! become visible escapes, here and nowhere else. Escaping twice changes nothing.
 
 /// So many lines of a command's last words are shown.
 const LAST_LINES: usize = 20;
@@ -10,15 +10,7 @@ const LAST_LINES: usize = 20;
 /// One line: every control character is shown as an escape, line feeds too.
 #[must_use]
 pub fn line(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if is_harmful(letter) {
-            shown.extend(letter.escape_default());
-        } else {
-            shown.push(letter);
-        }
-    }
-    shown
+    shown(text, |_| false)
 }
 
 /// Several lines, each made safe by [`line`]; tabs become spaces.
@@ -26,6 +18,12 @@ pub fn line(text: &str) -> String {
 pub fn lines(text: &str) -> String {
     let safe = |text: &str| line(&text.replace('\t', "    "));
     text.lines().map(safe).collect::<Vec<_>>().join("\n")
+}
+
+/// Our own message with foreign words in it: its line feeds and tabs are meant, all else is escaped.
+#[must_use]
+pub fn message(text: &str) -> String {
+    shown(text, |letter| matches!(letter, '\n' | '\t'))
 }
 
 /// The last lines of an output; what is not UTF-8 is shown as `�`.
@@ -38,10 +36,30 @@ pub fn last_words(tail: &[u8]) -> Option<String> {
     (!words.trim().is_empty()).then_some(words)
 }
 
-fn is_harmful(letter: char) -> bool {
+/// Adds one letter to a text that is shown: as itself, or as an escape if it acts.
+pub fn push(text: &mut String, letter: char) {
+    if acts(letter) {
+        text.extend(letter.escape_default());
+    } else {
+        text.push(letter);
+    }
+}
+
+fn shown(text: &str, is_meant: impl Fn(char) -> bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_meant(letter) { shown.push(letter) } else { push(&mut shown, letter) }
+    }
+    shown
+}
+
+/// Whether a letter does something instead of being seen.
+fn acts(letter: char) -> bool {
     letter.is_control()
-        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-        || matches!(letter, '\u{2066}'..='\u{2069}' | '\u{feff}')
+        || matches!(letter,
+            '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]
@@ -53,6 +71,11 @@ mod tests {
         assert_eq!(line("a\x1b[2J\rb\u{202e}c"), "a\\u{1b}[2J\\rb\\u{202e}c");
         assert_eq!(line(&line("\x07")), "\\u{7}");
         assert_eq!(line("±3 %, größer, 東京"), "±3 %, größer, 東京");
+    }
+
+    #[test]
+    fn a_message_keeps_its_lines_and_nothing_else_that_acts() {
+        assert_eq!(message("a\x1b[2J\u{9b}31m\r\nb\tc"), "a\\u{1b}[2J\\u{9b}31m\\r\nb\tc");
     }
 
     #[test]

@@ -91,8 +91,10 @@ fn overheads(findings: &Findings) -> String {
 }
 
 fn name(arm: &ArmFindings) -> String {
-    let again = if arm.part == "baseline-again" { " (again)" } else { "" };
-    code(&arm.stack) + again
+    match arm.name.strip_prefix(&arm.stack) {
+        Some(rest) => code(&arm.stack) + rest,
+        None => code(&arm.name),
+    }
 }
 
 fn noise_floor(findings: &Findings) -> String {

@@ -8,10 +8,11 @@ mod caution;
 mod compare;
 mod estimate;
 pub mod export;
-mod foreign;
+pub mod foreign;
 pub mod html;
 pub mod markdown;
 mod number;
+pub mod page;
 pub mod terminal;
 mod verdict;
 
@@ -86,6 +87,9 @@ pub struct ArmFindings {
     pub arm: u32,
     /// The stack as text.
     pub stack: String,
+    /// The stack for people: with the accelerator that was chosen where its text names none, as in
+    /// `qemu (tcg)`, and the second arm of the baseline told apart.
+    pub name: String,
     /// `baseline`, `baseline-again` or `compared`.
     pub part: String,
     /// Its trials in time order, those that do not count included.

@@ -5,11 +5,9 @@
 
 use super::export::verdict_word;
 use super::number::{self, GAP};
+use super::page::Page;
 use super::{ArmFindings, Findings, Trouble, Verdict, foreign};
-use comfy_table::{
-    Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table,
-    presets,
-};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, LineStyle, Table, presets};
 use std::io::IsTerminal;
 
 /// The width where there is no terminal.
@@ -26,6 +24,9 @@ pub struct Look {
     /// Whether there are colours.
     pub colour: Colour,
 }
+
+/// How text looks in a file.
+pub const PLAIN: Look = Look { width: WIDTH_ELSEWHERE, colour: Colour::No };
 
 /// Whether there are colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,149 +55,175 @@ impl Look {
 #[must_use]
 pub fn render(findings: &Findings, look: Look) -> String {
     let width = look.width.max(WIDTH_MIN);
-    let mut page = Page { text: String::new(), width: usize::from(width) };
+    let mut page = Page::new(width);
     heading(&mut page, findings);
-    page.text += &table(findings, Look { width, ..look });
-    page.text += "\n";
+    page.add(&table(findings, Look { width, ..look }));
+    page.gap();
     noise_floor(&mut page, findings);
     reasons(&mut page, findings);
     troubles(&mut page, findings);
     cautions(&mut page, findings);
-    page.paragraph("Repeat with: ", &findings.run.repeat_with, Break::Nowhere);
-    page.text
-}
-
-/// Text in the making.
-struct Page {
-    text: String,
-    width: usize,
-}
-
-/// Where a paragraph may be broken.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Break {
-    AtSpaces,
-    Nowhere,
-}
-
-impl Page {
-    /// A paragraph that hangs from its first words; whatever comes from outside is escaped here.
-    fn paragraph(&mut self, label: &str, text: &str, at: Break) {
-        let label = foreign::line(label);
-        let indent = "  ";
-        let mut column = label.chars().count();
-        self.text += &label;
-        if at == Break::Nowhere {
-            self.text += &foreign::line(text);
-            self.text += "\n";
-            return;
-        }
-        let mut is_first = true;
-        for word in foreign::line(text).split(' ') {
-            let length = word.chars().count();
-            if !is_first && column + 1 + length > self.width {
-                self.text += "\n";
-                self.text += indent;
-                column = indent.len();
-            } else if !is_first {
-                self.text += " ";
-                column += 1;
-            }
-            self.text += word;
-            column += length;
-            is_first = false;
-        }
-        self.text += "\n";
-    }
+    page.gap();
+    let line = &findings.run.repeat_with;
+    // Where the run was asked for, its directory need not be said.
+    page.unbroken("Repeat with: ", line.split_once(" && ").map_or(line, |(_, line)| line));
+    page.finish()
 }
 
 fn heading(page: &mut Page, findings: &Findings) {
     let run = &findings.run;
     let blocks = match run.blocks_planned {
-        Some(planned) => format!("{} of {planned} blocks", run.blocks_done),
-        None => number::count(usize::try_from(run.blocks_done).unwrap_or(usize::MAX), "block"),
+        Some(planned) if planned != run.blocks_done => {
+            format!("{} of {planned} blocks", run.blocks_done)
+        }
+        _ => number::count(usize::try_from(run.blocks_done).unwrap_or(usize::MAX), "block"),
     };
-    page.paragraph("", &format!("{} ({}, {blocks})", run.title, run.state), Break::AtSpaces);
-    page.text += "\n";
+    page.paragraph("", &format!("{} ({}, {blocks})", run.title, run.state), 0);
+    page.gap();
 }
 
+/// The columns after the stack's, with what makes room first where the terminal is narrow: all of
+/// it is in the other formats too.
+const COLUMNS: [(&str, Need); 8] = [
+    ("Trials", Need::First),
+    ("Wall", Need::Always),
+    ("Overhead", Need::Always),
+    ("Verdict", Need::Always),
+    ("CPU\ncommand", Need::Fifth),
+    ("CPU\nothers", Need::Fourth),
+    ("Memory\ncommand", Need::Third),
+    ("Memory\nothers", Need::Second),
+];
+
+/// In which order columns are left out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Need {
+    First,
+    Second,
+    Third,
+    Fourth,
+    Fifth,
+    Always,
+}
+
+/// A stack's text is broken rather than a column left out, down to this width.
+const NAME_WIDTH_MIN: usize = 16;
+
+/// Between two columns there is one space of ours and one of the table.
+const APART: usize = 2;
+
 fn table(findings: &Findings, look: Look) -> String {
+    let rows: Vec<[(String, Color); 8]> = findings.arms.iter().map(row).collect();
+    let names: Vec<String> = findings.arms.iter().map(name).collect();
+    let (kept, room) = fitting(&rows, &names, usize::from(look.width));
+
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty();
     table.style_mut().row_separator = LineStyle::none();
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
-    table.force_no_tty();
     if look.colour == Colour::Yes {
         table.enforce_styling();
     }
-    table.set_header([
-        "Stack",
-        "Trials",
-        "Wall",
-        "Overhead",
-        "Verdict",
-        "CPU\ncommand",
-        "CPU\nothers",
-        "Memory\ncommand",
-        "Memory\nothers",
-    ]);
-    for arm in &findings.arms {
-        table.add_row(row(arm));
+    table.set_header(std::iter::once("Stack").chain(kept.iter().map(|column| COLUMNS[*column].0)));
+    for (name, cells) in names.iter().zip(&rows) {
+        let name = Cell::new(broken(name, room)).add_attribute(Attribute::Bold);
+        let cells = kept.iter().map(|column| {
+            let (text, colour) = &cells[*column];
+            Cell::new(text).fg(*colour)
+        });
+        table.add_row(std::iter::once(name).chain(cells));
     }
-    for index in [1, 2, 5, 6, 7, 8] {
-        if let Some(column) = table.column_mut(index) {
+    for (place, column) in table.column_iter_mut().enumerate() {
+        let is_last = place == kept.len();
+        column.set_padding((0, u16::from(!is_last)));
+        let is_text = place == 0 || ["Overhead", "Verdict"].contains(&COLUMNS[kept[place - 1]].0);
+        if !is_text {
             column.set_cell_alignment(CellAlignment::Right);
         }
-    }
-    if let Some(column) = table.column_mut(4) {
-        column.set_constraint(ColumnConstraint::ContentWidth);
     }
     table.trim_fmt() + "\n"
 }
 
-fn row(arm: &ArmFindings) -> Vec<Cell> {
+/// The columns that fit beside the stack's, and the width that is left for that one.
+fn fitting(rows: &[[(String, Color); 8]], names: &[String], width: usize) -> (Vec<usize>, usize) {
+    let wide = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].0.as_str());
+        cells.chain(COLUMNS[column].0.lines()).map(|text| text.chars().count()).max().unwrap_or(0)
+    };
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let mut kept: Vec<usize> = (0..COLUMNS.len()).collect();
+    loop {
+        let others: usize = kept.iter().map(|column| wide(*column) + APART).sum();
+        let room = width.saturating_sub(others);
+        let next = kept.iter().map(|column| COLUMNS[*column].1).min();
+        if room >= longest.min(NAME_WIDTH_MIN) || next.is_none_or(|need| need == Need::Always) {
+            return (kept, room.max(NAME_WIDTH_MIN));
+        }
+        kept.retain(|column| Some(COLUMNS[*column].1) != next);
+    }
+}
+
+/// A stack's text in lines of this width, broken where a layer or an option ends, or else anywhere.
+fn broken(name: &str, width: usize) -> String {
+    let mut lines = String::new();
+    let mut column = 0;
+    for part in name.split_inclusive(['+', ',', ':', ' ']) {
+        let length = part.trim_end().chars().count();
+        if column > 0 && column + length > width {
+            lines.push('\n');
+            column = 0;
+        }
+        for letter in part.chars() {
+            if column >= width && letter != ' ' {
+                lines.push('\n');
+                column = 0;
+            }
+            lines.push(letter);
+            column += 1;
+        }
+    }
+    lines
+}
+
+fn row(arm: &ArmFindings) -> [(String, Color); 8] {
     let metric = |name: &str| arm.metrics.iter().find(|metric| metric.metric == name);
     let median = |name: &str| {
         metric(name).map_or(GAP.into(), |metric| number::amount(metric.median, &metric.unit))
     };
     let command_cpu = arm.payers.first().map_or(GAP.into(), |payer| number::time(payer.cpu_ns));
     let overhead = metric("wall_ns").and_then(|wall| wall.overhead);
-    let (colour, verdict) = match arm.verdict {
-        Verdict::Differs => (Color::Yellow, "differs"),
-        Verdict::Equivalent => (Color::Green, "equivalent"),
-        Verdict::Invalid { .. } => (Color::Red, "invalid"),
-        _ => (Color::Reset, verdict_word(&arm.verdict)),
+    let colour = match arm.verdict {
+        Verdict::Differs => Color::Yellow,
+        Verdict::Equivalent => Color::Green,
+        Verdict::Invalid { .. } => Color::Red,
+        _ => Color::Reset,
     };
-    vec![
-        Cell::new(name(arm)).add_attribute(Attribute::Bold),
-        Cell::new(arm.trial_count),
-        Cell::new(median("wall_ns")).set_alignment(CellAlignment::Right),
-        Cell::new(overhead.map_or(GAP.into(), |interval| number::overhead(&interval))),
-        Cell::new(verdict).fg(colour),
-        Cell::new(command_cpu),
-        Cell::new(median("cpu_others_ns")),
-        Cell::new(median("memory_peak_bytes")),
-        Cell::new(median("memory_others_peak_bytes")),
+    let plain = |text: String| (text, Color::Reset);
+    [
+        plain(arm.trial_count.to_string()),
+        plain(median("wall_ns")),
+        plain(overhead.map_or(GAP.into(), |interval| number::overhead(&interval))),
+        (verdict_word(&arm.verdict).into(), colour),
+        plain(command_cpu),
+        plain(median("cpu_others_ns")),
+        plain(median("memory_peak_bytes")),
+        plain(median("memory_others_peak_bytes")),
     ]
 }
 
-/// The arm for people: the second arm of the baseline is told apart.
 fn name(arm: &ArmFindings) -> String {
-    let again = if arm.part == "baseline-again" { " (again)" } else { "" };
-    format!("{}{again}", foreign::line(&arm.stack))
+    foreign::line(&arm.name)
 }
 
 fn noise_floor(page: &mut Page, findings: &Findings) {
     let baseline = &findings.run.baseline;
     let words = match &findings.noise_floor {
         Some(noise) => format!(
-            "two arms of `{baseline}` differ by {}; no difference within that interval is \
-             reported as one",
+            "`{baseline}` against itself is {}; a smaller difference is not reported",
             number::overhead(noise)
         ),
-        None => format!("unknown: `{baseline}` has too few trials that count"),
+        None => format!("unknown, for want of trials of `{baseline}` that count"),
     };
-    page.paragraph("Noise floor: ", &words, Break::AtSpaces);
+    page.paragraph("Noise floor: ", &words, 2);
 }
 
 fn reasons(page: &mut Page, findings: &Findings) {
@@ -204,7 +231,7 @@ fn reasons(page: &mut Page, findings: &Findings) {
         if arm.trouble.is_some() && arm.trial_count == 0 {
             continue; // said among the troubles, with the remedy
         }
-        page.paragraph(&format!("{}: ", arm.stack), &arm.because, Break::AtSpaces);
+        page.paragraph(&format!("{}: ", arm.stack), &arm.because, 2);
     }
 }
 
@@ -212,42 +239,43 @@ fn troubles(page: &mut Page, findings: &Findings) {
     let mut shown: Vec<&Trouble> = Vec::new();
     for arm in &findings.arms {
         let Some(trouble) = &arm.trouble else { continue };
-        if shown.contains(&trouble) {
+        if shown.contains(&trouble) && arm.part == "baseline-again" {
             continue; // both arms of the baseline say the same
         }
         shown.push(trouble);
         let is_gap = arm.trial_count == 0;
         let what = if is_gap { "no number" } else { "not every trial counts" };
-        page.text += "\n";
+        page.gap();
         let why = trouble.why.replace('\n', "; ");
-        page.paragraph(&format!("{}: {what}: ", arm.stack), &why, Break::AtSpaces);
+        page.paragraph(&format!("{}: {what}: ", arm.stack), &why, 2);
         if let Some(remedy) = &trouble.remedy {
-            page.paragraph("  remedy: ", remedy, Break::Nowhere);
+            page.unbroken("  → ", remedy);
         }
         for line in trouble.stderr.iter().flat_map(|stderr| stderr.lines()) {
-            page.paragraph("  | ", line, Break::Nowhere);
+            page.unbroken("  | ", line);
         }
     }
 }
 
 fn cautions(page: &mut Page, findings: &Findings) {
-    for caution in &findings.cautions {
-        if caution.code == "layer-unavailable" {
-            continue; // said among the troubles
-        }
-        page.text += "\n";
-        page.paragraph("Caution: ", &caution.finding, Break::AtSpaces);
-        page.paragraph("  advice: ", &caution.advice, Break::AtSpaces);
+    // What is unavailable is said among the troubles.
+    let cautions: Vec<_> =
+        findings.cautions.iter().filter(|caution| caution.code != "layer-unavailable").collect();
+    if cautions.is_empty() {
+        return;
     }
-    page.text += "\n";
+    page.gap();
+    page.add("Before you believe a number\n");
+    for caution in cautions {
+        page.paragraph("  - ", &caution.finding, 4);
+        page.paragraph("    → ", &caution.advice, 6);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::compare::tests::example;
-
-    const PLAIN: Look = Look { width: 120, colour: Colour::No };
 
     #[test]
     fn a_terminal_shows_numbers_gaps_reasons_and_how_to_repeat() {
@@ -262,8 +290,8 @@ mod tests {
         assert!(gap.contains("invalid") && gap.matches(GAP).count() == 6, "{gap}");
         assert!(text.contains("native (again)"));
         assert!(text.contains("qemu: no number: `/dev/kvm` boots no guest"));
-        assert!(text.contains("  remedy: apt-get install qemu-system-x86"));
-        assert!(text.contains("Noise floor: two arms of `native` differ by +0.0 %"), "{text}");
+        assert!(text.contains("  → apt-get install qemu-system-x86"));
+        assert!(text.contains("Noise floor: `native` against itself is +0.0 %"), "{text}");
         assert!(text.trim_end().ends_with("make -j4"));
     }
 
@@ -284,6 +312,23 @@ mod tests {
                 assert!(line.chars().count() <= usize::from(width), "{width}: {line}");
             }
         }
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_fewer_columns_and_no_broken_number() {
+        let mut findings = example(6, |_| {});
+        findings.arms[2].stack = String::from("qemu:accel=tcg,memory=1G+runc:cpus=2+docker");
+        let text = render(&findings, Look { width: 80, ..PLAIN });
+        println!("{text}");
+        let head = text.lines().find(|line| line.contains("Stack")).unwrap();
+        assert!(
+            head.contains("Wall") && head.contains("CPU") && !head.contains("Trials"),
+            "{head}"
+        );
+        assert!(text.contains("+10.0 % [+10.0, +10.0]"), "{text}");
+        assert_eq!(broken("qemu:accel=tcg,memory=1G+runc", 16), "qemu:accel=tcg,\nmemory=1G+runc");
+        assert_eq!(broken("native (again)", 9), "native \n(again)");
+        assert_eq!(broken("abcdef", 4), "abcd\nef");
     }
 
     #[test]

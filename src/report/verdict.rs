@@ -30,8 +30,8 @@ pub(super) fn of(case: &Case<'_>) -> (Verdict, String) {
         (Some(Err(TooFew { have, need })), _) => (
             Verdict::Inconclusive,
             format!(
-                "{} with `{baseline}`, and an interval needs {need}",
-                if have == 1 { "1 block pairs".into() } else { format!("{have} blocks pair") }
+                "an interval takes {need} blocks in which it and `{baseline}` count, and there {}",
+                if have == 1 { "is 1".into() } else { format!("are {have}") }
             ),
         ),
         (Some(Ok(estimate)), None) => (
@@ -51,72 +51,92 @@ fn judged(estimate: &Estimate, noise: &NoiseFloor, case: &Case<'_>) -> (Verdict,
     match statistics::verdict(estimate, noise, *margin) {
         statistics::Verdict::Differs => {
             let small = if estimate.within(*margin) {
-                format!(", though it lies within the margin of ±{}", percent(*margin))
+                format!(", which is within the margin of ±{}", percent(*margin))
             } else {
                 String::new()
             };
             let words = format!(
-                "{}, and the interval {} excludes no difference{small}; {blocks}",
+                "{}{small} (95 % interval {}; {blocks})",
                 difference(estimate, baseline),
                 bounds(estimate)
             );
             (Verdict::Differs, words)
         }
         statistics::Verdict::Equivalent => {
-            let margin = percent(*margin);
             let words = format!(
-                "as fast as `{baseline}` within ±{margin}: the whole interval {} lies inside; {blocks}",
+                "as fast as `{baseline}` within ±{} (95 % interval {}; {blocks})",
+                percent(*margin),
                 signed_bounds(estimate)
             );
             (Verdict::Equivalent, words)
         }
         statistics::Verdict::Inconclusive => {
-            (Verdict::Inconclusive, undecided(estimate, noise, case) + "; " + &blocks)
+            (Verdict::Inconclusive, undecided(estimate, noise, case))
         }
     }
 }
 
 fn undecided(estimate: &Estimate, noise: &NoiseFloor, case: &Case<'_>) -> String {
     let Case { baseline, margin, .. } = case;
+    let blocks = number::count(estimate.block_count, "block");
     if !estimate.holds(1.0) {
         return format!(
-            "{}, but `{baseline}` may differ from itself by {}, which is the noise floor",
+            "{} (95 % interval {}; {blocks}), but `{baseline}` is as far from itself: the noise \
+             floor is {}",
             difference(estimate, baseline),
-            percent(noise.floor)
+            bounds(estimate),
+            departure(noise.floor)
         );
     }
     let more = match blocks_needed(estimate, *margin) {
         Some(0) | None => String::new(),
-        Some(more) => format!("; about {} more may decide", number::count(more, "block")),
+        Some(more) => format!("; about {} would decide", number::count(more, "more block")),
     };
     format!(
-        "the interval {} includes no difference and reaches beyond ±{}{more}",
-        signed_bounds(estimate),
-        percent(*margin)
+        "anything from {} to {} (95 % interval; {blocks}){more}",
+        share(estimate.low, estimate),
+        way(estimate.high, estimate, baseline)
     )
 }
 
-/// `12 % slower than native`.
-fn difference(estimate: &Estimate, baseline: &str) -> String {
-    let ratio = estimate.ratio;
+/// `5 % faster`, as exact as the interval allows.
+fn share(ratio: f64, Estimate { low, high, .. }: &Estimate) -> String {
+    let word = if ratio < 1.0 { "faster" } else { "slower" };
+    format!("{} {word}", number::percent_within(ratio - 1.0, *low, *high))
+}
+
+/// `12 % slower than native`, `4.5 times as slow as native`.
+fn way(ratio: f64, estimate: &Estimate, baseline: &str) -> String {
     if ratio >= FACTORS_FROM {
         return format!("{} times as slow as `{baseline}`", number::trimmed(ratio, 1));
     }
-    let word = if ratio < 1.0 { "faster" } else { "slower" };
-    let share = number::percent_within(ratio - 1.0, estimate.low, estimate.high);
-    format!("{share} {word} than `{baseline}`")
+    format!("{} than `{baseline}`", share(ratio, estimate))
 }
 
-/// The interval in the words of [`difference`]: `[9 %, 15 %]` slower, or faster.
+/// How far a ratio is from 1: a share, or a factor where that reads better.
+pub(super) fn departure(share: f64) -> String {
+    if share >= 0.5 {
+        format!("a factor of {}", number::trimmed(share + 1.0, 1))
+    } else {
+        percent(share)
+    }
+}
+
+/// The estimate in words.
+fn difference(estimate: &Estimate, baseline: &str) -> String {
+    way(estimate.ratio, estimate, baseline)
+}
+
+/// The interval in the words of [`difference`]: `9 % to 15 %` slower, or faster.
 fn bounds(estimate: &Estimate) -> String {
     let Estimate { ratio, low, high, .. } = *estimate;
     let share = |ratio: f64| number::percent_within(ratio - 1.0, low, high);
     if ratio >= FACTORS_FROM {
-        format!("[{}, {}]", number::trimmed(low, 1), number::trimmed(high, 1))
+        format!("{} to {}", number::trimmed(low, 1), number::trimmed(high, 1))
     } else if ratio < 1.0 {
-        format!("[{}, {}]", share(high), share(low))
+        format!("{} to {}", share(high), share(low))
     } else {
-        format!("[{}, {}]", share(low), share(high))
+        format!("{} to {}", share(low), share(high))
     }
 }
 
@@ -148,24 +168,30 @@ mod tests {
     fn each_verdict_says_why_in_a_sentence() {
         let (verdict, because) = case(&[1.12, 1.10, 1.14, 1.12, 1.09, 1.15], 0.001);
         assert_eq!(verdict, Verdict::Differs);
-        assert_eq!(
-            because,
-            "12 % slower than `native`, and the interval [10 %, 14 %] excludes no difference; 6 blocks"
-        );
+        assert_eq!(because, "12 % slower than `native` (95 % interval 10 % to 14 %; 6 blocks)");
         let (verdict, because) = case(&[1.0, 1.001, 0.999, 1.0, 1.001, 0.999], 0.001);
         assert_eq!(verdict, Verdict::Equivalent);
-        assert!(because.starts_with("as fast as `native` within ±3 %: the whole"), "{because}");
+        assert!(
+            because.starts_with("as fast as `native` within ±3 % (95 % interval "),
+            "{because}"
+        );
         let (verdict, because) = case(&[1.1, 0.9, 1.12, 0.95, 1.0, 1.04], 0.001);
         assert_eq!(verdict, Verdict::Inconclusive);
-        assert!(because.contains("includes no difference"), "{because}");
-        assert!(because.contains("more may decide; 6 blocks"), "{because}");
+        assert!(
+            because.starts_with("anything from ") && because.contains(" % slower than `native`"),
+            "{because}"
+        );
+        assert!(
+            because.contains("; 6 blocks); about") && because.ends_with("more blocks would decide"),
+            "{because}"
+        );
     }
 
     #[test]
     fn what_is_faster_is_said_to_be_faster_with_its_bounds_in_order() {
         let (_, because) = case(&[0.9, 0.91, 0.89, 0.9, 0.91, 0.89], 0.001);
         assert!(
-            because.starts_with("10.0 % faster than `native`, and the interval [9.1 %, 10.9 %]"),
+            because.starts_with("10.0 % faster than `native` (95 % interval 9.1 % to 10.9 %"),
             "{because}"
         );
         let (_, because) = case(&[8.0, 8.1, 7.9, 8.0], 0.001);
@@ -176,13 +202,16 @@ mod tests {
     fn a_difference_below_the_noise_floor_is_not_one() {
         let (verdict, because) = case(&[1.05, 1.051, 1.049, 1.05, 1.05], 0.2);
         assert_eq!(verdict, Verdict::Inconclusive);
-        assert!(because.contains("which is the noise floor"), "{because}");
+        assert!(because.contains("the noise floor is"), "{because}");
     }
 
     #[test]
     fn too_few_blocks_say_how_many_are_needed() {
         let (verdict, because) = case(&[1.05], 0.01);
         assert_eq!(verdict, Verdict::Inconclusive);
-        assert_eq!(because, "1 block pairs with `native`, and an interval needs 3");
+        assert_eq!(
+            because,
+            "an interval takes 3 blocks in which it and `native` count, and there is 1"
+        );
     }
 }

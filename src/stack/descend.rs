@@ -48,13 +48,11 @@ pub fn serve() -> Result<(), Fault> {
         std::io::stdin().as_fd().try_clone_to_owned().doing("take the starter's standard input")?,
     );
     let replies = std::io::stdout().as_fd().try_clone_to_owned();
-    let upward = Arc::new(Mutex::new(File::from(
-        replies.doing("take the starter's standard output")?,
-    )));
+    let upward =
+        Arc::new(Mutex::new(File::from(replies.doing("take the starter's standard output")?)));
     // What anybody prints from now on must not end up between two frames.
     rustix::stdio::dup2_stdout(rustix::stdio::stderr()).doing("set standard output aside")?;
-    let hello =
-        Hello { protocol: PROTOCOL, pid: std::process::id(), at: clock::monotonic_raw() };
+    let hello = Hello { protocol: PROTOCOL, pid: std::process::id(), at: clock::monotonic_raw() };
     say(&upward, &Reply::Hello(hello))?;
 
     lab::unlock_groups();

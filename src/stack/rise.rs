@@ -65,9 +65,10 @@ impl StackSpec {
     /// # Errors
     /// What could not be started, or proved; nothing of the stack is left then.
     pub fn raise(&self, ground: &Ground<'_>, name: &str) -> Result<Standing, Fault> {
-        let (outermost, rest) = self.layers.split_first().ok_or_else(|| {
-            Fault::bug("a stack without a layer came as far as its start")
-        })?;
+        let (outermost, rest) = self
+            .layers
+            .split_first()
+            .ok_or_else(|| Fault::bug("a stack without a layer came as far as its start"))?;
         let room = ground.lab.room(name)?;
         let view = View {
             root: outermost.root()?,
@@ -124,7 +125,9 @@ impl Standing {
     /// # Errors
     /// Ours: somebody has taken it for good.
     pub fn link(&mut self) -> Result<&mut Link, Fault> {
-        self.link.as_mut().ok_or_else(|| Fault::bug("the link of a stack is used after it was taken"))
+        self.link
+            .as_mut()
+            .ok_or_else(|| Fault::bug("the link of a stack is used after it was taken"))
     }
 
     /// The same, for good: who takes it must also end it (`finish`).
@@ -194,7 +197,11 @@ fn identify(link: &mut Link) -> Result<Vec<Fact>, Fault> {
 }
 
 /// The layer's own proof, and what was seen on the inside, marked as such.
-fn prove(layer: &LayerSpec, running: &mut dyn Running, inside: &[Fact]) -> Result<LevelFacts, Fault> {
+fn prove(
+    layer: &LayerSpec,
+    running: &mut dyn Running,
+    inside: &[Fact],
+) -> Result<LevelFacts, Fault> {
     let mut facts = running.evidence(inside)?;
     let seen = inside.iter().map(|fact| Fact {
         key: format!("inside_{}", fact.key),

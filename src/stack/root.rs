@@ -57,23 +57,22 @@ pub fn lowers(root: &Root, cache: &Path) -> Result<Vec<Lower>, Fault> {
     Ok(lowers_in(&mountinfo::visible(&text), &base))
 }
 
-/// The mounts that put a merged root at [`merged_at`]`(scratch)`. `scratch` is a directory of the room.
+/// The mounts that put a merged root at [`merged_at`]`(scratch)`. `scratch` is a directory of the room;
+/// in it there will be one tmpfs with the upper layers and with the merged root itself.
 ///
 /// # Errors
-/// The machine's, when the directories to mount on cannot be made in the room.
+/// The machine's, when the directory to mount on cannot be made in the room.
 pub fn merge(lowers: &[Lower], scratch: &Path) -> Result<Vec<Mount>, Fault> {
-    let (uppers, merged) = (scratch.join("upper"), merged_at(scratch));
-    for directory in [&uppers, &merged] {
-        fs::create_dir_all(directory).doing(format_args!("make `{}`", directory.display()))?;
-    }
-    let mut mounts = vec![Mount::Tmpfs { target: uppers.clone() }];
+    let (memory, merged) = (memory_at(scratch), merged_at(scratch));
+    fs::create_dir_all(&memory).doing(format_args!("make `{}`", memory.display()))?;
+    let mut mounts = vec![Mount::Tmpfs { target: memory.clone() }];
     for (index, lower) in lowers.iter().enumerate() {
         let target = below(&merged, &lower.place);
         mounts.push(match lower.writes {
             Writes::ThrownAway => Mount::Overlay {
                 lower: lower.source.clone(),
-                upper: uppers.join(format!("{index}/upper")),
-                work: uppers.join(format!("{index}/work")),
+                upper: memory.join(format!("{index}/upper")),
+                work: memory.join(format!("{index}/work")),
                 target,
             },
             Writes::Refused => Mount::Bind {
@@ -87,10 +86,14 @@ pub fn merge(lowers: &[Lower], scratch: &Path) -> Result<Vec<Mount>, Fault> {
     Ok(mounts)
 }
 
+fn memory_at(scratch: &Path) -> PathBuf {
+    scratch.join("root")
+}
+
 /// Where [`merge`] puts the merged root.
 #[must_use]
 pub fn merged_at(scratch: &Path) -> PathBuf {
-    scratch.join("root")
+    memory_at(scratch).join("merged")
 }
 
 /// The directories whose writes are kept, at the same place in the merged root.

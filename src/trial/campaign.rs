@@ -134,7 +134,8 @@ impl<'a> Campaign<'a> {
         }
         if !*has_succeeded && *failures >= GIVE_UP_AFTER {
             self.dropped.insert(arm.index);
-            self.observer.arm_dropped(arm, &format!("it failed {GIVE_UP_AFTER} times out of as many"));
+            self.observer
+                .arm_dropped(arm, &format!("it failed {GIVE_UP_AFTER} times out of as many"));
         }
     }
 

@@ -109,7 +109,8 @@ fn a_command_runs_there_and_nothing_is_left(stack: &str) {
     let mut standing = raise(&lab, stack, "conformance", DEADLINE).unwrap();
     assert!(!standing.payers().is_empty(), "somebody must pay");
     assert!(standing.evidence().iter().all(|level| !level.facts.is_empty()));
-    let outcome = run(&mut standing, "echo inside; echo there >&2; cat /etc/os-release > /dev/null").unwrap();
+    let outcome =
+        run(&mut standing, "echo inside; echo there >&2; cat /etc/os-release > /dev/null").unwrap();
     assert_eq!(outcome.status, Status::Exit(0), "{outcome:?}");
     assert_eq!(outcome.stdout.tail, b"inside\n");
     assert_eq!(outcome.stderr.tail, b"there\n");

@@ -55,9 +55,13 @@ impl Finding {
     /// The facts in one line.
     #[must_use]
     pub fn facts_text(&self) -> String {
-        let facts: Vec<String> =
-            self.facts.iter().map(|fact| format!("{} {}", fact.key, fact.value)).collect();
-        facts.join(", ")
+        let fact = |SeenFact { key, value, .. }: &SeenFact| {
+            // Paths and what tools say of themselves need no name before them.
+            let is_plain = value.starts_with('/') || value.contains(" version ");
+            let name = key.replace('_', " ");
+            if is_plain { value.clone() } else { format!("{name} {value}") }
+        };
+        self.facts.iter().map(fact).collect::<Vec<_>>().join(", ")
     }
 
     fn of(layer: String, card: &'static Card, answer: Result<Usable, Unavailable>) -> Self {

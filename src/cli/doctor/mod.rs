@@ -5,16 +5,18 @@
 
 mod checks;
 mod disturbance;
+mod options;
 mod questions;
 
 use super::measuring::Footing;
 use super::rows::Rows;
 use super::{Format, Globals, answer};
 use crate::fault::{Doing, Fault};
-use crate::layer::{Card, Limit};
+use crate::report::page::Page;
+use crate::report::terminal::{Colour, Look};
 use crate::stack::registered;
 pub use checks::{Check, Finding, run_all};
-use disturbance::Disturbance;
+use disturbance::{Disturbance, State};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +24,13 @@ use std::time::Duration;
 
 /// How long the host is watched for what else runs on it.
 const WATCH: Duration = Duration::from_millis(500);
+
+/// What stands before a line; two spaces before it and one behind.
+const GOOD: char = '✓';
+const BAD: char = '✗';
+const WARNING: char = '!';
+const UNKNOWN: char = '?';
+const MARK_WIDTH: usize = 4;
 
 /// Flags of `surtax doctor`.
 #[derive(Debug, clap::Args)]
@@ -47,7 +56,7 @@ struct Diagnosis {
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
     let format = globals.format_or(Format::Table);
     if arguments.options {
-        return answer(&options(&registered(), format));
+        return answer(&options::text(&registered(), format, globals.look()));
     }
     // The host first: our own questions to the layers would look like somebody else's work.
     let host = disturbance::look(Path::new("/"), WATCH);
@@ -59,17 +68,99 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
     }
     let surtax_version = env!("CARGO_PKG_VERSION");
     let diagnosis = Diagnosis { schema_version: 1, surtax_version, layers, host };
-    answer(&text(&diagnosis, format, globals.colors_output())?)
+    answer(&text(&diagnosis, format, globals.look())?)
 }
 
-fn text(diagnosis: &Diagnosis, format: Format, colors: bool) -> Result<String, Fault> {
-    if format == Format::Json {
-        return Ok(serde_json::to_string_pretty(diagnosis).doing("write JSON")? + "\n");
+fn text(diagnosis: &Diagnosis, format: Format, look: Look) -> Result<String, Fault> {
+    Ok(match format {
+        Format::Json => serde_json::to_string_pretty(diagnosis).doing("write JSON")? + "\n",
+        Format::Table => painted(&shown(diagnosis, look.width), look.colour),
+        Format::Csv => {
+            rows_of_layers(diagnosis).text(format, None)
+                + "\r\n"
+                + &rows_of_host(diagnosis).text(format, None)
+        }
+        Format::Markdown => {
+            let (layers, host) = (rows_of_layers(diagnosis), rows_of_host(diagnosis));
+            format!("{}\n{}", layers.text(format, None), host.text(format, None))
+        }
+    })
+}
+
+/// The answer for people: a mark, a name, what was found; below it what would help.
+fn shown(diagnosis: &Diagnosis, width: u16) -> String {
+    let mut page = Page::new(width);
+    let names = diagnosis.layers.iter().map(|finding| finding.layer.chars().count());
+    let names = names.chain(diagnosis.host.iter().map(|seen| seen.code.len())).max().unwrap_or(0);
+    let indent = MARK_WIDTH + names + 2;
+    page.add("Layers\n");
+    for finding in &diagnosis.layers {
+        let mark = if finding.usable { GOOD } else { BAD };
+        let found = finding.why.clone().unwrap_or_else(|| finding.facts_text());
+        page.paragraph(&format!("  {mark} {:names$}  ", finding.layer), &found, indent);
+        if let Some(remedy) = &finding.remedy {
+            page.unbroken(&format!("{:indent$}→ ", ""), remedy);
+        }
     }
-    let mut layers = Rows::new(&["Layer", "Usable", "Ran on hardware", "What was found", "Remedy"]);
+    page.add("\nWhat disturbs measurement here\n");
+    for seen in &diagnosis.host {
+        let mark = match seen.state {
+            State::Fine => GOOD,
+            State::Disturbs => WARNING,
+            State::Unknown => UNKNOWN,
+        };
+        page.paragraph(&format!("  {mark} {:names$}  ", seen.code), &seen.finding, indent);
+        if let Some(advice) = &seen.advice {
+            page.paragraph(&format!("{:indent$}→ ", ""), advice, indent + 2);
+        }
+    }
+    page.gap();
+    for line in summary(diagnosis) {
+        page.paragraph("", &line, 0);
+    }
+    page.finish()
+}
+
+/// Marks in the colours of their meaning.
+fn painted(text: &str, colour: Colour) -> String {
+    let paint = |line: &str| {
+        for (mark, color) in [(GOOD, 32), (BAD, 31), (WARNING, 33)] {
+            if let Some(rest) = line.strip_prefix(&format!("  {mark} ")) {
+                return format!("  \x1b[{color}m{mark}\x1b[0m {rest}\n");
+            }
+        }
+        format!("{line}\n")
+    };
+    if colour == Colour::No { text.to_owned() } else { text.lines().map(paint).collect() }
+}
+
+fn summary(diagnosis: &Diagnosis) -> Vec<String> {
+    let usable = diagnosis.layers.iter().filter(|finding| finding.usable).count();
+    let all = diagnosis.layers.len();
+    let mut lines = vec![format!(
+        "{usable} of {all} layers are usable; `surtax doctor --options` lists the options of each."
+    )];
+    let mut emulated: Vec<String> = Vec::new();
+    for finding in diagnosis.layers.iter().filter(|finding| !finding.ran_on_hardware) {
+        let name = format!("`{}`", finding.kind);
+        if !emulated.contains(&name) {
+            emulated.push(name);
+        }
+    }
+    if !emulated.is_empty() {
+        let names = emulated.join(", ");
+        lines.push(format!(
+            "Run by surtax's authors in emulation only, not on real hardware: {names}."
+        ));
+    }
+    lines
+}
+
+fn rows_of_layers(diagnosis: &Diagnosis) -> Rows {
+    let mut rows = Rows::new(&["Layer", "Usable", "Ran on hardware", "What was found", "Remedy"]);
     for finding in &diagnosis.layers {
         let yes = |said: bool| String::from(if said { "yes" } else { "no" });
-        layers.push(vec![
+        rows.push(vec![
             finding.layer.clone(),
             yes(finding.usable),
             yes(finding.ran_on_hardware),
@@ -77,111 +168,20 @@ fn text(diagnosis: &Diagnosis, format: Format, colors: bool) -> Result<String, F
             finding.remedy.clone().unwrap_or_default(),
         ]);
     }
-    let mut host = Rows::new(&["Host", "State", "What was found", "Advice"]);
+    rows
+}
+
+fn rows_of_host(diagnosis: &Diagnosis) -> Rows {
+    let mut rows = Rows::new(&["Host", "State", "What was found", "Advice"]);
     for seen in &diagnosis.host {
-        let advice = seen.advice.clone().unwrap_or_default();
-        host.push(vec![
+        rows.push(vec![
             seen.code.to_owned(),
             seen.state.word().to_owned(),
             seen.finding.clone(),
-            advice,
+            seen.advice.clone().unwrap_or_default(),
         ]);
     }
-    let (layers, host) = (layers.text(format), host.text(format));
-    Ok(match format {
-        Format::Csv => layers + "\r\n" + &host,
-        Format::Markdown => format!("{layers}\n{host}"),
-        _ if colors => format!("{}\n{}\n{}", colored(&layers), colored(&host), legend(diagnosis)),
-        _ => format!("{layers}\n{host}\n{}", legend(diagnosis)),
-    })
-}
-
-/// The words that matter in green or red, in the columns where they stand alone.
-fn colored(table: &str) -> String {
-    let paint = |line: &str| {
-        for (word, color) in
-            [("  yes  ", 32), ("  no  ", 31), ("  disturbs  ", 31), ("  fine  ", 32)]
-        {
-            if let Some((before, after)) = line.split_once(word) {
-                return format!("{before}\x1b[{color}m{word}\x1b[0m{after}");
-            }
-        }
-        line.to_owned()
-    };
-    table.lines().map(paint).collect::<Vec<_>>().join("\n") + "\n"
-}
-
-fn legend(diagnosis: &Diagnosis) -> String {
-    let usable = diagnosis.layers.iter().filter(|finding| finding.usable).count();
-    let all = diagnosis.layers.len();
-    format!(
-        "{usable} of {all} layers are usable. `Ran on hardware` says whether surtax's authors ran the layer on the\n\
-         hardware that it is made for, or only in emulation. `surtax doctor --options` lists what each takes.\n"
-    )
-}
-
-fn options(cards: &[&'static Card], format: Format) -> String {
-    let mut rows = Rows::new(&["Layer", "Option", "Values", "What it does"]);
-    let mut known: Vec<&str> = Vec::new();
-    for card in cards {
-        if known.contains(&card.kind) {
-            continue;
-        }
-        known.push(card.kind);
-        rows.push(vec![
-            card.kind.to_owned(),
-            String::new(),
-            String::new(),
-            card.summary.to_owned(),
-        ]);
-        for choice in card.options {
-            let values = if choice.values.is_empty() {
-                String::from("any")
-            } else {
-                choice.values.join(" ")
-            };
-            rows.push(vec![
-                card.kind.to_owned(),
-                choice.key.to_owned(),
-                values,
-                choice.help.to_owned(),
-            ]);
-        }
-        for limit in card.limits {
-            let (key, values, help) = limit_text(*limit);
-            rows.push(vec![
-                card.kind.to_owned(),
-                key.to_owned(),
-                values.to_owned(),
-                help.to_owned(),
-            ]);
-        }
-        let roots = if card.kind == "native" {
-            "overlay host dir:PATH oci:PATH"
-        } else {
-            "overlay dir:PATH oci:PATH"
-        };
-        let help =
-            "where the root file system comes from; `overlay`, the default, is this machine's own";
-        rows.push(vec![
-            card.kind.to_owned(),
-            String::from("root"),
-            String::from(roots),
-            String::from(help),
-        ]);
-    }
-    rows.text(format)
-}
-
-fn limit_text(limit: Limit) -> (&'static str, &'static str, &'static str) {
-    match limit {
-        Limit::Cpus => {
-            ("cpus", "2 0.5", "CPUs' worth of time; in a virtual machine the number of CPUs")
-        }
-        Limit::Cpuset => ("cpuset", "0-1;3", "this machine's CPUs that it may run on"),
-        Limit::Memory => ("memory", "512M 2G", "the most memory; in a virtual machine its size"),
-        Limit::Pids => ("pids", "100", "the most processes and threads"),
-    }
+    rows
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::layer::{Unavailable, Usable};
+use crate::report::terminal::PLAIN;
 use crate::stack::tests::CARDS;
 use disturbance::State;
 use surtax_instrument::wire::Fact;
@@ -59,7 +60,8 @@ fn a_layer_that_hangs_or_breaks_is_a_named_gap() {
         std::thread::sleep(Duration::from_secs(5));
         usable()
     };
-    let breaks = Check { deadline: Duration::from_secs(60), ..check("runc", || panic!("on purpose")) };
+    let breaks =
+        Check { deadline: Duration::from_secs(60), ..check("runc", || panic!("on purpose")) };
     let findings = run_all(vec![breaks, check("docker", hangs)]);
     assert_eq!(findings[0].why.as_deref(), Some("its check broke: a bug in surtax"));
     assert_eq!(findings[1].why.as_deref(), Some("gave no answer within 0 s"));
@@ -67,18 +69,33 @@ fn a_layer_that_hangs_or_breaks_is_a_named_gap() {
 
 #[test]
 fn the_table_holds_why_and_remedy() {
-    let text = text(&diagnosis(), Format::Table, false).unwrap();
-    for expected in
-        ["runc 1.1.5", "apt-get install", "1 of 2 layers are usable", "stop what else runs"]
-    {
+    let text = text(&diagnosis(), Format::Table, PLAIN).unwrap();
+    for expected in [
+        "  ✓ runc    runc 1.1.5\n",
+        "  ✗ docker  no `dockerd` answers",
+        "            → apt-get install docker.io\n",
+        "  ! load    load average 3 on 2 CPUs\n            → stop what else runs\n",
+        "1 of 2 layers are usable",
+    ] {
         assert!(text.contains(expected), "{expected} is missing in\n{text}");
     }
     assert!(!text.contains('\x1b'));
+    let colourful = Look { colour: Colour::Yes, ..PLAIN };
+    let text = super::text(&diagnosis(), Format::Table, colourful).unwrap();
+    assert!(text.contains("  \x1b[32m✓\x1b[0m runc") && text.contains("\x1b[31m✗"), "{text}");
+}
+
+#[test]
+fn no_line_of_the_answer_is_wider_than_the_terminal_but_a_remedy() {
+    let mut diagnosis = diagnosis();
+    diagnosis.layers[1].why = Some("a long story ".repeat(20));
+    let text = text(&diagnosis, Format::Table, Look { width: 60, ..PLAIN }).unwrap();
+    assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
 }
 
 #[test]
 fn json_has_the_same_and_stable_names() {
-    let text = text(&diagnosis(), Format::Json, true).unwrap();
+    let text = text(&diagnosis(), Format::Json, PLAIN).unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["layers"][0]["usable"], true);
     assert_eq!(json["layers"][0]["facts"][0]["value"], "1.1.5");
@@ -89,7 +106,9 @@ fn json_has_the_same_and_stable_names() {
 
 #[test]
 fn options_are_listed_once_per_layer() {
-    let text = options(&[CARDS[4], CARDS[4]], Format::Csv);
+    let text = options::text(&[CARDS[4], CARDS[4]], Format::Csv, PLAIN);
     assert_eq!(text.matches("qemu,accel,kvm tcg").count(), 1, "{text}");
     assert!(text.contains("qemu,memory,") && !text.contains("pids"), "{text}");
+    let text = options::text(&[CARDS[4], CARDS[4]], Format::Table, PLAIN);
+    assert!(text.contains("  accel=kvm|tcg "), "{text}");
 }

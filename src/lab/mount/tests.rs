@@ -122,3 +122,26 @@ fn what_a_foreign_tool_mounted_in_a_directory_is_unmounted_before_it_is_removed(
     });
     assert!(outside.path().join("precious").exists());
 }
+
+#[test]
+fn an_overlay_has_the_mode_of_what_it_covers() {
+    use std::os::unix::fs::PermissionsExt;
+    let room = tempfile::tempdir().unwrap();
+    let at = |name: &str| room.path().join(name);
+    fs::create_dir(at("lower")).unwrap();
+    fs::set_permissions(at("lower"), fs::Permissions::from_mode(0o1777)).unwrap();
+    let mounts = [
+        Mount::Tmpfs { target: at("memory") },
+        Mount::Overlay {
+            lower: at("lower"),
+            upper: at("memory/upper"),
+            work: at("memory/work"),
+            target: at("merged"),
+        },
+    ];
+    let namespace = holder::mount_namespace(&mounts, vec![room.path().to_path_buf()]).unwrap();
+    inside(&namespace, || {
+        let mode = fs::metadata(at("merged")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o1777);
+    });
+}

@@ -34,6 +34,8 @@ pub struct Wanted<'a> {
     pub limits: &'a Limits,
     /// The overlays that fill the skeleton.
     pub layers: &'a [Layered],
+    /// How the daemon must be told to find a file of this level.
+    pub source: &'a dyn Fn(&Path) -> PathBuf,
     /// What is kept, and what else is seen.
     pub view: &'a View,
     /// The engine's word for its network.
@@ -130,23 +132,24 @@ fn mounts(wanted: &Wanted<'_>) -> Result<Vec<Mount>, Fault> {
     for layer in wanted.layers {
         // A kept directory is mounted in its stead.
         if !wanted.view.writable.contains(&layer.lower.place) {
-            mounts.push(layered(layer)?);
+            mounts.push(layered(layer, wanted.source)?);
         }
     }
     for path in &wanted.view.writable {
-        mounts.push(bind(path, path, false));
+        mounts.push(bind(&(wanted.source)(path), path, false));
     }
     mounts.push(bind(wanted.agent, Path::new(AGENT), true));
     Ok(mounts)
 }
 
-fn layered(layer: &Layered) -> Result<Mount, Fault> {
+fn layered(layer: &Layered, seen: &dyn Fn(&Path) -> PathBuf) -> Result<Mount, Fault> {
     let Lower { source, place, writes } = &layer.lower;
+    let source = seen(source);
     if *writes == Writes::Refused {
-        return Ok(bind(source, place, true));
+        return Ok(bind(&source, place, true));
     }
     let (upper, work) = (layer.above.join("upper"), layer.above.join("work"));
-    for path in [source, &upper, &work] {
+    for path in [&source, &upper, &work] {
         if path.as_os_str().as_encoded_bytes().iter().any(|byte| b",:\\".contains(byte)) {
             let path = path.display();
             return Err(Fault::user(format!(
@@ -230,6 +233,7 @@ mod tests {
             group: Some(Path::new("surtax-1/room")),
             limits: &limits,
             layers: &layers,
+            source: &|path| path.to_path_buf(),
             view: &view,
             network: "none",
             runtime: Some("runsc"),
@@ -255,7 +259,7 @@ mod tests {
             },
             above: "/dev/shm/x".into(),
         };
-        let fault = layered(&layer).unwrap_err();
+        let fault = layered(&layer, &|path| path.to_path_buf()).unwrap_err();
         assert_eq!(fault.exit_code(), 2);
         assert!(fault.message.contains("/mnt/a,b"), "{fault}");
     }

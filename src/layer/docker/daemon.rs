@@ -1,13 +1,15 @@
 //! The daemon: the one that runs here, or a private one that is gone with surtax.
 //!
 //! A private daemon touches nothing of the host's: no bridge, no packet filter, no sysctl; its
-//! mounts are in a private namespace, its files in its room. Where it insists on a fixed place
-//! (`/etc/docker/key.json`, `/opt/containerd`, sockets below `/run`), a tmpfs lies over that place in its
-//! namespace.
+//! mounts are in a private namespace, its files in its room. It insists on a few fixed places
+//! (`/etc/docker/key.json`, `/opt/containerd`, sockets below `/run`), so in its namespace there are overlays
+//! over `/etc`, `/opt` and `/run`. Volumes must not be overlays over these, since the kernel allows two
+//! on top of each other at most: what is below them is kept in sight elsewhere.
 
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Lab, Mount, Process, Program, Room, Service, Undo};
+use crate::lab::{self, Mount, Process, Program, Room, Service};
+use crate::layer::Site;
 use crate::stack::LayerSpec;
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -18,9 +20,11 @@ use surtax_instrument::clock::monotonic_raw;
 /// Where a daemon of the machine listens.
 const SYSTEM_SOCKET: &str = "/var/run/docker.sock";
 
-/// Places that a daemon or its containerd writes to, whatever it is told.
-const FIXED_PLACES: [&str; 4] =
-    ["/etc/docker", "/opt/containerd", "/run/containerd", "/run/docker"];
+/// Where a daemon or its containerd writes, whatever it is told.
+const WRITTEN: [&str; 3] = ["/etc", "/opt", "/run"];
+
+/// Where the rooms are: below `/run`, and yet to be seen by the daemon as they are.
+const ROOMS: &str = "/run/surtax";
 
 /// The runtimes that a private daemon is given beside `runc`, where they are installed.
 const RUNTIMES: [&str; 2] = ["runsc", "youki"];
@@ -34,6 +38,8 @@ pub struct Daemon {
     pub socket: PathBuf,
     /// The service, if it is a private one.
     pub private: Option<Service>,
+    /// Where a private one sees what lies below its overlays.
+    below: Option<PathBuf>,
 }
 
 /// What could be used, before anything is started.
@@ -85,17 +91,38 @@ impl Daemon {
     ///
     /// # Errors
     /// As [`look`]; or the private one's last words.
-    pub fn find(spec: &LayerSpec, lab: &Lab, deadline: Duration) -> Result<Self, Fault> {
+    pub fn find(spec: &LayerSpec, site: &Site<'_>) -> Result<Self, Fault> {
         match look(spec)? {
-            Candidate::System(socket) => Ok(Self { socket, private: None }),
+            Candidate::System(socket) => Ok(Self { socket, private: None, below: None }),
             Candidate::Private(program) => {
-                let start = |room: &Room| start(&program, room, deadline).map(Some);
-                let service = lab.service("docker-daemon", start)?;
+                // A level of ours is thrown away with all that a daemon writes there.
+                let is_covered = site.level == 0;
+                let start = |room: &Room| {
+                    let mounts = if is_covered { cover(room)? } else { Vec::new() };
+                    start(&program, room, &mounts, site.start_deadline).map(Some)
+                };
+                let service = site.lab.service("docker-daemon", start)?;
                 let socket = socket_in(&service.directory);
-                Ok(Self { socket, private: Some(service) })
+                let below = is_covered.then(|| below(&service.directory));
+                Ok(Self { socket, private: Some(service), below })
             }
         }
     }
+
+    /// How the daemon must be told to find a file of this level.
+    pub fn source(&self, path: &Path) -> PathBuf {
+        let is_covered = WRITTEN.iter().any(|place| path.starts_with(place));
+        match (&self.below, path.strip_prefix("/")) {
+            (Some(below), Ok(relative)) if is_covered && !path.starts_with(ROOMS) => {
+                below.join(relative)
+            }
+            _ => path.to_path_buf(),
+        }
+    }
+}
+
+fn below(directory: &Path) -> PathBuf {
+    directory.join("below")
 }
 
 impl Daemon {
@@ -134,8 +161,19 @@ fn socket_in(directory: &Path) -> PathBuf {
     directory.join("docker.sock")
 }
 
-fn start(program: &Path, room: &Room, deadline: Duration) -> Result<Process, Fault> {
-    let mounts = cover_fixed_places(room)?;
+/// An empty one, so that the machine's own is not read: its settings would contradict ours.
+fn configuration_in(directory: &Path) -> PathBuf {
+    directory.join("daemon.json")
+}
+
+fn start(
+    program: &Path,
+    room: &Room,
+    mounts: &[Mount],
+    deadline: Duration,
+) -> Result<Process, Fault> {
+    let configuration = configuration_in(room.directory());
+    fs::write(&configuration, "{}").doing(format_args!("write `{}`", configuration.display()))?;
     let console = ConsoleTail::new();
     let (words, log) = std::io::pipe().doing("make a pipe from `dockerd`")?;
     console.drain(words.into());
@@ -143,7 +181,7 @@ fn start(program: &Path, room: &Room, deadline: Duration) -> Result<Process, Fau
     let mut process = room.spawn(Program {
         argv: command_line(program, room.directory(), docker0_exists(), &runtimes()),
         stdio: [None, Some(copy.into()), Some(log.into())],
-        mount_namespace: Some(room.mount_namespace(&mounts)?),
+        mount_namespace: Some(room.mount_namespace(mounts)?),
         ..Program::default()
     })?;
     let begin = monotonic_raw();
@@ -158,19 +196,38 @@ fn start(program: &Path, room: &Room, deadline: Duration) -> Result<Process, Fau
     Ok(process)
 }
 
-/// A tmpfs over each fixed place; those that are absent are made for as long as the lab is open.
-fn cover_fixed_places(room: &Room) -> Result<Vec<Mount>, Fault> {
-    let mut mounts = Vec::new();
-    for place in FIXED_PLACES.map(Path::new) {
-        let absent: Vec<&Path> = place.ancestors().take_while(|path| !path.exists()).collect();
-        for path in absent.into_iter().rev() {
-            room.promise(Undo::MountPoint { path: path.to_path_buf() })?;
-            fs::create_dir(path)
-                .doing(format_args!("make the mount point `{}`", path.display()))?;
+/// An overlay over each place that a daemon writes to, with what is below kept in sight. `/run` goes
+/// first: what is mounted in the room, which is below it, must be mounted on the room's true place.
+fn cover(room: &Room) -> Result<Vec<Mount>, Fault> {
+    let memory = room.memory_directory()?;
+    let below = below(room.directory());
+    let (rooms, run) = (memory.join("rooms"), memory.join("run"));
+    let mut mounts = vec![
+        bind(Path::new(ROOMS), &rooms),
+        bind(Path::new("/run"), &run),
+        overlay("run", memory),
+        bind(&rooms, Path::new(ROOMS)),
+        bind(&run, &below.join("run")),
+    ];
+    for name in ["etc", "opt"] {
+        let place = Path::new("/").join(name);
+        if place.is_dir() {
+            mounts.extend([bind(&place, &below.join(name)), overlay(name, memory)]);
         }
-        mounts.push(Mount::Tmpfs { target: place.to_path_buf() });
     }
     Ok(mounts)
+}
+
+fn bind(source: &Path, target: &Path) -> Mount {
+    let (source, target) = (source.to_path_buf(), target.to_path_buf());
+    Mount::Bind { source, target, recursive: true, read_only: false }
+}
+
+fn overlay(name: &str, memory: &Path) -> Mount {
+    let place = Path::new("/").join(name);
+    let above = memory.join("above").join(name);
+    let (upper, work) = (above.join("upper"), above.join("work"));
+    Mount::Overlay { lower: place.clone(), upper, work, target: place }
 }
 
 /// Somebody's `docker0`, which a daemon without a bridge would delete.
@@ -214,6 +271,7 @@ fn command_line(
     }
     words.push(program.to_string_lossy().into_owned());
     words.extend(["--host".to_owned(), format!("unix://{}", socket_in(directory).display())]);
+    words.extend(["--config-file".to_owned(), configuration_in(directory).display().to_string()]);
     for (option, name) in [("--data-root", "data"), ("--exec-root", "exec"), ("--pidfile", "pid")] {
         words.extend([option.to_owned(), in_room(name)]);
     }
@@ -245,6 +303,7 @@ mod tests {
         assert_eq!(
             words.join("\n"),
             "/usr/sbin/dockerd\n--host\nunix:///run/surtax/1/d/docker.sock\n\
+             --config-file\n/run/surtax/1/d/daemon.json\n\
              --data-root\n/run/surtax/1/d/data\n--exec-root\n/run/surtax/1/d/exec\n\
              --pidfile\n/run/surtax/1/d/pid\n--storage-driver=overlay2\n\
              --exec-opt=native.cgroupdriver=cgroupfs\n--bridge=none\n--iptables=false\n\
@@ -254,6 +313,19 @@ mod tests {
         let hidden = command_line(Path::new("dockerd"), Path::new("/d"), true, &runsc);
         assert_eq!(hidden[..4], ["unshare", "--net", "--", "dockerd"]);
         assert_eq!(hidden.last().unwrap(), "--add-runtime=runsc=/usr/bin/runsc");
+    }
+
+    #[test]
+    fn a_private_daemon_is_told_of_files_where_it_sees_them() {
+        let below = Some(PathBuf::from("/run/surtax/1/d/below"));
+        let daemon = Daemon { socket: "/s".into(), private: None, below };
+        let told = |path: &str| daemon.source(Path::new(path)).display().to_string();
+        assert_eq!(told("/etc"), "/run/surtax/1/d/below/etc");
+        assert_eq!(told("/opt/tool/data"), "/run/surtax/1/d/below/opt/tool/data");
+        assert_eq!(told("/run/surtax/1/agent"), "/run/surtax/1/agent");
+        assert_eq!(told("/home"), "/home");
+        let system = Daemon { below: None, ..daemon };
+        assert_eq!(system.source(Path::new("/etc")), Path::new("/etc"));
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl Layer for Docker {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
-        let daemon = Daemon::find(spec, site.lab, site.start_deadline)?;
+        let daemon = Daemon::find(spec, site)?;
         let (engine, about) = Engine::connect(&daemon.socket, REQUEST_DEADLINE)?;
         require_runtime(spec, &about)?;
         let network = choose_network(spec, &about)?;
@@ -122,6 +122,7 @@ impl Layer for Docker {
         let skeleton = Skeleton::read(&lowers[0].source)?;
         let image = image(site, &daemon, &engine, &skeleton)?;
         let layers = layers(&skeleton, &lowers, room)?;
+        let source = |path: &Path| daemon.source(path);
 
         let system = rustix::system::uname();
         let wanted = Wanted {
@@ -131,6 +132,7 @@ impl Layer for Docker {
             group: takes_paths(&about).then_some(room.group()),
             limits: site.limits,
             layers: &layers,
+            source: &source,
             view: site.view,
             network: &network,
             runtime: spec.options.get("runtime").map(String::as_str),
@@ -150,6 +152,8 @@ impl Layer for Docker {
         let first = FirstProcess::of(pid(&inspected)?, site.lab.hierarchies());
         let mut facts = daemon_facts(daemon.origin(), &daemon.socket, &about);
         facts.extend(container_facts(&inspected, &network));
+        let privileged = wanted.is_privileged.to_string();
+        facts.push(fact("privileged", privileged, "POST /containers/create"));
         facts.extend(root::facts(&site.view.root, &lowers));
         Ok(Box::new(RunningDocker {
             group: first.group()?,
@@ -354,14 +358,12 @@ fn container_facts(inspected: &ContainerInspectResponse, network: &str) -> Vec<F
     let source = "GET /containers/NAME/json";
     let host = inspected.host_config.as_ref();
     let runtime = host.and_then(|host| host.runtime.clone());
-    let privileged = host.and_then(|host| host.privileged).map(|yes| yes.to_string());
     let said = [
         ("container_id", inspected.id.clone()),
         ("image_id", inspected.image.clone()),
         ("runtime", runtime),
         ("container_storage_driver", inspected.driver.clone()),
         ("network", host.and_then(|host| host.network_mode.clone()).or(Some(network.to_owned()))),
-        ("privileged", privileged),
     ];
     let known = said.into_iter().filter_map(|(key, value)| Some((key, value?)));
     known.map(|(key, value)| fact(key, value, source)).collect()

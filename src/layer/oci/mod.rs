@@ -170,6 +170,12 @@ impl Layer for Oci {
         })?;
         let console = ConsoleTail::new();
         console.drain(last_words);
+        let mut facts = root::facts(&site.view.root, &lowers);
+        facts.push(Fact {
+            key: "privileged".to_owned(),
+            value: is_privileged(spec, site).to_string(),
+            source: "config.json".to_owned(),
+        });
         let link = Link::over(self.card.kind, File::from(replies), File::from(to_agent), &console);
         Ok(Box::new(RunningOci {
             version: version(&path)?,
@@ -183,7 +189,7 @@ impl Layer for Oci {
             limits: site.limits.clone(),
             spec: spec.clone(),
             prove: self.prove,
-            root_facts: root::facts(&site.view.root, &lowers),
+            facts,
         }))
     }
 }
@@ -200,7 +206,7 @@ struct RunningOci {
     limits: Limits,
     spec: LayerSpec,
     prove: Prove,
-    root_facts: Vec<Fact>,
+    facts: Vec<Fact>,
 }
 
 impl Running for RunningOci {
@@ -232,7 +238,7 @@ impl Running for RunningOci {
         facts.push(first.group_is(&self.group)?);
         facts.extend(first.limits(&self.group, &self.limits)?);
         facts.extend((self.prove)(&first, &self.spec, inside)?);
-        facts.extend(self.root_facts.iter().cloned());
+        facts.extend(self.facts.iter().cloned());
         Ok(facts)
     }
 
@@ -281,8 +287,7 @@ struct CommandLine {
 
 impl CommandLine {
     fn run(&self) -> Vec<String> {
-        let bundle = bundle(&self.room);
-        let (pid_file, bundle) = (text(&self.pid_file()), text(&bundle));
+        let (pid_file, bundle) = (text(&self.pid_file()), text(&self.room));
         let mut words = vec!["run", "--pid-file", &pid_file, "--bundle", &bundle];
         if self.is_nested && !self.program.ends_with("runsc") {
             words.push("--no-new-keyring");
@@ -309,10 +314,7 @@ impl CommandLine {
     }
 }
 
-fn bundle(room: &Path) -> PathBuf {
-    room.join("bundle")
-}
-
+/// Writes the bundle: the room's directory, which needs nothing but the file.
 fn write_bundle(spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<(), Fault> {
     let network = match spec.options.get("net").map(String::as_str) {
         Some("host") => Network::Host,
@@ -330,16 +332,18 @@ fn write_bundle(spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<(), Fa
         counts_swap: counts_swap(site),
         view: site.view,
         network,
-        is_privileged: site.carries_layers
-            || spec.options.get("privileged").is_some_and(|value| value == "true"),
+        is_privileged: is_privileged(spec, site),
         bounding_capabilities: config::bounding_capabilities()?,
         open_files_max: config::open_files_max(),
     };
-    let bundle = bundle(room.directory());
-    fs::create_dir_all(&bundle).doing(format_args!("make the bundle `{}`", bundle.display()))?;
-    let file = bundle.join("config.json");
+    let file = room.directory().join("config.json");
     let text = format!("{:#}", config::config(&container)?);
     fs::write(&file, text).doing(format_args!("write `{}`", file.display()))
+}
+
+/// Whether layers may be started inside: the user says so, or one will be.
+fn is_privileged(spec: &LayerSpec, site: &Site<'_>) -> bool {
+    site.carries_layers || spec.options.get("privileged").is_some_and(|value| value == "true")
 }
 
 /// Whether swap can be limited: a kernel without swap accounting refuses to be asked.

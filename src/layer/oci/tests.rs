@@ -103,7 +103,7 @@ fn the_runtimes_own_options_stand_before_its_command() {
     assert_eq!(
         shown,
         "/usr/bin/runsc --root /run/surtax/1/room/runtime --platform=systrap run \
-         --pid-file /run/surtax/1/room/pid --bundle /run/surtax/1/room/bundle container\n\
+         --pid-file /run/surtax/1/room/pid --bundle /run/surtax/1/room container\n\
          /usr/bin/runsc --root /run/surtax/1/room/runtime --platform=systrap delete --force container\n"
     );
 }

@@ -46,8 +46,8 @@ pub fn bill(arms: &[Arm<'_>]) -> Option<String> {
         Frame { class: "narrow", width: chart::NARROW, row_height: 52.0, bars, names_above: true };
     Some(format!(
         "<section id=\"bill\"><h2>Who used the CPU</h2>\n{}<figure>\n{}{}\
-         <figcaption>Median CPU time per trial, by payer, seen from this host. What runs inside a \
-         payer is not counted twice.</figcaption></figure>\n\
+         <figcaption>Median CPU time per trial, by payer, as the kernel of its level counts it. \
+         What runs inside a payer is not counted twice.</figcaption></figure>\n\
          <details><summary>The payers of this chart</summary>{}</details></section>\n",
         roles(arms),
         draw(arms, &wide),

@@ -215,7 +215,7 @@ pub fn fitting(text: &str, width: f64, size: u32) -> String {
 
 /// As much of a sentence as fits a width, in the proportional font.
 pub fn fitting_prose(text: &str, width: f64, size: u32) -> String {
-    cut(text, width / (PROSE_WIDTH * f64::from(size)))
+    cut(&text.replace('`', ""), width / (PROSE_WIDTH * f64::from(size)))
 }
 
 fn cut(text: &str, length: f64) -> String {
@@ -314,7 +314,7 @@ mod tests {
         let mut canvas = Canvas::new(100.0, 50.0);
         canvas.text((0.0, 0.0), 12, Anchor::Start, "a$\\alpha$b\\$<b>\u{1b}");
         let svg = canvas.svg(&CAPTION);
-        assert!(svg.contains("a$\\alpha$b\\$&lt;b&gt;\\x1b"), "{svg}");
+        assert!(svg.contains("a$\\alpha$b\\$&lt;b&gt;\\u{1b}"), "{svg}");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Makes a guest's text harmless: what it prints is shown, and never obeyed.
 //!
-//! Two dangers, two steps. Characters that act instead of being seen (terminal escapes, the
-//! overrides of writing direction, invisible joiners) become their Rust escapes; then the five
-//! characters that mean something in HTML become references. Every text of the report goes through
-//! here, through `table.rs`, or through the chart library, which does the second step itself.
+//! Two dangers, two steps. Characters that act instead of being seen become escapes, as everywhere;
+//! then the five characters that mean something in HTML become references. Every text of the report
+//! goes through here, through `table.rs`, or through the chart library, which does the second step
+//! itself.
 
+use crate::report::foreign;
 use std::fmt::Write;
 
 /// Longest text that the report repeats; the ledger has the rest.
@@ -72,24 +73,10 @@ fn visible(text: &str, breaks: Breaks) -> String {
         }
         match character {
             '\n' | '\t' if breaks == Breaks::Kept => shown.push(character),
-            '\r' if breaks == Breaks::Kept => shown.push_str("\\r"),
-            _ if acts(character) && character.is_ascii() => {
-                let _ = write!(shown, "\\x{:02x}", u32::from(character));
-            }
-            _ if acts(character) => shown.extend(character.escape_unicode()),
-            _ => shown.push(character),
+            _ => foreign::push(&mut shown, character),
         }
     }
     shown
-}
-
-/// Whether a character does something instead of being seen.
-fn acts(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}')
 }
 
 fn markup(text: &str) -> String {
@@ -118,9 +105,9 @@ mod tests {
 
     #[test]
     fn characters_that_act_are_shown_and_do_nothing() {
-        assert_eq!(line("\u{1b}[31mred\u{7}"), "\\x1b[31mred\\x07");
+        assert_eq!(line("\u{1b}[31mred\u{7}"), "\\u{1b}[31mred\\u{7}");
         assert_eq!(line("abc\u{202e}txt.exe"), "abc\\u{202e}txt.exe");
-        assert_eq!(line("two\nlines"), "two\\x0alines");
+        assert_eq!(line("two\nlines"), "two\\nlines");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The head of the report: what was asked, where and when, what was found, and what to doubt.
 
-use super::super::{Caution, Findings};
+use super::super::{Caution, Findings, KeyValue};
 use super::legend::Arm;
 use super::{details, escape, number};
+use crate::plan::shell_line;
+use surtax_instrument::quantity::Bytes;
 
 /// As many facts of the machine make its one line.
 const MACHINE_FACTS: usize = 6;
@@ -26,22 +28,34 @@ pub fn heading(findings: &Findings) -> String {
         number::span(run.wall_ns),
         run.state.clone(),
     ];
-    let machine: Vec<String> = findings
-        .machine
-        .iter()
-        .filter(|fact| !fact.value.is_empty())
-        .take(MACHINE_FACTS)
-        .map(|fact| escape::shortened(&fact.value, 60))
-        .collect();
+    let machine: Vec<String> =
+        findings.machine.iter().filter_map(said).take(MACHINE_FACTS).collect();
+    let command = shell_line(run.command.iter().map(String::as_str));
+    let command = match command == run.title {
+        true => String::new(),
+        false => format!("<p class=\"command\"><code>{}</code></p>\n", escape::line(&command)),
+    };
     format!(
-        "<header>\n<p class=\"kind\">surtax report</p>\n<h1>{}</h1>\n\
-         <p class=\"command\"><code>{}</code></p>\n<p class=\"facts\">{}</p>\n\
-         <p class=\"facts\">{}</p>\n</header>\n",
+        "<header>\n<p class=\"kind\">surtax report</p>\n<h1>{}</h1>\n{command}\
+         <p class=\"facts\">{}</p>\n<p class=\"facts\">{}</p>\n</header>\n",
         escape::line(&run.title),
-        escape::line(&typed(&run.command)),
         escape::line(&facts.join(" · ")),
         escape::line(&machine.join(" · "))
     )
+}
+
+/// A fact of the machine as a person would say it; `None` for what nobody knows.
+fn said(fact: &KeyValue) -> Option<String> {
+    let value = escape::shortened(&fact.value, 60);
+    let whole = || fact.value.parse::<u64>().ok();
+    Some(match (fact.key.as_str(), value.as_str()) {
+        (_, "" | "unknown") | ("virtualised", "no") => return None,
+        ("virtualised", _) => String::from("itself a virtual machine"),
+        ("kernel_release", _) => format!("Linux {value}"),
+        ("cpus_online", _) => number::count(usize::try_from(whole()?).ok()?, "CPU"),
+        ("memory_total_bytes", _) => Bytes(whole()?).to_string(),
+        _ => value,
+    })
 }
 
 /// One sentence per arm.
@@ -67,6 +81,9 @@ pub fn verdicts(arms: &[Arm<'_>]) -> String {
 
 /// What the reader must know before believing a number; `None` when there is nothing.
 pub fn cautions(cautions: &[Caution]) -> Option<String> {
+    // What is unavailable is among the verdicts, with the remedy.
+    let cautions: Vec<&Caution> =
+        cautions.iter().filter(|caution| caution.code != "layer-unavailable").collect();
     if cautions.is_empty() {
         return None;
     }
@@ -107,32 +124,4 @@ pub fn conditions(findings: &Findings) -> String {
         escape::line(&findings.surtax_version),
         findings.schema_version
     )
-}
-
-/// A command as one would type it: arguments that a shell would split are quoted.
-fn typed(command: &[String]) -> String {
-    let quoted: Vec<String> = command
-        .iter()
-        .map(|argument| {
-            let is_plain = !argument.is_empty()
-                && argument.chars().all(|c| c.is_alphanumeric() || "-_./=:,+@%".contains(c));
-            if is_plain {
-                argument.clone()
-            } else {
-                format!("'{}'", argument.replace('\'', "'\\''"))
-            }
-        })
-        .collect();
-    quoted.join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_is_shown_as_it_could_be_typed() {
-        let command = ["sh", "-c", "echo it's", "", "a=b"].map(String::from);
-        assert_eq!(typed(&command), "sh -c 'echo it'\\''s' '' a=b");
-    }
 }

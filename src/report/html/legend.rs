@@ -42,12 +42,9 @@ pub fn arms(found: &[ArmFindings]) -> Vec<Arm<'_>> {
 }
 
 impl Arm<'_> {
-    /// Its name: the stack, and which of the two baselines.
+    /// Its name: the stack, its accelerator, and which of the two baselines.
     pub fn name(&self) -> String {
-        match self.found.part.as_str() {
-            "baseline-again" => format!("{} (again)", self.found.stack),
-            _ => self.found.stack.clone(),
-        }
+        self.found.name.clone()
     }
 
     /// Whether it is compared with the baseline.
@@ -70,8 +67,9 @@ impl Arm<'_> {
     /// Why it has no number, in one line.
     pub fn gap(&self) -> String {
         match (&self.found.trouble, &self.found.verdict) {
-            (Some(trouble), _) => trouble.why.clone(),
+            (Some(trouble), _) if self.found.trial_count == 0 => trouble.why.clone(),
             (None, Verdict::Invalid { reason }) => reason.clone(),
+            _ if self.found.trial_count > 0 => self.found.because.clone(),
             _ => String::from("no trial that counts"),
         }
     }

@@ -103,16 +103,16 @@ fn one_tmpfs_holds_every_upper_layer() {
     assert_eq!(
         merge(&lowers, scratch.path()).unwrap(),
         [
-            Mount::Tmpfs { target: at("upper") },
+            Mount::Tmpfs { target: at("root") },
             Mount::Overlay {
                 lower: "/".into(),
-                upper: at("upper/0/upper"),
-                work: at("upper/0/work"),
-                target: at("root"),
+                upper: at("root/0/upper"),
+                work: at("root/0/work"),
+                target: at("root/merged"),
             },
             Mount::Bind {
                 source: "/snap".into(),
-                target: at("root/snap"),
+                target: at("root/merged/snap"),
                 recursive: false,
                 read_only: true,
             },

@@ -60,6 +60,7 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
     ArmFindings {
         arm: place,
         stack: stack.into(),
+        name: format!("{stack}{}", if part == "baseline-again" { " (again)" } else { "" }),
         part: part.into(),
         trials: Vec::new(),
         trial_count: 0,

@@ -1,0 +1,90 @@
+//! Figures: one printed line each, held against its bar, and an exit status for whoever enforces it.
+//!
+//! Every benchmark takes the same arguments: `--enforce` fails where a bar is missed, `--count N`
+//! repeats N times instead of as often as the figure asks for, to see that it works at all.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::process::ExitCode;
+
+/// One measured number.
+pub struct Figure<'a> {
+    /// What was measured, the benchmark's name first.
+    pub name: &'a str,
+    /// The number.
+    pub value: f64,
+    /// Its 95 % interval, or its lowest and highest value: `name` says which.
+    pub interval: Option<(f64, f64)>,
+    /// The unit of all of them; empty for a ratio.
+    pub unit: &'static str,
+    /// Where it must lie; nothing for one that only informs. A bar that begins at 0 is held by the
+    /// value. One with two ends claims equality, and is held only by the whole interval.
+    pub bar: Option<RangeInclusive<f64>>,
+    /// How many repeats it rests on.
+    pub count: u32,
+}
+
+impl Figure<'_> {
+    /// Whether the bar is held; a figure without a bar always is.
+    fn is_met(&self) -> bool {
+        let Some(bar) = &self.bar else { return true };
+        let claims_equality = *bar.start() > 0.0;
+        let ends = self.interval.filter(|_| claims_equality);
+        bar.contains(&self.value)
+            && ends.is_none_or(|(low, high)| bar.contains(&low) && bar.contains(&high))
+    }
+}
+
+impl fmt::Display for Figure<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
+        write!(f, "{}: {:.4}", self.name, self.value)?;
+        if let Some((low, high)) = self.interval {
+            write!(f, " [{low:.4}, {high:.4}]")?;
+        }
+        write!(f, "{unit}")?;
+        match &self.bar {
+            Some(bar) if *bar.start() > 0.0 => {
+                write!(f, ", bar {} to {}{unit}", bar.start(), bar.end())?;
+            }
+            Some(bar) => write!(f, ", bar at most {}{unit}", bar.end())?,
+            None => return write!(f, ", no bar, N {}", self.count),
+        }
+        let verdict = if self.is_met() { "met" } else { "missed" };
+        write!(f, ", N {}: {verdict}", self.count)
+    }
+}
+
+/// All figures of one benchmark.
+pub struct Sheet {
+    enforce: bool,
+    count: Option<u32>,
+    missed: bool,
+}
+
+impl Sheet {
+    /// Reads the arguments; what cargo adds for its own harness is passed over.
+    pub fn open() -> Self {
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        let place = words.iter().position(|word| word == "--count");
+        let count = place.and_then(|place| words.get(place + 1)?.parse().ok());
+        assert!(place.is_none() || count.is_some(), "--count wants a number");
+        Self { enforce: words.iter().any(|word| word == "--enforce"), count, missed: false }
+    }
+
+    /// How often to repeat: as often as the figure asks for, unless told otherwise.
+    pub fn count(&self, usual: u32) -> u32 {
+        self.count.unwrap_or(usual)
+    }
+
+    /// Prints a figure, and remembers whether its bar was missed.
+    pub fn put(&mut self, figure: &Figure<'_>) {
+        println!("{figure}");
+        self.missed |= !figure.is_met();
+    }
+
+    /// The exit status: a failure only where bars are enforced.
+    pub fn close(self) -> ExitCode {
+        if self.enforce && self.missed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+}

@@ -1,0 +1,186 @@
+//! The fixed cost of one trial: all that surtax does around a command that does nothing.
+//!
+//! - **Measures** one trial of `true` as a campaign runs it in an open lab: conditions, room, start,
+//!   evidence, run, stop, close. For information, where that time goes.
+//! - **Peer** `runc run` of `true` on the same bundle, its root mounted beforehand; `docker run --rm`
+//!   of `true` at the same daemon. For information `runsc run` likewise, and fork, exec and wait.
+//! - **Bar** `runc` and `docker` at most 1.5 times their peer, ratio of medians of 40 and 20 pairs.
+//! - **Command** `cargo bench --bench fixed_cost -- --enforce`, as root, on a quiet machine.
+
+mod docker;
+mod figure;
+mod footing;
+mod one_trial;
+mod pairs;
+mod runtime;
+
+use docker::Engine;
+use figure::Sheet;
+use footing::Footing;
+use runtime::Bundle;
+use std::process::ExitCode;
+use std::time::Duration;
+use surtax::lab::Program;
+use surtax_instrument::clock;
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{Reply, Request};
+use surtax_statistics::{Sample, quantile};
+
+/// Pairs that count, of runtimes.
+const PAIRS: u32 = 40;
+
+/// Pairs that count, of engines.
+const ENGINE_PAIRS: u32 = 20;
+
+/// The most that a trial may take, as a multiple of its peer.
+const BAR: f64 = 1.5;
+
+/// How long `true` may take.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// gVisor's runtime with the options that our driver gives it.
+const RUNSC: [&str; 3] = ["runsc", "--platform=systrap", "--network=none"];
+
+fn main() -> ExitCode {
+    let mut sheet = Sheet::open();
+    let footing = Footing::open();
+    with_runtime(&mut sheet, &footing, "runc", &["runc"], Some(BAR));
+    with_runtime(&mut sheet, &footing, "gvisor", &RUNSC, None);
+    with_docker(&mut sheet, &footing);
+    with_native(&mut sheet, &footing);
+    for stack in ["native", "runc", "gvisor"] {
+        say_where_it_goes(&sheet, &footing, stack);
+    }
+    footing.close();
+    sheet.close()
+}
+
+fn with_runtime(
+    sheet: &mut Sheet,
+    footing: &Footing,
+    stack: &str,
+    program: &[&str],
+    bar: Option<f64>,
+) {
+    let name = format!("fixed cost: {stack} over `{} run`", program[0]);
+    let bundle = match Bundle::of(stack, program, footing) {
+        Ok(bundle) => bundle,
+        Err(why) => return println!("{name}: SKIPPED: {why}"),
+    };
+    let mut trials = Trials::of(stack, footing);
+    let bar = bar.map(|bar| 0.0..=bar);
+    pairs::compare(sheet, &name, bar, PAIRS, || trials.next(), || bundle.run());
+    bundle.close();
+}
+
+fn with_docker(sheet: &mut Sheet, footing: &Footing) {
+    let name = "fixed cost: docker over `docker run --rm`";
+    let engine = match Engine::of("docker", footing) {
+        Ok(engine) => engine,
+        Err(why) => return println!("{name}: SKIPPED: {why}"),
+    };
+    let mut trials = Trials::of("docker", footing);
+    let bar = Some(0.0..=BAR);
+    pairs::compare(sheet, name, bar, ENGINE_PAIRS, || trials.next(), || engine.run());
+    engine.close();
+    say_where_it_goes(sheet, footing, "docker");
+}
+
+fn with_native(sheet: &mut Sheet, footing: &Footing) {
+    let name = "fixed cost: native over fork+exec+wait";
+    let room = footing.lab.room("plain").expect("a room opens");
+    let mut trials = Trials::of("native", footing);
+    let plain = || {
+        let program = Program { argv: vec![String::from("true")], ..Program::default() };
+        let began = clock::monotonic_raw();
+        let mut process = room.spawn(program).expect("`true` starts");
+        let status = process.wait(DEADLINE).expect("it can be waited for");
+        assert!(status.is_some_and(|status| status.success()), "{status:?}");
+        clock::monotonic_raw().since(began).into()
+    };
+    pairs::compare(sheet, name, None, PAIRS, || trials.next(), plain);
+    room.close().expect("the room closes");
+}
+
+/// Trials of `true` in one stack, one after the other.
+struct Trials<'a> {
+    footing: &'a Footing,
+    plan: surtax::plan::Plan,
+    number: u32,
+}
+
+impl<'a> Trials<'a> {
+    fn of(stack: &str, footing: &'a Footing) -> Self {
+        Self { footing, plan: one_trial::plan(stack, &["true"]), number: 0 }
+    }
+
+    fn next(&mut self) -> Duration {
+        self.number += 1;
+        let began = clock::monotonic_raw();
+        one_trial::run(&self.plan, self.number, self.footing);
+        clock::monotonic_raw().since(began).into()
+    }
+}
+
+/// The steps of a trial, in their order.
+const STEPS: [&str; 9] =
+    ["room", "start", "hello", "identify", "evidence", "run", "stop agent", "stop layer", "close"];
+
+/// Prints the median of each step, and of the mounts that are part of the start.
+fn say_where_it_goes(sheet: &Sheet, footing: &Footing, stack: &str) {
+    let count = sheet.count(PAIRS);
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); STEPS.len()];
+    let mut mounting = Vec::new();
+    for _ in 0..count {
+        match steps(footing, stack) {
+            Ok(took) => took.iter().zip(&mut times).for_each(|(time, of)| of.push(*time)),
+            Err(why) => return println!("where it goes in {stack}: SKIPPED: {why}"),
+        }
+        let room = footing.lab.room("mounts").expect("a room opens");
+        let began = clock::monotonic_raw();
+        drop(runtime::namespace(&room, footing.ground().cache));
+        mounting.push(clock::monotonic_raw().since(began).seconds() * 1e3);
+        room.close().expect("the room closes");
+    }
+    let median =
+        |values: &[f64]| Sample::counts(values).map_or(0.0, |sample| quantile(&sample, 0.5));
+    let named = STEPS.iter().zip(&times);
+    let parts: Vec<String> =
+        named.map(|(step, times)| format!("{step} {:.2}", median(times))).collect();
+    let mounts = median(&mounting);
+    println!("  where it goes in {stack}, medians of {count} in ms: {}", parts.join(", "));
+    println!("  (a merged root alone, mounted and unmounted: {mounts:.2})");
+}
+
+/// One trial of `true`, step by step, in milliseconds.
+fn steps(footing: &Footing, stack: &str) -> Result<Vec<f64>, String> {
+    footing.at(stack, |driver, spec, site| {
+        let mut marks = vec![clock::monotonic_raw()];
+        let room = site.lab.room("steps")?;
+        marks.push(clock::monotonic_raw());
+        let mut running = driver.start(spec, site, &room)?;
+        let mut link = running.link()?;
+        marks.push(clock::monotonic_raw());
+        link.receive(site.start_deadline)?;
+        marks.push(clock::monotonic_raw());
+        let Reply::Identity(inside) = link.ask(&Request::Identify, DEADLINE)?.reply else {
+            panic!("the agent does not say what it sees");
+        };
+        marks.push(clock::monotonic_raw());
+        running.evidence(&inside)?;
+        marks.push(clock::monotonic_raw());
+        let command = surtax::trial::protocol::command(&one_trial::plan(stack, &["true"]));
+        link.ask(&Request::Run(command), DEADLINE)?;
+        link.receive(DEADLINE)?;
+        marks.push(clock::monotonic_raw());
+        link.ask(&Request::Stop, DEADLINE)?;
+        drop(link);
+        marks.push(clock::monotonic_raw());
+        running.stop()?;
+        marks.push(clock::monotonic_raw());
+        room.close()?;
+        marks.push(clock::monotonic_raw());
+        let steps = marks.windows(2).map(|pair: &[Nanoseconds]| pair[1].since(pair[0]));
+        Ok(steps.map(|step| step.seconds() * 1e3).collect())
+    })
+}

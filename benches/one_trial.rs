@@ -1,0 +1,41 @@
+//! One trial as a campaign runs it, without the ledger.
+
+use crate::footing::Footing;
+use std::path::PathBuf;
+use surtax::plan::{Plan, TrialId};
+use surtax::stack::StackSpec;
+use surtax::trial::{Measured, TrialResult, protocol};
+
+/// A plan of one stack and one command, in this process's environment.
+pub fn plan(stack: &str, command: &[&str]) -> Plan {
+    let stack = StackSpec::parse(stack).expect("the stack is spelled right");
+    Plan {
+        schema_version: surtax::plan::SCHEMA_VERSION,
+        title: String::from("a benchmark"),
+        stacks: vec![stack.clone()],
+        baseline: stack,
+        command: command.iter().map(|word| String::from(*word)).collect(),
+        cwd: PathBuf::from("/"),
+        environment: Vec::new(),
+        inherit_environment: true,
+        writable: Vec::new(),
+        runs: None,
+        time_budget_ns: None,
+        warm_up: 0,
+        command_deadline_ns: 600_000_000_000,
+        start_deadline_ns: 180_000_000_000,
+        equivalence_margin_ppm: 30_000,
+        seed: 0,
+    }
+}
+
+/// Runs trial `number` of a plan. It must succeed and leave nothing.
+pub fn run(plan: &Plan, number: u32, footing: &Footing) -> Measured {
+    let trial = TrialId { block: number, position: 0, arm: 0 };
+    let record = protocol::run(trial, &plan.baseline, plan, &footing.ground());
+    assert!(record.leftovers.is_empty(), "left behind: {:?}", record.leftovers);
+    match record.result {
+        TrialResult::Done(measured) => *measured,
+        other => panic!("the trial failed: {other:?}"),
+    }
+}

@@ -1,0 +1,116 @@
+//! A virtual machine's boot, against the least that the same machine can boot.
+//!
+//! - **Measures** the time from starting QEMU to the agent's first frame, through our driver, on
+//!   `q35` and on `microvm`, with the accelerator that the driver chooses here.
+//! - **Peer** the same command line of QEMU (read from the running one), the same kernel and devices,
+//!   and an initramfs that holds busybox and prints one line: until that line is there.
+//! - **Bar** at most 1.3 times the peer, ratio of medians of 10 pairs each.
+//! - **Command** `cargo bench --bench vm_boot -- --enforce`, as root, on a quiet machine.
+
+mod bare_guest;
+mod figure;
+mod footing;
+mod pairs;
+
+use bare_guest::BareGuest;
+use figure::Sheet;
+use footing::Footing;
+use rustix::time::{ClockId, clock_gettime};
+use std::process::ExitCode;
+use std::time::Duration;
+use surtax::fault::Fault;
+use surtax::layer::{Payer, Source};
+use surtax_instrument::clock;
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::Reply;
+
+/// Pairs that count, per board.
+const PAIRS: u32 = 10;
+
+/// The most that a boot may take, as a multiple of its peer.
+const BAR: f64 = 1.3;
+
+/// The length of one tick of `/proc/PID/stat`: `USER_HZ` is 100 on every machine that QEMU here runs on.
+const TICK_NS: u64 = 10_000_000;
+
+fn main() -> ExitCode {
+    let mut sheet = Sheet::open();
+    let footing = Footing::open();
+    for board in ["q35", "microvm"] {
+        let name = format!("vm boot: {board} over a bare busybox");
+        let stack = format!("qemu:machine={board}");
+        let argv = match boot(&stack, &footing) {
+            Ok(booted) => booted.argv,
+            Err(why) => {
+                println!("{name}: SKIPPED: {why}");
+                continue;
+            }
+        };
+        let bare = BareGuest::like(&argv, &footing.lab);
+        let ours = || boot(&stack, &footing).expect("it booted before").took;
+        pairs::compare(&mut sheet, &name, Some(0.0..=BAR), PAIRS, ours, || bare.boot());
+        bare.close();
+    }
+    footing.close();
+    sheet.close()
+}
+
+/// One boot through our driver.
+struct Booted {
+    /// From the start of QEMU's process to the agent's first frame.
+    took: Duration,
+    argv: bare_guest::Argv,
+}
+
+fn boot(stack: &str, footing: &Footing) -> Result<Booted, String> {
+    footing.at(stack, |driver, spec, site| {
+        let room = site.lab.room("ours")?;
+        let mut running = driver.start(spec, site, &room)?;
+        let (qemu, virtiofsd) = processes(&running.payers())?;
+        let began = started(qemu);
+        let argv = bare_guest::Argv {
+            room: room.directory().to_path_buf(),
+            qemu: command_line(qemu),
+            virtiofsd: command_line(virtiofsd),
+        };
+        let first = running.link()?.receive(site.start_deadline)?;
+        assert!(matches!(first.reply, Reply::Hello(_)), "{:?}", first.reply);
+        running.stop()?;
+        room.close()?;
+        Ok(Booted { took: first.at.since(began).into(), argv })
+    })
+}
+
+/// The processes of QEMU and of virtiofsd.
+fn processes(payers: &[Payer]) -> Result<(u32, u32), Fault> {
+    let qemu = payers.iter().find_map(|payer| match payer.source {
+        Source::Threads { pid, .. } => Some(pid),
+        _ => None,
+    });
+    let virtiofsd = payers.iter().find_map(|payer| match payer.source {
+        Source::Process(pid) => Some(pid),
+        _ => None,
+    });
+    qemu.zip(virtiofsd).ok_or_else(|| Fault::bug("the payers of `qemu` are others than they were"))
+}
+
+fn command_line(pid: u32) -> Vec<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).expect("the process lives");
+    let text = String::from_utf8(bytes).expect("its arguments are text");
+    text.split_terminator('\0').map(String::from).collect()
+}
+
+/// When a process was started, on the clock of our stamps: rounded down to a tick, so that a boot
+/// seems up to 10 ms longer than it was, and never shorter.
+fn started(pid: u32) -> Nanoseconds {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process lives");
+    let after_name = stat.rsplit(") ").next().unwrap_or_default();
+    // The 22nd field of `proc_pid_stat(5)`, the 20th after the name.
+    let ticks = after_name.split(' ').nth(19).and_then(|field| field.parse::<u64>().ok());
+    let since_boot = Nanoseconds(ticks.expect("the kernel says when it began") * TICK_NS);
+    let now = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(now.tv_sec).expect("time since boot is positive");
+    let rest = u64::try_from(now.tv_nsec).expect("time since boot is positive");
+    let age = Nanoseconds(seconds * 1_000_000_000 + rest).since(since_boot);
+    clock::monotonic_raw().since(age)
+}

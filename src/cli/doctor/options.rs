@@ -1,0 +1,86 @@
+//! The options that each layer takes, as its card and the grammar have them.
+
+use crate::cli::Format;
+use crate::cli::rows::Rows;
+use crate::layer::{Card, Limit};
+use crate::report::page::Page;
+use crate::report::terminal::Look;
+
+/// How deep an option's help hangs.
+const INDENT: usize = 30;
+
+/// One option as a person reads it.
+struct Choice {
+    key: &'static str,
+    values: String,
+    help: &'static str,
+}
+
+/// Every layer once, with its options.
+pub(super) fn text(cards: &[&'static Card], format: Format, look: Look) -> String {
+    let mut known: Vec<&'static Card> = Vec::new();
+    for card in cards {
+        if known.iter().all(|other| other.kind != card.kind) {
+            known.push(card);
+        }
+    }
+    if format == Format::Table || format == Format::Json {
+        return known.iter().map(|card| shown(card, look.width)).collect::<Vec<_>>().join("\n");
+    }
+    let mut rows = Rows::new(&["Layer", "Option", "Values", "What it does"]);
+    for card in known {
+        let kind = || card.kind.to_owned();
+        rows.push(vec![kind(), String::new(), String::new(), card.summary.to_owned()]);
+        for choice in choices(card) {
+            rows.push(vec![kind(), choice.key.into(), choice.values, choice.help.into()]);
+        }
+    }
+    rows.text(format, None)
+}
+
+fn shown(card: &Card, width: u16) -> String {
+    let mut page = Page::new(width);
+    page.paragraph(&format!("{}: ", card.kind), card.summary, 2);
+    for Choice { key, values, help } in choices(card) {
+        let option = format!("  {key}={}", values.replace(' ', "|"));
+        if option.chars().count() + 2 > INDENT {
+            page.unbroken(&option, "");
+            page.paragraph(&" ".repeat(INDENT), help, INDENT);
+        } else {
+            page.paragraph(&format!("{option:INDENT$}"), help, INDENT);
+        }
+    }
+    page.finish()
+}
+
+fn choices(card: &Card) -> Vec<Choice> {
+    let own = card.options.iter().map(|choice| Choice {
+        key: choice.key,
+        values: if choice.values.is_empty() { "any".into() } else { choice.values.join(" ") },
+        help: choice.help,
+    });
+    let roots = match card.kind {
+        "native" => "overlay host dir:PATH oci:PATH",
+        _ => "overlay dir:PATH oci:PATH",
+    };
+    let root = Choice {
+        key: "root",
+        values: roots.into(),
+        help: "where the root file system comes from; `overlay`, the default, is this machine's own",
+    };
+    own.chain(card.limits.iter().map(|limit| of_limit(*limit))).chain([root]).collect()
+}
+
+fn of_limit(limit: Limit) -> Choice {
+    let (key, values, help) = match limit {
+        Limit::Cpus => (
+            "cpus",
+            "2",
+            "CPUs' worth of time, also `0.5`; in a virtual machine the number of CPUs",
+        ),
+        Limit::Cpuset => ("cpuset", "0-1;3", "this machine's CPUs that it may run on"),
+        Limit::Memory => ("memory", "2G", "the most memory; in a virtual machine its size"),
+        Limit::Pids => ("pids", "100", "the most processes and threads"),
+    };
+    Choice { key, values: values.into(), help }
+}

@@ -1,0 +1,63 @@
+//! The line for a shell that asks the same question again, in the same order.
+//!
+//! It names what differs from what `surtax compare` does by itself, and nothing else, so that it can
+//! be read. The caller's own environment is not in it: see `Plan::inherit_environment`.
+
+use super::refuse::{
+    DEFAULT_DEADLINE, DEFAULT_MARGIN_PPM, DEFAULT_START_DEADLINE, is_native, nanoseconds, title_of,
+};
+use super::{Plan, duration, margin, shell_line};
+
+impl Plan {
+    /// `cd DIRECTORY && surtax compare …`: read again, it is this plan.
+    #[must_use]
+    pub fn repeat_with(&self) -> String {
+        let cwd = self.cwd.to_string_lossy();
+        let words = self.flags();
+        let words = ["surtax", "compare"].into_iter().chain(words.iter().map(String::as_str));
+        let line = shell_line(words.chain(["--"]).chain(self.command.iter().map(String::as_str)));
+        format!("{} && {line}", shell_line(["cd", &cwd]))
+    }
+
+    fn flags(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut flag = |name: &str, value: String| words.extend([String::from(name), value]);
+        let stacks: Vec<String> = self.stacks.iter().map(ToString::to_string).collect();
+        flag("--in", stacks.join(","));
+        if self.stacks.iter().find(|stack| is_native(stack)) != Some(&self.baseline) {
+            flag("--baseline", self.baseline.to_string());
+        }
+        if self.title != title_of(&self.command) {
+            flag("--title", self.title.clone());
+        }
+        for path in &self.writable {
+            flag("--writable", path.to_string_lossy().into_owned());
+        }
+        for (name, value) in &self.environment {
+            flag("--env", format!("{name}={value}"));
+        }
+        if let Some(runs) = self.runs {
+            flag("--runs", runs.to_string());
+        }
+        if let Some(time) = self.time_budget() {
+            flag("--time", duration::text(time));
+        }
+        if self.warm_up > 0 {
+            flag("--warmup", self.warm_up.to_string());
+        }
+        if self.command_deadline_ns != nanoseconds(DEFAULT_DEADLINE) {
+            flag("--deadline", duration::text(self.command_deadline()));
+        }
+        if self.start_deadline_ns != nanoseconds(DEFAULT_START_DEADLINE) {
+            flag("--start-deadline", duration::text(self.start_deadline()));
+        }
+        if self.equivalence_margin_ppm != DEFAULT_MARGIN_PPM {
+            flag("--margin", margin::text(self.equivalence_margin_ppm));
+        }
+        flag("--seed", self.seed.to_string());
+        if !self.inherit_environment {
+            words.push(String::from("--clear-env"));
+        }
+        words
+    }
+}
