@@ -35,8 +35,7 @@ impl Bundle {
         config["process"]["args"] = json!(["true"]);
         config["root"]["path"] = json!(root::merged_at(room.directory()));
         config["linux"]["cgroupsPath"] = json!(Path::new("/").join(room.group()).join("container"));
-        let bundle = room.directory().join("bundle");
-        std::fs::create_dir(&bundle).expect("the bundle's directory is made");
+        let bundle = room.directory().to_path_buf();
         let file = std::fs::File::create(bundle.join("config.json")).expect("a file is made");
         serde_json::to_writer(file, &config).expect("the configuration is written");
 
@@ -86,7 +85,7 @@ fn written_by_the_driver(stack: &str, footing: &Footing) -> Result<Value, String
         let room = site.lab.room("written")?;
         let mut running = driver.start(spec, site, &room)?;
         running.link()?.receive(site.start_deadline)?;
-        let file = room.directory().join("bundle/config.json");
+        let file = room.directory().join("config.json");
         let text = std::fs::read(file).expect("the driver has written its bundle");
         running.stop()?;
         room.close()?;
