@@ -154,7 +154,11 @@ fn carry_out(
         _ if report.is_none() => "; `surtax report last` writes it as HTML",
         _ => "",
     };
-    let more = if is_on_shelf(ledger.path()) { more.to_owned() } else { more.replace("last", &kept.to_string()) };
+    let more = if is_on_shelf(ledger.path()) {
+        more.to_owned()
+    } else {
+        more.replace("last", &kept.to_string())
+    };
     note(&format!("the run is kept in `{kept}`{more}"), globals);
     Ok(match state {
         RunState::Interrupted => ExitCode::from(INTERRUPTED),

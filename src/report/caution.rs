@@ -223,9 +223,8 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
             *counts.entry(trial.state).or_default() += 1;
         }
         // What was cut short by Ctrl-C is no sign of anything, and a gap is a row of its own.
-        let is_told = |state| {
-            matches!(state, TrialState::Done | TrialState::Unavailable | TrialState::Void)
-        };
+        let is_told =
+            |state| matches!(state, TrialState::Done | TrialState::Unavailable | TrialState::Void);
         counts.retain(|state, _| !is_told(*state));
         let lost: usize = counts.values().sum();
         if lost == 0 || column.counted.is_empty() {
@@ -240,7 +239,8 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
             arm.stack,
             words.join(", ")
         );
-        let advice = "see why in the report; slow or fast trials may be among those that are missing";
+        let advice =
+            "see why in the report; slow or fast trials may be among those that are missing";
         cautions.push(caution("trials-lost", finding, advice));
     }
     cautions

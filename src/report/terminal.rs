@@ -123,9 +123,7 @@ fn table(findings: &Findings, look: Look) -> String {
     if look.colour == Colour::Yes {
         table.enforce_styling();
     }
-    table.set_header(
-        std::iter::once("Stack").chain(kept.iter().map(|column| COLUMNS[*column].0)),
-    );
+    table.set_header(std::iter::once("Stack").chain(kept.iter().map(|column| COLUMNS[*column].0)));
     for (name, cells) in names.iter().zip(&rows) {
         let name = Cell::new(broken(name, room)).add_attribute(Attribute::Bold);
         let cells = kept.iter().map(|column| {
@@ -323,7 +321,10 @@ mod tests {
         let text = render(&findings, Look { width: 80, ..PLAIN });
         println!("{text}");
         let head = text.lines().find(|line| line.contains("Stack")).unwrap();
-        assert!(head.contains("Wall") && head.contains("CPU") && !head.contains("Trials"), "{head}");
+        assert!(
+            head.contains("Wall") && head.contains("CPU") && !head.contains("Trials"),
+            "{head}"
+        );
         assert!(text.contains("+10.0 % [+10.0, +10.0]"), "{text}");
         assert_eq!(broken("qemu:accel=tcg,memory=1G+runc", 16), "qemu:accel=tcg,\nmemory=1G+runc");
         assert_eq!(broken("native (again)", 9), "native \n(again)");

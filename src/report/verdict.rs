@@ -209,6 +209,9 @@ mod tests {
     fn too_few_blocks_say_how_many_are_needed() {
         let (verdict, because) = case(&[1.05], 0.01);
         assert_eq!(verdict, Verdict::Inconclusive);
-        assert_eq!(because, "an interval takes 3 blocks in which it and `native` count, and there is 1");
+        assert_eq!(
+            because,
+            "an interval takes 3 blocks in which it and `native` count, and there is 1"
+        );
     }
 }

@@ -56,7 +56,9 @@ fn arm(arm: &Arm<'_>) -> String {
     let trial_count = number::count(arm.found.trials.len(), "trial");
     let counted = match usize::try_from(arm.found.trial_count) {
         Ok(count) if count == arm.found.trials.len() => trial_count,
-        _ if arm.found.trials.len() == 1 => format!("{} of {trial_count} counts", arm.found.trial_count),
+        _ if arm.found.trials.len() == 1 => {
+            format!("{} of {trial_count} counts", arm.found.trial_count)
+        }
         _ => format!("{} of {trial_count} count", arm.found.trial_count),
     };
     let open = if arm.found.trouble.is_some() { " open" } else { "" };
