@@ -15,7 +15,11 @@ DEMO_RUNS    ?= 3
 DEMO_COMMAND ?= sh -c 'tar --sort=name -C /usr/include -cf - linux | gzip | sha256sum'
 DEMO_REPORT  := $(TARGET)/demo/report.html
 
-.PHONY: help setup build demo test check install clean
+# `make bench ENFORCE=` only says which bars are missed: for a machine that does other things, too.
+BENCHES      ?= agent disturbance fixed_cost vm_boot report
+ENFORCE      ?= --enforce
+
+.PHONY: help setup build demo test bench check install clean
 
 help: ## Lists these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
@@ -37,6 +41,13 @@ demo: setup build ## Measures a short command in six stacks and writes an HTML r
 test: setup ## Runs every test; the layers named in REQUIRED must run for real
 	SURTAX_REQUIRE=$(REQUIRED) $(if $(AS_ROOT),CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E -H") \
 	    $(CARGO) test --workspace --locked
+
+bench: setup ## Measures surtax itself against the bars of SPECIFICATION.md (ten minutes, as root)
+	@missed=; for name in $(BENCHES); do \
+	    $(if $(AS_ROOT),CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E -H") \
+	        $(CARGO) bench --locked --bench $$name -- $(ENFORCE) || missed="$$missed $$name"; \
+	done; \
+	if [ -n "$$missed" ]; then echo "bars missed in:$$missed"; exit 1; fi
 
 check: ## Checks formatting, lints, the tidy rules, the documentation, and the dependencies' licences
 	$(CARGO) fmt --all -- --check

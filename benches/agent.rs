@@ -69,7 +69,10 @@ struct Started {
 
 impl Started {
     fn of(agent: &Path) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "nothing of surtax is between the two stamps")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "nothing of surtax is between the two stamps"
+        )]
         let mut command = Command::new(agent);
         command.arg("stdio").stdin(Stdio::piped()).stdout(Stdio::piped());
         let began = clock::monotonic_raw();

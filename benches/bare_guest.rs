@@ -52,10 +52,12 @@ impl BareGuest {
     pub fn like(other: &Argv, lab: &Lab) -> Self {
         let room = lab.room("bare-guest").expect("a room opens");
         let (theirs, ours) = (other.room.to_string_lossy(), room.directory().to_string_lossy());
-        let moved = |argv: &[String]| argv.iter().map(|word| word.replace(&*theirs, &ours)).collect();
+        let moved =
+            |argv: &[String]| argv.iter().map(|word| word.replace(&*theirs, &ours)).collect();
         let (qemu, virtiofsd) = (moved(&other.qemu), moved(&other.virtiofsd));
         std::fs::create_dir(room.directory().join("served")).expect("a directory is made");
-        std::fs::write(room.directory().join("initramfs.cpio"), initramfs()).expect("it is written");
+        std::fs::write(room.directory().join("initramfs.cpio"), initramfs())
+            .expect("it is written");
         Self { room, qemu, virtiofsd }
     }
 

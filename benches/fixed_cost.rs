@@ -142,9 +142,8 @@ fn say_where_it_goes(sheet: &Sheet, footing: &Footing, stack: &str) {
         mounting.push(clock::monotonic_raw().since(began).seconds() * 1e3);
         room.close().expect("the room closes");
     }
-    let median = |values: &[f64]| {
-        Sample::counts(values).map_or(0.0, |sample| quantile(&sample, 0.5))
-    };
+    let median =
+        |values: &[f64]| Sample::counts(values).map_or(0.0, |sample| quantile(&sample, 0.5));
     let named = STEPS.iter().zip(&times);
     let parts: Vec<String> =
         named.map(|(step, times)| format!("{step} {:.2}", median(times))).collect();
@@ -170,8 +169,7 @@ fn steps(footing: &Footing, stack: &str) -> Result<Vec<f64>, String> {
         marks.push(clock::monotonic_raw());
         running.evidence(&inside)?;
         marks.push(clock::monotonic_raw());
-        let command =
-            surtax::trial::protocol::command(&one_trial::plan(stack, &["true"]));
+        let command = surtax::trial::protocol::command(&one_trial::plan(stack, &["true"]));
         link.ask(&Request::Run(command), DEADLINE)?;
         link.receive(DEADLINE)?;
         marks.push(clock::monotonic_raw());

@@ -5,9 +5,9 @@
 //! it has not read yet is kept, up to a limit beyond which the host has to wait.
 
 use crate::run::{Stream, cannot_start, prepare, status, watch};
+use rustix::io::ioctl_fionbio;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
-use rustix::io::ioctl_fionbio;
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::collections::VecDeque;
 use std::fs::File;

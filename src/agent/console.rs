@@ -12,6 +12,12 @@ const KEEP: usize = 64 << 10;
 /// How many lines an error quotes.
 const QUOTE: usize = 20;
 
+/// How many characters of a line an error quotes.
+const QUOTE_WIDTH: usize = 200;
+
+/// How Linux begins the line that says why it died.
+const PANIC: &str = "Kernel panic - ";
+
 /// The last 64 KiB of what a console, or a tool's standard error, said.
 ///
 /// A guest may print without end; a thread drains it, and only its end is kept.
@@ -58,13 +64,18 @@ impl ConsoleTail {
             .collect()
     }
 
-    /// The last lines for the end of an error message; empty when nothing was said.
+    /// The last lines for the end of an error message, and before them the one in which a kernel
+    /// said why it died, whose registers and call trace come after it; empty when nothing was said.
     #[must_use]
     pub fn quote(&self) -> String {
         let text = self.text();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let first = lines.len().saturating_sub(QUOTE);
-        lines[first..].iter().map(|line| format!("\n  | {line}")).collect()
+        let cut = |line: &&str| line.chars().take(QUOTE_WIDTH).collect::<String>();
+        let quoted = |line: &&str| format!("\n  | {}", cut(line));
+        let reason = lines[..first].iter().rfind(|line| line.contains(PANIC));
+        let reason = reason.map_or_else(String::new, |line| quoted(line) + "\n  | …");
+        reason + &lines[first..].iter().map(quoted).collect::<String>()
     }
 }
 
@@ -81,6 +92,17 @@ mod tests {
         assert!(console.text().len() <= KEEP);
         assert!(console.quote().ends_with("line 99999"));
         assert_eq!(console.quote().lines().count(), QUOTE + 1);
+    }
+
+    #[test]
+    fn a_kernel_that_died_is_quoted_with_its_reason_and_no_line_is_endless() {
+        let console = ConsoleTail::new();
+        console.keep(b"Kernel panic - not syncing: no init\n");
+        (0..50).for_each(|number| console.keep(format!("RAX: {number}\n").as_bytes()));
+        console.keep(&[b'x'; 1000]);
+        let quote = console.quote();
+        assert!(quote.starts_with("\n  | Kernel panic - not syncing: no init\n  | …\n"), "{quote}");
+        assert!(quote.lines().all(|line| line.chars().count() <= QUOTE_WIDTH + 4), "{quote}");
     }
 
     #[test]

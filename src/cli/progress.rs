@@ -148,7 +148,12 @@ fn ended(record: &Record, arm: &Arm) -> String {
         TrialResult::Broken { .. } => String::from("broken"),
         TrialResult::Invalid { .. } => String::from("invalid"),
     };
-    format!("trial {}.{} of `{}` ended: {how}", u64::from(block) + 1, u64::from(position) + 1, arm.stack)
+    format!(
+        "trial {}.{} of `{}` ended: {how}",
+        u64::from(block) + 1,
+        u64::from(position) + 1,
+        arm.stack
+    )
 }
 
 /// What is said when an arm will not run any more.

@@ -14,9 +14,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{
-    Command, Outcome, Reading, Reply, Request, Status, write_request,
-};
+use surtax_instrument::wire::{Command, Outcome, Reading, Reply, Request, Status, write_request};
 
 /// How much of the end of each output stream of the command is kept, in bytes.
 const KEEP_OUTPUT: u32 = 16 << 10;

@@ -3,12 +3,22 @@
 use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
 
-fn arm<'a>(answer: &'a Value, stack: &str) -> &'a Value {
+/// The last arm of a stack: of the baseline's two, the second.
+pub fn arm<'a>(answer: &'a Value, stack: &str) -> &'a Value {
     let arms = answer["arms"].as_array().unwrap();
     arms.iter().rfind(|arm| arm["stack"] == stack).unwrap_or_else(|| panic!("no arm `{stack}`"))
 }
 
-fn compare<'a>(stacks: &'a str, runs: &'a str, command: &[&'a str]) -> Vec<&'a str> {
+/// What a level proved of `key`.
+#[track_caller]
+pub fn fact<'a>(level: &'a Value, key: &str) -> &'a str {
+    let facts = level["facts"].as_array().unwrap();
+    let fact = facts.iter().find(|fact| fact["key"] == key);
+    fact.unwrap_or_else(|| panic!("no fact `{key}` in {level}"))["value"].as_str().unwrap()
+}
+
+/// The arguments of a comparison whose answer is JSON.
+pub fn compare<'a>(stacks: &'a str, runs: &'a str, command: &[&'a str]) -> Vec<&'a str> {
     let mut arguments = vec!["compare", "--in", stacks, "--runs", runs, "--format", "json", "--"];
     arguments.extend(command);
     arguments

@@ -27,9 +27,10 @@ fn ctrl_c_once_keeps_what_is_done_and_resume_counts_nothing_twice() {
     let machine = Machine::take();
     let ledger = machine.path("run.surtax");
     let ledger = ledger.to_str().unwrap();
-    let run = ["compare", "--in", "native", "--runs", "4", "-o", ledger, "--", "sleep", "0.4"];
+    let run =
+        ["compare", "-v", "--in", "native", "--runs", "4", "-o", ledger, "--", "sleep", "0.4"];
     let output = interrupt(machine.start(&run), 1);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     machine.assert_as_before();
     let shown = machine.json(&["show", ledger, "--format", "json"]);
     assert_eq!(shown["run"]["state"], "interrupted");
@@ -55,11 +56,12 @@ fn ctrl_c_twice_kills_and_is_still_tidy() {
     let machine = Machine::take();
     let ledger = machine.path("run.surtax");
     let ledger = ledger.to_str().unwrap();
-    let run = ["compare", "--in", "native", "--runs", "9", "-o", ledger, "--", "sleep", "2"];
+    let run = ["compare", "-v", "--in", "native", "--runs", "9", "-o", ledger, "--", "sleep", "2"];
     let began = surtax_instrument::clock::monotonic_raw();
     let output = interrupt(machine.start(&run), 2);
     let took = Duration::from(surtax_instrument::clock::monotonic_raw().since(began));
     assert!(took < Duration::from_secs(15), "it went on for {took:?}");
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert!(text(&output.stderr).to_lowercase().contains("interrupt"), "{}", text(&output.stderr));
     machine.assert_as_before();
 }

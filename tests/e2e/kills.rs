@@ -40,7 +40,7 @@ fn nothing_is_left_and_no_finished_trial_is_lost_after_a_kill_at_any_moment() {
         let ledger = machine.path(&format!("{tries}.surtax"));
         let ledger = ledger.to_str().unwrap();
         let command =
-            ["compare", "--in", stack, "--runs", "4", "-o", ledger, "--", "sleep", "0.05"];
+            ["compare", "-v", "--in", stack, "--runs", "4", "-o", ledger, "--", "sleep", "0.05"];
         let child = machine.start(&command);
         std::thread::sleep(delay);
         let (said, was_hit) = kill(child, target);

@@ -3,11 +3,21 @@
 //! `SURTAX_REQUIRE` names the layers that must run for real; one of them skipped fails the run.
 //! Tests that look at the whole machine (a census before and after) run one at a time.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::disallowed_methods, reason = "tests start the binary under test")]
+
+mod agent;
 mod answers;
 mod cli;
+mod enter;
+mod guests;
+mod hostile;
 mod interrupts;
 mod kills;
+mod limits;
 mod machine;
 mod nesting;
+mod powerless;
+mod roots;
 mod recovery;
 mod suite;

@@ -1,13 +1,8 @@
 //! Stacks of more than one layer: the same code, one level further in.
 
+use crate::answers::fact;
 use crate::machine::{Machine, is_usable, skip, text};
 use serde_json::Value;
-
-fn fact<'a>(level: &'a Value, key: &str) -> &'a str {
-    let facts = level["facts"].as_array().unwrap();
-    let fact = facts.iter().find(|fact| fact["key"] == key);
-    fact.unwrap_or_else(|| panic!("no fact `{key}` in {level}"))["value"].as_str().unwrap()
-}
 
 fn nested(machine: &Machine, stack: &str, deadline: &str) -> Option<Value> {
     if !is_usable(machine, stack) {

@@ -110,7 +110,8 @@ impl Layer for Qemu {
         let accelerator = choose(&asked, &kernel, site, room)?;
         // CPUs and memory are the machine's own; only where it may run is a matter of its group.
         let placed = Limits { cpuset: asked.cpuset.clone(), ..Limits::default() };
-        let group = asked.cpuset.is_some().then(|| room.subgroup("machine", &placed)).transpose()?;
+        let group =
+            asked.cpuset.is_some().then(|| room.subgroup("machine", &placed)).transpose()?;
         let virtiofsd = Virtiofsd::find(room)?.ok_or_else(|| {
             let missing = no_virtiofsd();
             let fault = Fault::machine(format!("qemu: {}", missing.why));

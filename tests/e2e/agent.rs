@@ -1,0 +1,306 @@
+//! The agent by itself, over pipes: what it answers, what it refuses, and what it takes with it.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command as Process, ExitStatus, Stdio};
+use std::time::Duration;
+use surtax::agent::{ConsoleTail, Link};
+use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::quantity::{Bytes, Nanoseconds};
+use surtax_instrument::wire::{Command, Outcome, PROTOCOL, Reply, Request, Status};
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// An agent that runs, and our end of its channel.
+struct Agent {
+    child: Child,
+    link: Link,
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test starts the agent under test")]
+fn process() -> Child {
+    let mut process = Process::new(env!("SURTAX_AGENT"));
+    process.arg("stdio").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    process.spawn().unwrap()
+}
+
+impl Agent {
+    fn start() -> Self {
+        let mut child = process();
+        let stdout = File::from(OwnedFd::from(child.stdout.take().unwrap()));
+        let stdin: ChildStdin = child.stdin.take().unwrap();
+        let mut link = Link::over("agent", stdout, stdin, &ConsoleTail::new());
+        match link.receive(DEADLINE).unwrap().reply {
+            Reply::Hello(hello) => assert_eq!((hello.protocol, hello.pid), (PROTOCOL, child.id())),
+            other => panic!("an agent began with {other:?}"),
+        }
+        Self { child, link }
+    }
+
+    fn ask(&mut self, request: &Request) -> Reply {
+        self.link.send(request).unwrap();
+        self.receive()
+    }
+
+    fn receive(&mut self) -> Reply {
+        self.link.receive(DEADLINE).unwrap().reply
+    }
+
+    /// Starts a command; nothing has been heard of its end.
+    fn begin(&mut self, command: Command) {
+        let started = self.ask(&Request::Run(command));
+        assert!(matches!(started, Reply::Started { .. }), "{started:?}");
+        self.link.send(&Request::Go).unwrap();
+    }
+
+    fn ended(&mut self) -> Outcome {
+        match self.receive() {
+            Reply::Exited(outcome) => outcome,
+            other => panic!("instead of the end of the command came {other:?}"),
+        }
+    }
+
+    /// Asks for the end; nothing may come after the last frame.
+    fn stop(mut self) -> ExitStatus {
+        assert_eq!(self.ask(&Request::Stop), Reply::Stopped);
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(argv: &[&str]) -> Command {
+    Command {
+        argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        env: vec![(b"PATH".to_vec(), b"/usr/bin:/bin".to_vec())],
+        cwd: b"/".to_vec(),
+        keep_bytes: 8,
+        ..Command::default()
+    }
+}
+
+fn shell(script: &str) -> Command {
+    command(&["sh", "-c", script])
+}
+
+#[track_caller]
+fn what(reply: Reply) -> String {
+    match reply {
+        Reply::Failed(failure) => failure.what,
+        other => panic!("instead of a failure came {other:?}"),
+    }
+}
+
+/// Whether a process with this on its command line is still there after a while.
+fn remains(word: &str) -> bool {
+    let is_there = || {
+        std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).split('\0').any(|argument| argument == word)
+        })
+    };
+    (0..200).all(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        is_there()
+    })
+}
+
+#[test]
+fn it_is_one_static_file_of_at_most_three_megabytes() {
+    let bytes = std::fs::read(env!("SURTAX_AGENT")).unwrap();
+    assert!(bytes.len() <= 3_000_000, "{} bytes", bytes.len());
+    let interpreter = b"/ld-linux";
+    assert!(!bytes.windows(interpreter.len()).any(|window| window == interpreter));
+}
+
+#[test]
+fn a_command_is_started_at_go_timed_and_kept_at_its_end() {
+    let mut agent = Agent::start();
+    agent.begin(shell("printf 0123456789; echo why >&2; exit 9"));
+    let outcome = agent.ended();
+    assert_eq!(outcome.status, Status::Exit(9));
+    assert_eq!(
+        (outcome.stdout.length, outcome.stdout.tail.as_slice()),
+        (Bytes(10), b"23456789".as_slice())
+    );
+    assert_eq!(outcome.stderr.tail, b"why\n");
+    let first = outcome.stdout.hash;
+    agent.begin(shell("printf 01234; printf 56789"));
+    assert_eq!(agent.ended().stdout.hash, first, "the hash is of the bytes, not of the writes");
+    agent.begin(shell("kill -SEGV $$"));
+    assert_eq!(agent.ended().status, Status::Signal(11));
+    agent.begin(command(&["true"]));
+    let outcome = agent.ended();
+    assert_eq!((outcome.stdout.length, outcome.stdout.tail.len()), (Bytes(0), 0));
+    assert!(agent.stop().success());
+}
+
+#[test]
+fn what_cannot_be_started_is_named() {
+    let mut agent = Agent::start();
+    agent.begin(command(&["no-such-program"]));
+    assert!(what(agent.receive()).starts_with("cannot start `no-such-program`: "));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    agent.begin(command(&[file.path().to_str().unwrap()]));
+    assert!(what(agent.receive()).contains("Permission denied"));
+    agent.begin(Command { cwd: b"/no/such/place".to_vec(), ..command(&["true"]) });
+    assert!(what(agent.receive()).contains("`/no/such/place` is not there"));
+    agent.begin(command(&[]));
+    assert_eq!(what(agent.receive()), "the command is empty");
+    assert_eq!(what(agent.ask(&Request::Go)), "there is no command to start");
+    assert!(agent.stop().success());
+}
+
+#[test]
+fn a_second_command_and_a_descent_are_refused() {
+    let mut agent = Agent::start();
+    agent.begin(shell("sleep 20"));
+    assert_eq!(what(agent.ask(&Request::Run(shell("true")))), "a command is already running here");
+    assert_eq!(
+        what(agent.ask(&Request::Relay(shell("true")))),
+        "a command is already running here"
+    );
+    let descend = surtax_instrument::wire::Descend {
+        stack: "runc".into(),
+        level: 1,
+        writable: vec![],
+        cwd: b"/".to_vec(),
+        start_deadline: Nanoseconds(0),
+    };
+    assert!(what(agent.ask(&Request::Descend(descend))).contains("a starter does"));
+    agent.link.send(&Request::Cancel).unwrap();
+    assert_eq!(agent.ended().status, Status::Cancelled);
+    assert!(agent.stop().success());
+}
+
+#[test]
+fn a_deadline_and_a_cancellation_take_everything_that_was_started() {
+    let mut agent = Agent::start();
+    let script = "trap '' TERM; setsid sleep 71.001 & sleep 71.001 & sleep 71.001";
+    let began = monotonic_raw();
+    agent.begin(Command { deadline: Nanoseconds(200_000_000), ..shell(script) });
+    let outcome = agent.ended();
+    assert_eq!(outcome.status, Status::Deadline);
+    assert!(outcome.wall >= Nanoseconds(200_000_000));
+    assert!(monotonic_raw().since(began) < Nanoseconds(15_000_000_000));
+    assert!(!remains("71.001"));
+    agent.begin(shell("sleep 71.002 & sleep 71.002"));
+    agent.link.send(&Request::Cancel).unwrap();
+    assert_eq!(agent.ended().status, Status::Cancelled);
+    assert!(!remains("71.002"));
+    assert!(agent.stop().success());
+}
+
+#[test]
+fn the_end_of_its_channel_is_its_end_and_that_of_all_it_started() {
+    let mut agent = Agent::start();
+    agent.begin(shell("setsid sleep 71.003 & sleep 71.003"));
+    assert!(!matches!(agent.ask(&Request::Clock), Reply::Exited(_)));
+    // Both halves of the link go, and with them both pipes.
+    agent.link = Link::over("nobody", std::io::empty(), std::io::sink(), &ConsoleTail::new());
+    let status = agent.child.wait().unwrap();
+    assert!(status.success(), "{status}");
+    assert!(!remains("71.003"));
+}
+
+#[test]
+fn a_host_that_speaks_another_language_is_left() {
+    for words in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &[1, 0, 0, 0, 250], &[3, 0, 0, 0, 1]] {
+        let mut child = process();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(words).unwrap();
+        drop(stdin);
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(3), "{words:?}");
+    }
+}
+
+#[test]
+fn a_file_is_put_together_in_pieces() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut agent = Agent::start();
+    let put = |path: &Path, bytes: &[u8]| Request::Put {
+        path: path.as_os_str().as_encoded_bytes().to_vec(),
+        mode: 0o750,
+        bytes: bytes.to_vec(),
+    };
+    let path = directory.path().join("program");
+    assert_eq!(agent.ask(&put(&path, b"#!/bin/sh\n")), Reply::Written);
+    assert_eq!(agent.ask(&put(&path, b"exit 4\n")), Reply::Written);
+    agent.begin(command(&[path.to_str().unwrap()]));
+    assert_eq!(agent.ended().status, Status::Exit(4));
+    let absent = directory.path().join("no/such/directory");
+    assert!(what(agent.ask(&put(&absent, b""))).starts_with("cannot write `"));
+    assert!(agent.stop().success());
+}
+
+/// Everything that a relayed process prints until its end, and how that was.
+fn relayed(agent: &mut Agent) -> (Vec<u8>, Status, Vec<u8>) {
+    let mut printed = Vec::new();
+    loop {
+        match agent.receive() {
+            Reply::Data(bytes) => printed.extend(bytes),
+            Reply::RelayEnded { status, stderr } => return (printed, status, stderr),
+            other => panic!("instead of relayed bytes came {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_relayed_process_may_print_before_it_reads_and_leave_others_behind() {
+    let mut agent = Agent::start();
+    let script = "sleep 0.2; head -c 500000 /dev/zero; wc -c; echo bye >&2; exit 6";
+    agent.link.send(&Request::Relay(shell(script))).unwrap();
+    for _ in 0..100 {
+        agent.link.send(&Request::Data(vec![b'x'; 4096])).unwrap();
+    }
+    agent.link.send(&Request::CloseRelay).unwrap();
+    let (printed, status, stderr) = relayed(&mut agent);
+    assert_eq!((status, stderr.as_slice()), (Status::Exit(6), b"bye\n".as_slice()));
+    assert_eq!(&printed[500_000..], b"409600\n");
+
+    let began = monotonic_raw();
+    agent.link.send(&Request::Relay(shell("sleep 71.004 & echo here"))).unwrap();
+    let (printed, status, _) = relayed(&mut agent);
+    assert_eq!((printed.as_slice(), status), (b"here\n".as_slice(), Status::Exit(0)));
+    assert!(monotonic_raw().since(began) < Nanoseconds(15_000_000_000));
+    assert!(agent.stop().success());
+    assert!(!remains("71.004"));
+}
+
+#[test]
+fn a_relayed_shell_gets_a_terminal_of_the_size_that_is_told() {
+    let mut agent = Agent::start();
+    let command = Command { terminal: true, ..shell("read line; stty size; tty; exit 2") };
+    agent.link.send(&Request::Relay(command)).unwrap();
+    agent.link.send(&Request::Resize { rows: 33, columns: 77 }).unwrap();
+    agent.link.send(&Request::Data(b"go\n".to_vec())).unwrap();
+    let (printed, status, _) = relayed(&mut agent);
+    let printed = String::from_utf8_lossy(&printed);
+    assert_eq!(status, Status::Exit(2), "{printed}");
+    assert!(printed.contains("33 77") && printed.contains("/dev/pts/"), "{printed}");
+    assert!(agent.stop().success());
+}
+
+#[test]
+fn it_says_what_it_sees_and_what_time_it_is() {
+    let mut agent = Agent::start();
+    let before = monotonic_raw();
+    let Reply::Clock { at } = agent.ask(&Request::Clock) else { panic!("no time") };
+    assert!(before <= at && at <= monotonic_raw(), "one kernel, one clock");
+    let Reply::Identity(facts) = agent.ask(&Request::Identify) else { panic!("no facts") };
+    let fact = |key: &str| facts.iter().find(|fact| fact.key == key).map(|fact| fact.value.clone());
+    let mut release = String::new();
+    File::open("/proc/sys/kernel/osrelease").unwrap().read_to_string(&mut release).unwrap();
+    assert_eq!(fact("kernel_release").as_deref(), Some(release.trim()));
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
+    assert_eq!(fact("namespace_pid").as_deref(), namespace.to_str());
+    assert!(agent.stop().success());
+}

@@ -1,0 +1,203 @@
+//! Hostile commands: they flood, lie, kill, daemonise, or never end. Each arm says what happened, and
+//! the machine is as before.
+
+use crate::answers::{arm, compare};
+use crate::machine::{Machine, is_usable, text};
+use serde_json::Value;
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+
+const LAYERS: [&str; 4] = ["native", "runc", "gvisor", "qemu:accel=tcg"];
+
+/// Those of the layers that can run here, as one list.
+fn usable(machine: &Machine) -> Vec<&'static str> {
+    LAYERS.into_iter().filter(|layer| is_usable(machine, layer)).collect()
+}
+
+/// What the trouble of an arm says.
+#[track_caller]
+fn why<'a>(answer: &'a Value, stack: &str) -> &'a str {
+    let arm = arm(answer, stack);
+    arm["trouble"]["why"].as_str().unwrap_or_else(|| panic!("`{stack}` has no trouble: {arm}"))
+}
+
+#[track_caller]
+fn assert_clean(answer: &Value) {
+    let text = answer.to_string();
+    assert!(!text.contains('\u{1b}') && !text.contains("\\u001b"), "an escape code came through");
+    assert!(text.len() < 300_000, "{} bytes of answer", text.len());
+}
+
+/// The processes whose command line contains this.
+fn processes(word: &str) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines =
+        entries.map(|entry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default());
+    lines.map(|line| text(&line)).filter(|line| line.contains(word)).collect()
+}
+
+#[test]
+fn the_same_flood_is_hashed_whole_in_every_stack() {
+    let machine = Machine::take();
+    let stacks = usable(&machine);
+    // 20 MB with bytes that are no text, and escape codes where an error would quote them.
+    let script = "yes \"$(printf 'a\\001\\377')\" | head -c 20000000; printf '\\000\\033[2J' ; \
+                  printf '\\033[2J\\033]0;title\\007last words' >&2; exit 1";
+    let answer = machine.json(&compare(&stacks.join(","), "1", &["sh", "-c", script]));
+    assert_clean(&answer);
+    let hash = arm(&answer, "native")["stdout_hashes"].clone();
+    assert_eq!(hash.as_array().unwrap().len(), 1, "{hash}");
+    for stack in &stacks {
+        assert_eq!(arm(&answer, stack)["stdout_hashes"], hash, "{stack}");
+        let stderr = arm(&answer, stack)["trouble"]["stderr"].as_str().unwrap();
+        assert!(stderr.contains("last words"), "{stack}: {stderr}");
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn words_of_any_length_and_kind_reach_the_command_or_are_refused() {
+    let machine = Machine::take();
+    let stacks = usable(&machine).join(",");
+    let long = "x".repeat(100_000);
+    let script =
+        "test ${#1} = 100000 && test \"$LINES_OF\" = \"$(printf 'a\\nb')\" && test -z \"$2\"";
+    let arguments = [
+        "compare",
+        "--in",
+        &stacks,
+        "--runs",
+        "1",
+        "--format",
+        "json",
+        "--env",
+        "LINES_OF=a\nb",
+        "--",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        &long,
+        "",
+    ];
+    let answer = machine.json(&arguments);
+    for arm in answer["arms"].as_array().unwrap() {
+        assert_eq!(arm["trial_count"], 1, "{}: {}", arm["stack"], arm["trouble"]);
+    }
+    // More than a frame holds: the user's mistake, said before anything is started or kept.
+    let mut arguments = vec!["compare", "--in", "native", "--", "true"];
+    arguments.extend([long.as_str(); 11]);
+    let output = machine.surtax(&arguments);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("the command is too long"), "{}", text(&output.stderr));
+    assert!(
+        !machine.path("data").join("surtax/runs").exists()
+            || machine.surtax(&["list"]).status.success()
+    );
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_deadline_ends_a_command_that_ignores_every_signal_it_can() {
+    let machine = Machine::take();
+    let stacks = usable(&machine);
+    let script = "trap '' TERM INT HUP QUIT; sleep 4321 & sleep 4321; sleep 4321";
+    let list = stacks.join(",");
+    let began = monotonic_raw();
+    let answer = machine.json(&[
+        "compare",
+        "--in",
+        &list,
+        "--runs",
+        "1",
+        "--deadline",
+        "1s",
+        "--format",
+        "json",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]);
+    let took = Duration::from(monotonic_raw().since(began));
+    for stack in &stacks {
+        assert_eq!(arm(&answer, stack)["exit_statuses"][0], "deadline", "{stack}");
+    }
+    assert!(took < Duration::from_secs(120), "five trials took {took:?}");
+    assert_eq!(processes("sleep\u{0}4321"), Vec::<String>::new());
+    machine.assert_as_before();
+}
+
+#[test]
+fn what_a_command_leaves_running_is_gone_after_its_trial() {
+    let machine = Machine::take();
+    let stacks = usable(&machine);
+    // A daemon: a session of its own, no terminal, its parent gone, deaf to what would end it; and
+    // one that holds the command's output open.
+    let script = "setsid sh -c 'trap \"\" TERM HUP; sleep 4322 & sleep 4322' </dev/null \
+                  >/dev/null 2>&1 & sleep 4322 & echo out; exit 0";
+    let answer = machine.json(&compare(&stacks.join(","), "1", &["sh", "-c", script]));
+    for stack in &stacks {
+        let arm = arm(&answer, stack);
+        assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
+    }
+    assert_eq!(processes("sleep\u{0}4322"), Vec::<String>::new());
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_command_that_kills_its_agent_breaks_its_own_trial_only() {
+    let machine = Machine::take();
+    let answer = machine.json(&compare("native", "1", &["sh", "-c", "kill -9 $PPID; sleep 4323"]));
+    assert_eq!(why(&answer, "native"), "native: the agent is gone");
+    assert_eq!(processes("sleep\u{0}4323"), Vec::<String>::new());
+    machine.assert_as_before();
+    // The kernel protects the first process of a PID namespace from those in it; gVisor's does not.
+    let script = "kill -9 1; sleep 0.2; exit 0";
+    for (stack, is_protected) in [("runc", true), ("gvisor", false), ("qemu:accel=tcg", true)] {
+        if !is_usable(&machine, stack) {
+            continue;
+        }
+        let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
+        let count = arm(&answer, stack)["trial_count"].as_u64().unwrap();
+        if is_protected {
+            assert_eq!(count, 1, "{stack}: {}", arm(&answer, stack)["trouble"]);
+        } else if count == 0 {
+            assert!(why(&answer, stack).contains("the agent is gone"), "{stack}");
+        }
+        machine.assert_as_before();
+    }
+}
+
+#[test]
+fn a_command_that_kills_surtax_itself_is_cleaned_up_after() {
+    let machine = Machine::take();
+    let script = "kill -9 $(sed -n 's/PPid:[^0-9]*//p' /proc/$PPID/status); sleep 4324";
+    let output = machine.surtax(&compare("native", "1", &["sh", "-c", script]));
+    assert_eq!(output.status.signal(), Some(9), "{}", text(&output.stderr));
+    let swept = machine.surtax(&["gc"]);
+    assert!(swept.status.success(), "{}", text(&swept.stderr));
+    assert_eq!(processes("sleep\u{0}4324"), Vec::<String>::new());
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_guest_that_panics_under_a_flooded_console_is_quoted_at_its_end() {
+    let machine = Machine::take();
+    let stack = "qemu:accel=tcg";
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    let script = "printf '\\033[2J\\033]0;title\\007' > /dev/ttyS0; \
+                  head -c 100000 /dev/zero | tr '\\0' x > /dev/ttyS0; echo > /dev/ttyS0; \
+                  echo c > /proc/sysrq-trigger; sleep 60";
+    let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
+    assert_clean(&answer);
+    let why = why(&answer, stack);
+    assert!(why.starts_with("qemu: the agent is gone\n  | "), "{why}");
+    assert!(why.contains("Kernel panic"), "{why}");
+    assert!(why.len() < 20_000, "{} bytes", why.len());
+    assert_eq!(arm(&answer, "native")["trial_count"], 0, "there is no serial port to write to");
+    machine.assert_as_before();
+}

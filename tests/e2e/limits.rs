@@ -1,0 +1,143 @@
+//! Limits: each layer keeps what was asked of it, proves it, or refuses it aloud.
+
+use crate::answers::{arm, compare, fact};
+use crate::machine::{Machine, is_usable, text};
+use serde_json::Value;
+
+/// Runs `script` in `stack`, which must succeed there, and gives its arm.
+#[track_caller]
+fn holds(machine: &Machine, stack: &str, script: &str) -> Value {
+    let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
+    let arm = arm(&answer, stack).clone();
+    assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
+    arm
+}
+
+/// The facts of the outermost level.
+fn level(arm: &Value) -> &Value {
+    &arm["evidence"][0]
+}
+
+#[test]
+fn a_bomb_of_memory_ends_inside_its_limit() {
+    let machine = Machine::take();
+    // A process that doubles a variable: 512 MiB if nobody stops it, so that the host is never in danger.
+    let script = "x=0123456789abcdef; i=0; while [ $i -lt 25 ]; do x=$x$x; i=$((i+1)); done";
+    for stack in ["native:memory=64M", "runc:memory=64M"] {
+        if !is_usable(&machine, stack) {
+            continue;
+        }
+        let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
+        let arm = arm(&answer, stack);
+        assert_eq!(arm["trial_count"], 0, "{stack} let it have all that memory");
+        assert_eq!(arm["exit_statuses"][0], "signal 9", "{stack}: {arm}");
+        machine.assert_as_before();
+    }
+}
+
+#[test]
+fn a_bomb_of_processes_ends_inside_its_limit() {
+    let machine = Machine::take();
+    // Sixty sleepers, and the shell's own words when it may start no more.
+    let script = "i=0; while [ $i -lt 60 ]; do sleep 30 & i=$((i+1)); done; exit 0";
+    for stack in ["native:pids=20", "runc:pids=20"] {
+        if !is_usable(&machine, stack) {
+            continue;
+        }
+        let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
+        let arm = arm(&answer, stack);
+        assert_eq!(arm["trial_count"], 0, "{stack} let it start them all");
+        let stderr = arm["trouble"]["stderr"].as_str().unwrap();
+        assert!(stderr.contains("fork"), "{stack}: {stderr}");
+        machine.assert_as_before();
+    }
+}
+
+#[test]
+fn a_set_of_cpus_is_what_the_command_sees() {
+    let machine = Machine::take();
+    for stack in ["native:cpuset=1", "runc:cpuset=1", "gvisor:cpuset=1"] {
+        if is_usable(&machine, stack) {
+            let arm = holds(&machine, stack, "n=$(nproc); echo $n >&2; test $n = 1");
+            assert_eq!(fact(level(&arm), "limit_cpuset"), "1");
+            machine.assert_as_before();
+        }
+    }
+}
+
+#[test]
+fn every_limit_that_was_asked_for_is_read_back_in_the_evidence() {
+    let machine = Machine::take();
+    for stack in ["native", "runc", "gvisor"] {
+        if !is_usable(&machine, stack) {
+            continue;
+        }
+        let stack = format!("{stack}:cpus=0.5,memory=256M");
+        let arm = holds(&machine, &stack, "true");
+        assert_eq!(fact(level(&arm), "limit_memory_bytes"), (256u64 << 20).to_string(), "{stack}");
+        assert!(fact(level(&arm), "limit_cpu_quota_us").starts_with("50000"), "{stack}");
+    }
+    for stack in ["native:pids=50", "runc:pids=50"] {
+        if is_usable(&machine, stack) {
+            assert_eq!(fact(level(&holds(&machine, stack, "true")), "limit_pids"), "50", "{stack}");
+        }
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_part_of_a_cpu_is_all_that_a_command_gets() {
+    let machine = Machine::take();
+    for stack in ["native:cpus=0.2", "runc:cpus=0.2"] {
+        if !is_usable(&machine, stack) {
+            continue;
+        }
+        let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+        let arm = holds(&machine, stack, script);
+        let median = |name: &str| {
+            let metrics = arm["metrics"].as_array().unwrap();
+            let metric = metrics.iter().find(|metric| metric["metric"] == name).unwrap();
+            metric["median"].as_f64().unwrap()
+        };
+        let share = (median("cpu_user_ns") + median("cpu_system_ns")) / median("wall_ns");
+        assert!(share < 0.5, "{stack}: {share:.2} of a CPU");
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_virtual_machine_has_the_cpus_and_the_memory_that_were_asked_for() {
+    let machine = Machine::take();
+    let stack = "qemu:accel=tcg,cpus=1,cpuset=1,memory=512M";
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    let script = "n=$(nproc); kib=$(sed -n 's/MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo); \
+                  echo $n $kib >&2; test $n = 1 && test $kib -gt 380000 && test $kib -lt 524288";
+    let arm = holds(&machine, stack, script);
+    assert_eq!(fact(level(&arm), "cpus"), "1");
+    assert_eq!(fact(level(&arm), "memory_bytes"), (512u64 << 20).to_string());
+    assert_eq!(fact(level(&arm), "limit_cpuset"), "1");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_limit_that_a_layer_cannot_keep_is_refused_before_anything_is_started() {
+    let machine = Machine::take();
+    for (stack, word) in [
+        ("qemu:pids=100", "cannot limit `pids`"),
+        ("gvisor:pids=100", "cannot limit `pids`"),
+        ("simulated:memory=1G", "cannot limit `memory`"),
+    ] {
+        let output = machine.surtax(&["compare", "--in", stack, "--", "true"]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        let said = text(&output.stderr);
+        assert!(said.contains(word) && said.contains("hint: "), "{stack}: {said}");
+    }
+    // Only the driver knows that a machine has whole CPUs: a gap that is named, while others run.
+    let answer = machine.json(&compare("native,qemu:accel=tcg,cpus=0.5", "1", &["true"]));
+    let gap = arm(&answer, "qemu:accel=tcg,cpus=0.5");
+    assert!(gap["trouble"]["why"].as_str().unwrap().contains("whole CPUs"), "{}", gap["trouble"]);
+    assert_eq!(arm(&answer, "native")["trial_count"], 1);
+    machine.assert_as_before();
+}

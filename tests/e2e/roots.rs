@@ -1,0 +1,232 @@
+//! Roots and writes: another user space from a directory or an image, and what becomes of writes.
+
+use crate::answers::{arm, fact};
+use crate::machine::{Machine, is_usable, skip, text};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// What every layer can be given.
+const LAYERS: [&str; 4] = ["native", "runc", "gvisor", "qemu:accel=tcg"];
+
+/// A user space of one static program under a few names, and a file that no host has.
+pub fn small_root(machine: &Machine) -> Option<PathBuf> {
+    let busybox = Path::new("/bin/busybox");
+    let is_static = fs::read(busybox).is_ok_and(|file| !text(&file).contains("/ld-linux"));
+    if !is_static {
+        skip("root", "`busybox-static` is not installed");
+        return None;
+    }
+    let root = machine.path("root");
+    for directory in ["bin", "dev", "etc", "proc", "run", "sys", "tmp"] {
+        fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    fs::copy(busybox, root.join("bin/busybox")).unwrap();
+    for name in ["sh", "cat", "sleep", "true"] {
+        symlink("busybox", root.join("bin").join(name)).unwrap();
+    }
+    fs::write(root.join("etc/only-here"), "small\n").unwrap();
+    Some(root)
+}
+
+/// An OCI image layout with one layer: the tree at `root`.
+fn image_of(root: &Path, layout: &Path) {
+    fs::create_dir_all(layout.join("blobs/sha256")).unwrap();
+    let blob = |bytes: &[u8]| {
+        let digest: String = Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect();
+        fs::write(layout.join("blobs/sha256").join(&digest), bytes).unwrap();
+        json!({"digest": format!("sha256:{digest}"), "size": bytes.len()})
+    };
+    let mut tar = tar::Builder::new(Vec::new());
+    tar.follow_symlinks(false);
+    tar.mode(tar::HeaderMode::Deterministic);
+    tar.append_dir_all(".", root).unwrap();
+    let mut layer = blob(&tar.into_inner().unwrap());
+    layer["mediaType"] = json!("application/vnd.oci.image.layer.v1.tar");
+    let about = json!({"architecture": "amd64", "os": "linux", "config": {},
+        "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]}});
+    let mut config = blob(about.to_string().as_bytes());
+    config["mediaType"] = json!("application/vnd.oci.image.config.v1+json");
+    let manifest = json!({"schemaVersion": 2, "config": config, "layers": [layer]});
+    let mut manifest = blob(manifest.to_string().as_bytes());
+    manifest["mediaType"] = json!("application/vnd.oci.image.manifest.v1+json");
+    let index = json!({"schemaVersion": 2, "manifests": [manifest]});
+    fs::write(layout.join("index.json"), index.to_string()).unwrap();
+    fs::write(layout.join("oci-layout"), r#"{"imageLayoutVersion": "1.0.0"}"#).unwrap();
+}
+
+/// Runs a script in these stacks from `/`, the first of them as the baseline.
+fn ask(machine: &Machine, stacks: &[String], runs: &str, script: &str) -> Value {
+    let list = stacks.join(",");
+    let mut command = machine.command(&[
+        "compare",
+        "--in",
+        &list,
+        "--baseline",
+        &stacks[0],
+        "--runs",
+        runs,
+        "--format",
+        "json",
+        "--env",
+        "PATH=/bin:/usr/bin",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]);
+    let output = command.current_dir("/").output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The layers that can run here, each with this root.
+fn rooted(machine: &Machine, root: &str) -> Vec<String> {
+    let with = |layer: &str| {
+        let separator = if layer.contains(':') { ',' } else { ':' };
+        format!("{layer}{separator}root={root}")
+    };
+    LAYERS.into_iter().filter(|layer| is_usable(machine, layer)).map(with).collect()
+}
+
+/// The name under which an answer knows a stack: with its options in order.
+fn is_of(arm: &Value, stack: &str) -> bool {
+    let mut options: Vec<&str> = stack.split([':', ',']).skip(1).collect();
+    let kind = stack.split(':').next().unwrap();
+    // A root's path has a colon of its own.
+    options.retain(|option| option.contains('='));
+    let name = arm["stack"].as_str().unwrap();
+    name.starts_with(kind) && options.iter().all(|option| name.contains(option))
+}
+
+#[test]
+fn a_root_of_the_users_is_seen_in_every_layer_and_stays_as_it_was() {
+    let machine = Machine::take();
+    let Some(root) = small_root(&machine) else { return };
+    let layout = machine.path("image");
+    image_of(&root, &layout);
+    let archive = machine.path("image.tar");
+    let mut tar = tar::Builder::new(File::create(&archive).unwrap());
+    tar.append_dir_all(".", &layout).unwrap();
+    tar.finish().unwrap();
+    drop(tar);
+    // The second trial would find what the first one wrote.
+    let script = "test \"$(cat /etc/only-here)\" = small && test ! -e /etc/os-release && \
+                  test ! -e /written && echo x > /written && test -e /written && \
+                  rm -rf /etc 2>/dev/null; test -e /proc/self/status";
+    for (kind, path) in [("dir", &root), ("oci", &layout), ("oci", &archive)] {
+        let stacks = rooted(&machine, &format!("{kind}:{}", path.display()));
+        let answer = ask(&machine, &stacks, "2", script);
+        for stack in &stacks {
+            let arms = answer["arms"].as_array().unwrap();
+            let arm = arms.iter().rfind(|arm| is_of(arm, stack)).unwrap();
+            assert_eq!(arm["trial_count"], 2, "{stack}: {}", arm["trouble"]);
+            assert_eq!(fact(&arm["evidence"][0], "root"), kind);
+        }
+        machine.assert_as_before();
+    }
+    assert!(!root.join("written").exists() && root.join("etc/only-here").exists());
+}
+
+#[test]
+fn a_root_that_is_not_there_or_not_a_root_is_named() {
+    let machine = Machine::take();
+    let file = machine.path("file");
+    fs::write(&file, "not an image").unwrap();
+    let stacks = [
+        (String::from("native:root=dir:/no/such/root"), "no root at `/no/such/root`"),
+        (format!("native:root=dir:{}", file.display()), "is not a directory"),
+        (format!("native:root=oci:{}", file.display()), "not an OCI archive"),
+    ];
+    for (stack, words) in stacks {
+        let answer = ask(&machine, &["native".into(), stack.clone()], "1", "true");
+        let gap = arm(&answer, &stack);
+        assert_eq!(gap["trial_count"], 0);
+        assert!(gap["trouble"]["why"].as_str().unwrap().contains(words), "{}", gap["trouble"]);
+        assert_eq!(arm(&answer, "native")["trial_count"], 1, "the others still run");
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_layer_inside_a_root_without_a_c_library_is_refused_with_what_helps() {
+    let machine = Machine::take();
+    let Some(root) = small_root(&machine) else { return };
+    if !is_usable(&machine, "runc") {
+        return;
+    }
+    let stack = format!("runc:root=dir:{}+runc", root.display());
+    let answer = ask(&machine, &["native".into(), stack.clone()], "1", "true");
+    let trouble = arm(&answer, &stack)["trouble"].to_string();
+    assert!(trouble.contains("cannot start the next layer"), "{trouble}");
+    assert!(trouble.contains("C library"), "{trouble}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_command_that_is_not_there_in_one_stack_is_named_and_the_others_run() {
+    let machine = Machine::take();
+    let Some(root) = small_root(&machine) else { return };
+    if !is_usable(&machine, "runc") {
+        return;
+    }
+    let stack = format!("runc:root=dir:{}", root.display());
+    let list = format!("native,{stack}");
+    let arguments =
+        ["compare", "--in", &list, "--runs", "1", "--format", "json", "--", "tail", "/dev/null"];
+    let output = machine.command(&arguments).current_dir("/").output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let trouble = arm(&answer, &stack)["trouble"].to_string();
+    assert!(trouble.contains("cannot start `tail`"), "{trouble}");
+    assert!(trouble.contains("install `tail` in this stack's root"), "{trouble}");
+    assert_eq!(arm(&answer, "native")["trial_count"], 1);
+
+    // Nor is the working directory there.
+    let arguments =
+        ["compare", "--in", &list, "--runs", "1", "--format", "json", "--", "/bin/true"];
+    let output = machine.command(&arguments).current_dir(machine.path("")).output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let trouble = arm(&answer, &stack)["trouble"].to_string();
+    assert!(trouble.contains("the working directory `"), "{trouble}");
+    assert_eq!(arm(&answer, "native")["trial_count"], 1);
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_shared_directory_keeps_writes_in_every_layer_and_nothing_else_does() {
+    let machine = Machine::take();
+    let shared = machine.path("shared");
+    fs::create_dir(&shared).unwrap();
+    let (lost, beside) = (machine.path("lost"), machine.path("shared-not"));
+    fs::write(&beside, "before\n").unwrap();
+    let script = format!(
+        "echo x >> {}/kept; echo x > {}; echo x > {}",
+        shared.display(),
+        lost.display(),
+        beside.display()
+    );
+    let stacks: Vec<_> = LAYERS.into_iter().filter(|layer| is_usable(&machine, layer)).collect();
+    let list = stacks.join(",");
+    let output = machine.surtax(&[
+        "compare",
+        "--in",
+        &list,
+        "--runs",
+        "2",
+        "--writable",
+        shared.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let kept = fs::read_to_string(shared.join("kept")).unwrap();
+    // Native is there twice.
+    assert_eq!(kept.lines().count(), 2 * (stacks.len() + 1), "{}", text(&output.stderr));
+    assert!(!lost.exists());
+    assert_eq!(fs::read_to_string(beside).unwrap(), "before\n");
+    machine.assert_as_before();
+}
