@@ -181,10 +181,12 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Whether a stack may be skipped: not if `SURTAX_REQUIRE` names it, or all (`*`).
+/// Whether a stack may be skipped: not if `SURTAX_REQUIRE` names its layers, or all (`*`).
 pub fn is_required(stack: &str) -> bool {
+    let kind = |layer: &str| layer.split(':').next().unwrap_or(layer).to_owned();
+    let kinds = stack.split('+').map(kind).collect::<Vec<_>>().join("+");
     let required = std::env::var("SURTAX_REQUIRE").unwrap_or_default();
-    required.split(',').any(|name| name == stack || name == "*")
+    required.split(',').any(|name| name == kinds || name == "*")
 }
 
 /// Says aloud that something is not tested here; fails where it must be.
