@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 /// How much is kept, in bytes.
 const KEEP: usize = 64 << 10;
@@ -24,6 +25,8 @@ const PANIC: &str = "Kernel panic - ";
 #[derive(Clone, Debug, Default)]
 pub struct ConsoleTail {
     kept: Arc<Mutex<VecDeque<u8>>>,
+    /// How many sources have not come to their end, and who waits for that.
+    open: Arc<(Mutex<usize>, Condvar)>,
 }
 
 impl ConsoleTail {
@@ -36,13 +39,25 @@ impl ConsoleTail {
     /// Reads from `source` until its end, in a thread of its own.
     pub fn drain(&self, source: OwnedFd) {
         let tail = self.clone();
+        *tail.open.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         std::thread::spawn(move || {
             let mut source = File::from(source);
             let mut buffer = [0; 4096];
             while let Ok(count @ 1..) = source.read(&mut buffer) {
                 tail.keep(&buffer[..count]);
             }
+            *tail.open.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+            tail.open.1.notify_all();
         });
+    }
+
+    /// Waits until every source has come to its end, at most so long: for the last words of
+    /// somebody who is gone.
+    pub fn settle(&self, deadline: Duration) {
+        let (count, changed) = &*self.open;
+        let count = count.lock().unwrap_or_else(PoisonError::into_inner);
+        // Past the deadline the words that are there must do.
+        drop(changed.wait_timeout_while(count, deadline, |count| *count > 0));
     }
 
     /// Adds to the end.
@@ -103,6 +118,23 @@ mod tests {
         let quote = console.quote();
         assert!(quote.starts_with("\n  | Kernel panic - not syncing: no init\n  | …\n"), "{quote}");
         assert!(quote.lines().all(|line| line.chars().count() <= QUOTE_WIDTH + 4), "{quote}");
+    }
+
+    #[test]
+    fn the_last_words_of_one_who_is_gone_are_waited_for() {
+        let console = ConsoleTail::new();
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        console.drain(reader.into());
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            std::io::Write::write_all(&mut writer, b"farewell").unwrap();
+        });
+        console.settle(Duration::from_secs(20));
+        assert_eq!(console.text(), "farewell");
+
+        let (reader, _writer) = std::io::pipe().unwrap();
+        console.drain(reader.into());
+        console.settle(Duration::from_millis(10));
     }
 
     #[test]

@@ -11,6 +11,9 @@ use surtax_instrument::wire::{Request, WireError, read_reply, write_request};
 /// How many replies may wait to be looked at; an inside that says more has to wait.
 const QUEUE: usize = 64;
 
+/// How long the last words of an agent that is gone are waited for.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
 impl Link {
     /// A link to `name` (used in messages) over the two ends of a stream.
     ///
@@ -80,6 +83,7 @@ impl Listener for StreamListener {
         match self.replies.recv_timeout(deadline) {
             Ok(Ok(stamped)) => Ok(stamped),
             Ok(Err(WireError::Closed)) | Err(RecvTimeoutError::Disconnected) => {
+                self.end.console.settle(LAST_WORDS);
                 Err(self.end.fault("the agent is gone"))
             }
             Ok(Err(error)) => {

@@ -23,7 +23,7 @@ fn a_bomb_of_memory_ends_inside_its_limit() {
     let machine = Machine::take();
     // A process that doubles a variable: 512 MiB if nobody stops it, so that the host is never in danger.
     let script = "x=0123456789abcdef; i=0; while [ $i -lt 25 ]; do x=$x$x; i=$((i+1)); done";
-    for stack in ["native:memory=64M", "runc:memory=64M"] {
+    for stack in ["native:memory=64M", "runc:memory=64M", "docker:memory=64M"] {
         if !is_usable(&machine, stack) {
             continue;
         }
@@ -40,7 +40,7 @@ fn a_bomb_of_processes_ends_inside_its_limit() {
     let machine = Machine::take();
     // Sixty sleepers, and the shell's own words when it may start no more.
     let script = "i=0; while [ $i -lt 60 ]; do sleep 30 & i=$((i+1)); done; exit 0";
-    for stack in ["native:pids=20", "runc:pids=20"] {
+    for stack in ["native:pids=20", "runc:pids=20", "docker:pids=20"] {
         if !is_usable(&machine, stack) {
             continue;
         }
@@ -56,7 +56,7 @@ fn a_bomb_of_processes_ends_inside_its_limit() {
 #[test]
 fn a_set_of_cpus_is_what_the_command_sees() {
     let machine = Machine::take();
-    for stack in ["native:cpuset=1", "runc:cpuset=1", "gvisor:cpuset=1"] {
+    for stack in ["native:cpuset=1", "runc:cpuset=1", "docker:cpuset=1", "gvisor:cpuset=1"] {
         if is_usable(&machine, stack) {
             let arm = holds(&machine, stack, "n=$(nproc); echo $n >&2; test $n = 1");
             assert_eq!(fact(level(&arm), "limit_cpuset"), "1");
@@ -68,7 +68,7 @@ fn a_set_of_cpus_is_what_the_command_sees() {
 #[test]
 fn every_limit_that_was_asked_for_is_read_back_in_the_evidence() {
     let machine = Machine::take();
-    for stack in ["native", "runc", "gvisor"] {
+    for stack in ["native", "runc", "docker", "gvisor"] {
         if !is_usable(&machine, stack) {
             continue;
         }
@@ -77,7 +77,7 @@ fn every_limit_that_was_asked_for_is_read_back_in_the_evidence() {
         assert_eq!(fact(level(&arm), "limit_memory_bytes"), (256u64 << 20).to_string(), "{stack}");
         assert!(fact(level(&arm), "limit_cpu_quota_us").starts_with("50000"), "{stack}");
     }
-    for stack in ["native:pids=50", "runc:pids=50"] {
+    for stack in ["native:pids=50", "runc:pids=50", "docker:pids=50"] {
         if is_usable(&machine, stack) {
             assert_eq!(fact(level(&holds(&machine, stack, "true")), "limit_pids"), "50", "{stack}");
         }

@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// What every layer can be given.
-const LAYERS: [&str; 4] = ["native", "runc", "gvisor", "qemu:accel=tcg"];
+const LAYERS: [&str; 5] = ["native", "runc", "docker", "gvisor", "qemu:accel=tcg"];
 
 /// A user space of one static program under a few names, and a file that no host has.
 pub fn small_root(machine: &Machine) -> Option<PathBuf> {

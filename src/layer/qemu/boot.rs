@@ -59,7 +59,9 @@ pub(super) fn boot(
         Err(fault) => {
             let ended = process.wait(LAST_WORDS)?;
             // The thread that reads the console may not have come to its end yet.
-            std::thread::sleep(Duration::from_millis(20));
+            if ended.is_some() {
+                console.settle(LAST_WORDS);
+            }
             let how = ended.map_or(String::new(), |status| format!(" ({status})"));
             let words = console.quote();
             return Err(Fault::machine(format!("qemu: {}{how}{words}", fault.message)));
