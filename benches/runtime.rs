@@ -86,7 +86,7 @@ fn written_by_the_driver(stack: &str, footing: &Footing) -> Result<Value, String
         let room = site.lab.room("written")?;
         let mut running = driver.start(spec, site, &room)?;
         running.link()?.receive(site.start_deadline)?;
-        let file = room.directory().join("bundle/config.json");
+        let file = room.directory().join("config.json");
         let text = std::fs::read(file).expect("the driver has written its bundle");
         running.stop()?;
         room.close()?;
