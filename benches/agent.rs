@@ -99,7 +99,7 @@ impl Started {
         };
         let answer = self.ask(&Request::Run(command));
         assert!(matches!(answer, Reply::Started { .. }), "{answer:?}");
-        let ended = read_reply(&mut self.replies).expect("the command ends");
+        let ended = self.ask(&Request::Go);
         let Reply::Exited(outcome) = ended else { panic!("{ended:?}") };
         assert_eq!(outcome.status, Status::Exit(0));
     }

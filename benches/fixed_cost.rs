@@ -171,6 +171,7 @@ fn steps(footing: &Footing, stack: &str) -> Result<Vec<f64>, String> {
         marks.push(clock::monotonic_raw());
         let command = surtax::trial::protocol::command(&one_trial::plan(stack, &["true"]));
         link.ask(&Request::Run(command), DEADLINE)?;
+        link.send(&Request::Go)?;
         link.receive(DEADLINE)?;
         marks.push(clock::monotonic_raw());
         link.ask(&Request::Stop, DEADLINE)?;

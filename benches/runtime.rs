@@ -35,8 +35,7 @@ impl Bundle {
         config["process"]["args"] = json!(["true"]);
         config["root"]["path"] = json!(root::merged_at(room.directory()));
         config["linux"]["cgroupsPath"] = json!(Path::new("/").join(room.group()).join("container"));
-        let bundle = room.directory().join("bundle");
-        std::fs::create_dir(&bundle).expect("the bundle's directory is made");
+        let bundle = room.directory().to_path_buf();
         let file = std::fs::File::create(bundle.join("config.json")).expect("a file is made");
         serde_json::to_writer(file, &config).expect("the configuration is written");
 

@@ -27,7 +27,9 @@ pub fn directory() -> Result<PathBuf, Fault> {
 /// # Errors
 /// The machine's, when the folder cannot be made.
 pub fn place(directory: &Path, title: &str, at: Nanoseconds) -> Result<PathBuf, Fault> {
-    fs::create_dir_all(directory).doing(format!("make the folder `{}`", directory.display()))?;
+    fs::create_dir_all(directory)
+        .doing(format!("make the folder `{}`", directory.display()))
+        .map_err(|fault| fault.hint("name a run file that can be written with `--output`"))?;
     let stem = format!("{}-{}", calendar::compact(at), slug(title));
     let candidates = (1u32..).map(|count| match count {
         1 => directory.join(format!("{stem}.{EXTENSION}")),

@@ -164,7 +164,7 @@ fn create_empty(path: &Path) -> Result<(), Fault> {
         }
         result => result
             .doing(doing())
-            .map_err(|fault| fault.hint("name a place that can be written with `--output`"))?,
+            .map_err(|fault| fault.hint("name another place with `--output`"))?,
     };
     File::open(parent).and_then(|directory| directory.sync_all()).doing(doing())
 }

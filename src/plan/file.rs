@@ -17,7 +17,7 @@ use toml::de::{DeTable, DeValue};
 /// The longest plan file, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
 
-/// Every key of a plan file, in the order in which [`write`] writes them.
+/// Every key of a plan file, in the order in which [`write()`] writes them.
 pub const KEYS: [&str; 15] = [
     "title",
     "command",

@@ -13,7 +13,7 @@ pub fn line(text: &str) -> String {
     shown(text, |_| false)
 }
 
-/// Several lines, each made safe by [`line`]; tabs become spaces.
+/// Several lines, each made safe by [`line()`]; tabs become spaces.
 #[must_use]
 pub fn lines(text: &str) -> String {
     let safe = |text: &str| line(&text.replace('\t', "    "));

@@ -1,4 +1,4 @@
-//! The protocol of one trial. The order of the lines in [`run`] and [`measure`] is the protocol.
+//! The protocol of one trial. The order of the lines in [`run`] and `measure` is the protocol.
 
 use super::quiet::Conditions;
 use super::sandwich::Sandwich;

@@ -135,8 +135,11 @@ fn a_root_that_is_not_there_or_not_a_root_is_named() {
     let machine = Machine::take();
     let file = machine.path("file");
     fs::write(&file, "not an image").unwrap();
+    let absent =
+        machine.surtax(&["compare", "--in", "native:root=dir:/no/such/root", "--", "true"]);
+    assert_eq!(absent.status.code(), Some(2), "{}", text(&absent.stderr));
+    assert!(text(&absent.stderr).contains("the root `/no/such/root` of `native` is not there"));
     let stacks = [
-        (String::from("native:root=dir:/no/such/root"), "no root at `/no/such/root`"),
         (format!("native:root=dir:{}", file.display()), "is not a directory"),
         (format!("native:root=oci:{}", file.display()), "not an OCI archive"),
     ];
