@@ -2,7 +2,7 @@
 //!
 //! After each, `surtax gc` must leave the machine as it was, and every trial that was said to have
 //! ended must be in the ledger. The campaign counts the kills that really hit a living process, and
-//! goes on until that many have. `SURTAX_KILLS` sets how many (60 without it).
+//! goes on until that many have. `SURTAX_KILLS` sets how many (40 without it).
 
 use crate::machine::{Machine, children_named, is_usable, text};
 use rand::{RngExt as _, SeedableRng};
@@ -24,7 +24,7 @@ enum Target {
 
 #[test]
 fn nothing_is_left_and_no_finished_trial_is_lost_after_a_kill_at_any_moment() {
-    let wanted: u32 = std::env::var("SURTAX_KILLS").map_or(60, |text| text.parse().unwrap());
+    let wanted: u32 = std::env::var("SURTAX_KILLS").map_or(40, |text| text.parse().unwrap());
     let machine = Machine::take();
     let stacks: Vec<_> =
         STACKS.into_iter().filter(|(stack, _)| is_usable(&machine, stack)).collect();

@@ -62,7 +62,7 @@ fn a_container_in_a_virtual_machine() {
 #[test]
 fn docker_in_a_virtual_machine() {
     let machine = Machine::take();
-    let Some(arm) = nested(&machine, "qemu:memory=3G+docker", "180s") else { return };
+    let Some(arm) = nested(&machine, "qemu:memory=3G+docker", "90s") else { return };
     assert_eq!(arm["evidence"].as_array().unwrap().len(), 2);
 }
 
