@@ -11,7 +11,7 @@ use crate::stack::Limits;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use surtax_instrument::probe::cgroup::{Hierarchies, Version};
+use surtax_instrument::probe::cgroup::{Hierarchies, Version, parse_cpus};
 use surtax_instrument::wire::Fact;
 
 /// The namespaces that a container may have of its own.
@@ -257,17 +257,6 @@ const CPUSET: Files = Files { controller: "cpuset", one: "cpuset.cpus", two: "cp
 const MEMORY: Files =
     Files { controller: "memory", one: "memory.limit_in_bytes", two: "memory.max" };
 const PIDS: Files = Files { controller: "pids", one: "pids.max", two: "pids.max" };
-
-/// Reads `0-2,4` as a sorted list.
-fn parse_cpus(text: &str) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for range in text.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        cpus.extend(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?);
-    }
-    cpus.sort_unstable();
-    Some(cpus)
-}
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@
 //! (this program, see `descend.rs`), which does the same with the rest of the stack there. So every
 //! nesting, to any depth, is this one function at work on several levels.
 
-use super::{LayerSpec, StackSpec};
+use super::{LayerSpec, Limits, StackSpec};
 use crate::agent::{Link, unexpected};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Lab, Room};
@@ -49,6 +49,29 @@ pub struct Ground<'a> {
     pub start_deadline: Duration,
 }
 
+impl Ground<'_> {
+    /// What a command sees in a stack whose outermost layer is this one.
+    ///
+    /// # Errors
+    /// The user's: the layer's `root` is none.
+    pub fn view(&self, outermost: &LayerSpec) -> Result<View, Fault> {
+        let (writable, cwd) = (self.writable.to_vec(), self.cwd.to_path_buf());
+        Ok(View { root: outermost.root()?, writable, cwd })
+    }
+
+    /// Where the outermost layer of a stack is asked about, or started.
+    #[must_use]
+    pub fn site<'s>(
+        &'s self,
+        view: &'s View,
+        limits: &'s Limits,
+        carries_layers: bool,
+    ) -> Site<'s> {
+        let Self { lab, level, agent, cache, start_deadline, .. } = *self;
+        Site { lab, level, agent, cache, view, limits, carries_layers, start_deadline }
+    }
+}
+
 /// A stack that stands: an agent answers on its innermost level. Dropped, it falls without a report.
 pub struct Standing {
     // Dropped in this order: the way in, the layer, and last the room with all that is left.
@@ -70,22 +93,9 @@ impl StackSpec {
             .split_first()
             .ok_or_else(|| Fault::bug("a stack without a layer came as far as its start"))?;
         let room = ground.lab.room(name)?;
-        let view = View {
-            root: outermost.root()?,
-            writable: ground.writable.to_vec(),
-            cwd: ground.cwd.to_path_buf(),
-        };
+        let view = ground.view(outermost)?;
         let limits = outermost.limits()?;
-        let site = Site {
-            lab: ground.lab,
-            level: ground.level,
-            agent: ground.agent,
-            cache: ground.cache,
-            view: &view,
-            limits: &limits,
-            carries_layers: !rest.is_empty(),
-            start_deadline: ground.start_deadline,
-        };
+        let site = ground.site(&view, &limits, !rest.is_empty());
         let driver = layer::find(&outermost.kind)?;
         let mut running = driver.start(outermost, &site, &room)?;
         let mut link = running.link()?;

@@ -3,7 +3,7 @@
 use super::interrupts::{Interrupts, Urgency};
 use super::{Record, TrialResult, protocol};
 use crate::fault::Fault;
-use crate::layer::{self, Site, Unavailable, View};
+use crate::layer::{self, Unavailable};
 use crate::ledger::{Ledger, RunState};
 use crate::plan::{Arm, Plan, TrialId};
 use crate::stack::rise::Ground;
@@ -157,22 +157,8 @@ impl<'a> Campaign<'a> {
 /// Whether the outermost layer of an arm can run; the deeper ones can only be asked from inside.
 fn check(arm: &Arm, ground: &Ground<'_>) -> Result<Result<(), Unavailable>, Fault> {
     let Some(outermost) = arm.stack.layers.first() else { return Ok(Ok(())) };
-    let limits = outermost.limits()?;
-    let view = View {
-        root: outermost.root()?,
-        writable: ground.writable.to_vec(),
-        cwd: ground.cwd.to_path_buf(),
-    };
-    let site = Site {
-        lab: ground.lab,
-        level: ground.level,
-        agent: ground.agent,
-        cache: ground.cache,
-        view: &view,
-        limits: &limits,
-        carries_layers: arm.stack.layers.len() > 1,
-        start_deadline: ground.start_deadline,
-    };
+    let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
+    let site = ground.site(&view, &limits, arm.stack.layers.len() > 1);
     Ok(layer::find(&outermost.kind)?.check(outermost, &site).map(|_| ()))
 }
 

@@ -149,6 +149,18 @@ pub fn unescape(field: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
 
+/// Reads a list of CPUs as the kernel writes it, `0-2,4`, sorted; `None` when it is no such list.
+#[must_use]
+pub fn parse_cpus(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for range in text.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        cpus.extend(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?);
+    }
+    cpus.sort_unstable();
+    Some(cpus)
+}
+
 /// The counters of one group, held open.
 #[derive(Debug)]
 pub struct Group {

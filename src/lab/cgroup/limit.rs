@@ -12,6 +12,7 @@ use crate::fault::{Doing, Fault};
 use crate::stack::Limits;
 use std::fs;
 use std::path::{Path, PathBuf};
+use surtax_instrument::probe::cgroup::parse_cpus;
 use surtax_instrument::wire::Fact;
 
 /// The period in which a CPU quota is counted, in microseconds: the kernel's default.
@@ -171,17 +172,6 @@ fn require(file: &Path, asked: &str, holds: &str, same: bool) -> Result<(), Faul
     }
     let text = format!("`{}` holds `{holds}` after `{asked}` was written", file.display());
     Err(Fault::machine(text).hint("ask for no more than the group above has"))
-}
-
-/// Reads `0-2,4` as a sorted list.
-fn parse_cpus(text: &str) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for range in text.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        cpus.extend(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?);
-    }
-    cpus.sort_unstable();
-    Some(cpus)
 }
 
 #[cfg(test)]
