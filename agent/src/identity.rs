@@ -92,7 +92,8 @@ fn status_line(key: &str) -> Option<String> {
     Some(value.trim().to_owned())
 }
 
-/// The first line of the kernel's log: gVisor announces itself there.
+/// The first line of a kernel's log that is short: gVisor announces itself there. Of a long one the
+/// kernel gives the end, which proves nothing.
 fn kernel_log_first_line() -> Option<String> {
     const READ_ALL: libc::c_int = 3;
     let mut buffer = vec![0u8; 4096];
@@ -101,5 +102,6 @@ fn kernel_log_first_line() -> Option<String> {
     let count = unsafe { libc::klogctl(READ_ALL, buffer.as_mut_ptr().cast(), size) };
     buffer.truncate(usize::try_from(count).ok()?);
     let text = String::from_utf8_lossy(&buffer);
-    text.lines().next().map(|line| line.chars().take(200).collect())
+    let first = text.lines().next().filter(|line| line.contains(" 0.000000]"))?;
+    Some(first.chars().take(200).collect())
 }

@@ -211,6 +211,18 @@ pub struct Fact {
     pub source: String,
 }
 
+impl Fact {
+    /// What was seen, and where.
+    #[must_use]
+    pub fn new(
+        key: impl Into<String>,
+        value: impl Into<String>,
+        source: impl Into<String>,
+    ) -> Self {
+        Self { key: key.into(), value: value.into(), source: source.into() }
+    }
+}
+
 /// The facts of one level of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelFacts {

@@ -4,6 +4,7 @@
 //! too it also shows what they made meanwhile; processes are therefore counted only if they carry our
 //! tag in name, command line or group.
 
+use super::cgroup;
 use super::undo::TAG;
 use crate::fault::{Doing, Fault};
 use std::collections::BTreeSet;
@@ -85,7 +86,7 @@ impl Census {
         for hierarchy in hierarchies.0 {
             let mut groups = vec![hierarchy.mount_point];
             while let Some(group) = groups.pop() {
-                let children = directories(&group);
+                let children = cgroup::children(&group);
                 self.count("group", children.clone());
                 groups.extend(children);
             }
@@ -140,7 +141,7 @@ impl Census {
         for _ in 0..FILE_LIMIT {
             let Some(place) = places.pop() else { return Ok(()) };
             self.count("file", entries(&place));
-            places.extend(directories(&place));
+            places.extend(cgroup::children(&place));
         }
         Err(Fault::machine(format!("there are more than {FILE_LIMIT} directories of surtax's")))
     }
@@ -157,15 +158,6 @@ fn is_for_init_to_reap(stat: &str) -> bool {
 fn entries(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
-}
-
-fn directories(directory: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    entries
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| entry.path())
-        .collect()
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ mod undo;
 use crate::fault::{Doing, Fault};
 pub use ask::ask;
 pub use mount::{Mount, look_like, unlock_groups};
-pub use process::{Process, Program, find};
+pub use process::{Process, Program, find, pipe};
 pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};
 pub use room::Room;
 pub use service::Service;

@@ -222,7 +222,8 @@ pub(super) fn spawn(program: Program, doors: Vec<File>) -> Result<Process, Fault
     let Some(name) = program.argv.first().cloned() else {
         return Err(Fault::bug("a program without a name"));
     };
-    let (mut report, sent) = pipe().doing(format_args!("make a pipe to start `{name}`"))?;
+    let (report, sent) = pipe().map_err(|fault| fault.during(format_args!("start `{name}`")))?;
+    let mut report = File::from(report);
     let mut command = command(&program)?;
     let [input, output, error] = program.stdio;
     command.stdin(input.map_or_else(Stdio::null, Stdio::from));
@@ -341,9 +342,12 @@ fn raise_descriptors(descriptors: Handed) -> Result<(Handed, Vec<OwnedFd>), Faul
     Ok((raised, reserved))
 }
 
-fn pipe() -> std::io::Result<(File, OwnedFd)> {
-    let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    Ok((File::from(from), to))
+/// A pipe, its reading end first. No program that is started inherits it by accident.
+///
+/// # Errors
+/// The machine's: too many files are open.
+pub fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
+    rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).doing("make a pipe")
 }
 
 /// A path as the kernel takes it.

@@ -81,6 +81,18 @@ impl Room {
         Ok(self.memory_directory.get_or_init(|| path))
     }
 
+    /// A text with placeholders for the paths that only this room has: `ROOM`, `ROOM_IN_MEMORY`, and
+    /// `ROOM_GROUP`.
+    #[must_use]
+    pub fn nameless(&self, text: &str) -> String {
+        let memory = self.ground.memory_directory.join(&self.name);
+        let own =
+            [(&*memory, "ROOM_IN_MEMORY"), (&self.directory, "ROOM"), (&self.group, "ROOM_GROUP")];
+        own.iter().fold(text.to_owned(), |text, (path, placeholder)| {
+            text.replace(&*path.to_string_lossy(), placeholder)
+        })
+    }
+
     /// The room's group, as a path relative to each hierarchy's mount point: what OCI calls `cgroupsPath`.
     #[must_use]
     pub fn group(&self) -> &Path {

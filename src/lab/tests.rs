@@ -49,7 +49,7 @@ fn output(room: &Room, mut program: Program) -> String {
 }
 
 fn pipe() -> (File, OwnedFd) {
-    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+    let (read, write) = super::pipe().unwrap();
     (File::from(read), write)
 }
 

@@ -44,11 +44,6 @@ impl FirstProcess {
         Self { pid, hierarchies: hierarchies.clone() }
     }
 
-    /// Its process id on this level.
-    pub fn pid(&self) -> u32 {
-        self.pid
-    }
-
     fn file(&self, name: &str) -> PathBuf {
         Path::new("/proc").join(self.pid.to_string()).join(name)
     }
@@ -83,7 +78,7 @@ impl FirstProcess {
                 )));
             }
         }
-        Ok(self.fact("container_pid", self.pid.to_string(), "ns/pid, outside and inside"))
+        Ok(Fact::new("container_pid", self.pid.to_string(), "/proc/PID/ns/pid, outside and inside"))
     }
 
     /// Its namespaces that are not those of this process; only those in `shared` may be ours.
@@ -110,7 +105,7 @@ impl FirstProcess {
                 own.push(kind);
             }
         }
-        Ok(self.fact("own_namespaces", own.join(" "), "ns"))
+        Ok(Fact::new("own_namespaces", own.join(" "), "/proc/PID/ns"))
     }
 
     /// Whether it is filtered, and what it may do.
@@ -131,8 +126,8 @@ impl FirstProcess {
         };
         let capabilities = line("CapEff").unwrap_or_else(|| "unknown".to_owned());
         Ok(vec![
-            self.fact("seccomp", mode.to_owned(), "status"),
-            self.fact("capabilities", capabilities, "status"),
+            Fact::new("seccomp", mode, "/proc/PID/status"),
+            Fact::new("capabilities", capabilities, "/proc/PID/status"),
         ])
     }
 
@@ -170,7 +165,7 @@ impl FirstProcess {
         let table = self.text("cgroup")?;
         let mut paths = table.lines().filter_map(|line| line.splitn(3, ':').nth(2));
         match paths.find(|path| is_in(path, group)) {
-            Some(path) => Ok(self.fact("cgroup", path.to_owned(), "cgroup")),
+            Some(path) => Ok(Fact::new("cgroup", path, "/proc/PID/cgroup")),
             None => Err(Fault::machine(format!(
                 "the container is not in the group `{}` but in {}",
                 group.display(),
@@ -193,11 +188,7 @@ impl FirstProcess {
                     path.display()
                 )));
             }
-            facts.push(Fact {
-                key: key.to_owned(),
-                value: holds,
-                source: path.display().to_string(),
-            });
+            facts.push(Fact::new(key, holds, path.display().to_string()));
             Ok(())
         };
         if let Some(millis) = asked.cpu_millis {
@@ -230,11 +221,6 @@ impl FirstProcess {
         let text = fs::read_to_string(&path)
             .doing(format_args!("read the limit `{}` back", path.display()))?;
         Ok((path, text.trim_end().to_owned()))
-    }
-
-    fn fact(&self, key: &str, value: String, file: &str) -> Fact {
-        let source = format!("/proc/{}/{file}", self.pid);
-        Fact { key: key.to_owned(), value, source }
     }
 }
 

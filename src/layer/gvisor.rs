@@ -111,16 +111,10 @@ fn prove(sandbox: &FirstProcess, spec: &LayerSpec, inside: &[Fact]) -> Result<Ve
             "gvisor: the kernel inside calls itself `{release}`, and its log begins with `{log}`"
         )));
     }
-    let fact = |key: &str, value: &str, source: String| Fact {
-        key: key.to_owned(),
-        value: value.to_owned(),
-        source,
-    };
-    let outside = format!("/proc/{}/cmdline", sandbox.pid());
     let mut facts = vec![
-        fact("platform", platform, outside),
-        fact("kernel_release", release, "uname(2) inside".to_owned()),
-        fact("kernel_log_first_line", log, "syslog(2) inside".to_owned()),
+        Fact::new("platform", platform, "/proc/PID/cmdline"),
+        Fact::new("kernel_release", release, "uname(2) inside"),
+        Fact::new("kernel_log_first_line", log, "syslog(2) inside"),
     ];
     facts.extend(sandbox.privileges()?);
     Ok(facts)

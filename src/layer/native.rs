@@ -11,11 +11,9 @@ use super::first_process::FirstProcess;
 use super::{Card, Choice, Layer, Limit, Payer, Root, Running, Site, Source, Unavailable, Usable};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
-use crate::lab::{Process, Program, Room};
+use crate::lab::{self, Process, Program, Room};
 use crate::stack::{LayerSpec, Limits, root};
 use std::fs::File;
-use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
@@ -50,7 +48,7 @@ impl Layer for Native {
             });
         }
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
-        Ok(Usable { facts: vec![fact("kernel_release", release, "uname(2)")] })
+        Ok(Usable { facts: vec![Fact::new("kernel_release", release, "uname(2)")] })
     }
 
     fn start(
@@ -60,9 +58,9 @@ impl Layer for Native {
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
         let group = room.subgroup("command", site.limits)?;
-        let (requests, to_agent) = pipe()?;
-        let (replies, from_agent) = pipe()?;
-        let (last_words, stderr) = pipe()?;
+        let (requests, to_agent) = lab::pipe()?;
+        let (replies, from_agent) = lab::pipe()?;
+        let (last_words, stderr) = lab::pipe()?;
         let mut program = Program {
             argv: vec![site.agent.to_string_lossy().into_owned(), String::from("stdio")],
             stdio: [Some(requests), Some(from_agent), Some(stderr)],
@@ -129,7 +127,7 @@ impl Running for RunningNative {
                     "native: its {namespace} namespace is `{theirs}`, and this level's is `{ours}`"
                 )));
             }
-            facts.push(fact(&key, theirs.to_owned(), &path));
+            facts.push(Fact::new(key, theirs, path));
         }
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         let theirs = super::value_of(inside, "kernel_release")?;
@@ -138,7 +136,7 @@ impl Running for RunningNative {
                 "native: it runs on kernel `{theirs}`, and this level on `{release}`"
             )));
         }
-        facts.push(fact("kernel_release", release, "uname(2), outside and inside"));
+        facts.push(Fact::new("kernel_release", release, "uname(2), outside and inside"));
         if self.limits != Limits::default() {
             let first = FirstProcess::of(self.process.pid(), &self.hierarchies);
             facts.push(first.group_is(&self.group)?);
@@ -155,14 +153,4 @@ impl Running for RunningNative {
             None => Err(Fault::machine("native: the agent did not leave and was killed")),
         }
     }
-}
-
-/// A pipe, its reading end first.
-fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
-    let (reader, writer) = io::pipe().doing("make a pipe to the native agent")?;
-    Ok((reader.into(), writer.into()))
-}
-
-fn fact(key: &str, value: String, source: &str) -> Fact {
-    Fact { key: key.to_owned(), value, source: source.to_owned() }
 }

@@ -102,11 +102,9 @@ impl Model {
 
     fn facts(self) -> Vec<Fact> {
         let source = "the stack's own text";
-        let fact =
-            |key: &str, value: String| Fact { key: key.into(), value, source: source.into() };
         vec![
-            fact("simulated_cost", self.cost.to_string()),
-            fact("simulated_noise", self.noise.to_string()),
+            Fact::new("simulated_cost", self.cost.to_string(), source),
+            Fact::new("simulated_noise", self.noise.to_string(), source),
         ]
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn id(block: u32, arm: u32) -> TrialId {
 }
 
 pub(crate) fn fact(key: &str, value: &str) -> Fact {
-    Fact { key: key.into(), value: value.into(), source: String::from("a test") }
+    Fact::new(key, value, "a test")
 }
 
 pub(crate) fn reading(payer: &str, level: u8, cpu_ns: u64, carries_workload: bool) -> Reading {

@@ -10,6 +10,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
 
+/// Kernel parameters that change what a trial costs: by their name, or by that of their module.
+///
+/// Source: Linux `Documentation/admin-guide/kernel-parameters.txt`.
+const MATTERING: &str = "\
+    amd_iommu amd_pstate cgroup_disable cgroup_no_v1 clocksource cpuidle default_hugepagesz \
+    gather_data_sampling hugepages hugepagesz idle init_on_alloc init_on_free intel_idle \
+    intel_iommu intel_pstate iommu irqaffinity isolcpus kpti kvm kvm_amd kvm_intel l1tf maxcpus \
+    mds mem mitigations nohz nohz_full nopti nosmt nospectre_v1 nospectre_v2 nr_cpus \
+    numa_balancing page_poison preempt processor psi pti rcu_nocb_poll rcu_nocbs retbleed \
+    skew_tick slab_nomerge slub_debug spec_store_bypass_disable spectre_v2 srbds swiotlb \
+    threadirqs transparent_hugepage tsc tsx vsyscall workqueue zswap";
+
 /// The value of what could not be read.
 pub const UNKNOWN: &str = "unknown";
 
@@ -52,14 +64,14 @@ fn facts_below(root: &Path) -> Vec<Fact> {
             host.chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
             "/sys/kernel/mm/transparent_hugepage/enabled",
         ),
-        line("kernel_command_line", "/proc/cmdline"),
+        fact("kernel_parameters", host.kernel_parameters(), "/proc/cmdline"),
         field("microcode", "/proc/cpuinfo", "microcode"),
     ]
 }
 
 fn fact(key: &str, value: Option<String>, source: &str) -> Fact {
-    let value = value.filter(|value| !value.is_empty()).unwrap_or_else(|| UNKNOWN.into());
-    Fact { key: key.into(), value, source: source.into() }
+    let value = value.filter(|value| !value.is_empty());
+    Fact::new(key, value.unwrap_or_else(|| UNKNOWN.into()), source)
 }
 
 struct Host<'a> {
@@ -158,6 +170,20 @@ impl Host<'_> {
         Some(if found.is_empty() { "none needed".into() } else { found.join(" | ") })
     }
 
+    /// Those parameters of the kernel that change what a trial costs. Others are left out: a command
+    /// line may hold what is nobody else's business, and a run file is made to be passed on.
+    fn kernel_parameters(&self) -> Option<String> {
+        let text = self.text("/proc/cmdline")?;
+        let matters = |word: &&str| {
+            let name = word.split(['=', '.']).next().unwrap_or_default().replace('-', "_");
+            MATTERING.split(' ').any(|mattering| mattering == name)
+        };
+        // What comes after `--` is for the first process, not for the kernel.
+        let words = text.split_whitespace().take_while(|word| *word != "--");
+        let found: Vec<&str> = words.filter(matters).collect();
+        Some(if found.is_empty() { "none that matters".into() } else { found.join(" ") })
+    }
+
     /// What is mounted: version 2, version 1, or both.
     fn cgroup_version(&self) -> Option<String> {
         let mounts = self.text("/proc/self/mountinfo")?;
@@ -195,6 +221,7 @@ mod tests {
             ("proc/cpuinfo", "model name\t: AMD EPYC\nflags\t: fpu hypervisor lm\n"),
             ("proc/meminfo", "MemTotal:       24641536 kB\nSwapTotal: 0 kB\n"),
             ("proc/loadavg", "0.52 0.58 0.59 1/467 12345\n"),
+            ("proc/cmdline", "root=/dev/sda password=x psi=1 kvm-intel.nested=1 nosmt -- mem=1\n"),
             ("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
             ("sys/devices/system/cpu/online", "0-3,8\n"),
             ("sys/devices/system/cpu/vulnerabilities/mds", "Not affected\n"),
@@ -213,6 +240,7 @@ mod tests {
             ("swap_total_bytes", "0"),
             ("load_1min", "0.52"),
             ("cgroup_version", "2"),
+            ("kernel_parameters", "psi=1 kvm-intel.nested=1 nosmt"),
             ("cpus_online", "5"),
             ("mitigations", "spectre_v1: Mitigation; barriers"),
             ("huge_pages", "madvise"),

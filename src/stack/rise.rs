@@ -101,7 +101,7 @@ impl StackSpec {
         let mut link = running.link()?;
         greet(&mut link, &outermost.kind, ground.start_deadline)?;
         let inside = identify(&mut link)?;
-        let mut evidence = vec![prove(outermost, running.as_mut(), &inside)?];
+        let mut evidence = vec![prove(outermost, running.as_mut(), &inside, &room)?];
         if !rest.is_empty() {
             let (deeper, facts) = descend(link, rest, ground, &view.root)?;
             link = deeper;
@@ -206,19 +206,23 @@ fn identify(link: &mut Link) -> Result<Vec<Fact>, Fault> {
     }
 }
 
-/// The layer's own proof, and what was seen on the inside, marked as such.
+/// The layer's own proof, and what was seen on the inside, marked as such. Without the names that
+/// only this trial has, so that equal trials have equal proofs.
 fn prove(
     layer: &LayerSpec,
     running: &mut dyn Running,
     inside: &[Fact],
+    room: &Room,
 ) -> Result<LevelFacts, Fault> {
     let mut facts = running.evidence(inside)?;
-    let seen = inside.iter().map(|fact| Fact {
-        key: format!("inside_{}", fact.key),
-        value: fact.value.clone(),
-        source: format!("{} on the inside", fact.source),
+    let seen = inside.iter().map(|Fact { key, value, source }| {
+        Fact::new(format!("inside_{key}"), value, format!("{source} on the inside"))
     });
     facts.extend(seen);
+    for fact in &mut facts {
+        fact.value = room.nameless(&fact.value);
+        fact.source = room.nameless(&fact.source);
+    }
     Ok(LevelFacts { layer: layer.to_string(), facts })
 }
 

@@ -136,12 +136,8 @@ pub fn facts(root: &Root, lowers: &[Lower]) -> Vec<Fact> {
         Root::Oci(_) => "oci",
     };
     let sources: Vec<_> = lowers.iter().map(|lower| lower.source.display().to_string()).collect();
-    let fact = |key: &str, value: String| Fact {
-        key: key.to_owned(),
-        value,
-        source: "mounts of the room".to_owned(),
-    };
-    vec![fact("root", kind.to_owned()), fact("root_lower", sources.join(" "))]
+    let source = "mounts of the room";
+    vec![Fact::new("root", kind, source), Fact::new("root_lower", sources.join(" "), source)]
 }
 
 fn directory(path: &Path) -> Result<PathBuf, Fault> {

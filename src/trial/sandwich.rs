@@ -58,12 +58,7 @@ impl Sandwich {
     #[must_use]
     pub fn facts(self) -> Vec<Fact> {
         let source = format!("{EXCHANGES} exchanges with the agent");
-        let fact = |key: &str, value: &str| Fact {
-            key: key.to_owned(),
-            value: value.to_owned(),
-            source: source.clone(),
-        };
-        vec![fact("clock", if self.is_shared { "the host's" } else { "its own" })]
+        vec![Fact::new("clock", if self.is_shared { "the host's" } else { "its own" }, source)]
     }
 }
 

@@ -18,12 +18,7 @@ fn check(layer: &str, ask: impl FnOnce() -> Result<Usable, Unavailable> + Send +
 }
 
 fn usable() -> Result<Usable, Unavailable> {
-    let fact = |key: &str, value: &str| Fact {
-        key: key.to_owned(),
-        value: value.to_owned(),
-        source: String::from("runc --version"),
-    };
-    Ok(Usable { facts: vec![fact("runc", "1.1.5")] })
+    Ok(Usable { facts: vec![Fact::new("runc", "1.1.5", "runc --version")] })
 }
 
 fn missing() -> Result<Usable, Unavailable> {

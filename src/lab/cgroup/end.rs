@@ -186,7 +186,8 @@ fn remove_directory(directory: &Path, depth: usize) -> Result<bool, Fault> {
     }
 }
 
-fn children(directory: &Path) -> Vec<PathBuf> {
+/// The groups that are directly below one.
+pub(in crate::lab) fn children(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     entries
         .filter_map(Result::ok)

@@ -12,7 +12,7 @@ mod end;
 mod limit;
 
 use crate::fault::{Doing, Fault};
-pub(super) use end::Member;
+pub(super) use end::{Member, children};
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -12,6 +12,9 @@ fn a_closed_room_and_a_closed_lab_leave_nothing() {
     fs::write(room.directory().join("file"), "x").unwrap();
     fs::create_dir_all(memory.join("a/b")).unwrap();
     assert_eq!(output(&room, program(&["echo", "hello"])), "hello\n");
+    let (place, group) = (room.directory().display(), room.group().display());
+    let named = format!("{place}/a {group}/b {}/c /usr", memory.display());
+    assert_eq!(room.nameless(&named), "ROOM/a ROOM_GROUP/b ROOM_IN_MEMORY/c /usr");
     assert_eq!(room.close().unwrap(), Vec::<String>::new());
     assert!(!memory.exists());
     let swept = lab.close().unwrap();

@@ -100,8 +100,10 @@ impl Layer for Docker {
                     return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
                 }
                 let version = version.lines().next().unwrap_or_default().to_owned();
-                let daemon = fact("daemon", "private, started when needed".to_owned(), "PATH");
-                Ok(Usable { facts: vec![daemon, fact("docker_version", version, "--version")] })
+                let daemon = Fact::new("daemon", "private, started when needed".to_owned(), "PATH");
+                Ok(Usable {
+                    facts: vec![daemon, Fact::new("docker_version", version, "--version")],
+                })
             }
         }
     }
@@ -153,7 +155,7 @@ impl Layer for Docker {
         let mut facts = daemon_facts(daemon.origin(), &daemon.socket, &about);
         facts.extend(container_facts(&inspected, &network));
         let privileged = wanted.is_privileged.to_string();
-        facts.push(fact("privileged", privileged, "POST /containers/create"));
+        facts.push(Fact::new("privileged", privileged, "POST /containers/create"));
         facts.extend(root::facts(&site.view.root, &lowers));
         Ok(Box::new(RunningDocker {
             group: first.group()?,
@@ -217,7 +219,7 @@ impl Running for RunningDocker {
                     "docker: the runtime is `{runtime}`, and the kernel inside calls itself `{release}`"
                 )));
             }
-            facts.push(fact("kernel_release", release.to_owned(), "uname(2) inside"));
+            facts.push(Fact::new("kernel_release", release, "uname(2) inside"));
         } else {
             let shared: &[&str] = if self.network == "host" { &["net", "user"] } else { &["user"] };
             facts.push(self.first.is_the_agent(inside)?);
@@ -335,12 +337,12 @@ fn pid(inspected: &ContainerInspectResponse) -> Result<u32, Fault> {
 
 fn daemon_facts(origin: &str, socket: &Path, about: &About) -> Vec<Fact> {
     let mut facts = vec![
-        fact("daemon", origin.to_owned(), "how it was found"),
-        fact("daemon_socket", socket.display().to_string(), "how it was found"),
-        fact("docker_api_version", about.spoken.to_string(), "GET /version"),
+        Fact::new("daemon", origin, "how it was found"),
+        Fact::new("daemon_socket", socket.display().to_string(), "how it was found"),
+        Fact::new("docker_api_version", about.spoken.to_string(), "GET /version"),
     ];
     let mut say = |key: &str, value: Option<String>, source: &str| {
-        facts.extend(value.map(|value| fact(key, value, source)));
+        facts.extend(value.map(|value| Fact::new(key, value, source)));
     };
     say("docker_version", about.version.version.clone(), "GET /version");
     for part in about.version.components.iter().flatten().filter(|part| part.name != "Engine") {
@@ -366,13 +368,9 @@ fn container_facts(inspected: &ContainerInspectResponse, network: &str) -> Vec<F
         ("network", host.and_then(|host| host.network_mode.clone()).or(Some(network.to_owned()))),
     ];
     let known = said.into_iter().filter_map(|(key, value)| Some((key, value?)));
-    known.map(|(key, value)| fact(key, value, source)).collect()
+    known.map(|(key, value)| Fact::new(key, value, source)).collect()
 }
 
 fn payer(name: &str, source: Source, carries_workload: bool) -> Payer {
     Payer { name: name.to_owned(), role: Role::Engine, source, carries_workload }
-}
-
-fn fact(key: &str, value: String, source: &str) -> Fact {
-    Fact { key: key.to_owned(), value, source: source.to_owned() }
 }

@@ -153,9 +153,9 @@ impl Layer for Oci {
         let namespace = room.mount_namespace(&mounts)?;
         write_bundle(spec, site, room)?;
 
-        let (requests, to_agent) = pipe()?;
-        let (replies, from_agent) = pipe()?;
-        let (last_words, stderr) = pipe()?;
+        let (requests, to_agent) = lab::pipe()?;
+        let (replies, from_agent) = lab::pipe()?;
+        let (last_words, stderr) = lab::pipe()?;
         let command_line = CommandLine {
             program: path.to_string_lossy().into_owned(),
             own: (self.arguments)(spec),
@@ -171,11 +171,8 @@ impl Layer for Oci {
         let console = ConsoleTail::new();
         console.drain(last_words);
         let mut facts = root::facts(&site.view.root, &lowers);
-        facts.push(Fact {
-            key: "privileged".to_owned(),
-            value: is_privileged(spec, site).to_string(),
-            source: "config.json".to_owned(),
-        });
+        let privileged = is_privileged(spec, site).to_string();
+        facts.push(Fact::new("privileged", privileged, "config.json"));
         let link = Link::over(self.card.kind, File::from(replies), File::from(to_agent), &console);
         Ok(Box::new(RunningOci {
             version: version(&path)?,
@@ -230,11 +227,8 @@ impl Running for RunningOci {
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let first = self.first_process()?;
         let mut facts = runtime_facts(&self.path, &self.version);
-        facts.push(Fact {
-            key: "runtime_command_line".to_owned(),
-            value: self.command_line.run().join(" "),
-            source: "its start".to_owned(),
-        });
+        let command_line = self.command_line.run().join(" ");
+        facts.push(Fact::new("runtime_command_line", command_line, "its start"));
         facts.push(first.group_is(&self.group)?);
         facts.extend(first.limits(&self.group, &self.limits)?);
         facts.extend((self.prove)(&first, &self.spec, inside)?);
@@ -383,14 +377,9 @@ fn same_kernel(
 }
 
 fn runtime_facts(path: &Path, version: &str) -> Vec<Fact> {
-    let fact = |key: &str, value: String, source: &str| Fact {
-        key: key.to_owned(),
-        value,
-        source: source.to_owned(),
-    };
     vec![
-        fact("runtime", text(path), "PATH"),
-        fact("runtime_version", version.to_owned(), "--version"),
+        Fact::new("runtime", text(path), "PATH"),
+        Fact::new("runtime_version", version, "--version"),
     ]
 }
 
@@ -411,12 +400,6 @@ fn version(path: &Path) -> Result<String, Fault> {
 
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
-}
-
-/// A pipe, its reading end first.
-fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
-    let (reader, writer) = std::io::pipe().doing("make a pipe to a container")?;
-    Ok((reader.into(), writer.into()))
 }
 
 #[cfg(test)]

@@ -43,14 +43,14 @@ pub(super) fn of_machine(
     };
     agree("QEMU's state", ("expected", "running"), ("QMP says", &qmp.status()?))?;
     Ok(vec![
-        fact("accelerator", told.to_owned(), "query-kvm, and CPUID leaf 0x40000000 inside"),
-        fact("machine", board, "qom-get /machine type"),
-        fact("qemu_version", qmp.version().to_owned(), "QMP greeting"),
-        fact("cpu_model", model, "qom-get of the first virtual CPU"),
-        fact("cpus", asked, "query-cpus-fast, and sched_getaffinity(2) inside"),
+        Fact::new("accelerator", told, "query-kvm, and CPUID leaf 0x40000000 inside"),
+        Fact::new("machine", board, "qom-get /machine type"),
+        Fact::new("qemu_version", qmp.version(), "QMP greeting"),
+        Fact::new("cpu_model", model, "qom-get of the first virtual CPU"),
+        Fact::new("cpus", asked, "query-cpus-fast, and sched_getaffinity(2) inside"),
         memory,
-        fact("network", String::from("none"), "the command line"),
-        fact("qemu_command_line", machine.command_line().join(" "), "the command line"),
+        Fact::new("network", "none", "the command line"),
+        Fact::new("qemu_command_line", machine.command_line().join(" "), "the command line"),
     ])
 }
 
@@ -70,17 +70,12 @@ pub(super) fn of_kernel(
     // was unpacked from it, and is four times as long to hash in an emulated machine.
     let shipped = &kernel.found.file;
     Ok(vec![
-        fact("kernel_release", release.to_owned(), "the kernel's file, and uname(2) inside"),
-        fact("kernel_sha256", kernel::sha256(shipped)?, &shipped.display().to_string()),
-        fact("kernel_origin", kernel.found.origin.to_owned(), "the search for a kernel"),
-        fact("kernel_entry", entry.to_owned(), "the kernel's file"),
-        fact("kernel_command_line", machine.kernel_command_line(), "the command line"),
+        Fact::new("kernel_release", release, "the kernel's file, and uname(2) inside"),
+        Fact::new("kernel_sha256", kernel::sha256(shipped)?, shipped.display().to_string()),
+        Fact::new("kernel_origin", kernel.found.origin, "the search for a kernel"),
+        Fact::new("kernel_entry", entry, "the kernel's file"),
+        Fact::new("kernel_command_line", machine.kernel_command_line(), "the command line"),
     ])
-}
-
-/// One thing that was seen, and where.
-pub(super) fn fact(key: &str, value: String, source: &str) -> Fact {
-    Fact { key: key.to_owned(), value, source: source.to_owned() }
 }
 
 /// What QEMU gave is what was asked for; the guest sees that, less what its kernel keeps.
@@ -92,7 +87,11 @@ fn memory(told: u64, machine: &Machine, seen: &str) -> Result<Fact, Fault> {
     if !seen.parse().is_ok_and(|seen: u64| (least..=asked).contains(&seen)) {
         agree("the memory", ("asked for", &asked.to_string()), ("the guest sees", seen))?;
     }
-    Ok(fact("memory_bytes", told.to_string(), "query-memory-size-summary, and MemTotal inside"))
+    Ok(Fact::new(
+        "memory_bytes",
+        told.to_string(),
+        "query-memory-size-summary, and MemTotal inside",
+    ))
 }
 
 fn agree(what: &str, one: (&str, &str), other: (&str, &str)) -> Result<(), Fault> {

@@ -36,7 +36,6 @@ use crate::stack::{LayerSpec, Limits, root};
 use boot::{Guest, boot};
 use command_line::{Accelerator, Board, Machine, PROGRAM};
 use errand::Errand;
-use evidence::fact;
 use kernel::Kernel;
 use qmp::{Qmp, VirtualCpu};
 use request::Asked;
@@ -139,7 +138,7 @@ impl Layer for Qemu {
         let guest = boot(&machine, room, group.as_deref(), &console)
             .map_err(|fault| Fault { message: fault.message + &files.words.quote(), ..fault })?;
         let mut facts = root::facts(&site.view.root, &lowers);
-        facts.push(fact("virtiofsd_version", virtiofsd.version, "virtiofsd --version"));
+        facts.push(Fact::new("virtiofsd_version", virtiofsd.version, "virtiofsd --version"));
         if let Some(group) = &group {
             let qemu = FirstProcess::of(guest.process.pid(), site.lab.hierarchies());
             facts.push(qemu.group_is(group)?);
@@ -239,30 +238,30 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
     let version = qemu_version(room).map_err(unavailable)?;
     let virtiofsd = Virtiofsd::find(room).map_err(unavailable)?.ok_or_else(no_virtiofsd)?;
     let mut facts = vec![
-        fact("qemu_version", version, "qemu-system-x86_64 --version"),
-        fact("virtiofsd_version", virtiofsd.version, "virtiofsd --version"),
+        Fact::new("qemu_version", version, "qemu-system-x86_64 --version"),
+        Fact::new("virtiofsd_version", virtiofsd.version, "virtiofsd --version"),
     ];
     let found = kernel::find(asked.kernel.as_deref(), site.cache).map_err(unavailable)?;
     let kernel = found.map_or(String::from("not yet here; apt-get will fetch it"), |found| {
         format!("{}, {}", found.release, found.origin)
     });
-    facts.push(fact("guest_kernel", kernel, "a look at /boot and our cache"));
+    facts.push(Fact::new("guest_kernel", kernel, "a look at /boot and our cache"));
 
     let accelerator = match kvm(&asked, site, room).map_err(unavailable)? {
         Ok(proof) => {
-            facts.push(fact("kvm", proof, "a reference guest"));
+            facts.push(Fact::new("kvm", proof, "a reference guest"));
             Accelerator::Kvm
         }
         Err(why) if asked.accelerator == Some(Accelerator::Kvm) => {
             return Err(Unavailable { why, remedy: Some(String::from("use `qemu:accel=tcg`")) });
         }
         Err(why) => {
-            facts.push(fact("kvm", why, "a reference guest"));
+            facts.push(Fact::new("kvm", why, "a reference guest"));
             Accelerator::Tcg
         }
     };
     let accelerator = asked.accelerator.unwrap_or(accelerator);
-    facts.push(fact("accelerator", accelerator.name().to_owned(), "the choice for this level"));
+    facts.push(Fact::new("accelerator", accelerator.name(), "the choice for this level"));
     Ok(Usable { facts })
 }
 
