@@ -28,11 +28,15 @@ impl Figure<'_> {
     /// Whether the bar is held; a figure without a bar always is.
     fn is_met(&self) -> bool {
         let Some(bar) = &self.bar else { return true };
-        let claims_equality = *bar.start() > 0.0;
-        let ends = self.interval.filter(|_| claims_equality);
+        let ends = self.interval.filter(|_| claims_equality(Some(bar)));
         bar.contains(&self.value)
             && ends.is_none_or(|(low, high)| bar.contains(&low) && bar.contains(&high))
     }
+}
+
+/// Whether a bar has two ends.
+pub fn claims_equality(bar: Option<&RangeInclusive<f64>>) -> bool {
+    bar.is_some_and(|bar| *bar.start() > 0.0)
 }
 
 impl fmt::Display for Figure<'_> {
@@ -44,7 +48,7 @@ impl fmt::Display for Figure<'_> {
         }
         write!(f, "{unit}")?;
         match &self.bar {
-            Some(bar) if *bar.start() > 0.0 => {
+            Some(bar) if claims_equality(Some(bar)) => {
                 write!(f, ", bar {} to {}{unit}", bar.start(), bar.end())?;
             }
             Some(bar) => write!(f, ", bar at most {}{unit}", bar.end())?,

@@ -31,18 +31,18 @@ impl Bundle {
     pub fn of(stack: &str, program: &[&str], footing: &Footing) -> Result<Self, String> {
         let mut config = written_by_the_driver(stack, footing)?;
         let room = footing.lab.room("bare").map_err(|fault| fault.message)?;
+        let bundle = bundle(&room);
         let namespace = namespace(&room, footing.ground().cache);
         config["process"]["args"] = json!(["true"]);
-        config["root"]["path"] = json!(root::merged_at(room.directory()));
+        config["root"]["path"] = json!(root::merged_at(&bundle));
         config["linux"]["cgroupsPath"] = json!(Path::new("/").join(room.group()).join("container"));
-        let bundle = room.directory().to_path_buf();
         let file = std::fs::File::create(bundle.join("config.json")).expect("a file is made");
         serde_json::to_writer(file, &config).expect("the configuration is written");
 
         let (name, own) = program.split_first().expect("a program has a name");
         let path = |path: PathBuf| path.to_string_lossy().into_owned();
         let mut argv = vec![String::from(*name)];
-        argv.extend([String::from("--root"), path(room.directory().join("runtime"))]);
+        argv.extend([String::from("--root"), path(bundle.join("runtime"))]);
         argv.extend(own.iter().map(|word| String::from(*word)));
         argv.extend(["run", "--bundle"].map(String::from));
         argv.extend([path(bundle), String::from("container")]);
@@ -72,10 +72,15 @@ impl Bundle {
     }
 }
 
+/// Where the driver has its bundle.
+fn bundle(room: &Room) -> PathBuf {
+    room.memory_directory().expect("there is memory").to_path_buf()
+}
+
 /// A merged root in a mount namespace of its own, as the driver makes it for a container.
 pub fn namespace(room: &Room, cache: &Path) -> OwnedFd {
     let lowers = root::lowers(&Root::Overlay, cache).expect("the machine's mounts are listed");
-    let mounts = root::merge(&lowers, room.directory()).expect("the room takes directories");
+    let mounts = root::merge(&lowers, &bundle(room)).expect("the room takes directories");
     room.mount_namespace(&mounts).expect("the root is mounted")
 }
 
@@ -85,7 +90,7 @@ fn written_by_the_driver(stack: &str, footing: &Footing) -> Result<Value, String
         let room = site.lab.room("written")?;
         let mut running = driver.start(spec, site, &room)?;
         running.link()?.receive(site.start_deadline)?;
-        let file = room.directory().join("config.json");
+        let file = bundle(&room).join("config.json");
         let text = std::fs::read(file).expect("the driver has written its bundle");
         running.stop()?;
         room.close()?;

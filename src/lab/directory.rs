@@ -7,7 +7,7 @@
 use super::mount;
 use super::process::c_path;
 use crate::fault::{Doing, Fault};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,6 +24,11 @@ pub(super) fn is_in_memory(path: &Path) -> bool {
     let existing = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
     let kind = rustix::fs::statfs(existing).map(|facts| facts.f_type).unwrap_or(0);
     matches!(u32::try_from(kind), Ok(TMPFS | RAMFS))
+}
+
+/// Whether a program that lies in a directory may be started.
+pub(super) fn may_execute(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|facts| !facts.f_flag.contains(StatVfsMountFlags::NOEXEC))
 }
 
 const TMPFS: u32 = 0x0102_1994;

@@ -138,6 +138,28 @@ impl Ground {
         self.groups.prepare(&self.group)
     }
 
+    /// The one of the lab's directories whose programs may be started: many a `/run` forbids that.
+    fn executable_directory(&self) -> Result<&Path, Fault> {
+        if directory::may_execute(&self.directory) {
+            return Ok(&self.directory);
+        }
+        let memory = &self.memory_directory;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(memory)
+            .doing(format_args!("make `{}`", memory.display()))?;
+        if directory::may_execute(memory) {
+            return Ok(memory);
+        }
+        Err(Fault::machine(format!(
+            "both `{}` and `{MEMORY_DIRECTORY}` are mounted `noexec`: the agent cannot be started \
+             from either",
+            self.directory.display()
+        ))
+        .hint(format!("mount -o remount,exec {MEMORY_DIRECTORY}")))
+    }
+
     /// Undoes everything that is still in the journal; nothing the second time.
     fn end(&self) -> Result<Swept, Fault> {
         let journal = self.journal().take();
@@ -227,14 +249,15 @@ impl Lab {
     /// The static agent as a file, for whoever shows it to a layer. Made when first asked for.
     ///
     /// # Errors
-    /// The machine's: it cannot be written.
+    /// The machine's: it cannot be written, or nothing that lies there may be executed.
     pub fn agent(&self) -> Result<PathBuf, Fault> {
-        let path = self.ground.directory.join(AGENT);
+        let directory = self.ground.executable_directory()?;
+        let path = directory.join(AGENT);
         if path.exists() {
             return Ok(path);
         }
         // It gets its name when it is whole, so that nobody starts a part of it.
-        let part = self.ground.directory.join(format!("{AGENT}.part"));
+        let part = directory.join(format!("{AGENT}.part"));
         fs::write(&part, AGENT_BINARY).doing(format_args!("write `{}`", part.display()))?;
         fs::set_permissions(&part, fs::Permissions::from_mode(0o755))
             .doing(format_args!("make `{}` executable", part.display()))?;

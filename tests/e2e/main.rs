@@ -12,6 +12,7 @@ mod cli;
 mod enter;
 mod guests;
 mod hostile;
+mod hosts;
 mod interrupts;
 mod kills;
 mod limits;

@@ -146,12 +146,13 @@ impl Layer for Oci {
             Fault::machine(format!("{}: it is not in `PATH`", self.card.kind)).hint(self.remedy)
         })?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
-        let mut mounts = root::merge(&lowers, room.directory())?;
+        let bundle = room.memory_directory()?;
+        let mut mounts = root::merge(&lowers, bundle)?;
         if self.refuses_hybrid {
             mounts.extend(cover_unified(site));
         }
         let namespace = room.mount_namespace(&mounts)?;
-        write_bundle(spec, site, room)?;
+        write_bundle(spec, site, room, bundle)?;
 
         let (requests, to_agent) = lab::pipe()?;
         let (replies, from_agent) = lab::pipe()?;
@@ -160,7 +161,7 @@ impl Layer for Oci {
             program: path.to_string_lossy().into_owned(),
             own: (self.arguments)(spec),
             is_nested: site.level > 0,
-            room: room.directory().to_path_buf(),
+            bundle: bundle.to_path_buf(),
         };
         let process = room.spawn(Program {
             argv: command_line.run(),
@@ -276,12 +277,13 @@ struct CommandLine {
     own: Vec<String>,
     /// The kernel refuses the inner one of two containers a session keyring of its own.
     is_nested: bool,
-    room: PathBuf,
+    /// With the configuration, the list of containers and the mount point of the root.
+    bundle: PathBuf,
 }
 
 impl CommandLine {
     fn run(&self) -> Vec<String> {
-        let (pid_file, bundle) = (text(&self.pid_file()), text(&self.room));
+        let (pid_file, bundle) = (text(&self.pid_file()), text(&self.bundle));
         let mut words = vec!["run", "--pid-file", &pid_file, "--bundle", &bundle];
         if self.is_nested && !self.program.ends_with("runsc") {
             words.push("--no-new-keyring");
@@ -296,7 +298,7 @@ impl CommandLine {
 
     fn with(&self, words: &[&str]) -> Vec<String> {
         let mut all = vec![self.program.clone()];
-        all.extend(["--root".to_owned(), text(&self.room.join("runtime"))]);
+        all.extend(["--root".to_owned(), text(&self.bundle.join("runtime"))]);
         all.extend(self.own.iter().cloned());
         all.extend(words.iter().map(|word| (*word).to_owned()));
         all
@@ -304,19 +306,24 @@ impl CommandLine {
 
     /// Where the runtime writes which process the container's first one is.
     fn pid_file(&self) -> PathBuf {
-        self.room.join("pid")
+        self.bundle.join("pid")
     }
 }
 
-/// Writes the bundle: the room's directory, which needs nothing but the file.
-fn write_bundle(spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<(), Fault> {
+/// Writes the bundle, which needs nothing but the file.
+fn write_bundle(
+    spec: &LayerSpec,
+    site: &Site<'_>,
+    room: &Room,
+    bundle: &Path,
+) -> Result<(), Fault> {
     let network = match spec.options.get("net").map(String::as_str) {
         Some("host") => Network::Host,
         _ => Network::None,
     };
     let system = rustix::system::uname();
     let container = Container {
-        root: &root::merged_at(room.directory()),
+        root: &root::merged_at(bundle),
         agent: site.agent,
         host_name: &system.nodename().to_string_lossy(),
         group: &Path::new("/").join(room.group()).join(CONTAINER),
@@ -330,7 +337,7 @@ fn write_bundle(spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<(), Fa
         bounding_capabilities: config::bounding_capabilities()?,
         open_files_max: config::open_files_max(),
     };
-    let file = room.directory().join("config.json");
+    let file = bundle.join("config.json");
     let text = format!("{:#}", config::config(&container)?);
     fs::write(&file, text).doing(format_args!("write `{}`", file.display()))
 }

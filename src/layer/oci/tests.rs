@@ -19,7 +19,7 @@ fn view(root: Root) -> View {
 
 fn container<'a>(view: &'a View, limits: &'a Limits) -> Container<'a> {
     Container {
-        root: Path::new("/run/surtax/1/room/root"),
+        root: Path::new("/dev/shm/surtax-1/room/root"),
         agent: Path::new("/run/surtax/1/agent"),
         host_name: "lab7",
         group: Path::new("/surtax-1/room/container"),
@@ -94,7 +94,7 @@ fn the_runtimes_own_options_stand_before_its_command() {
         is_nested: false,
         program: "/usr/bin/runsc".into(),
         own: vec!["--platform=systrap".into()],
-        room: "/run/surtax/1/room".into(),
+        bundle: "/dev/shm/surtax-1/room".into(),
     };
     let mut shown = String::new();
     for line in [command_line.run(), command_line.delete()] {
@@ -102,9 +102,9 @@ fn the_runtimes_own_options_stand_before_its_command() {
     }
     assert_eq!(
         shown,
-        "/usr/bin/runsc --root /run/surtax/1/room/runtime --platform=systrap run \
-         --pid-file /run/surtax/1/room/pid --bundle /run/surtax/1/room container\n\
-         /usr/bin/runsc --root /run/surtax/1/room/runtime --platform=systrap delete --force container\n"
+        "/usr/bin/runsc --root /dev/shm/surtax-1/room/runtime --platform=systrap run \
+         --pid-file /dev/shm/surtax-1/room/pid --bundle /dev/shm/surtax-1/room container\n\
+         /usr/bin/runsc --root /dev/shm/surtax-1/room/runtime --platform=systrap delete --force container\n"
     );
 }
 
