@@ -71,12 +71,13 @@ fn leads_somewhere(tree: &Tree, from: &str, target: &str) -> bool {
     is_text || Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path).exists()
 }
 
+/// Paragraphs with their first line; a table belongs to the one that introduces it.
 fn paragraphs(text: &str) -> Vec<(usize, String)> {
     let mut paragraphs: Vec<(usize, String)> = Vec::new();
     let mut last_line = 0;
     for (line, text) in outside_code(text).filter(|(_, text)| !text.trim().is_empty()) {
         match paragraphs.last_mut() {
-            Some((_, paragraph)) if line == last_line + 1 => {
+            Some((_, paragraph)) if line == last_line + 1 || text.starts_with('|') => {
                 paragraph.push(' ');
                 paragraph.push_str(text);
             }
@@ -122,6 +123,13 @@ mod tests {
             ["README.md:3: `12 %` has no link to the folder in results/ that it comes from"]
         );
         assert_eq!(messages("It is 2.5× slower.\n").len(), 1);
+    }
+
+    #[test]
+    fn a_table_has_the_source_of_the_paragraph_above_it() {
+        let table = "| Stack | Overhead |\n|---|---|\n| `runc` | 12 % |\n";
+        assert!(messages(&format!("Of [a run](results/2026-01-01-lab/):\n\n{table}")).is_empty());
+        assert_eq!(messages(&format!("Of a run:\n\n{table}")).len(), 1);
     }
 
     #[test]
