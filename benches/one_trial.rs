@@ -21,6 +21,7 @@ pub fn plan(stack: &str, command: &[&str]) -> Plan {
         writable: Vec::new(),
         runs: None,
         time_budget_ns: None,
+        precision_ppm: None,
         warm_up: 0,
         command_deadline_ns: 600_000_000_000,
         start_deadline_ns: 180_000_000_000,

@@ -133,6 +133,7 @@ fn plan(blocks: u32) -> Plan {
         writable: Vec::new(),
         runs: Some(blocks),
         time_budget_ns: None,
+        precision_ppm: None,
         warm_up: 0,
         command_deadline_ns: 60_000_000_000,
         start_deadline_ns: 60_000_000_000,

@@ -3,7 +3,8 @@
 use super::Globals;
 use crate::fault::{Doing, Fault};
 use crate::layer::Card;
-use crate::plan::{Decided, Draft, Plan, Surroundings, duration, margin};
+use crate::plan::{Decided, Draft, Plan, Surroundings, duration, percentage};
+use crate::report::threshold::Threshold;
 use crate::stack::{StackSpec, parse_list_with, registered};
 use clap::Args;
 use std::path::PathBuf;
@@ -49,6 +50,14 @@ pub(super) struct MeasureArguments {
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse,
           help_heading = "How often and how long")]
     time: Option<Duration>,
+    /// Goes on until half of every overhead's 95 % interval is this narrow, such as `2%`, as a share
+    /// of the ratio.
+    ///
+    /// The end is decided by the width of the intervals and never by what they say. It comes sooner
+    /// where `--runs` or `--time` is reached; without either after 200 blocks.
+    #[arg(short, long, value_name = "PERCENT", value_parser = percentage::parse,
+          help_heading = "How often and how long")]
+    precision: Option<u32>,
     /// Runs the command this often in each started stack before the run that counts [default: 0].
     #[arg(short, long, value_name = "N", help_heading = "How often and how long")]
     warmup: Option<u32>,
@@ -61,12 +70,25 @@ pub(super) struct MeasureArguments {
           help_heading = "How often and how long")]
     start_deadline: Option<Duration>,
     /// Calls a stack equivalent when its overhead surely lies within this [default: 3%].
-    #[arg(long, value_name = "PERCENT", value_parser = margin::parse,
+    #[arg(long, value_name = "PERCENT", value_parser = percentage::parse,
           help_heading = "How often and how long")]
     margin: Option<u32>,
     /// Fixes the random order of trials, to repeat a run [default: fresh].
     #[arg(long, value_name = "NUMBER", help_heading = "How often and how long")]
     seed: Option<u64>,
+}
+
+/// What decides the exit code.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct GateArguments {
+    /// Exits with 1 if a stack is shown to cost more than this, such as `wall > +3%`; may be repeated.
+    ///
+    /// The whole 95 % interval must lie above it, and of wall time the verdict must be that the stack
+    /// differs; a point estimate fails nothing. Metrics: wall, cpu, cpu-user, cpu-system, cpu-others,
+    /// memory, memory-others, start, stop; a limit is a share (`+3%`) or a factor (`2x`). Where a
+    /// stack has no such number and nothing else is crossed, the exit code is 3.
+    #[arg(long, value_name = "THRESHOLD", help_heading = "Results")]
+    pub(super) fail_if: Vec<Threshold>,
 }
 
 /// Where results go.
@@ -78,10 +100,12 @@ pub(super) struct ResultArguments {
     /// Also writes the report as one HTML file.
     #[arg(long, value_name = "FILE.html", help_heading = "Results")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    gate: GateArguments,
 }
 
 /// A plan that is ready to run, and where its results go.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// What to measure.
     pub plan: Plan,
@@ -89,6 +113,8 @@ pub struct Question {
     pub output: Option<PathBuf>,
     /// Where the HTML report goes, if one is wanted.
     pub report: Option<PathBuf>,
+    /// What fails the run.
+    pub fail_if: Vec<Threshold>,
 }
 
 impl MeasureArguments {
@@ -115,6 +141,7 @@ impl MeasureArguments {
             writable: self.writable.clone(),
             runs: self.runs,
             time: self.time,
+            precision_ppm: self.precision,
             warm_up: self.warmup,
             deadline: self.deadline,
             start_deadline: self.start_deadline,
@@ -131,7 +158,8 @@ impl ResultArguments {
         self.check()?;
         let Decided { plan, notes } = draft.complete(&surroundings(&registered())?)?;
         notes.iter().for_each(|text| super::note(text, globals));
-        Ok(Question { plan, output: self.output.clone(), report: self.report.clone() })
+        let Self { output, report, gate } = self.clone();
+        Ok(Question { plan, output, report, fail_if: gate.fail_if })
     }
 
     /// Refuses early what would fail after hours of measuring.
@@ -185,8 +213,9 @@ mod tests {
         let arguments = MeasureArguments {
             stacks: vec![String::from("native,qemu:mem=1G,accel=tcg+runc"), String::from("runc")],
             env: vec![variable("A=b=c").unwrap()],
-            runs: Some(4),
+            runs: Some(40),
             time: Some(Duration::from_secs(120)),
+            precision: Some(15_000),
             margin: Some(20_000),
             seed: Some(5),
             ..MeasureArguments::default()
@@ -196,8 +225,9 @@ mod tests {
 command = ["make"]
 stacks = ["native", "qemu:memory=1G,accel=tcg+runc", "runc"]
 environment = { A = "b=c" }
-runs = 4
+runs = 40
 time = "2m"
+precision = "1.5%"
 margin = "2%"
 seed = 5
 "#;
@@ -229,8 +259,9 @@ seed = 5
             environment: vec![(String::from("A"), String::from("b = c"))],
             inherit_environment: Some(false),
             writable: vec![PathBuf::from("/tmp")],
-            runs: Some(4),
+            runs: Some(40),
             time: Some(Duration::from_millis(90_500)),
+            precision_ppm: Some(20_000),
             warm_up: Some(2),
             deadline: Some(Duration::from_secs(7)),
             start_deadline: Some(Duration::from_secs(70)),
@@ -266,10 +297,10 @@ seed = 5
         let place = tempfile::tempdir().unwrap();
         let output = place.path().join("a.surtax");
         std::fs::write(&output, "").unwrap();
-        let results = ResultArguments { output: Some(output), report: None };
+        let results = ResultArguments { output: Some(output), ..ResultArguments::default() };
         assert!(results.check().unwrap_err().to_string().contains("surtax resume"));
         let report = Some(place.path().join("nowhere/r.html"));
-        let results = ResultArguments { output: None, report };
+        let results = ResultArguments { report, ..ResultArguments::default() };
         assert!(results.check().unwrap_err().to_string().contains("mkdir -p"));
     }
 

@@ -8,6 +8,7 @@ use crate::layer::{Site, View};
 use crate::ledger::{Ledger, RunState, machine, shelf};
 use crate::plan::Plan;
 use crate::report::terminal::Look;
+use crate::report::threshold::{Standing, Threshold};
 use crate::report::{Findings, compare, export, html, markdown, terminal};
 use crate::stack::Limits;
 use crate::stack::rise::Ground;
@@ -22,6 +23,12 @@ use surtax_instrument::clock;
 
 /// Exit code of a run that the user cut short: 128 and the number of SIGINT, as shells have it.
 const INTERRUPTED: u8 = 130;
+
+/// Exit code when a threshold is shown to be crossed.
+const CROSSED: u8 = 1;
+
+/// Exit code when a threshold has no number to be held against: this machine lacks what it takes.
+const UNANSWERED: u8 = 3;
 
 /// A lab, and what stacks need beside it.
 pub(super) struct Footing {
@@ -108,24 +115,26 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
         None => shelf::place(&shelf::directory()?, &plan.title, clock::wall())?,
     };
     let ledger = Ledger::create(&path, plan, &machine::facts(&[]))?;
-    carry_out(plan, ledger, question.report.as_deref(), globals)
+    carry_out(plan, ledger, question.report.as_deref(), &question.fail_if, globals)
 }
 
 /// Continues a run.
 pub(super) fn resume(
     run: &str,
     report: Option<&Path>,
+    fail_if: &[Threshold],
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
     let ledger = Ledger::resume(&shelf::find(&shelf::directory()?, run)?)?;
     let plan = ledger.plan()?;
-    carry_out(&plan, ledger, report, globals)
+    carry_out(&plan, ledger, report, fail_if, globals)
 }
 
 fn carry_out(
     plan: &Plan,
     mut ledger: Ledger,
     report: Option<&Path>,
+    fail_if: &[Threshold],
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
     let footing = Footing::open(globals)?;
@@ -162,8 +171,30 @@ fn carry_out(
     note(&format!("the run is kept in `{kept}`{more}"), globals);
     Ok(match state {
         RunState::Interrupted => ExitCode::from(INTERRUPTED),
-        RunState::Finished | RunState::Running => ExitCode::SUCCESS,
+        RunState::Finished | RunState::Running => gate(&findings, fail_if),
     })
+}
+
+/// What the thresholds decide. Each stack that does not keep one is said, on standard error.
+pub(super) fn gate(findings: &Findings, fail_if: &[Threshold]) -> ExitCode {
+    let mut worst = Standing::Kept;
+    for threshold in fail_if {
+        for (standing, sentence) in threshold.verdicts(findings) {
+            if standing != Standing::Kept {
+                // Said though notes are not wanted: it is why the exit code is what it is.
+                note(&sentence, &Globals { quiet: false, ..Globals::default() });
+            }
+            let is_worse = worst != Standing::Crossed && standing != Standing::Undecided;
+            if is_worse && standing != Standing::Kept {
+                worst = standing;
+            }
+        }
+    }
+    match worst {
+        Standing::Crossed => ExitCode::from(CROSSED),
+        Standing::Unknown => ExitCode::from(UNANSWERED),
+        Standing::Kept | Standing::Undecided => ExitCode::SUCCESS,
+    }
 }
 
 /// Whether `last` means this run.

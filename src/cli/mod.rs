@@ -1,8 +1,8 @@
 //! The command line: one file per command, all definitions in one place for help, completions and man.
 //!
 //! Results go to standard output, everything else (progress, notes, errors) to standard error, and
-//! the exit code says whose mistake it was: 0 none, 2 the user's, 3 the machine's, 70 ours. A run
-//! that was cut short exits with 130, as shells have it.
+//! the exit code says whose mistake it was: 0 none, 2 the user's, 3 the machine's, 70 ours; 1 says
+//! that a `--fail-if` threshold is crossed. A run that was cut short exits with 130, as shells have it.
 
 mod compare;
 mod completions;
@@ -155,12 +155,13 @@ fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
             return measuring::measure(&arguments.question(globals)?, globals);
         }
         Command::Resume(arguments) => {
-            return measuring::resume(&arguments.run, arguments.report.as_deref(), globals);
+            let (report, fail_if) = (arguments.report.as_deref(), &arguments.gate.fail_if);
+            return measuring::resume(&arguments.run, report, fail_if, globals);
         }
+        Command::Show(arguments) => return show::run(&arguments, globals),
         Command::Enter(arguments) => return enter::run(&arguments, globals),
         Command::Plan(arguments) => plan::run(&arguments, globals)?,
         Command::Doctor(arguments) => doctor::run(&arguments, globals)?,
-        Command::Show(arguments) => show::run(&arguments, globals)?,
         Command::Report(arguments) => report::run(&arguments, globals)?,
         Command::Export(arguments) => export::run(&arguments, globals)?,
         Command::List(arguments) => list::run(&arguments, globals)?,

@@ -5,7 +5,7 @@ use super::rows::Rows;
 use super::{Format, Globals, answer, note};
 use crate::fault::{Doing, Fault};
 use crate::plan::duration::{rough, text};
-use crate::plan::{Costs, Decided, Plan, TrialId, file, shell_line};
+use crate::plan::{Costs, Decided, Plan, TrialId, file, percentage, shell_line};
 use crate::report::page::Page;
 use crate::stack::registered;
 use serde::Serialize;
@@ -125,6 +125,10 @@ fn head(plan: &Plan, costs: &Costs, block_count: u32, width: u16) -> String {
         (None, time) => {
             format!("about {block_count}, within {}", time.map(text).unwrap_or_default())
         }
+    };
+    let count = match plan.precision_ppm {
+        Some(precision) => format!("until ±{}, {count}", percentage::text(precision)),
+        None => count,
     };
     let estimate = rough(costs.total(plan));
     let trial_count = u64::from(block_count) * u64::from(plan.arm_count());

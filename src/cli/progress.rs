@@ -2,14 +2,16 @@
 
 use super::{Globals, say};
 use crate::plan::duration::rough;
-use crate::plan::{Arm, Costs, Plan, TrialId};
+use crate::plan::{Arm, Costs, Plan, TrialId, percentage};
 use crate::trial::campaign::Observer;
+use crate::trial::enough::{Look, Widest};
 use crate::trial::{Record, TrialResult};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
+use surtax_statistics::LOOK_FROM;
 
 /// Progress of a plan, for this terminal. `done` are the trials of an earlier session.
 #[must_use]
@@ -39,6 +41,9 @@ pub struct Meter {
     ended: Vec<u32>,
     dropped: BTreeSet<u32>,
     failures: u32,
+    /// Of a plan that names a precision: what it allows at most, and who is known least so far.
+    limit: u32,
+    widest: Option<Widest>,
 }
 
 impl Meter {
@@ -54,7 +59,12 @@ impl Meter {
             ended: Vec::new(),
             dropped: BTreeSet::new(),
             failures: 0,
+            limit: plan.block_limit(),
+            widest: None,
         };
+        if plan.precision_ppm.is_some() {
+            meter.see(Look::TooEarly);
+        }
         let mut done: Vec<TrialId> = done.into_iter().collect();
         done.sort_unstable();
         done.into_iter().for_each(|trial| meter.count(trial));
@@ -90,6 +100,32 @@ impl Meter {
         if !self.ended.is_empty() {
             self.settle();
         }
+    }
+
+    /// Expects as many blocks as the widths forecast.
+    fn see(&mut self, look: Look) {
+        let (widest, blocks) = match look {
+            Look::TooEarly => (None, u32::try_from(LOOK_FROM).unwrap_or(u32::MAX)),
+            Look::Wide(widest) => {
+                let more = widest.more_blocks.unwrap_or(u32::MAX).max(1);
+                (Some(widest), self.blocks_done.saturating_add(more))
+            }
+            Look::Narrow => (None, self.blocks_done),
+        };
+        self.widest = widest;
+        self.plan.runs = Some(blocks.min(self.limit));
+    }
+
+    /// What is still wide, as text; empty where nothing is, or nothing was asked.
+    fn width(&self) -> String {
+        let Some((widest, goal)) = self.widest.zip(self.plan.precision_ppm) else {
+            return String::new();
+        };
+        let arms = self.plan.arms();
+        let arm = arms.into_iter().find(|arm| arm.index == widest.arm);
+        let stack = arm.map_or_else(String::new, |arm| arm.stack.to_string());
+        let width = 100.0 * widest.half_width;
+        format!(", `{stack}` is known to ±{width:.1} %, wanted ±{}", percentage::text(goal))
     }
 
     /// Ends the block when no arm of it is left to run.
@@ -199,6 +235,10 @@ impl Observer for Lines {
         say::note(&dropped(arm, why), &self.globals);
         self.say_block(clock::monotonic_raw());
     }
+
+    fn width_seen(&mut self, look: Look) {
+        self.meter.see(look);
+    }
 }
 
 impl Lines {
@@ -206,7 +246,8 @@ impl Lines {
         if self.meter.blocks_done > self.said {
             self.said = self.meter.blocks_done;
             let (done, blocks, left) = (self.said, self.meter.blocks(now), self.meter.left(now));
-            say::note(&format!("block {done} of {blocks} done, {left}"), &self.globals);
+            let width = self.meter.width();
+            say::note(&format!("block {done} of {blocks} done, {left}{width}"), &self.globals);
         }
     }
 }
@@ -242,8 +283,9 @@ impl Bar {
             0 => String::new(),
             count => format!(", {count} failed"),
         };
-        let left = self.meter.left(now);
-        self.bar.set_message(format!("block {block} of {blocks}{failures}, {left}: {stack}"));
+        let (left, width) = (self.meter.left(now), self.meter.width());
+        self.bar
+            .set_message(format!("block {block} of {blocks}{failures}, {left}{width}: {stack}"));
     }
 
     fn say(&self, text: &str) {
@@ -271,6 +313,10 @@ impl Observer for Bar {
     fn arm_dropped(&mut self, arm: &Arm, why: &str) {
         self.meter.drop_arm(arm.index);
         self.say(&dropped(arm, why));
+    }
+
+    fn width_seen(&mut self, look: Look) {
+        self.meter.see(look);
     }
 }
 

@@ -9,4 +9,6 @@ pub struct Arguments {
     /// Also writes the report as one HTML file.
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    pub(super) gate: super::measure::GateArguments,
 }

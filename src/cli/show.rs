@@ -1,7 +1,9 @@
 //! `surtax show`: the results of a run, on the terminal.
 
+use super::measure::GateArguments;
 use super::{Format, Globals, answer, measuring};
 use crate::fault::Fault;
+use std::process::ExitCode;
 
 /// Flags of `surtax show`.
 #[derive(Debug, clap::Args)]
@@ -9,9 +11,12 @@ pub struct Arguments {
     /// The run: a file, a part of a name that `surtax list` shows, or `last`.
     #[arg(value_name = "RUN", default_value = "last")]
     pub run: String,
+    #[command(flatten)]
+    gate: GateArguments,
 }
 
-pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
+pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
     let (_, findings) = measuring::findings(&arguments.run)?;
-    answer(&measuring::text(&findings, globals.format_or(Format::Table), globals.look()))
+    answer(&measuring::text(&findings, globals.format_or(Format::Table), globals.look()))?;
+    Ok(measuring::gate(&findings, &arguments.gate.fail_if))
 }

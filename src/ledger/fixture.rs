@@ -27,6 +27,7 @@ pub(crate) fn plan(stacks: &[&str]) -> Plan {
         writable: Vec::new(),
         runs: Some(10),
         time_budget_ns: None,
+        precision_ppm: None,
         warm_up: 1,
         command_deadline_ns: 60_000_000_000,
         start_deadline_ns: 60_000_000_000,

@@ -3,7 +3,7 @@
 //! A key that is not known is refused with the nearest one that is: a plan that silently ignored
 //! `warmup = 3` would measure something else than its author believes.
 
-use super::{Draft, Plan, duration, margin};
+use super::{Draft, Plan, duration, percentage};
 use crate::fault::Fault;
 use crate::layer::Card;
 use crate::stack::{StackSpec, instead};
@@ -18,13 +18,14 @@ use toml::de::{DeTable, DeValue};
 const FILE_LIMIT: u64 = 1 << 20;
 
 /// Every key of a plan file, in the order in which [`write()`] writes them.
-pub const KEYS: [&str; 15] = [
+pub const KEYS: [&str; 16] = [
     "title",
     "command",
     "stacks",
     "baseline",
     "runs",
     "time",
+    "precision",
     "warm_up",
     "seed",
     "margin",
@@ -112,9 +113,10 @@ impl Reader<'_> {
             "baseline" => draft.baseline = Some(self.stack(value)?),
             "runs" => draft.runs = Some(self.whole(field, value)?),
             "time" => draft.time = Some(self.duration(field, value)?),
+            "precision" => draft.precision_ppm = Some(self.share(field, value)?),
             "warm_up" => draft.warm_up = Some(self.whole(field, value)?),
             "seed" => draft.seed = Some(self.whole(field, value)?),
-            "margin" => draft.margin_ppm = Some(self.margin(value)?),
+            "margin" => draft.margin_ppm = Some(self.share(field, value)?),
             "deadline" => draft.deadline = Some(self.duration(field, value)?),
             "start_deadline" => draft.start_deadline = Some(self.duration(field, value)?),
             "cwd" => draft.cwd = Some(PathBuf::from(self.string(field, value)?)),
@@ -177,11 +179,12 @@ impl Reader<'_> {
         duration::parse(text).map_err(|fault| fault.during(self.place(&value.span())))
     }
 
-    fn margin(&self, value: &Value<'_>) -> Result<u32, Fault> {
+    fn share(&self, field: &str, value: &Value<'_>) -> Result<u32, Fault> {
         let text = value.get_ref().as_str().ok_or_else(|| {
-            self.wrong_type("margin", "a percentage", value).hint("write `margin = \"3%\"`")
+            let hint = format!("write `{field} = \"3%\"`");
+            self.wrong_type(field, "a percentage", value).hint(hint)
         })?;
-        margin::parse(text).map_err(|fault| fault.during(self.place(&value.span())))
+        percentage::parse(text).map_err(|fault| fault.during(self.place(&value.span())))
     }
 
     fn environment(&self, value: &Value<'_>) -> Result<Vec<(String, String)>, Fault> {
@@ -282,9 +285,11 @@ pub fn write(plan: &Plan) -> String {
     ];
     lines.extend(plan.runs.map(|runs| format!("runs = {runs}")));
     lines.extend(plan.time_budget().map(|time| format!("time = \"{}\"", duration::text(time))));
+    let precision = plan.precision_ppm.map(percentage::text);
+    lines.extend(precision.map(|share| format!("precision = \"{share}\"")));
     lines.push(format!("warm_up = {}", plan.warm_up));
     lines.push(format!("seed = {}", plan.seed));
-    lines.push(format!("margin = \"{}\"", margin::text(plan.equivalence_margin_ppm)));
+    lines.push(format!("margin = \"{}\"", percentage::text(plan.equivalence_margin_ppm)));
     lines.push(format!("deadline = \"{}\"", duration::text(plan.command_deadline())));
     lines.push(format!("start_deadline = \"{}\"", duration::text(plan.start_deadline())));
     lines.push(format!("cwd = {}", toml_string(&plan.cwd.display().to_string())));

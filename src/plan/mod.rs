@@ -7,7 +7,7 @@ pub mod duration;
 mod estimate;
 mod expand;
 pub mod file;
-pub mod margin;
+pub mod percentage;
 pub mod order;
 mod refuse;
 mod repeat;
@@ -51,6 +51,10 @@ pub struct Plan {
     pub runs: Option<u32>,
     /// When to start no further block, in nanoseconds.
     pub time_budget_ns: Option<u64>,
+    /// When to stop before that: half the interval of every arm's overhead is at most this share of
+    /// its ratio. In parts per million.
+    #[serde(default)]
+    pub precision_ppm: Option<u32>,
     /// Runs of the command inside each started stack before the measured one.
     pub warm_up: u32,
     /// After how long a command is killed and its trial fails, in nanoseconds.
@@ -80,6 +84,12 @@ impl Plan {
     #[must_use]
     pub fn time_budget(&self) -> Option<Duration> {
         self.time_budget_ns.map(Duration::from_nanos)
+    }
+
+    /// The share to which every overhead is to be known, if the plan names one.
+    #[must_use]
+    pub fn precision(&self) -> Option<f64> {
+        self.precision_ppm.map(|ppm| f64::from(ppm) / 1e6)
     }
 
     /// The arms, baseline twice: arm 0 and arm 1 are the baseline, the others follow in order.

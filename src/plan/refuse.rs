@@ -11,9 +11,13 @@ use crate::stack::StackSpec;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surtax_statistics::LOOK_FROM;
 
 /// Blocks of a plan that names neither a count nor a time.
 const DEFAULT_RUNS: u32 = 10;
+
+/// Blocks after which a plan that names a precision, and neither a count nor a time, gives up.
+pub(super) const PRECISION_RUNS: u32 = 200;
 pub(super) const DEFAULT_DEADLINE: Duration = Duration::from_secs(30 * 60);
 pub(super) const DEFAULT_START_DEADLINE: Duration = Duration::from_secs(180);
 pub(super) const DEFAULT_MARGIN_PPM: u32 = 30_000;
@@ -44,6 +48,8 @@ pub struct Draft {
     pub runs: Option<u32>,
     /// See [`Plan::time_budget_ns`].
     pub time: Option<Duration>,
+    /// See [`Plan::precision_ppm`]; by default the count or the time decides alone.
+    pub precision_ppm: Option<u32>,
     /// See [`Plan::warm_up`]; by default none.
     pub warm_up: Option<u32>,
     /// See [`Plan::command_deadline_ns`]; by default 30 minutes.
@@ -96,6 +102,7 @@ impl Draft {
             writable: list_over(other.writable, self.writable),
             runs: other.runs.or(self.runs),
             time: other.time.or(self.time),
+            precision_ppm: other.precision_ppm.or(self.precision_ppm),
             warm_up: other.warm_up.or(self.warm_up),
             deadline: other.deadline.or(self.deadline),
             start_deadline: other.start_deadline.or(self.start_deadline),
@@ -114,6 +121,7 @@ impl Draft {
             "cwd" => self.cwd.is_some(),
             "writable" => !self.writable.is_empty(),
             "runs" => self.runs.is_some(),
+            "precision" => self.precision_ppm.is_some(),
             "warm_up" => self.warm_up.is_some(),
             "seed" => self.seed.is_some(),
             _ => false,
@@ -131,7 +139,8 @@ impl Draft {
         let writable = self.checked_writable(&cwd)?;
         let environment = self.checked_environment()?;
         let (stacks, baseline) = self.checked_stacks(&cwd, around.cards)?;
-        let runs = if self.time.is_none() { self.runs.or(Some(DEFAULT_RUNS)) } else { self.runs };
+        let usual = if self.precision_ppm.is_some() { PRECISION_RUNS } else { DEFAULT_RUNS };
+        let runs = if self.time.is_none() { self.runs.or(Some(usual)) } else { self.runs };
         let plan = Plan {
             schema_version: SCHEMA_VERSION,
             title: self.title.unwrap_or_else(|| title_of(&self.command)),
@@ -144,6 +153,7 @@ impl Draft {
             writable,
             runs,
             time_budget_ns: self.time.map(nanoseconds),
+            precision_ppm: self.precision_ppm,
             warm_up: self.warm_up.unwrap_or(0),
             command_deadline_ns: nanoseconds(self.deadline.unwrap_or(DEFAULT_DEADLINE)),
             start_deadline_ns: nanoseconds(self.start_deadline.unwrap_or(DEFAULT_START_DEADLINE)),
@@ -190,6 +200,19 @@ impl Draft {
                 return Err(self.refuse("runs", format!("`runs = {runs}` is above {BLOCK_LIMIT}")));
             }
             _ => {}
+        }
+        let least = u32::try_from(LOOK_FROM).unwrap_or(u32::MAX);
+        if let (Some(_), Some(runs)) = (self.precision_ppm, self.runs.filter(|&runs| runs < least))
+        {
+            return Err(self
+                .refuse(
+                    "precision",
+                    format!("`precision` with `runs = {runs}` can never be reached"),
+                )
+                .hint(format!(
+                    "ask for at least {least} runs, or for a time, or leave the count out: before \
+                     block {least} an interval may be narrow by accident"
+                )));
         }
         if let Some(warm_up) = self.warm_up.filter(|&count| count > WARM_UP_LIMIT) {
             let message = format!("`warm_up = {warm_up}` is above {WARM_UP_LIMIT}");
@@ -353,6 +376,13 @@ fn notes(plan: &Plan) -> Vec<String> {
                 "`{stack}` writes to this machine's own files: what a trial writes stays, and the next trial finds it"
             ));
         }
+    }
+    if let (Some(_), Some(runs), None) =
+        (plan.precision_ppm, plan.runs.filter(|&runs| runs == PRECISION_RUNS), plan.time_budget_ns)
+    {
+        notes.push(format!(
+            "ends after {runs} blocks at the latest, as narrow or not; `--time` or `--runs` sets another end"
+        ));
     }
     if plan.stacks.len() == 1 {
         notes.push(format!(

@@ -4,9 +4,10 @@
 //! be read. The caller's own environment is not in it: see `Plan::inherit_environment`.
 
 use super::refuse::{
-    DEFAULT_DEADLINE, DEFAULT_MARGIN_PPM, DEFAULT_START_DEADLINE, is_native, nanoseconds, title_of,
+    DEFAULT_DEADLINE, DEFAULT_MARGIN_PPM, DEFAULT_START_DEADLINE, PRECISION_RUNS, is_native,
+    nanoseconds, title_of,
 };
-use super::{Plan, duration, margin, shell_line};
+use super::{Plan, duration, percentage, shell_line};
 
 impl Plan {
     /// `cd DIRECTORY && surtax compare …`: read again, it is this plan.
@@ -36,11 +37,16 @@ impl Plan {
         for (name, value) in &self.environment {
             flag("--env", format!("{name}={value}"));
         }
-        if let Some(runs) = self.runs {
+        // Said by the precision already.
+        let usual = self.precision_ppm.is_some() && self.time_budget_ns.is_none();
+        if let Some(runs) = self.runs.filter(|&runs| !(usual && runs == PRECISION_RUNS)) {
             flag("--runs", runs.to_string());
         }
         if let Some(time) = self.time_budget() {
             flag("--time", duration::text(time));
+        }
+        if let Some(precision) = self.precision_ppm {
+            flag("--precision", percentage::text(precision));
         }
         if self.warm_up > 0 {
             flag("--warmup", self.warm_up.to_string());
@@ -52,7 +58,7 @@ impl Plan {
             flag("--start-deadline", duration::text(self.start_deadline()));
         }
         if self.equivalence_margin_ppm != DEFAULT_MARGIN_PPM {
-            flag("--margin", margin::text(self.equivalence_margin_ppm));
+            flag("--margin", percentage::text(self.equivalence_margin_ppm));
         }
         flag("--seed", self.seed.to_string());
         if !self.inherit_environment {

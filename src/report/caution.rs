@@ -6,10 +6,11 @@ use super::bill::Bill;
 use super::compare::Column;
 use super::foreign::line;
 use super::number::{self, percent};
-use super::{ArmFindings, Caution, LevelEvidence};
+use super::{ArmFindings, Caution, Interval, LevelEvidence};
 use crate::ledger::{Proofs, TrialState};
 use std::collections::{BTreeMap, BTreeSet};
 use surtax_instrument::quantity::Bytes;
+use surtax_statistics::Estimate;
 
 /// With fewer trials than these, an interval rests on the noise having a bell's shape.
 const TRIALS_FEW: u32 = 6;
@@ -36,6 +37,10 @@ pub(super) struct Signs<'a> {
     pub(super) noise: Option<f64>,
     /// The equivalence margin as a share.
     pub(super) margin: f64,
+    /// How far the second baseline arm is from the first.
+    pub(super) noise_estimate: Option<Estimate>,
+    /// The precision that the plan asks for, as a share.
+    pub(super) precision: Option<f64>,
 }
 
 /// Every caution, most important first.
@@ -49,6 +54,7 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(unavailable(signs));
     cautions.extend(lost_trials(signs));
     cautions.extend(few_trials(signs.arms));
+    cautions.extend(precision(signs));
     cautions.extend(noise(signs));
     cautions.extend(overdrafts(signs));
     cautions.extend(leftovers(signs));
@@ -271,6 +277,33 @@ fn noise(signs: &Signs<'_>) -> Option<Caution> {
             percent(signs.margin)
         ),
         "end what else runs on this machine, or repeat with more `--runs`",
+    ))
+}
+
+/// A plan that named a precision and ended before it was reached.
+fn precision(signs: &Signs<'_>) -> Option<Caution> {
+    let goal = signs.precision?;
+    let width = |interval: &Interval| (interval.high - interval.low) / 2.0 / interval.ratio;
+    let again = signs.noise_estimate.as_ref().map(super::estimate::interval);
+    let again = again.as_ref().zip(signs.arms.get(1)).map(|(interval, arm)| (arm, width(interval)));
+    let wall = |arm: &ArmFindings| {
+        let metric = arm.metrics.iter().find(|metric| metric.metric == "wall_ns")?;
+        metric.overhead.as_ref().map(width)
+    };
+    let all = signs.arms.iter().filter_map(|arm| Some((arm, wall(arm)?))).chain(again);
+    let (arm, widest) =
+        all.filter(|(_, width)| *width > goal).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    // An interval narrows with the square root of the blocks.
+    let blocks = f64::from(arm.trial_count) * (widest / goal).powi(2);
+    Some(caution(
+        "precision-missed",
+        format!(
+            "the goal of ±{} was not reached: `{}` is known to ±{}",
+            percent(goal),
+            arm.stack,
+            percent(widest)
+        ),
+        &format!("give it about {blocks:.0} blocks in all, or a quieter machine"),
     ))
 }
 

@@ -50,6 +50,8 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         proofs: &proofs,
         noise: noise.map(|noise| noise.floor),
         margin,
+        noise_estimate: noise.map(|noise| noise.estimate),
+        precision: plan.precision(),
     };
     let cautions = caution::all(&signs);
     Ok(Findings {
@@ -253,6 +255,7 @@ fn run_facts(
         wall_ns: last_ended.unwrap_or(0).saturating_sub(first_began(trials)),
         baseline: line(&plan.baseline.to_string()),
         equivalence_margin: margin,
+        precision: plan.precision(),
     }
 }
 

@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(
             names(&findings["run"]).join(" "),
             "baseline began_at blocks_done blocks_planned command cwd equivalence_margin id \
-             repeat_with seed state title wall_ns"
+             precision repeat_with seed state title wall_ns"
         );
         assert_eq!(arm["stack"], "runc");
         assert_eq!(arm["verdict"]["is"], "differs");

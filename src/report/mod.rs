@@ -14,6 +14,7 @@ pub mod markdown;
 mod number;
 pub mod page;
 pub mod terminal;
+pub mod threshold;
 mod verdict;
 
 pub use compare::compare;
@@ -67,6 +68,8 @@ pub struct RunFacts {
     pub baseline: String,
     /// Half-width of the equivalence margin as a share: 0.03 is ±3 %.
     pub equivalence_margin: f64,
+    /// To what share of its ratio every overhead was to be known, if the plan says so.
+    pub precision: Option<f64>,
 }
 
 /// A named value.

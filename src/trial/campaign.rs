@@ -1,5 +1,6 @@
 //! Carries out a plan: block after block, each arm once per block, every ended trial committed.
 
+use super::enough::{Enough, Look};
 use super::interrupts::{Interrupts, Urgency};
 use super::{Record, TrialResult, protocol};
 use crate::fault::Fault;
@@ -7,7 +8,7 @@ use crate::layer::{self, Unavailable};
 use crate::ledger::{Ledger, RunState};
 use crate::plan::{Arm, Plan, TrialId};
 use crate::stack::rise::Ground;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
@@ -23,6 +24,8 @@ pub trait Observer {
     fn trial_ended(&mut self, record: &Record, arm: &Arm);
     /// An arm will not run any more.
     fn arm_dropped(&mut self, arm: &Arm, why: &str);
+    /// A block of a plan that names a precision is about to begin, if the widths do not say enough.
+    fn width_seen(&mut self, _: Look) {}
 }
 
 /// One plan on its way through.
@@ -35,9 +38,11 @@ pub struct Campaign<'a> {
     /// What was in the ledger when the campaign began.
     done: HashSet<TrialId>,
     /// Arms that cannot run, or fail every time.
-    dropped: HashSet<u32>,
+    dropped: BTreeSet<u32>,
     /// Per arm: failures so far, and whether it ever succeeded.
     tally: HashMap<u32, (u32, bool)>,
+    /// The widths so far, where the plan names a precision.
+    enough: Option<Enough>,
     /// The longest block so far.
     longest_block: Duration,
 }
@@ -58,7 +63,8 @@ impl<'a> Campaign<'a> {
             observer,
             interrupts,
             done: HashSet::new(),
-            dropped: HashSet::new(),
+            dropped: BTreeSet::new(),
+            enough: None,
             tally: HashMap::new(),
             longest_block: Duration::ZERO,
         }
@@ -72,10 +78,13 @@ impl<'a> Campaign<'a> {
         self.ledger.void_unfinished()?;
         self.done = self.ledger.done()?;
         let arms = self.plan.arms();
+        if let Some(precision) = self.plan.precision() {
+            self.enough = Some(Enough::of(precision, &self.ledger.trials()?));
+        }
         self.check_arms(&arms)?;
         let began = clock::monotonic_raw();
         for block in 0..self.plan.block_limit() {
-            if self.dropped.len() == arms.len() || self.is_over(began) {
+            if self.dropped.len() == arms.len() || self.is_over(began) || self.is_enough() {
                 break;
             }
             let block_began = clock::monotonic_raw();
@@ -105,6 +114,14 @@ impl<'a> Campaign<'a> {
         !is_first && spent + self.longest_block > Duration::from_nanos(budget)
     }
 
+    /// Whether every arm is known as well as the plan asks.
+    fn is_enough(&mut self) -> bool {
+        let Some(enough) = &self.enough else { return false };
+        let look = enough.look(&self.dropped);
+        self.observer.width_seen(look);
+        look == Look::Narrow
+    }
+
     fn trial(&mut self, trial: TrialId, arms: &[Arm]) -> Result<(), Fault> {
         let arm = usize::try_from(trial.arm).ok().and_then(|index| arms.get(index));
         let arm = arm.ok_or_else(|| Fault::bug(format!("a trial of arm {}", trial.arm)))?;
@@ -120,6 +137,9 @@ impl<'a> Campaign<'a> {
             return self.ledger.void_unfinished();
         }
         self.ledger.end_trial(&record)?;
+        if let Some(enough) = &mut self.enough {
+            enough.learn(&record);
+        }
         self.observer.trial_ended(&record, arm);
         self.count(&record, arm);
         Ok(())

@@ -1,6 +1,7 @@
 //! A trial: one measurement, from a quiet machine to a record.
 
 pub mod campaign;
+pub mod enough;
 pub mod interrupts;
 pub mod protocol;
 pub mod quiet;

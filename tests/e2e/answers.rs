@@ -45,6 +45,48 @@ fn one_user_space_and_another_kernel() {
     machine.assert_as_before();
 }
 
+/// A comparison of two simulated stacks, the second 7 % dearer, with these flags.
+fn simulated<'a>(flags: &[&'a str]) -> Vec<&'a str> {
+    let stacks = "simulated:noise=0.02,seed=1,simulated:cost=1.07,noise=0.02,seed=1";
+    let mut arguments = vec!["compare", "--in", stacks, "--format", "json"];
+    arguments.extend(["--baseline", "simulated:noise=0.02,seed=1", "--seed", "1"]);
+    arguments.extend(flags);
+    arguments.extend(["--", "true"]);
+    arguments
+}
+
+#[test]
+fn a_run_that_is_precise_enough_ends_and_resume_adds_nothing() {
+    let machine = Machine::take();
+    let answer = machine.json(&simulated(&["--precision", "1%"]));
+    let count = answer["run"]["blocks_done"].as_u64().unwrap();
+    assert!((16..150).contains(&count), "{count} blocks");
+    assert_eq!(answer["run"]["precision"], 0.01);
+    let wall = &arm(&answer, "simulated:cost=1.07,noise=0.02,seed=1")["metrics"][0]["overhead"];
+    let [ratio, low, high] = ["ratio", "low", "high"].map(|key| wall[key].as_f64().unwrap());
+    assert!((high - low) / 2.0 / ratio <= 0.01, "{wall}");
+    let again = machine.json(&["resume", "last", "--format", "json"]);
+    assert_eq!(again["run"]["blocks_done"], count);
+    let short = machine.json(&simulated(&["--precision", "0.1%", "--runs", "20"]));
+    let cautions = short["cautions"].as_array().unwrap();
+    assert!(cautions.iter().any(|caution| caution["code"] == "precision-missed"), "{cautions:?}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_threshold_fails_a_run_only_when_it_is_shown_to_be_crossed() {
+    let machine = Machine::take();
+    let exit = |arguments: &[&str]| machine.surtax(arguments).status.code();
+    assert_eq!(exit(&simulated(&["--runs", "20", "--fail-if", "wall > +3%"])), Some(1));
+    assert_eq!(exit(&["show", "--fail-if", "wall > +3%"]), Some(1));
+    assert_eq!(exit(&["show", "--fail-if", "wall > +20%"]), Some(0));
+    // The estimate lies beyond it, and not the whole interval.
+    assert_eq!(exit(&["show", "--fail-if", "wall > +6.9%"]), Some(0));
+    assert_eq!(exit(&["show", "--fail-if", "cpu-others > +3%"]), Some(3));
+    assert_eq!(exit(&["show", "--fail-if", "wal > +3%"]), Some(2));
+    machine.assert_as_before();
+}
+
 #[test]
 fn a_failing_command_fails_its_arm_with_its_stderr() {
     let machine = Machine::take();

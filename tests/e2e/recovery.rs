@@ -56,6 +56,7 @@ fn plan(seed: u64) -> Plan {
         writable: Vec::new(),
         runs: Some(BLOCKS),
         time_budget_ns: None,
+        precision_ppm: None,
         warm_up: 0,
         command_deadline_ns: 60_000_000_000,
         start_deadline_ns: 60_000_000_000,

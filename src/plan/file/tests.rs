@@ -23,6 +23,7 @@ time = "1h30m"
 warm_up = 1
 seed = 42
 margin = "2.5%"
+precision = "2%"
 deadline = "10s"
 start_deadline = "1m"
 cwd = "/"
@@ -47,7 +48,7 @@ fn an_unknown_key_is_answered_with_the_nearest_and_its_line() {
     refused(
         "command = [\"true\"]\nwarmup = 3\n",
         "plans/io.toml:2: unknown key `warmup`
-  hint: use `warm_up`; the keys of a plan are `title`, `command`, `stacks`, `baseline`, `runs`, `time`, `warm_up`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
+  hint: use `warm_up`; the keys of a plan are `title`, `command`, `stacks`, `baseline`, `runs`, `time`, `precision`, `warm_up`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
     );
 }
 
@@ -128,6 +129,7 @@ fn a_plan_that_was_written_reads_as_the_same_plan() {
         command: vec![String::from("sh"), String::from("-c"), String::from("echo \"$HOME\" '''\n")],
         runs: None,
         time_budget_ns: Some(90_250_000_000),
+        precision_ppm: Some(12_345),
         writable: vec![PathBuf::from("/tmp")],
         equivalence_margin_ppm: 12_345,
         environment: vec![

@@ -144,6 +144,23 @@ fn the_command_line_counts_over_the_file() {
 }
 
 #[test]
+fn a_precision_needs_an_end_and_room_to_be_reached() {
+    let precise = |runs, time| Draft {
+        precision_ppm: Some(20_000),
+        runs,
+        time,
+        ..draft(&["native", "runc"])
+    };
+    let alone = decided(precise(None, None));
+    assert_eq!((alone.plan.runs, alone.plan.precision()), (Some(PRECISION_RUNS), Some(0.02)));
+    assert!(alone.notes[0].contains("`--time` or `--runs` sets another end"), "{:?}", alone.notes);
+    let timed = decided(precise(None, Some(Duration::from_secs(60))));
+    assert_eq!((timed.plan.runs, timed.notes.len()), (None, 0));
+    let fault = precise(Some(3), None).complete(&around()).unwrap_err();
+    assert_eq!(fault.message, "`precision` with `runs = 3` can never be reached");
+}
+
+#[test]
 fn a_long_command_makes_a_short_title() {
     let command = vec![String::from("sh"), String::from("-c"), "x ".repeat(200)];
     let title = decided(Draft { command, ..draft(&["native"]) }).plan.title;

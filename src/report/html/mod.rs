@@ -53,4 +53,4 @@ pub fn html(findings: &Findings) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

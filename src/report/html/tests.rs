@@ -1,6 +1,6 @@
 //! Tests of the whole page. What a person must see, `a_sample_to_look_at` writes.
 
-mod sample;
+pub(in crate::report) mod sample;
 
 use super::super::{Caution, Findings, Trouble, Verdict};
 use super::html;

@@ -244,6 +244,7 @@ pub fn empty() -> Findings {
             wall_ns: 0,
             baseline: "native".into(),
             equivalence_margin: 0.03,
+            precision: None,
         },
         machine: vec![
             key_value("cpu.model", "AMD EPYC 9354P 32-Core Processor", "/proc/cpuinfo"),

@@ -1,4 +1,4 @@
-//! Equivalence margins as people type them: `3%`, `0.5%`.
+//! Percentages as people type them: `3%`, `0.5%`.
 
 use crate::fault::Fault;
 
@@ -8,15 +8,16 @@ use crate::fault::Fault;
 /// The user's: no percentage, zero, above 50 %, or with more than four decimals.
 ///
 /// ```
-/// use surtax::plan::margin;
-/// assert_eq!(margin::parse("3%"), Ok(30_000));
-/// assert_eq!(margin::parse("0.5%"), Ok(5_000));
-/// assert!(margin::parse("3").is_err());
+/// use surtax::plan::percentage;
+///
+/// assert_eq!(percentage::parse("3%"), Ok(30_000));
+/// assert_eq!(percentage::parse("0.5%"), Ok(5_000));
+/// assert!(percentage::parse("3").is_err());
 /// ```
 pub fn parse(text: &str) -> Result<u32, Fault> {
     let refuse = |hint: &str| {
         let shown = text.escape_debug();
-        Fault::user(format!("`{shown}` is not a margin")).hint(hint)
+        Fault::user(format!("`{shown}` is not a percentage")).hint(hint)
     };
     let typed = text.trim();
     let Some(number) = typed.strip_suffix('%') else {
@@ -33,10 +34,10 @@ pub fn parse(text: &str) -> Result<u32, Fault> {
     }
 }
 
-/// Writes a margin so that [`parse`] reads the same again.
+/// Writes a percentage so that [`parse`] reads the same again.
 ///
 /// ```
-/// assert_eq!(surtax::plan::margin::text(5_000), "0.5%");
+/// assert_eq!(surtax::plan::percentage::text(5_000), "0.5%");
 /// ```
 #[must_use]
 pub fn text(ppm: u32) -> String {

@@ -1,0 +1,203 @@
+//! Thresholds such as `wall > +3%`, for whoever must decide by an exit code.
+//!
+//! A threshold is crossed when that is shown, and never because a point estimate lies beyond it: the
+//! whole interval must, and of wall time the verdict must be that the stack differs at all. It is
+//! kept when the whole interval lies on the other side. What is neither is undecided.
+
+use super::number::percent;
+use super::{ArmFindings, Findings, Interval, Verdict};
+use crate::fault::Fault;
+use crate::stack::instead;
+use std::fmt;
+use std::str::FromStr;
+
+/// What people call a metric, and what the findings do.
+const METRICS: [(&str, &str); 9] = [
+    ("wall", "wall_ns"),
+    ("cpu", "cpu_total_ns"),
+    ("cpu-user", "cpu_user_ns"),
+    ("cpu-system", "cpu_system_ns"),
+    ("cpu-others", "cpu_others_ns"),
+    ("memory", "memory_peak_bytes"),
+    ("memory-others", "memory_others_peak_bytes"),
+    ("start", "start_ns"),
+    ("stop", "stop_ns"),
+];
+
+/// From this ratio on, percents are hard to read.
+const FACTOR_FROM: f64 = 3.0;
+
+/// A metric, and the overhead above which it is too dear.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Threshold {
+    name: &'static str,
+    metric: &'static str,
+    /// The overhead as a ratio: 1.03 for `+3%`.
+    ratio: f64,
+    typed: String,
+}
+
+/// How an arm stands to a threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Shown to be above it.
+    Crossed,
+    /// Shown to be at most that.
+    Kept,
+    /// Neither.
+    Undecided,
+    /// It has no such number.
+    Unknown,
+}
+
+impl FromStr for Threshold {
+    type Err = Fault;
+
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        let shown = text.escape_debug();
+        let refuse = || {
+            Fault::user(format!("`{shown}` is no threshold")).hint("write it as in `wall > +3%`")
+        };
+        let (name, limit) = text.split_once('>').ok_or_else(refuse)?;
+        let (name, limit) = (name.trim(), limit.trim());
+        let known = METRICS.into_iter().find(|(known, metric)| *known == name || *metric == name);
+        let Some((name, metric)) = known else {
+            let name = name.escape_debug().to_string();
+            return Err(Fault::user(format!("`{name}` in `{shown}` is no metric")).hint(instead(
+                &name,
+                "metrics",
+                METRICS.map(|(known, _)| known),
+            )));
+        };
+        let number =
+            |text: &str| text.trim().parse().ok().filter(|number: &f64| number.is_finite());
+        let ratio = match (limit.strip_suffix('%'), limit.strip_suffix(['x', '×'])) {
+            (Some(share), _) => number(share).map(|share| 1.0 + share / 100.0),
+            (None, Some(factor)) => number(factor),
+            (None, None) => None,
+        };
+        let ratio = ratio.filter(|ratio| *ratio > 0.0).ok_or_else(refuse)?;
+        Ok(Self { name, metric, ratio, typed: text.trim().to_owned() })
+    }
+}
+
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.typed)
+    }
+}
+
+impl Threshold {
+    /// How an arm stands to it.
+    #[must_use]
+    pub fn standing(&self, arm: &ArmFindings) -> Standing {
+        let Some(overhead) = self.overhead(arm) else { return Standing::Unknown };
+        let is_shown = self.name != "wall" || arm.verdict == Verdict::Differs;
+        if is_shown && overhead.low > self.ratio {
+            Standing::Crossed
+        } else if overhead.high <= self.ratio {
+            Standing::Kept
+        } else {
+            Standing::Undecided
+        }
+    }
+
+    fn overhead<'a>(&self, arm: &'a ArmFindings) -> Option<&'a Interval> {
+        arm.metrics.iter().find(|metric| metric.metric == self.metric)?.overhead.as_ref()
+    }
+
+    /// Every compared arm with its standing, and a sentence for each that does not keep it.
+    #[must_use]
+    pub fn verdicts(&self, findings: &Findings) -> Vec<(Standing, String)> {
+        let compared = findings.arms.iter().filter(|arm| arm.part == "compared");
+        compared
+            .map(|arm| {
+                let standing = self.standing(arm);
+                (standing, self.sentence(arm, standing))
+            })
+            .collect()
+    }
+
+    fn sentence(&self, arm: &ArmFindings, standing: Standing) -> String {
+        let name = &arm.name;
+        let seen = self.overhead(arm).map_or_else(String::new, |found| {
+            format!(": {} [{}, {}]", cost(found.ratio), cost(found.low), cost(found.high))
+        });
+        match standing {
+            Standing::Crossed => format!("`{self}` is crossed by `{name}`{seen}"),
+            Standing::Kept => format!("`{self}` is not crossed by `{name}`{seen}"),
+            Standing::Undecided => format!("`{self}` is undecided for `{name}`{seen}"),
+            Standing::Unknown => {
+                format!("`{self}` cannot be answered for `{name}`: no such number")
+            }
+        }
+    }
+}
+
+/// `+12 %`, `−3 %`, `7.4×`.
+fn cost(ratio: f64) -> String {
+    if ratio >= FACTOR_FROM {
+        return format!("{}×", super::number::trimmed(ratio, 1));
+    }
+    let sign = if ratio < 1.0 { '−' } else { '+' };
+    format!("{sign}{}", percent((ratio - 1.0).abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::html::tests::sample;
+    use super::*;
+
+    fn threshold(text: &str) -> Threshold {
+        text.parse().unwrap()
+    }
+
+    fn arm(low: f64, high: f64, verdict: Verdict) -> ArmFindings {
+        let mut arm = sample::arm(2, "runc", "compared", 1.0, verdict);
+        let overhead = Interval { ratio: f64::midpoint(low, high), low, high, confidence: 0.95 };
+        arm.metrics.retain(|metric| metric.metric == "wall_ns");
+        arm.metrics[0].overhead = Some(overhead);
+        arm
+    }
+
+    #[test]
+    fn a_threshold_is_a_metric_and_an_overhead() {
+        for (text, metric, ratio) in [
+            ("wall > +3%", "wall_ns", 1.03),
+            ("wall>3%", "wall_ns", 1.03),
+            ("cpu > 1.5x", "cpu_total_ns", 1.5),
+            ("start_ns > +200 %", "start_ns", 3.0),
+            ("memory > -5%", "memory_peak_bytes", 0.95),
+        ] {
+            let read = threshold(text);
+            assert_eq!(read.metric, metric, "{text}");
+            assert!((read.ratio - ratio).abs() < 1e-12, "{text}: {}", read.ratio);
+        }
+        for text in ["", "wall", "wall > 3", "wall < 3%", "wall > NaN%", "wall > -100%", "wal > 3%"]
+        {
+            assert!(text.parse::<Threshold>().is_err(), "{text}");
+        }
+        let fault = "wal > 3%".parse::<Threshold>().unwrap_err();
+        assert!(fault.hint.unwrap().starts_with("use `wall`"));
+    }
+
+    #[test]
+    fn a_point_estimate_beyond_the_threshold_crosses_nothing() {
+        let limit = threshold("wall > +3%");
+        assert_eq!(limit.standing(&arm(1.05, 1.09, Verdict::Differs)), Standing::Crossed);
+        assert_eq!(limit.standing(&arm(1.02, 1.20, Verdict::Differs)), Standing::Undecided);
+        assert_eq!(limit.standing(&arm(0.99, 1.02, Verdict::Equivalent)), Standing::Kept);
+    }
+
+    #[test]
+    fn wall_time_that_is_not_said_to_differ_crosses_nothing() {
+        let limit = threshold("wall > +3%");
+        assert_eq!(limit.standing(&arm(1.05, 1.09, Verdict::Inconclusive)), Standing::Undecided);
+    }
+
+    #[test]
+    fn a_stack_without_the_number_is_unknown_and_not_kept() {
+        let gap = arm(1.0, 1.0, Verdict::Invalid { reason: String::from("it is gone") });
+        assert_eq!(threshold("memory > +3%").standing(&gap), Standing::Unknown);
+    }
+}
