@@ -76,6 +76,7 @@ impl Machine {
             let now = Foreign::look();
             let is_crowded = now.is_crowded || self.foreign.is_crowded;
             lines.retain(|line| !now.owns(line) && !self.foreign.owns(line));
+            lines.retain(|line| !has_another_owner(line));
             // Of a lab that has ended since: whose process it was cannot be asked any more.
             lines.retain(|line| !(is_crowded && line.starts_with("went: process ")));
             if lines.is_empty() || attempt == 10 || !is_crowded {
@@ -151,6 +152,15 @@ fn is_a_group_of_the_machines(line: &str) -> bool {
     let path = Path::new(path.trim_end_matches('`'));
     let members = std::fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
     !line.contains("surtax") && (sign == "went" || !members.is_empty())
+}
+
+/// A process that came and has a living parent which is neither ours nor the machine's first process:
+/// what we start and lose is left to that one.
+fn has_another_owner(line: &str) -> bool {
+    let Some(rest) = line.strip_prefix("came: process `") else { return false };
+    let pid = rest.split("` (").nth(1).and_then(|rest| rest.split(')').next()?.parse().ok());
+    let owner = pid.and_then(parent);
+    owner.is_some_and(|owner| owner > 1) && !pid.is_some_and(is_below_us)
 }
 
 fn process(pid: u32) -> PathBuf {
