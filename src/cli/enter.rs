@@ -8,6 +8,7 @@ use crate::plan::{Draft, Plan};
 use crate::stack::shell;
 use crate::stack::{StackSpec, registered};
 use crate::trial::protocol;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use surtax_instrument::wire::Status;
@@ -72,7 +73,19 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
 }
 
 fn visit(plan: &Plan, footing: &Footing, globals: &Globals) -> Result<Status, Fault> {
+    if std::io::stdin().is_terminal() {
+        note(&format!("starting `{}`", plan.baseline), globals);
+    }
     let standing = plan.baseline.raise(&footing.ground(plan), "enter")?;
+    if std::io::stdin().is_terminal() {
+        let kept = match plan.writable.as_slice() {
+            [] => String::from("what you write here is thrown away when you leave"),
+            _ => {
+                String::from("what you write outside of `--writable` is thrown away when you leave")
+            }
+        };
+        note(&kept, globals);
+    }
     let (status, leftovers) = shell::run(standing, protocol::command(plan))?;
     for line in leftovers {
         note(&format!("removed by force: {line}"), globals);

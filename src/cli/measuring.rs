@@ -4,14 +4,14 @@ use super::measure::Question;
 use super::{Format, Globals, answer, note, progress};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Lab};
-use crate::layer::{Site, View};
+use crate::layer::{Root, Site, View};
 use crate::ledger::{Ledger, RunState, machine, shelf};
 use crate::plan::Plan;
 use crate::report::terminal::Look;
 use crate::report::threshold::{Standing, Threshold};
-use crate::report::{Findings, compare, export, html, markdown, terminal};
-use crate::stack::Limits;
+use crate::report::{ArmFindings, Findings, compare, export, html, markdown, terminal};
 use crate::stack::rise::Ground;
+use crate::stack::{LayerSpec, Limits};
 use crate::trial::campaign::Campaign;
 use crate::trial::interrupts::{Interrupts, Urgency};
 use crate::trial::protocol;
@@ -27,8 +27,11 @@ const INTERRUPTED: u8 = 130;
 /// Exit code when a threshold is shown to be crossed.
 const CROSSED: u8 = 1;
 
-/// Exit code when a threshold has no number to be held against: this machine lacks what it takes.
+/// Exit code when a question has no number for an answer: this machine lacks what it takes.
 const UNANSWERED: u8 = 3;
+
+/// Exit code when no trial counts because the command failed.
+const COMMAND_FAILED: u8 = 2;
 
 /// A lab, and what stacks need beside it.
 pub(super) struct Footing {
@@ -109,6 +112,7 @@ impl Footing {
 /// Answers a question: runs its plan into a new ledger and prints what was found.
 pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode, Fault> {
     let plan = &question.plan;
+    require_command(plan)?;
     protocol::require_short(&protocol::command(plan))?;
     let path = match &question.output {
         Some(path) => path.clone(),
@@ -116,6 +120,28 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
     };
     let ledger = Ledger::create(&path, plan, &machine::facts(&[]))?;
     carry_out(plan, ledger, question.report.as_deref(), &question.fail_if, globals)
+}
+
+/// Refuses a command that no stack of the plan would find: all of them look where we do.
+fn require_command(plan: &Plan) -> Result<(), Fault> {
+    let Some(program) = plan.command.first().filter(|program| !program.contains('/')) else {
+        return Ok(());
+    };
+    let is_ours = |layer: &LayerSpec| matches!(layer.root(), Ok(Root::Overlay | Root::Host));
+    let all_see_ours = plan.stacks.iter().all(|stack| stack.layers.last().is_some_and(is_ours));
+    let path_is_ours =
+        plan.inherit_environment && !plan.environment.iter().any(|(name, _)| name == "PATH");
+    if !all_see_ours || !path_is_ours || lab::find(program).is_some() {
+        return Ok(());
+    }
+    let shown = program.escape_debug();
+    let hint =
+        if program.contains(|letter: char| letter.is_whitespace() || "|&;<>$".contains(letter)) {
+            format!("for a line of the shell write `-- sh -c '{shown}'`")
+        } else {
+            String::from("check its spelling, or install it on this machine")
+        };
+    Err(Fault::user(format!("`{shown}` is not in `PATH`, so no stack would find it")).hint(hint))
 }
 
 /// Continues a run.
@@ -127,6 +153,11 @@ pub(super) fn resume(
 ) -> Result<ExitCode, Fault> {
     let ledger = Ledger::resume(&shelf::find(&shelf::directory()?, run)?)?;
     let plan = ledger.plan()?;
+    let done = ledger.done()?.len();
+    note(
+        &format!("goes on where it stopped: {done} trials are done and stay as they are"),
+        globals,
+    );
     carry_out(&plan, ledger, report, fail_if, globals)
 }
 
@@ -171,8 +202,21 @@ fn carry_out(
     note(&format!("the run is kept in `{kept}`{more}"), globals);
     Ok(match state {
         RunState::Interrupted => ExitCode::from(INTERRUPTED),
-        RunState::Finished | RunState::Running => gate(&findings, fail_if),
+        RunState::Finished | RunState::Running => match nothing(&findings) {
+            Some(code) => ExitCode::from(code),
+            None => gate(&findings, fail_if),
+        },
     })
+}
+
+/// The exit code of a run of which no trial counts: the user's where the command itself failed.
+fn nothing(findings: &Findings) -> Option<u8> {
+    if findings.arms.iter().any(|arm| arm.trial_count > 0) {
+        return None;
+    }
+    let failed = |arm: &ArmFindings| arm.trials.iter().any(|trial| trial.state == "failed");
+    let is_the_commands = findings.arms.iter().any(failed);
+    Some(if is_the_commands { COMMAND_FAILED } else { UNANSWERED })
 }
 
 /// What the thresholds decide. Each stack that does not keep one is said, on standard error.

@@ -25,6 +25,7 @@ mod show;
 
 use crate::fault::Fault;
 use crate::report::terminal::{Colour, Look};
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use say::{answer, catch_bugs, exit, note};
 use std::ffi::OsString;
@@ -132,7 +133,8 @@ impl Globals {
 
 /// Reads the command line, does what it says, and returns the exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match Cli::try_parse_from(arguments) {
+    let typed: Vec<OsString> = arguments.into_iter().collect();
+    match Cli::try_parse_from(&typed) {
         Ok(cli) => match dispatch(cli) {
             Ok(code) => code,
             Err(fault) => exit(Err(fault)),
@@ -140,9 +142,20 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             // Nothing more can be said where printing the error fails.
             let _ = error.print();
+            if error.kind() == ErrorKind::UnknownArgument && is_given_a_command(&typed) {
+                say::hint(
+                    "put `--` before the command, as in `surtax compare --in native,runc -- make -j4`",
+                );
+            }
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
         }
     }
+}
+
+/// Whether the subcommand takes a command after `--`, and there is no `--`.
+fn is_given_a_command(typed: &[OsString]) -> bool {
+    let takes_one = ["compare", "enter", "plan"].map(OsString::from);
+    typed.iter().any(|word| takes_one.contains(word)) && !typed.iter().any(|word| word == "--")
 }
 
 fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {

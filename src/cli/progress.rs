@@ -192,9 +192,15 @@ fn ended(record: &Record, arm: &Arm) -> String {
     )
 }
 
+/// The stack of an arm; the baseline's second arm is told apart.
+fn arm_name(arm: &Arm) -> String {
+    let again = if arm.index == 1 { " (again)" } else { "" };
+    format!("{}{again}", arm.stack)
+}
+
 /// What is said when an arm will not run any more.
 fn dropped(arm: &Arm, why: &str) -> String {
-    format!("`{}` will not run: {why}", arm.stack)
+    format!("`{}` will not be tried again: {why}", arm_name(arm))
 }
 
 /// For `--quiet`.

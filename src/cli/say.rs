@@ -29,6 +29,11 @@ pub fn note(text: &str, globals: &Globals) {
     }
 }
 
+/// Says on standard error what would help, below an error that somebody else has shown.
+pub fn hint(text: &str) {
+    complain(&format!("  hint: {text}"));
+}
+
 /// Shows the fault, if there is one, and returns the exit code that says whose it was.
 #[must_use]
 pub fn exit(result: Result<(), Fault>) -> ExitCode {

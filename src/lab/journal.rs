@@ -75,8 +75,9 @@ pub(super) struct Journal {
 pub(super) fn state_directory() -> Result<PathBuf, Fault> {
     let path = state_path()?;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
-    made.doing(format_args!("make the journal directory `{}`", path.display()))
-        .map_err(|fault| fault.hint("name a writable directory in `SURTAX_STATE_DIR`"))?;
+    made.doing(format_args!("make the journal directory `{}`", path.display())).map_err(
+        |fault| fault.hint("run it as root, or name a writable directory in `SURTAX_STATE_DIR`"),
+    )?;
     Ok(path)
 }
 

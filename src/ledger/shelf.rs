@@ -8,6 +8,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Nanoseconds;
 
+/// The part of a file name that is the time: `20260102T030405Z`.
+const STAMP_LENGTH: usize = 16;
+
 /// The longest part of a title in a file name.
 const SLUG_LENGTH: usize = 40;
 
@@ -29,7 +32,9 @@ pub fn directory() -> Result<PathBuf, Fault> {
 pub fn place(directory: &Path, title: &str, at: Nanoseconds) -> Result<PathBuf, Fault> {
     fs::create_dir_all(directory)
         .doing(format!("make the folder `{}`", directory.display()))
-        .map_err(|fault| fault.hint("name a run file that can be written with `--output`"))?;
+        .map_err(|fault| {
+            fault.hint("run it as root, or name a run file that can be written with `--output`")
+        })?;
     let stem = format!("{}-{}", calendar::compact(at), slug(title));
     let candidates = (1u32..).map(|count| match count {
         1 => directory.join(format!("{stem}.{EXTENSION}")),
@@ -55,7 +60,12 @@ pub fn list(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
         .collect();
-    ledgers.sort();
+    // Of one second, the one that was made first: their names do not tell.
+    ledgers.sort_by_cached_key(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let second: String = name.chars().take(STAMP_LENGTH).collect();
+        (second, path.metadata().and_then(|file| file.created()).ok(), name)
+    });
     Ok(ledgers)
 }
 
@@ -150,5 +160,8 @@ mod tests {
         fs::write(&first, "").unwrap();
         let second = place(shelf.path(), "make", Nanoseconds(0)).unwrap();
         assert!(second.to_string_lossy().ends_with("-make-2.surtax"));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        fs::write(&second, "").unwrap();
+        assert_eq!(find(shelf.path(), "last").unwrap(), second);
     }
 }

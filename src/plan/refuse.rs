@@ -384,6 +384,12 @@ fn notes(plan: &Plan) -> Vec<String> {
             "ends after {runs} blocks at the latest, as narrow or not; `--time` or `--runs` sets another end"
         ));
     }
+    let shell_words = ["|", "||", "&&", ";", "<", ">", ">>", "2>&1", "&"];
+    if let Some(word) = plan.command.iter().find(|word| shell_words.contains(&word.as_str())) {
+        notes.push(format!(
+            "`{word}` is given to the command as it is; for a line of the shell write `-- sh -c '…'`"
+        ));
+    }
     if plan.stacks.len() == 1 {
         notes.push(format!(
             "only `{}` is measured: its two arms show the noise and nothing else",

@@ -130,21 +130,22 @@ fn fact(evidence: &[LevelEvidence], key: &str) -> Option<u64> {
 }
 
 /// The baseline's number and the arms whose number is another one.
-fn unequal<'a>(
-    arms: &'a [ArmFindings],
-    key: &str,
+fn unequal(
+    arms: &[ArmFindings],
+    had: impl Fn(&[LevelEvidence]) -> Option<u64>,
     equal: impl Fn(u64, u64) -> bool,
-) -> Option<(u64, Vec<(&'a str, u64)>)> {
-    let expected = baseline(arms).find_map(|arm| fact(&arm.evidence, key))?;
+) -> Option<(u64, Vec<(&str, u64)>)> {
+    let expected = baseline(arms).find_map(|arm| had(&arm.evidence))?;
     let others: Vec<(&str, u64)> = compared(arms)
-        .filter_map(|arm| Some((arm.stack.as_str(), fact(&arm.evidence, key)?)))
+        .filter_map(|arm| Some((arm.stack.as_str(), had(&arm.evidence)?)))
         .filter(|(_, found)| !equal(*found, expected))
         .collect();
     (!others.is_empty()).then_some((expected, others))
 }
 
 fn cpus(arms: &[ArmFindings]) -> Option<Caution> {
-    let (expected, others) = unequal(arms, "cpus_online", |a, b| a == b)?;
+    let had = |evidence: &[LevelEvidence]| fact(evidence, "cpus_online");
+    let (expected, others) = unequal(arms, had, |a, b| a == b)?;
     let words: Vec<String> =
         others.iter().map(|(stack, count)| format!("`{stack}` had {count}")).collect();
     Some(caution(
@@ -157,7 +158,11 @@ fn cpus(arms: &[ArmFindings]) -> Option<Caution> {
 fn memory(arms: &[ArmFindings]) -> Option<Caution> {
     use super::estimate::float;
     let near = |a: u64, b: u64| float(a.abs_diff(b)) <= MEMORY_SLACK_SHARE * float(a.max(b));
-    let (expected, others) = unequal(arms, "memory_total_bytes", near)?;
+    let had = |evidence: &[LevelEvidence]| {
+        let limit = fact(evidence, "limit_memory_bytes").unwrap_or(u64::MAX);
+        Some(fact(evidence, "memory_total_bytes")?.min(limit))
+    };
+    let (expected, others) = unequal(arms, had, near)?;
     let words: Vec<String> =
         others.iter().map(|(stack, bytes)| format!("`{stack}` had {}", Bytes(*bytes))).collect();
     Some(caution(

@@ -129,6 +129,8 @@ fn arm_findings(
     let hashes = column.counted.iter().filter_map(|trial| trial.stdout_hash.as_deref());
     let statuses = column.ended.iter().filter_map(|trial| trial.exit_status.as_deref());
     let evidence = evidence(column, proofs);
+    let metrics = estimate::metrics(&column.counted, is_compared.then_some(judge.baseline));
+    let wall = metrics.iter().find(|metric| metric.metric == "wall_ns");
     Ok(ArmFindings {
         arm: column.arm.index,
         stack: line(&column.arm.stack.to_string()),
@@ -136,7 +138,8 @@ fn arm_findings(
         part: column.part().into(),
         trials: column.ended.iter().map(|trial| point(trial, first_began_ns)).collect(),
         trial_count: u32::try_from(column.counted.len()).unwrap_or(u32::MAX),
-        metrics: estimate::metrics(&column.counted, is_compared.then_some(judge.baseline)),
+        overhead: wall.and_then(|wall| wall.overhead),
+        metrics,
         verdict,
         because,
         payers: bill.payers.clone(),

@@ -159,7 +159,7 @@ mod tests {
         let arm = &findings["arms"][2];
         assert_eq!(
             names(arm).join(" "),
-            "arm because evidence exit_statuses metrics name part payers stack stdout_hashes trial_count \
+            "arm because evidence exit_statuses metrics name overhead part payers stack stdout_hashes trial_count \
              trials trouble verdict"
         );
         assert_eq!(

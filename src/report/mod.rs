@@ -101,6 +101,8 @@ pub struct ArmFindings {
     pub trial_count: u32,
     /// Medians over the trials that count; empty when none does.
     pub metrics: Vec<MetricFindings>,
+    /// The overhead in wall time, of an arm that is compared.
+    pub overhead: Option<Interval>,
     /// The verdict on wall time.
     pub verdict: Verdict,
     /// One sentence that explains it.

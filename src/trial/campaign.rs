@@ -155,7 +155,7 @@ impl<'a> Campaign<'a> {
         if !*has_succeeded && *failures >= GIVE_UP_AFTER {
             self.dropped.insert(arm.index);
             self.observer
-                .arm_dropped(arm, &format!("it failed {GIVE_UP_AFTER} times out of as many"));
+                .arm_dropped(arm, &format!("it failed {GIVE_UP_AFTER} times and never succeeded"));
         }
     }
 

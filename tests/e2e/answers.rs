@@ -90,7 +90,8 @@ fn a_threshold_fails_a_run_only_when_it_is_shown_to_be_crossed() {
 #[test]
 fn a_failing_command_fails_its_arm_with_its_stderr() {
     let machine = Machine::take();
-    let answer = machine.json(&compare("native", "2", &["sh", "-c", "echo why not >&2; exit 3"]));
+    let command = ["sh", "-c", "echo why not >&2; exit 3"];
+    let answer = machine.json_of_a_failure(&compare("native", "2", &command));
     let arm = arm(&answer, "native");
     assert_eq!(arm["verdict"]["is"], "invalid");
     assert_eq!(arm["trial_count"], 0);
@@ -102,9 +103,13 @@ fn a_failing_command_fails_its_arm_with_its_stderr() {
 #[test]
 fn a_command_that_is_not_there_is_named() {
     let machine = Machine::take();
-    let answer = machine.json(&compare("native", "1", &["no-such-program-anywhere"]));
+    let output = machine.surtax(&compare("native", "1", &["no-such-program-anywhere"]));
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("`no-such-program-anywhere` is not in `PATH`"), "{said}");
+    let answer = machine.json_of_a_failure(&compare("native", "1", &["/no/such/program"]));
     let trouble = &arm(&answer, "native")["trouble"];
-    assert!(trouble["why"].as_str().unwrap().contains("no-such-program-anywhere"), "{trouble}");
+    assert!(trouble["why"].as_str().unwrap().contains("/no/such/program"), "{trouble}");
     machine.assert_as_before();
 }
 
@@ -132,7 +137,7 @@ fn a_layer_that_is_not_installed_is_a_named_gap_and_the_others_still_run() {
 fn a_command_that_floods_its_output_is_hashed_whole_and_kept_at_its_end() {
     let machine = Machine::take();
     let script = "yes flood | head -c 50000000; printf '\\033[2J\\033]0;title\\007' >&2; exit 1";
-    let answer = machine.json(&compare("native", "1", &["sh", "-c", script]));
+    let answer = machine.json_of_a_failure(&compare("native", "1", &["sh", "-c", script]));
     let stderr = arm(&answer, "native")["trouble"]["stderr"].as_str().unwrap().to_owned();
     assert!(!stderr.contains('\u{1b}') && !stderr.contains('\u{7}'), "{stderr:?}");
     assert!(answer.to_string().len() < 200_000, "the flood is not in the answer");

@@ -18,7 +18,8 @@ fn usable(machine: &Machine) -> Vec<&'static str> {
 /// The answer for a command that must not run on the host itself: nothing else is its baseline.
 fn ask_only(machine: &Machine, stack: &str, script: &str) -> Value {
     let baseline = ["compare", "--in", stack, "--baseline", stack, "--runs", "1"];
-    machine.json(&[&baseline, ["--format", "json", "--", "sh", "-c", script].as_slice()].concat())
+    let arguments = [&baseline, ["--format", "json", "--", "sh", "-c", script].as_slice()].concat();
+    machine.answer(&arguments)
 }
 
 /// What the trouble of an arm says.
@@ -57,7 +58,7 @@ fn the_same_flood_is_hashed_whole_in_every_stack() {
     }
     let script = "head -c 200000 /dev/zero; yes flood | head -c 200000 >&2; \
                   printf '\\033[2J\\033]0;title\\007last words' >&2; exit 1";
-    let answer = machine.json(&compare(&stacks.join(","), "1", &["sh", "-c", script]));
+    let answer = machine.json_of_a_failure(&compare(&stacks.join(","), "1", &["sh", "-c", script]));
     assert_clean(&answer);
     for stack in &stacks {
         let stderr = arm(&answer, stack)["trouble"]["stderr"].as_str().unwrap();
@@ -111,7 +112,7 @@ fn a_deadline_ends_a_command_that_ignores_every_signal_it_can() {
     let script = "trap '' TERM INT HUP QUIT; sleep 4321 & sleep 4321; sleep 4321";
     let list = stacks.join(",");
     let began = monotonic_raw();
-    let answer = machine.json(&[
+    let answer = machine.json_of_a_failure(&[
         "compare",
         "--in",
         &list,
@@ -155,7 +156,8 @@ fn what_a_command_leaves_running_is_gone_after_its_trial() {
 #[test]
 fn a_command_that_kills_its_agent_breaks_its_own_trial_only() {
     let machine = Machine::take();
-    let answer = machine.json(&compare("native", "1", &["sh", "-c", "kill -9 $PPID; sleep 4323"]));
+    let script = "kill -9 $PPID; sleep 4323";
+    let answer = machine.json_of_a_failure(&compare("native", "1", &["sh", "-c", script]));
     assert_eq!(why(&answer, "native"), "native: the agent is gone");
     assert_eq!(processes("sleep\u{0}4323"), Vec::<String>::new());
     machine.assert_as_before();

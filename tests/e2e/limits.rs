@@ -27,7 +27,7 @@ fn a_bomb_of_memory_ends_inside_its_limit() {
         if !is_usable(&machine, stack) {
             continue;
         }
-        let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
+        let answer = machine.answer(&compare(stack, "1", &["sh", "-c", script]));
         let arm = arm(&answer, stack);
         assert_eq!(arm["trial_count"], 0, "{stack} let it have all that memory");
         assert_eq!(arm["exit_statuses"][0], "signal 9", "{stack}: {arm}");
@@ -44,7 +44,7 @@ fn a_bomb_of_processes_ends_inside_its_limit() {
         if !is_usable(&machine, stack) {
             continue;
         }
-        let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
+        let answer = machine.answer(&compare(stack, "1", &["sh", "-c", script]));
         let arm = arm(&answer, stack);
         assert_eq!(arm["trial_count"], 0, "{stack} let it start them all");
         let stderr = arm["trouble"]["stderr"].as_str().unwrap();

@@ -78,8 +78,7 @@ fn ask(machine: &Machine, stacks: &[String], runs: &str, script: &str) -> Value 
         script,
     ]);
     let output = command.current_dir("/").output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)))
 }
 
 /// The layers that can run here, each with this root.

@@ -73,6 +73,7 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
             metric("start_ns", "ns", 1.2e7 * ratio * ratio),
         ],
         because: because(&verdict),
+        overhead: compared,
         verdict,
         payers: vec![payer("the command", "workload", 8.5e9)],
         evidence: vec![LevelEvidence {
@@ -119,6 +120,7 @@ pub fn gap(place: u32, stack: &str, why: &str, trouble: Trouble) -> ArmFindings 
     let verdict = Verdict::Invalid { reason: why.into() };
     let mut gap = arm(place, stack, "compared", 1.0, verdict);
     gap.metrics.clear();
+    gap.overhead = None;
     gap.payers.clear();
     gap.evidence.clear();
     gap.stdout_hashes.clear();
