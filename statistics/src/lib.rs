@@ -4,6 +4,7 @@
 //! values ── Sample ──────────────── median, quartiles, interval of the median
 //! blocks ── overhead ─┬─ Estimate ─┬─ verdict: differs, equivalent, inconclusive
 //!           noise     └─ NoiseFloor┘  power: how many more blocks
+//!                                     stopping: whether the interval is narrow enough
 //! ```
 //!
 //! What comes from outside is checked once, where a [`Sample`] or a [`Block`] is made; from there on
@@ -40,6 +41,7 @@ mod power;
 mod quantile;
 mod sample;
 mod signed_rank;
+mod stopping;
 mod student;
 
 pub use bootstrap::{Bootstrap, Bounds};
@@ -50,4 +52,5 @@ pub use overhead::{Block, Estimate, Method, overhead, overhead_at};
 pub use power::blocks_needed;
 pub use quantile::{MedianInterval, Summary, median_interval, quantile};
 pub use sample::{Sample, TooFew, Unusable};
+pub use stopping::{LOOK_FROM, blocks_to_precision, is_narrow_enough, relative_half_width};
 pub use student::critical_value;

@@ -8,7 +8,7 @@ use crate::overhead::Estimate;
 use crate::student::critical_value;
 
 /// Nobody waits for more.
-const BLOCKS_MAX: u32 = 1_000_000;
+const BLOCKS_MAX: usize = 1_000_000;
 
 /// How many blocks more would bring the interval to ± `target_half_width`; 0 if it is there already.
 ///
@@ -31,29 +31,41 @@ const BLOCKS_MAX: u32 = 1_000_000;
 /// ```
 #[must_use]
 pub fn blocks_needed(estimate: &Estimate, target_half_width: f64) -> Option<usize> {
-    let have = u32::try_from(estimate.block_count).ok()?;
     let half_width = estimate.half_width();
     // Written so that a NaN on either side is refused.
     if !(target_half_width > 0.0 && half_width.is_finite()) {
         return None;
     }
-    if half_width <= target_half_width {
+    blocks_until(estimate, |_, narrowing| half_width * narrowing <= target_half_width)
+}
+
+/// The fewest blocks more with which `is_enough`, which is given their number with those there are
+/// and by what the width is expected to be multiplied then, and which stays true once it is.
+pub(crate) fn blocks_until(
+    estimate: &Estimate,
+    is_enough: impl Fn(usize, f64) -> bool,
+) -> Option<usize> {
+    let have = estimate.block_count;
+    let errors_per_deviation = |count: usize| -> Option<f64> {
+        let count = u32::try_from(count).ok()?;
+        let t = critical_value(count.saturating_sub(1), estimate.confidence);
+        Some(t / f64::from(count).sqrt())
+    };
+    let now = errors_per_deviation(have)?;
+    // A hair of slack, or an exact multiple would ask for one block more.
+    let narrowing = |count| Some(errors_per_deviation(count)? / now * (1.0 - 1e-12));
+    if is_enough(have, 1.0) {
         return Some(0);
     }
-    let errors_per_deviation = |count: u32| {
-        critical_value(count.saturating_sub(1), estimate.confidence) / f64::from(count).sqrt()
-    };
-    // A hair of slack, or an exact multiple would ask for one block more.
-    let allowed = errors_per_deviation(have) * target_half_width / half_width * (1.0 + 1e-12);
     let (mut too_few, mut enough) = (have, BLOCKS_MAX.max(have));
-    if errors_per_deviation(enough) > allowed {
+    if !is_enough(enough, narrowing(enough)?) {
         return None;
     }
     while enough - too_few > 1 {
         let middle = too_few + (enough - too_few) / 2;
-        if errors_per_deviation(middle) > allowed { too_few = middle } else { enough = middle }
+        if is_enough(middle, narrowing(middle)?) { enough = middle } else { too_few = middle }
     }
-    usize::try_from(enough - have).ok()
+    Some(enough - have)
 }
 
 #[cfg(test)]

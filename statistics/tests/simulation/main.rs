@@ -1,11 +1,13 @@
 //! Simulated runs with a known cost: how often intervals hold it, and how often verdicts are wrong.
 //!
-//! The table behind the choice of method, with what was not chosen beside it (four minutes):
+//! The tables behind the choice of method and of the rule that stops, with what was not chosen beside
+//! the first (ten minutes):
 //! `cargo test --release -p surtax-statistics --test simulation -- --ignored --nocapture`.
 
 #![expect(clippy::unwrap_used, reason = "a run that cannot be evaluated must fail its test")]
 
 mod noise;
+mod stopping;
 
 use noise::{Noise, Times, run};
 use surtax_statistics::{
