@@ -3,7 +3,8 @@
 //! ```text
 //! values ── Sample ──────────────── median, quartiles, interval of the median
 //! blocks ── overhead ─┬─ Estimate ─┬─ verdict: differs, equivalent, inconclusive
-//!           noise     └─ NoiseFloor┘  power: how many more blocks
+//!           noise     └─ NoiseFloor┘  family: many comparisons, p-values after Holm
+//!                                     power: how many more blocks
 //!                                     stopping: whether the interval is narrow enough
 //! ```
 //!
@@ -34,6 +35,7 @@
 mod bootstrap;
 mod confidence;
 mod equivalence;
+mod family;
 mod noise;
 mod normal;
 mod overhead;
@@ -47,6 +49,7 @@ mod student;
 pub use bootstrap::{Bootstrap, Bounds};
 pub use confidence::Confidence;
 pub use equivalence::{Verdict, verdict};
+pub use family::{holm, p_value};
 pub use noise::{NoiseFloor, noise_floor};
 pub use overhead::{Block, Estimate, Method, overhead, overhead_at};
 pub use power::blocks_needed;

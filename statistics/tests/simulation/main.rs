@@ -1,11 +1,12 @@
 //! Simulated runs with a known cost: how often intervals hold it, and how often verdicts are wrong.
 //!
-//! The tables behind the choice of method and of the rule that stops, with what was not chosen beside
-//! the first (ten minutes):
+//! The tables behind the choice of method, of the rule that stops and of the p-value;
+//! with what was not chosen beside the first (ten minutes):
 //! `cargo test --release -p surtax-statistics --test simulation -- --ignored --nocapture`.
 
 #![expect(clippy::unwrap_used, reason = "a run that cannot be evaluated must fail its test")]
 
+mod family;
 mod noise;
 mod stopping;
 
