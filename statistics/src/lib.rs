@@ -4,7 +4,7 @@
 //! values ── Sample ──────────────── median, quartiles, interval of the median
 //! blocks ── overhead ─┬─ Estimate ─┬─ verdict: differs, equivalent, inconclusive
 //!           noise     └─ NoiseFloor┘  family: many comparisons, p-values after Holm
-//!                                     power: how many more blocks
+//!                                     power: what can be seen, how many more blocks
 //!                                     stopping: whether the interval is narrow enough
 //! ```
 //!
@@ -52,7 +52,7 @@ pub use equivalence::{Verdict, verdict};
 pub use family::{holm, p_value};
 pub use noise::{NoiseFloor, noise_floor};
 pub use overhead::{Block, Estimate, Method, overhead, overhead_at};
-pub use power::blocks_needed;
+pub use power::{blocks_needed, detectable_effect};
 pub use quantile::{MedianInterval, Summary, median_interval, quantile};
 pub use sample::{Sample, TooFew, Unusable};
 pub use stopping::{LOOK_FROM, blocks_to_precision, is_narrow_enough, relative_half_width};

@@ -1,6 +1,6 @@
 //! Simulated runs with a known cost: how often intervals hold it, and how often verdicts are wrong.
 //!
-//! The tables behind the choice of method, of the rule that stops and of the p-value;
+//! The tables behind the choice of method, of the rule that stops and of the p-value, and of the power;
 //! with what was not chosen beside the first (ten minutes):
 //! `cargo test --release -p surtax-statistics --test simulation -- --ignored --nocapture`.
 
@@ -8,6 +8,7 @@
 
 mod family;
 mod noise;
+mod power;
 mod stopping;
 
 use noise::{Noise, Times, run};
