@@ -1,9 +1,11 @@
 //! Pure functions from samples to overheads with intervals: no files, no clocks, no hidden state.
 //!
 //! ```text
-//! values ── Sample ──────────────── median, quartiles, interval of the median
+//! values ── Sample ──────────────── quartiles, quantiles with intervals
 //! blocks ── overhead ─┬─ Estimate ─┬─ verdict: differs, equivalent, inconclusive
-//!           noise     └─ NoiseFloor┘  power: how many more blocks
+//!           noise     └─ NoiseFloor┘  family: many comparisons, p-values after Holm
+//!                                     power: what can be seen, how many more blocks
+//!                                     stopping: whether the interval is narrow enough
 //! ```
 //!
 //! What comes from outside is checked once, where a [`Sample`] or a [`Block`] is made; from there on
@@ -33,6 +35,7 @@
 mod bootstrap;
 mod confidence;
 mod equivalence;
+mod family;
 mod noise;
 mod normal;
 mod overhead;
@@ -46,10 +49,14 @@ mod student;
 pub use bootstrap::{Bootstrap, Bounds};
 pub use confidence::Confidence;
 pub use equivalence::{Verdict, verdict};
+pub use family::{holm, p_value};
 pub use noise::{NoiseFloor, noise_floor};
 pub use overhead::{Block, Estimate, Method, overhead, overhead_at};
-pub use power::blocks_needed;
-pub use quantile::{MedianInterval, Summary, median_interval, quantile};
+pub use power::{blocks_needed, detectable_effect};
+pub use quantile::{
+    MedianInterval, QuantileInterval, Summary, Unsupported, median_interval, quantile,
+    quantile_interval,
+};
 pub use sample::{Sample, TooFew, Unusable};
 pub use stopping::{LOOK_FROM, blocks_to_precision, is_narrow_enough, relative_half_width};
 pub use student::critical_value;

@@ -16,7 +16,7 @@ use crate::sample::{Sample, TooFew, Unusable};
 use crate::{signed_rank, student};
 
 /// Two blocks have a difference but no reliable error of it: t would be 12.7 standard errors wide.
-const BLOCKS_MIN: usize = 3;
+pub(crate) const BLOCKS_MIN: usize = 3;
 
 /// Below this, a correction for skewed noise would add more error of its own than it removes.
 const SKEW_FROM: usize = 16;
@@ -60,6 +60,16 @@ impl Block {
     #[must_use]
     pub fn ratio(&self) -> f64 {
         self.ln_ratio.exp()
+    }
+
+    /// The logarithm of [`ratio`](Self::ratio).
+    pub(crate) fn ln_ratio(&self) -> f64 {
+        self.ln_ratio
+    }
+
+    /// The logarithm of the first value of the arm over the first of the baseline.
+    pub(crate) fn ln_first_ratio(&self) -> f64 {
+        self.ln_single_ratios[0]
     }
 }
 
@@ -158,7 +168,7 @@ pub fn overhead_at(blocks: &[Block], confidence: Confidence) -> Result<Estimate,
         return Err(TooFew { have: blocks.len(), need: BLOCKS_MIN });
     }
     // Sorted before anything is summed: the order of the blocks cannot reach the last bit.
-    let sorted = ascending(blocks, |block| block.ln_ratio);
+    let sorted = ascending(blocks, Block::ln_ratio);
     let centre = signed_rank::hodges_lehmann(&sorted);
     let (low, high, method) = match signed_rank::interval(&sorted, confidence) {
         Some((low, high)) => (low, high, Method::SignedRank),
@@ -185,7 +195,7 @@ pub fn overhead_at(blocks: &[Block], confidence: Confidence) -> Result<Estimate,
 /// baseline, so their log-ratio is symmetric about the true one. That of one value and the mean of
 /// two is not: its centre is off by a little that no number of blocks cures, until the interval is
 /// as narrow as that. The centres of the single log-ratios say by how much.
-fn skew_shift(blocks: &[Block], centre: f64) -> f64 {
+pub(crate) fn skew_shift(blocks: &[Block], centre: f64) -> f64 {
     if blocks.len() < SKEW_FROM {
         return 0.0;
     }
@@ -196,7 +206,7 @@ fn skew_shift(blocks: &[Block], centre: f64) -> f64 {
     f64::midpoint(first, last) - centre
 }
 
-fn ascending(blocks: &[Block], log_ratio: impl Fn(&Block) -> f64) -> Vec<f64> {
+pub(crate) fn ascending(blocks: &[Block], log_ratio: impl Fn(&Block) -> f64) -> Vec<f64> {
     let mut sorted: Vec<f64> = blocks.iter().map(log_ratio).collect();
     sorted.sort_by(f64::total_cmp);
     sorted

@@ -1,7 +1,8 @@
-//! Quantiles, the five-number summary, and the distribution-free interval of a median.
+//! Quantiles, the five-number summary, and the distribution-free interval of a quantile.
 
 use crate::confidence::Confidence;
 use crate::sample::{Sample, TooFew};
+use std::fmt;
 
 /// The quantile at `share` (0 is the least value, 1 the greatest), of Hyndman and Fan's type 7.
 ///
@@ -84,6 +85,93 @@ impl Summary {
     }
 }
 
+/// A quantile with two values of the sample that enclose the true one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QuantileInterval {
+    /// The sample's quantile, of type 7.
+    pub quantile: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// What the interval really covers, at least what was asked: order statistics come in steps.
+    pub confidence: f64,
+}
+
+/// The sample is too small to enclose the quantile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    /// How many values there are.
+    pub have: usize,
+    /// How many it takes; `None` where no number would do: nothing encloses the least value or the
+    /// greatest.
+    pub need: Option<usize>,
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.need {
+            Some(need) => {
+                write!(
+                    f,
+                    "an interval of this quantile takes {need} values, there are {}",
+                    self.have
+                )
+            }
+            None => {
+                write!(f, "no number of values encloses a quantile that is not between 0 and 1")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unsupported {}
+
+/// The interval of the quantile at `p` between two order statistics, for independent values of any
+/// shape.
+///
+/// Source: David and Nagaraja, Order Statistics, 3rd edition, 2003, section 7.1: the number of values
+/// below the true quantile is binomial with `p`. A tail that the sample does not reach is refused and
+/// not extrapolated.
+///
+/// ```
+/// use surtax_statistics::{Confidence, Sample, Unsupported, quantile_interval};
+///
+/// // Of 36 values all are below the true p90 with chance 0.9³⁶ = 0.0225, and at most 28 with 0.0235.
+/// let values: Vec<f64> = (1..=36).map(f64::from).collect();
+/// let p90 = quantile_interval(&Sample::new(&values)?, 0.9, Confidence::P95)?;
+/// assert_eq!((p90.low, p90.quantile, p90.high), (29.0, 32.5, 36.0));
+///
+/// // For p99.9 it takes ln 0.025 / ln 0.999 = 3687.04 of them.
+/// let p999 = quantile_interval(&Sample::new(&values)?, 0.999, Confidence::P95);
+/// assert_eq!(p999, Err(Unsupported { have: 36, need: Some(3688) }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// How many values it takes when even the whole range covers too seldom.
+pub fn quantile_interval(
+    sample: &Sample,
+    p: f64,
+    confidence: Confidence,
+) -> Result<QuantileInterval, Unsupported> {
+    let sorted = sample.sorted();
+    let count = sorted.len();
+    let skipped = |share| values_to_skip(count, share, confidence.tail());
+    let ((below, below_chance), (above, above_chance)) = (p > 0.0 && p < 1.0)
+        .then(|| skipped(p).zip(skipped(1.0 - p)))
+        .flatten()
+        .ok_or_else(|| Unsupported { have: count, need: values_needed(p, confidence) })?;
+    let found = quantile(sample, p);
+    Ok(QuantileInterval {
+        quantile: found,
+        // At a low confidence both may lie on one side of what is interpolated.
+        low: sorted[below].min(found),
+        high: sorted[count - 1 - above].max(found),
+        confidence: 1.0 - below_chance - above_chance,
+    })
+}
+
 /// A median with the two values of the sample that enclose the true one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MedianInterval {
@@ -97,10 +185,7 @@ pub struct MedianInterval {
     pub confidence: f64,
 }
 
-/// The interval of the median between two order statistics, for independent values of any shape.
-///
-/// Source: David and Nagaraja, Order Statistics, 3rd edition, 2003, section 7.1: the number of values
-/// below the true median is binomial with one half.
+/// [`quantile_interval`] at one half.
 ///
 /// ```
 /// use surtax_statistics::{Confidence, Sample, median_interval};
@@ -116,23 +201,20 @@ pub struct MedianInterval {
 /// # Errors
 /// How many values it takes when even the whole range covers too seldom: 6 for 95 %.
 pub fn median_interval(sample: &Sample, confidence: Confidence) -> Result<MedianInterval, TooFew> {
-    let sorted = sample.sorted();
-    let count = sorted.len();
-    let (skipped, beyond) = values_to_skip(count, confidence.tail())
-        .ok_or_else(|| TooFew { have: count, need: values_for_median(confidence) })?;
-    Ok(MedianInterval {
-        median: quantile(sample, 0.5),
-        low: sorted[skipped],
-        high: sorted[count - 1 - skipped],
-        confidence: 1.0 - 2.0 * beyond,
-    })
+    let QuantileInterval { quantile: median, low, high, confidence } =
+        quantile_interval(sample, 0.5, confidence).map_err(|Unsupported { have, need }| {
+            TooFew { have, need: need.expect("enough values enclose a median") }
+        })?;
+    Ok(MedianInterval { median, low, high, confidence })
 }
 
-/// How many values at each end the interval may leave out, and the chance to miss at one end.
+/// How many values at the lower end the interval of the quantile at `p` may leave out, and the chance
+/// that the quantile lies below what is left.
 #[expect(clippy::cast_precision_loss, reason = "samples are shorter than 2^52 values")]
-fn values_to_skip(count: usize, tail: f64) -> Option<(usize, f64)> {
+fn values_to_skip(count: usize, p: f64, tail: f64) -> Option<(usize, f64)> {
     // Logarithms, since 2^-n is zero to a float from about a thousand values on.
-    let mut ln_term = -(count as f64) * std::f64::consts::LN_2;
+    let mut ln_term = count as f64 * (1.0 - p).ln();
+    let ln_odds = p.ln() - (1.0 - p).ln();
     let mut beyond = 0.0;
     let mut found = None;
     for below in 0..count {
@@ -141,20 +223,24 @@ fn values_to_skip(count: usize, tail: f64) -> Option<(usize, f64)> {
             break;
         }
         found = Some((below, beyond));
-        ln_term += ((count - below) as f64 / (below + 1) as f64).ln();
+        ln_term += ((count - below) as f64 / (below + 1) as f64).ln() + ln_odds;
     }
     found
 }
 
-/// The fewest values whose range covers the median often enough: 2^-n at most the tail.
-fn values_for_median(confidence: Confidence) -> usize {
-    let mut chance = 1.0;
-    let mut count = 0;
-    while chance > confidence.tail() * (1.0 + 1e-12) && count < 64 {
-        chance /= 2.0;
-        count += 1;
+/// The fewest values whose range covers the quantile: all on one side with at most the tail's chance.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive whole number; one beyond all integers becomes the greatest"
+)]
+fn values_needed(p: f64, confidence: Confidence) -> Option<usize> {
+    if !(p > 0.0 && p < 1.0) {
+        return None;
     }
-    count
+    // The same slack as above, as a logarithm.
+    let ln_tail = (confidence.tail() * (1.0 + 1e-12)).ln();
+    Some((ln_tail / p.max(1.0 - p).ln()).ceil().max(1.0) as usize)
 }
 
 #[cfg(test)]

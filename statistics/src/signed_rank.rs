@@ -33,6 +33,30 @@ pub(crate) fn interval(sorted: &[f64], confidence: Confidence) -> Option<(f64, f
     Some((walsh_average(sorted, rank), walsh_average(sorted, from_above)))
 }
 
+/// The chance of so few averages on one side of a centre that is the true one; two-sided.
+///
+/// `is_below` and `is_not_above` say of an average where it lies. An average on the centre counts for
+/// both sides, as in the interval, whose ends belong to it.
+pub(crate) fn p_value(
+    sorted: &[f64],
+    is_below: impl Fn(f64) -> bool,
+    is_not_above: impl Fn(f64) -> bool,
+) -> f64 {
+    let not_above = count_while(sorted, is_not_above);
+    let not_below = pair_count(sorted.len()) - count_while(sorted, is_below);
+    (2.0 * chance_up_to(sorted.len(), not_above.min(not_below))).min(1.0)
+}
+
+/// The chance that the signed-rank statistic of `n` values does not exceed `limit`.
+#[expect(clippy::cast_precision_loss, reason = "counts of pairs stay far below 2^52")]
+fn chance_up_to(n: usize, limit: usize) -> f64 {
+    if n > EXACT_UP_TO {
+        let (mean, deviation) = moments(n);
+        return normal::share_below((limit as f64 + 0.5 - mean) / deviation);
+    }
+    null_distribution(n).into_iter().take(limit + 1).sum()
+}
+
 fn pair_count(n: usize) -> usize {
     n * (n + 1) / 2
 }
@@ -69,16 +93,20 @@ fn null_distribution(n: usize) -> Vec<f64> {
     chance
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of pairs stay far below 2^52")]
+/// Mean and standard deviation of the signed-rank statistic of `n` values.
+#[expect(clippy::cast_precision_loss, reason = "values are fewer than 2^52")]
+fn moments(n: usize) -> (f64, f64) {
+    let n = n as f64;
+    (n * (n + 1.0) / 4.0, (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt())
+}
+
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "the value is floored, and compared with 1 before"
 )]
 fn end_rank_normal(n: usize, tail: f64) -> Option<usize> {
-    let n = n as f64;
-    let mean = n * (n + 1.0) / 4.0;
-    let deviation = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
+    let (mean, deviation) = moments(n);
     let rank = (mean + 0.5 + normal::quantile(tail) * deviation).floor();
     (rank >= 1.0).then_some(rank as usize)
 }
@@ -91,17 +119,22 @@ fn walsh_average(sorted: &[f64], rank: usize) -> f64 {
     let mut high = place(sorted[sorted.len() - 1]);
     while low < high {
         let middle = low + (high - low) / 2;
-        if count_up_to(sorted, value_at(middle)) >= rank { high = middle } else { low = middle + 1 }
+        let limit = value_at(middle);
+        if count_while(sorted, |average| average <= limit) >= rank {
+            high = middle
+        } else {
+            low = middle + 1
+        }
     }
     value_at(low)
 }
 
-/// How many Walsh averages do not exceed `limit`.
-fn count_up_to(sorted: &[f64], limit: f64) -> usize {
+/// Of how many Walsh averages `is_low` is true, which is so of the lowest ones.
+fn count_while(sorted: &[f64], is_low: impl Fn(f64) -> bool) -> usize {
     let mut end = sorted.len();
     let mut count = 0;
     for (start, &value) in sorted.iter().enumerate() {
-        while end > start && f64::midpoint(value, sorted[end - 1]) > limit {
+        while end > start && !is_low(f64::midpoint(value, sorted[end - 1])) {
             end -= 1;
         }
         if end <= start {

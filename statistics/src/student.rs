@@ -61,15 +61,34 @@ fn share_within(angle: f64, degrees_of_freedom: u32) -> f64 {
 /// The interval of the mean of `values`: t standard errors to each side.
 ///
 /// Source: Student, "The Probable Error of a Mean", Biometrika 6(1), 1908.
-#[expect(clippy::cast_precision_loss, reason = "samples are shorter than 2^52 values")]
 pub(crate) fn interval(values: &[f64], confidence: Confidence) -> (f64, f64) {
+    let (mean, error, degrees_of_freedom) = mean_and_error(values);
+    let half = critical_value(degrees_of_freedom, confidence) * error;
+    (mean - half, mean + half)
+}
+
+/// The chance of a mean so far from 0, were 0 the true one; two-sided, from few values.
+///
+/// 1 where `centre` and the mean lie on either side of 0: the interval holds both.
+pub(crate) fn p_value(values: &[f64], centre: f64) -> f64 {
+    let (mean, error, degrees_of_freedom) = mean_and_error(values);
+    let is_on_both_sides = mean.min(centre) <= 0.0 && 0.0 <= mean.max(centre);
+    if is_on_both_sides {
+        return 1.0;
+    }
+    // No error at all gives a right angle, within which everything lies.
+    let angle = mean.abs().atan2(error * f64::from(degrees_of_freedom).sqrt());
+    (1.0 - share_within(angle, degrees_of_freedom)).clamp(0.0, 1.0)
+}
+
+/// The mean, its standard error, and the degrees of freedom of that.
+#[expect(clippy::cast_precision_loss, reason = "samples are shorter than 2^52 values")]
+fn mean_and_error(values: &[f64]) -> (f64, f64, u32) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
     let degrees_of_freedom = u32::try_from(values.len() - 1).unwrap_or(u32::MAX);
-    let t = critical_value(degrees_of_freedom, confidence);
-    let half = t * (squares / (count - 1.0) / count).sqrt();
-    (mean - half, mean + half)
+    (mean, (squares / (count - 1.0) / count).sqrt(), degrees_of_freedom)
 }
 
 #[cfg(test)]

@@ -1,16 +1,20 @@
 //! Simulated runs with a known cost: how often intervals hold it, and how often verdicts are wrong.
 //!
-//! The table behind the choice of method, with what was not chosen beside it (four minutes):
+//! The tables behind the choice of method, of the rule that stops and of the p-value, and of the power;
+//! with what was not chosen beside the first (ten minutes):
 //! `cargo test --release -p surtax-statistics --test simulation -- --ignored --nocapture`.
 
 #![expect(clippy::unwrap_used, reason = "a run that cannot be evaluated must fail its test")]
 
+mod family;
 mod noise;
+mod power;
+mod stopping;
 
 use noise::{Noise, Times, run};
 use surtax_statistics::{
     Block, Bootstrap, Confidence, Estimate, Method, NoiseFloor, Sample, Verdict, critical_value,
-    median_interval, noise_floor, overhead, overhead_at, quantile, verdict,
+    median_interval, noise_floor, overhead, overhead_at, quantile, quantile_interval, verdict,
 };
 
 const COST: f64 = 1.07;
@@ -115,6 +119,24 @@ fn the_median_of_one_arm_is_covered_as_often_as_the_binomial_says() {
         interval.low <= 1.0 && 1.0 <= interval.high
     });
     assert!((held - 0.961).abs() < 0.01, "{held}");
+}
+
+#[test]
+fn a_quantile_of_one_arm_is_covered_as_often_as_the_binomial_says() {
+    // The p90 of the normal is 1.2816 deviations above its median.
+    let truth = (0.1_f64 * 1.281_552).exp();
+    for (count, run_count) in [(36, 4000), (100, 2000)] {
+        let held = share(run_count, |seed| {
+            let times: Vec<f64> =
+                run(Noise::Lognormal(0.1), count, 1.0, seed).iter().map(|t| t.arm).collect();
+            let sample = Sample::new(&times).unwrap();
+            let interval = quantile_interval(&sample, 0.9, Confidence::P95).unwrap();
+            interval.low <= truth && truth <= interval.high
+        });
+        let any = Sample::new(&vec![1.0; count]).unwrap();
+        let promised = quantile_interval(&any, 0.9, Confidence::P95).unwrap().confidence;
+        assert!((held - promised).abs() < 0.012, "{held} of {count} values, {promised}");
+    }
 }
 
 /// The ratio of the arm's median to that of all baseline values, blocks resampled.
