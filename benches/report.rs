@@ -197,6 +197,7 @@ fn record(
         conditions: ["load_1min", "pressure_cpu_some_us", "steal_ticks"]
             .map(|key| (String::from(key), 0.5))
             .into(),
+        disturbances: Vec::new(),
         leftovers: Vec::new(),
     }
 }

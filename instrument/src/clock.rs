@@ -23,6 +23,29 @@ pub fn wall() -> Nanoseconds {
     nanoseconds(clock_gettime(ClockId::Realtime))
 }
 
+/// How far `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC`, in nanoseconds.
+///
+/// NTP slews both alike, so this changes only when somebody sets the clock: a step.
+#[must_use]
+pub fn wall_lead_ns() -> i64 {
+    let once = || {
+        let before = nanoseconds(clock_gettime(ClockId::Monotonic));
+        let wall = nanoseconds(clock_gettime(ClockId::Realtime));
+        let took = nanoseconds(clock_gettime(ClockId::Monotonic)).since(before);
+        let lead = i128::from(wall.0) - i128::from(before.0) - i128::from(took.0 / 2);
+        (took, i64::try_from(lead).unwrap_or(i64::MAX))
+    };
+    // Of a few tries the one that was interrupted least.
+    let tries = [once(), once(), once()];
+    tries.into_iter().min().map_or(0, |(_, lead)| lead)
+}
+
+/// CPU time of this process with all its threads, those that have ended included.
+#[must_use]
+pub fn process_cpu() -> Nanoseconds {
+    nanoseconds(clock_gettime(ClockId::ProcessCPUTime))
+}
+
 fn nanoseconds(time: rustix::time::Timespec) -> Nanoseconds {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let rest = u64::try_from(time.tv_nsec).unwrap_or(0);
@@ -38,5 +61,12 @@ mod tests {
         let earlier = monotonic_raw();
         let later = monotonic_raw();
         assert!(later >= earlier);
+    }
+
+    #[test]
+    fn the_lead_of_the_wall_clock_is_steady_to_a_millisecond() {
+        let before = wall_lead_ns();
+        assert!(before.abs_diff(wall_lead_ns()) < 1_000_000);
+        assert!(before > 0, "this is after 1970");
     }
 }

@@ -5,7 +5,7 @@ use crate::plan::duration::rough;
 use crate::plan::{Arm, Costs, Plan, TrialId, percentage};
 use crate::trial::campaign::Observer;
 use crate::trial::enough::{Look, Widest};
-use crate::trial::{Record, TrialResult};
+use crate::trial::{Record, TrialResult, disturbance};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -80,6 +80,17 @@ impl Meter {
     fn end(&mut self, trial: TrialId, now: Nanoseconds) {
         self.costs.learn(trial.arm, now.since(self.trial_began_at).into());
         self.count(trial);
+    }
+
+    /// The same; one that is repeated cost its time, and is still to come.
+    fn end_record(&mut self, record: &Record, now: Nanoseconds) {
+        match record.result {
+            TrialResult::Disturbed(_) => {
+                let took = now.since(self.trial_began_at).into();
+                self.costs.learn(record.trial.arm, took);
+            }
+            _ => self.end(record.trial, now),
+        }
     }
 
     fn count(&mut self, trial: TrialId) {
@@ -159,7 +170,7 @@ impl Meter {
     fn trouble(&mut self, record: &Record, arm: &Arm) -> Option<String> {
         let stack = &arm.stack;
         let text = match &record.result {
-            TrialResult::Done(_) => return None,
+            TrialResult::Done(_) | TrialResult::Disturbed(_) => return None,
             TrialResult::CommandFailed(_) => format!("the command failed in `{stack}`"),
             TrialResult::Unavailable { why, .. } => format!("`{stack}` is not usable here: {why}"),
             TrialResult::Broken { why } => format!("`{stack}` broke: {why}"),
@@ -176,7 +187,9 @@ impl Meter {
 fn ended(record: &Record, arm: &Arm) -> String {
     let TrialId { block, position, .. } = record.trial;
     let how = match &record.result {
-        TrialResult::Done(measured) => format!("done, {}", measured.wall),
+        TrialResult::Done(measured) | TrialResult::Disturbed(measured) => {
+            format!("done, {}", measured.wall)
+        }
         TrialResult::CommandFailed(measured) => {
             format!("failed with {}, {}", measured.outcome.status, measured.wall)
         }
@@ -184,12 +197,26 @@ fn ended(record: &Record, arm: &Arm) -> String {
         TrialResult::Broken { .. } => String::from("broken"),
         TrialResult::Invalid { .. } => String::from("invalid"),
     };
-    format!(
+    let mut text = format!(
         "trial {}.{} of `{}` ended: {how}",
         u64::from(block) + 1,
         u64::from(position) + 1,
         arm.stack
-    )
+    );
+    if let Some(disturbed) = disturbed(record) {
+        text += &format!("; {disturbed}");
+    }
+    text
+}
+
+/// What disturbed a trial, and what follows.
+fn disturbed(record: &Record) -> Option<String> {
+    let what = disturbance::words(&record.disturbances);
+    let next = match record.result {
+        TrialResult::Disturbed(_) => "repeated",
+        _ => "counts all the same",
+    };
+    (!what.is_empty()).then(|| format!("disturbed: {what}; {next}"))
 }
 
 /// The stack of an arm; the baseline's second arm is told apart.
@@ -226,7 +253,7 @@ impl Observer for Lines {
 
     fn trial_ended(&mut self, record: &Record, arm: &Arm) {
         let now = clock::monotonic_raw();
-        self.meter.end(record.trial, now);
+        self.meter.end_record(record, now);
         if let Some(trouble) = self.meter.trouble(record, arm) {
             say::note(&trouble, &self.globals);
         }
@@ -244,6 +271,10 @@ impl Observer for Lines {
 
     fn width_seen(&mut self, look: Look) {
         self.meter.see(look);
+    }
+
+    fn repeats_ended(&mut self, why: &str) {
+        say::note(why, &self.globals);
     }
 }
 
@@ -263,6 +294,8 @@ impl Lines {
 struct Bar {
     meter: Meter,
     bar: ProgressBar,
+    /// What disturbed the last trial; shown while the next one runs.
+    last: Option<String>,
     globals: Globals,
 }
 
@@ -273,7 +306,7 @@ impl Bar {
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}") {
             bar.set_style(style.progress_chars("━━─"));
         }
-        Self { meter, bar, globals: globals.clone() }
+        Self { meter, bar, last: None, globals: globals.clone() }
     }
 
     fn show(&self, stack: &str) {
@@ -302,17 +335,20 @@ impl Bar {
 impl Observer for Bar {
     fn trial_begins(&mut self, _: TrialId, arm: &Arm) {
         self.meter.begin(clock::monotonic_raw());
-        self.show(&arm.stack.to_string());
+        let stack = arm.stack.to_string();
+        let last = self.last.take().map_or_else(String::new, |words| format!(" (before: {words})"));
+        self.show(&(stack + &last));
     }
 
     fn trial_ended(&mut self, record: &Record, arm: &Arm) {
-        self.meter.end(record.trial, clock::monotonic_raw());
+        self.meter.end_record(record, clock::monotonic_raw());
         if let Some(trouble) = self.meter.trouble(record, arm) {
             self.say(&trouble);
         }
         if self.globals.verbose {
             self.say(&ended(record, arm));
         }
+        self.last = disturbed(record);
         self.show("");
     }
 
@@ -323,6 +359,10 @@ impl Observer for Bar {
 
     fn width_seen(&mut self, look: Look) {
         self.meter.see(look);
+    }
+
+    fn repeats_ended(&mut self, why: &str) {
+        self.say(why);
     }
 }
 
@@ -346,6 +386,7 @@ mod tests {
             start_wall: zero,
             stop_wall: zero,
             conditions: Vec::new(),
+            disturbances: Vec::new(),
             leftovers: Vec::new(),
         }
     }

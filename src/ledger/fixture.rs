@@ -96,6 +96,7 @@ pub(crate) fn record(trial: TrialId, result: TrialResult) -> Record {
         start_wall: Nanoseconds(5_000_000),
         stop_wall: Nanoseconds(2_000_000),
         conditions: vec![(String::from("load_1min"), 0.5)],
+        disturbances: Vec::new(),
         leftovers: Vec::new(),
     }
 }

@@ -15,6 +15,7 @@ mod write;
 
 use crate::fault::Fault;
 use crate::plan::TrialId;
+use crate::trial::disturbance::Disturbance;
 use rusqlite::ErrorCode;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ use surtax_instrument::wire::{LevelFacts, Reading, Role};
 pub const APPLICATION_ID: i32 = 0x7375_7274;
 
 /// `PRAGMA user_version`: raised when a field changes its meaning.
-pub const FORMAT_VERSION: i32 = 1;
+pub const FORMAT_VERSION: i32 = 2;
 
 /// The file name's end.
 pub const EXTENSION: &str = "surtax";
@@ -37,6 +38,7 @@ pub struct Ledger {
     path: PathBuf,
     known: record::Known,
     hold: Option<hold::Hold>,
+    format: i32,
 }
 
 /// What is known of the run as such.
@@ -72,13 +74,15 @@ pub enum TrialState {
     Running,
     /// The command ended with exit status 0: the only state that counts.
     Done,
+    /// The same on a machine that was not quiet: the trial was repeated.
+    Disturbed,
     /// The command failed.
     Failed,
     /// The stack did not start, or broke.
     Broken,
     /// The layer does not run on this machine.
     Unavailable,
-    /// Not where its label says, or disturbed.
+    /// Not where its label says.
     Invalid,
     /// In flight when surtax ended.
     Void,
@@ -111,6 +115,8 @@ pub struct StoredTrial {
     pub readings: Vec<Reading>,
     /// XXH3-128 of standard output, hexadecimal.
     pub stdout_hash: Option<String>,
+    /// What disturbed it, the worst first.
+    pub disturbances: Vec<Disturbance>,
     /// What was removed by force after it.
     pub leftovers: Vec<String>,
 }
@@ -172,9 +178,10 @@ impl RunState {
 }
 
 impl TrialState {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Running,
         Self::Done,
+        Self::Disturbed,
         Self::Failed,
         Self::Broken,
         Self::Unavailable,
@@ -188,6 +195,7 @@ impl TrialState {
         match self {
             Self::Running => "running",
             Self::Done => "done",
+            Self::Disturbed => "disturbed",
             Self::Failed => "failed",
             Self::Broken => "broken",
             Self::Unavailable => "unavailable",

@@ -7,11 +7,15 @@ use super::{
 };
 use crate::fault::Fault;
 use crate::plan::{Plan, TrialId};
+use crate::trial::disturbance::Disturbance;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{Fact, LevelFacts, Reading, Role};
+
+/// Since this format there is a table of disturbances.
+const FORMAT_WITH_DISTURBANCES: i32 = 2;
 
 /// Adds what one row says to the trial that it belongs to.
 type Add<'a> = &'a dyn Fn(&Row, &mut StoredTrial) -> rusqlite::Result<()>;
@@ -49,7 +53,7 @@ impl Ledger {
             ))
             .hint("use the surtax that wrote it, or a newer one"));
         }
-        Ok(Self { connection, path: path.into(), known: Known::default(), hold: None })
+        Ok(Self { connection, path: path.into(), known: Known::default(), hold: None, format })
     }
 
     /// Where the ledger is.
@@ -110,16 +114,28 @@ impl Ledger {
             .map_err(|error| refused(&self.path, "read the machine", &error))
     }
 
-    /// The trials that need not be run again: all that ended, however they ended.
+    /// The trials that need not be run again: all that ended, however they ended. One that was
+    /// disturbed has ended when its repeat has.
     ///
     /// # Errors
     /// The machine's.
     pub fn done(&self) -> Result<HashSet<TrialId>, Fault> {
         let query = "SELECT DISTINCT block, position, arm FROM trials
-                     WHERE state NOT IN ('running', 'void')";
+                     WHERE state NOT IN ('running', 'void', 'disturbed')";
         self.collect(query, trial_id)
             .map(|ids| ids.into_iter().collect())
             .map_err(|error| refused(&self.path, "read what is done", &error))
+    }
+
+    /// The trials that were disturbed and repeated, or would have been if surtax had not ended.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn repeated(&self) -> Result<HashSet<TrialId>, Fault> {
+        let query = "SELECT DISTINCT block, position, arm FROM trials WHERE state = 'disturbed'";
+        self.collect(query, trial_id)
+            .map(|ids| ids.into_iter().collect())
+            .map_err(|error| refused(&self.path, "read what was repeated", &error))
     }
 
     /// Every attempt at every trial, in time order.
@@ -204,6 +220,15 @@ impl Ledger {
             trial.stdout_hash = Some(row.get(1)?);
             Ok(())
         })?;
+        if self.format >= FORMAT_WITH_DISTURBANCES {
+            let query = "SELECT trial, key, value, limit_value FROM disturbances
+                         ORDER BY trial, position";
+            each(query, &|row, trial| {
+                let (key, value, limit) = (row.get(1)?, row.get(2)?, row.get(3)?);
+                trial.disturbances.push(Disturbance { key, value, limit });
+                Ok(())
+            })?;
+        }
         each("SELECT trial, what FROM leftovers ORDER BY trial, position", &|row, trial| {
             trial.leftovers.push(row.get(1)?);
             Ok(())
@@ -250,6 +275,7 @@ fn stored_trial(row: &Row) -> rusqlite::Result<StoredTrial> {
         samples: Vec::new(),
         readings: Vec::new(),
         stdout_hash: None,
+        disturbances: Vec::new(),
         leftovers: Vec::new(),
     })
 }

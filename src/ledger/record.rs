@@ -4,6 +4,7 @@
 //! number, so that a ledger of 100,000 trials stays small.
 
 use super::{Stream, TrialState, role_word, samples};
+use crate::trial::disturbance::Disturbance;
 use crate::trial::{Evidence, Measured, Record, TrialResult};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::{HashMap, HashSet};
@@ -39,6 +40,9 @@ impl Known {
 fn spelled(result: &TrialResult) -> (TrialState, Option<&Measured>, Option<&str>, Option<&str>) {
     match result {
         TrialResult::Done(measured) => (TrialState::Done, Some(measured), None, None),
+        TrialResult::Disturbed(measured) => {
+            (TrialState::Disturbed, Some(measured), Some("disturbed, and repeated"), None)
+        }
         TrialResult::CommandFailed(measured) => {
             (TrialState::Failed, Some(measured), Some("the command failed"), None)
         }
@@ -87,6 +91,12 @@ pub(super) fn insert_record(
             .prepare_cached("INSERT OR REPLACE INTO conditions VALUES (?1, ?2, ?3)")?
             .execute(params![trial, key, value])?;
     }
+    for (position, disturbance) in (0i64..).zip(&record.disturbances) {
+        let Disturbance { key, value, limit } = disturbance;
+        transaction
+            .prepare_cached("INSERT INTO disturbances VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute(params![trial, position, key, value, limit])?;
+    }
     for (position, what) in (0i64..).zip(&record.leftovers) {
         transaction
             .prepare_cached("INSERT INTO leftovers VALUES (?1, ?2, ?3)")?
@@ -101,7 +111,8 @@ pub(super) fn insert_record(
         let hash = format!("{:032x}", output.hash);
         let seen = known.outputs.entry((record.trial.arm, stream)).or_default();
         let is_new = seen.len() < DIFFERENT_TAILS_KEPT && seen.insert(hash.clone());
-        let keep = state != TrialState::Done || is_new;
+        let is_success = matches!(state, TrialState::Done | TrialState::Disturbed);
+        let keep = !is_success || is_new;
         insert_output(transaction, trial, stream, &hash, output, keep)?;
     }
     Ok(())

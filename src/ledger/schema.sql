@@ -46,7 +46,7 @@ CREATE TABLE trials (
     arm          INTEGER NOT NULL REFERENCES arms (arm),
     attempt      INTEGER NOT NULL,
     state        TEXT NOT NULL CHECK (state IN
-        ('running', 'done', 'failed', 'broken', 'unavailable', 'invalid', 'void')),
+        ('running', 'done', 'disturbed', 'failed', 'broken', 'unavailable', 'invalid', 'void')),
     began_at_ns  INTEGER NOT NULL,
     ended_at_ns  INTEGER,
     exit_status  TEXT,
@@ -104,6 +104,15 @@ CREATE TABLE conditions (
     key    TEXT NOT NULL,
     value  REAL NOT NULL,
     PRIMARY KEY (trial, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE disturbances (
+    trial        INTEGER NOT NULL REFERENCES trials (trial),
+    position     INTEGER NOT NULL,
+    key          TEXT NOT NULL,
+    value        REAL NOT NULL,
+    limit_value  REAL NOT NULL,
+    PRIMARY KEY (trial, position)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE leftovers (

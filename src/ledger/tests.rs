@@ -66,6 +66,70 @@ fn a_trial_in_flight_at_a_crash_is_void_and_is_run_again_but_counted_once() {
     assert!(attempts.contains(&(2, TrialState::Done)), "{attempts:?}");
 }
 
+/// A trial that succeeded while others used most of a CPU.
+fn noisy(trial: TrialId, is_repeated: bool) -> crate::trial::Record {
+    let mut record = done(trial, 10);
+    let key = String::from("others_cpu_ratio");
+    record.disturbances.push(Disturbance { key, value: 0.93, limit: 0.2 });
+    if let (true, TrialResult::Done(measured)) = (is_repeated, &record.result) {
+        record.result = TrialResult::Disturbed(measured.clone());
+    }
+    record
+}
+
+#[test]
+fn a_disturbed_attempt_is_kept_with_its_numbers_and_its_repeat_counts_once() {
+    let (_shelf, path) = shelf();
+    let mut first = ledger(&path, &["native"]);
+    add(&mut first, &noisy(id(0, 0), true));
+    add(&mut first, &noisy(id(0, 0), false));
+    let counted_twice = first.begin_trial(id(0, 0)).unwrap_err();
+    assert_eq!(counted_twice.blame, Blame::Surtax);
+
+    let trials = Ledger::open(&path).unwrap().trials().unwrap();
+    let states: Vec<_> = trials.iter().map(|trial| (trial.attempt, trial.state)).collect();
+    assert_eq!(states, [(1, TrialState::Disturbed), (2, TrialState::Done)]);
+    for trial in &trials {
+        assert_eq!(trial.disturbances, noisy(id(0, 0), false).disturbances);
+        assert_eq!(trial.sample("wall_ns").unwrap().whole, 10);
+        assert!(trial.evidence.is_some());
+    }
+}
+
+#[test]
+fn a_crash_before_the_repeat_leaves_a_trial_to_do_that_is_not_repeated_again() {
+    let (_shelf, path) = shelf();
+    let mut first = ledger(&path, &["native"]);
+    add(&mut first, &noisy(id(0, 0), true));
+    add(&mut first, &noisy(id(0, 1), true));
+    add(&mut first, &done(id(0, 1), 10));
+    add(&mut first, &noisy(id(1, 0), true));
+    first.begin_trial(id(1, 0)).unwrap();
+    drop(first); // as after SIGKILL
+
+    let mut second = Ledger::resume(&path).unwrap();
+    second.void_unfinished().unwrap();
+    let all = |ids: &[TrialId]| ids.iter().copied().collect::<std::collections::HashSet<_>>();
+    assert_eq!(second.done().unwrap(), all(&[id(0, 1)]));
+    assert_eq!(second.repeated().unwrap(), all(&[id(0, 0), id(0, 1), id(1, 0)]));
+    add(&mut second, &done(id(0, 0), 10));
+    assert_eq!(second.done().unwrap(), all(&[id(0, 0), id(0, 1)]));
+}
+
+#[test]
+fn a_ledger_of_the_first_format_is_read_and_not_gone_on_with() {
+    let (_shelf, path) = shelf();
+    let mut writer = ledger(&path, &["native"]);
+    add(&mut writer, &done(id(0, 0), 10));
+    let old = "DROP TABLE disturbances; PRAGMA user_version = 1";
+    writer.connection.execute_batch(old).unwrap();
+    drop(writer);
+    assert_eq!(Ledger::open(&path).unwrap().trials().unwrap().len(), 1);
+    let error = Ledger::resume(&path).unwrap_err();
+    assert_eq!(error.blame, Blame::User);
+    assert!(error.message.contains("an older surtax, in format 1 of now 2"), "{error}");
+}
+
 #[test]
 fn a_trial_that_was_never_begun_cannot_end() {
     let (_shelf, path) = shelf();

@@ -38,15 +38,24 @@ impl Ledger {
             Ok(connection)
         });
         let connection = result.map_err(|error| refused(path, "begin the run", &error))?;
-        Ok(Self { connection, path: path.into(), known: Known::default(), hold: Some(hold) })
+        let (known, format) = (Known::default(), FORMAT_VERSION);
+        Ok(Self { connection, path: path.into(), known, hold: Some(hold), format })
     }
 
     /// Opens an interrupted run to go on with it, and holds it.
     ///
     /// # Errors
-    /// As [`Ledger::open`]; also the user's when a running surtax works on it.
+    /// As [`Ledger::open`]; also the user's when a running surtax works on it, or an older one made it.
     pub fn resume(path: &Path) -> Result<Self, Fault> {
         let mut ledger = Self::open(path)?;
+        if ledger.format < FORMAT_VERSION {
+            return Err(Fault::user(format!(
+                "the run in `{}` was begun by an older surtax, in format {} of now {FORMAT_VERSION}",
+                path.display(),
+                ledger.format
+            ))
+            .hint("repeat it: `surtax show` has the line; to go on, use the surtax that began it"));
+        }
         let hold = hold::take(path)?;
         let result = Connection::open(path).and_then(|connection| {
             durable(&connection)?;

@@ -8,6 +8,7 @@ use super::foreign::line;
 use super::number::{self, percent};
 use super::{ArmFindings, Caution, Interval, LevelEvidence};
 use crate::ledger::{Proofs, TrialState};
+use crate::trial::disturbance::Disturbance;
 use std::collections::{BTreeMap, BTreeSet};
 use surtax_instrument::quantity::Bytes;
 use surtax_statistics::Estimate;
@@ -55,6 +56,7 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(lost_trials(signs));
     cautions.extend(few_trials(signs.arms));
     cautions.extend(precision(signs));
+    cautions.extend(disturbed(signs));
     cautions.extend(noise(signs));
     cautions.extend(overdrafts(signs));
     cautions.extend(leftovers(signs));
@@ -233,10 +235,10 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
         for trial in &column.ended {
             *counts.entry(trial.state).or_default() += 1;
         }
-        // What was cut short by Ctrl-C is no sign of anything, and a gap is a row of its own.
-        let is_told =
-            |state| matches!(state, TrialState::Done | TrialState::Unavailable | TrialState::Void);
-        counts.retain(|state, _| !is_told(*state));
+        // What was cut short by Ctrl-C is no sign of anything, a gap is a row of its own, and what
+        // was repeated is not lost.
+        use TrialState::{Disturbed, Done, Unavailable, Void};
+        counts.retain(|state, _| !matches!(state, Done | Disturbed | Unavailable | Void));
         let lost: usize = counts.values().sum();
         if lost == 0 || column.counted.is_empty() {
             continue;
@@ -255,6 +257,31 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
         cautions.push(caution("trials-lost", finding, advice));
     }
     cautions
+}
+
+/// Trials that count though the machine was not quiet; what was repeated is not among them.
+fn disturbed(signs: &Signs<'_>) -> Option<Caution> {
+    let of_arm = |(column, arm): (&Column<'_>, &ArmFindings)| {
+        let again = if arm.part == "baseline-again" { " (again)" } else { "" };
+        let trials = number::count(column.counted.len(), "trial");
+        let stack = &arm.stack;
+        let count = arm.disturbed_count;
+        (count > 0).then(|| format!("{count} of {trials} of `{stack}`{again}"))
+    };
+    let arms: Vec<String> = signs.columns.iter().zip(signs.arms).filter_map(of_arm).collect();
+    let mut worst: BTreeMap<&str, (u32, &Disturbance)> = BTreeMap::new();
+    let trials = signs.columns.iter().flat_map(Column::disturbed);
+    for found in trials.flat_map(|trial| &trial.disturbances) {
+        let (count, worst) = worst.entry(&found.key).or_insert((0, found));
+        *count += 1;
+        if found.value > worst.value {
+            *worst = found;
+        }
+    }
+    // What happened most often, at its worst.
+    let (_, worst) = worst.into_values().max_by_key(|(count, _)| *count)?;
+    let finding = format!("{} were disturbed and count: {}", arms.join(", "), line(&worst.words()));
+    Some(caution("disturbed", finding, worst.advice()))
 }
 
 fn few_trials(arms: &[ArmFindings]) -> Option<Caution> {

@@ -9,11 +9,13 @@ use super::estimate::{self, Baseline};
 use super::foreign::{last_words, line};
 use super::verdict::{self, Case};
 use super::{
-    ArmFindings, Findings, KeyValue, LevelEvidence, RunFacts, TrialPoint, Trouble, Verdict,
+    ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence, RunFacts, TrialPoint,
+    Trouble, Verdict,
 };
 use crate::fault::Fault;
 use crate::ledger::{Ledger, Proofs, Run, StoredTrial, Stream, TrialState, calendar};
 use crate::plan::{Arm, Plan};
+use crate::trial::disturbance::Disturbance;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use surtax_instrument::wire::Fact;
 use surtax_statistics::NoiseFloor;
@@ -83,6 +85,16 @@ impl Column<'_> {
         if is_native { 0 } else { u8::try_from(layers.len()).unwrap_or(u8::MAX) }
     }
 
+    /// Those that count though the machine disturbed them.
+    pub(super) fn disturbed(&self) -> impl Iterator<Item = &StoredTrial> {
+        self.counted.iter().copied().filter(|trial| !trial.disturbances.is_empty())
+    }
+
+    /// Disturbed attempts at trials that were repeated.
+    pub(super) fn repeated(&self) -> impl Iterator<Item = &StoredTrial> {
+        self.ended.iter().copied().filter(|trial| trial.state == TrialState::Disturbed)
+    }
+
     fn part(&self) -> &'static str {
         match self.arm.index {
             0 => "baseline",
@@ -137,7 +149,9 @@ fn arm_findings(
         name: name(column, &evidence),
         part: column.part().into(),
         trials: column.ended.iter().map(|trial| point(trial, first_began_ns)).collect(),
-        trial_count: u32::try_from(column.counted.len()).unwrap_or(u32::MAX),
+        trial_count: number(column.counted.len()),
+        disturbed_count: number(column.disturbed().count()),
+        repeated_count: number(column.repeated().count()),
         overhead: wall.and_then(|wall| wall.overhead),
         metrics,
         verdict,
@@ -148,6 +162,10 @@ fn arm_findings(
         exit_statuses: distinct(statuses.collect()),
         trouble,
     })
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// The stack for people. See [`ArmFindings::name`].
@@ -188,12 +206,19 @@ fn point(trial: &StoredTrial, first_began_ns: u64) -> TrialPoint {
     TrialPoint {
         block: trial.id.block,
         position: trial.id.position,
+        attempt: trial.attempt,
         at_ns: trial.began_at.0.saturating_sub(first_began_ns),
         wall_ns: whole("wall_ns"),
         start_ns: whole("start_ns"),
         state: trial.state.word().into(),
         why: line(&trial.why),
+        disturbances: trial.disturbances.iter().map(disturbance).collect(),
     }
+}
+
+fn disturbance(found: &Disturbance) -> DisturbanceFinding {
+    let (value, limit) = (found.value, found.limit);
+    DisturbanceFinding { key: line(&found.key), value, limit, what: line(&found.words()) }
 }
 
 fn evidence(column: &Column<'_>, proofs: &Proofs) -> Vec<LevelEvidence> {
@@ -210,10 +235,11 @@ fn key_value(fact: &Fact) -> KeyValue {
     KeyValue { key: line(&fact.key), value: line(&fact.value), source: line(&fact.source) }
 }
 
-/// Why an arm has no numbers, or fewer: its last trial that is neither `done` nor `void`.
+/// Why an arm has no numbers, or fewer: its last trial that did not succeed; what is `void` is no sign.
 fn trouble(ledger: &Ledger, column: &Column<'_>) -> Result<Option<Trouble>, Fault> {
     let is_trouble = |trial: &&&StoredTrial| {
-        !matches!(trial.state, TrialState::Done | TrialState::Void | TrialState::Running)
+        use TrialState::{Disturbed, Done, Running, Void};
+        !matches!(trial.state, Done | Disturbed | Void | Running)
     };
     let Some(last) = column.ended.iter().rev().find(is_trouble) else { return Ok(None) };
     let (why, hint) = match last.why.split_once("\n  hint: ") {
@@ -269,7 +295,8 @@ fn blocks_done(columns: &[Column<'_>]) -> u32 {
     let mut arms: BTreeMap<u32, usize> = BTreeMap::new();
     for column in columns.iter().filter(|column| !counts || !column.counted.is_empty()) {
         whole += 1;
-        let ended = column.ended.iter().filter(|trial| trial.state != TrialState::Void);
+        let is_to_come = |state| matches!(state, TrialState::Void | TrialState::Disturbed);
+        let ended = column.ended.iter().filter(|trial| !is_to_come(trial.state));
         for block in ended.map(|trial| trial.id.block).collect::<BTreeSet<_>>() {
             *arms.entry(block).or_default() += 1;
         }

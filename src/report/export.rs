@@ -28,8 +28,20 @@ const METRIC_FIELDS: [&str; 18] = [
 ];
 
 /// Fields of [`csv_trials`].
-const TRIAL_FIELDS: [&str; 10] =
-    ["arm", "stack", "part", "block", "position", "at_ns", "state", "wall_ns", "start_ns", "why"];
+const TRIAL_FIELDS: [&str; 12] = [
+    "arm",
+    "stack",
+    "part",
+    "block",
+    "position",
+    "attempt",
+    "at_ns",
+    "state",
+    "wall_ns",
+    "start_ns",
+    "why",
+    "disturbed",
+];
 
 /// All findings as one JSON object, ended by a line feed.
 #[must_use]
@@ -66,11 +78,13 @@ pub fn csv_trials(findings: &Findings) -> String {
                 arm.part.clone(),
                 trial.block.to_string(),
                 trial.position.to_string(),
+                trial.attempt.to_string(),
                 trial.at_ns.to_string(),
                 trial.state.clone(),
                 or_empty(trial.wall_ns),
                 or_empty(trial.start_ns),
                 trial.why.clone(),
+                trial.disturbed(),
             ]);
         }
     }
@@ -159,8 +173,8 @@ mod tests {
         let arm = &findings["arms"][2];
         assert_eq!(
             names(arm).join(" "),
-            "arm because evidence exit_statuses metrics name overhead part payers stack stdout_hashes trial_count \
-             trials trouble verdict"
+            "arm because disturbed_count evidence exit_statuses metrics name overhead part payers \
+             repeated_count stack stdout_hashes trial_count trials trouble verdict"
         );
         assert_eq!(
             names(&arm["metrics"][0]).join(" "),
@@ -169,7 +183,7 @@ mod tests {
         assert_eq!(names(&arm["metrics"][0]["overhead"]).join(" "), "confidence high low ratio");
         assert_eq!(
             names(&arm["trials"][0]).join(" "),
-            "at_ns block position start_ns state wall_ns why"
+            "at_ns attempt block disturbances position start_ns state wall_ns why"
         );
         assert_eq!(
             names(&arm["payers"][0]).join(" "),
@@ -205,8 +219,11 @@ mod tests {
     fn every_trial_is_one_row_whether_it_counts_or_not() {
         let text = csv_trials(&example(6, |_| {}));
         let lines: Vec<&str> = text.split_terminator("\r\n").collect();
-        assert_eq!(lines[0], "arm,stack,part,block,position,at_ns,state,wall_ns,start_ns,why");
-        assert_eq!(lines[1], "0,native,baseline,0,0,0,done,1000000000,5000000,");
+        assert_eq!(
+            lines[0],
+            "arm,stack,part,block,position,attempt,at_ns,state,wall_ns,start_ns,why,disturbed"
+        );
+        assert_eq!(lines[1], "0,native,baseline,0,0,1,0,done,1000000000,5000000,,");
         assert_eq!(lines.len(), 1 + 3 * 6 + 1);
         assert!(
             lines.last().unwrap().contains(",unavailable,,5000000,"),

@@ -99,6 +99,10 @@ pub struct ArmFindings {
     pub trials: Vec<TrialPoint>,
     /// How many count.
     pub trial_count: u32,
+    /// How many of those the machine disturbed.
+    pub disturbed_count: u32,
+    /// How many disturbed attempts do not count, because the trial was repeated.
+    pub repeated_count: u32,
     /// Medians over the trials that count; empty when none does.
     pub metrics: Vec<MetricFindings>,
     /// The overhead in wall time, of an arm that is compared.
@@ -126,16 +130,42 @@ pub struct TrialPoint {
     pub block: u32,
     /// Place in the block, from 0.
     pub position: u32,
+    /// Which attempt at this trial, from 1.
+    pub attempt: u32,
     /// Host time since the first trial's begin.
     pub at_ns: u64,
     /// Wall time of the command, when it ran.
     pub wall_ns: Option<u64>,
     /// From the first act to the agent's first frame.
     pub start_ns: Option<u64>,
-    /// `done`, `failed`, `broken`, `unavailable`, `invalid`, `void`.
+    /// `done`, `disturbed`, `failed`, `broken`, `unavailable`, `invalid`, `void`.
     pub state: String,
     /// Why it does not count; empty when it does.
     pub why: String,
+    /// What disturbed it, the worst first; one that is `done` counts all the same.
+    pub disturbances: Vec<DisturbanceFinding>,
+}
+
+impl TrialPoint {
+    /// All that disturbed it, in words; empty when nothing did.
+    #[must_use]
+    pub fn disturbed(&self) -> String {
+        let words: Vec<&str> = self.disturbances.iter().map(|found| found.what.as_str()).collect();
+        words.join(", ")
+    }
+}
+
+/// What the machine did during a trial that was too much.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DisturbanceFinding {
+    /// Stable name that ends with its unit: `others_cpu_ratio`, `throttled_count`, …
+    pub key: String,
+    /// How much of it there was.
+    pub value: f64,
+    /// What it had to exceed.
+    pub limit: f64,
+    /// The same in words.
+    pub what: String,
 }
 
 /// One metric of one arm.

@@ -2,10 +2,11 @@
 
 use super::enough::{Enough, Look};
 use super::interrupts::{Interrupts, Urgency};
+use super::repeat::{Next, Repeats};
 use super::{Record, TrialResult, protocol};
 use crate::fault::Fault;
 use crate::layer::{self, Unavailable};
-use crate::ledger::{Ledger, RunState};
+use crate::ledger::{Ledger, RunState, Severity};
 use crate::plan::{Arm, Plan, TrialId};
 use crate::stack::rise::Ground;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -20,12 +21,14 @@ const GIVE_UP_AFTER: u32 = 2;
 pub trait Observer {
     /// A trial is about to start.
     fn trial_begins(&mut self, trial: TrialId, arm: &Arm);
-    /// A trial has ended and is in the ledger.
+    /// A trial has ended and is in the ledger. One that is [`TrialResult::Disturbed`] begins again.
     fn trial_ended(&mut self, record: &Record, arm: &Arm);
     /// An arm will not run any more.
     fn arm_dropped(&mut self, arm: &Arm, why: &str);
     /// A block of a plan that names a precision is about to begin, if the widths do not say enough.
     fn width_seen(&mut self, _: Look) {}
+    /// Disturbed trials are not repeated any more.
+    fn repeats_ended(&mut self, _why: &str) {}
 }
 
 /// One plan on its way through.
@@ -45,6 +48,8 @@ pub struct Campaign<'a> {
     enough: Option<Enough>,
     /// The longest block so far.
     longest_block: Duration,
+    /// Which disturbed trials are repeated.
+    repeats: Repeats,
 }
 
 impl<'a> Campaign<'a> {
@@ -67,6 +72,7 @@ impl<'a> Campaign<'a> {
             enough: None,
             tally: HashMap::new(),
             longest_block: Duration::ZERO,
+            repeats: Repeats::default(),
         }
     }
 
@@ -77,6 +83,7 @@ impl<'a> Campaign<'a> {
     pub fn run(mut self) -> Result<RunState, Fault> {
         self.ledger.void_unfinished()?;
         self.done = self.ledger.done()?;
+        self.repeats = Repeats::after(self.ledger.repeated()?);
         let arms = self.plan.arms();
         if let Some(precision) = self.plan.precision() {
             self.enough = Some(Enough::of(precision, &self.ledger.trials()?));
@@ -130,26 +137,48 @@ impl<'a> Campaign<'a> {
         }
         self.observer.trial_begins(trial, arm);
         self.ledger.begin_trial(trial)?;
-        let record = protocol::run(trial, &arm.stack, self.plan, self.ground);
+        let mut record = protocol::run(trial, &arm.stack, self.plan, self.ground);
         let is_cut_short = self.interrupts.urgency() == Urgency::Now;
         if is_cut_short && !matches!(record.result, TrialResult::Done(_)) {
             // Killed by the user: void, not broken. `resume` repeats it.
             return self.ledger.void_unfinished();
         }
+        let said = self.settle(&mut record);
         self.ledger.end_trial(&record)?;
         if let Some(enough) = &mut self.enough {
             enough.learn(&record);
         }
         self.observer.trial_ended(&record, arm);
         self.count(&record, arm);
-        Ok(())
+        if let Some(why) = said {
+            self.ledger.log(Severity::Note, &why)?;
+            self.observer.repeats_ended(&why);
+        }
+        match record.result {
+            TrialResult::Disturbed(_) => self.trial(trial, arms), // which is the repeat, and the last
+            _ => Ok(()),
+        }
+    }
+
+    /// Decides whether a disturbed trial stands; gives back why no further one will be repeated.
+    fn settle(&mut self, record: &mut Record) -> Option<String> {
+        let TrialResult::Done(measured) = &record.result else { return None };
+        let is_going_on = self.interrupts.urgency() == Urgency::None;
+        match self.repeats.decide(record.trial, !record.disturbances.is_empty()) {
+            Next::Repeat if is_going_on => {
+                record.result = TrialResult::Disturbed(measured.clone());
+                None
+            }
+            Next::Repeat | Next::Stands => None,
+            Next::StandsFromNowOn(why) => Some(why),
+        }
     }
 
     /// Gives an arm up that has only ever failed.
     fn count(&mut self, record: &Record, arm: &Arm) {
         let (failures, has_succeeded) = self.tally.entry(arm.index).or_default();
         match record.result {
-            TrialResult::Done(_) => *has_succeeded = true,
+            TrialResult::Done(_) | TrialResult::Disturbed(_) => *has_succeeded = true,
             _ => *failures += 1,
         }
         if !*has_succeeded && *failures >= GIVE_UP_AFTER {
@@ -190,6 +219,7 @@ fn gap(trial: TrialId, unavailable: Unavailable) -> Record {
         start_wall: Nanoseconds(0),
         stop_wall: Nanoseconds(0),
         conditions: Vec::new(),
+        disturbances: Vec::new(),
         leftovers: Vec::new(),
     }
 }

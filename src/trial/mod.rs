@@ -1,14 +1,17 @@
 //! A trial: one measurement, from a quiet machine to a record.
 
 pub mod campaign;
+pub mod disturbance;
 pub mod enough;
 pub mod interrupts;
 pub mod protocol;
 pub mod quiet;
+mod repeat;
 mod sandwich;
 pub mod watch;
 
 use crate::plan::TrialId;
+use disturbance::Disturbance;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{LevelFacts, Outcome, Reading};
 
@@ -27,6 +30,8 @@ pub struct Record {
     pub stop_wall: Nanoseconds,
     /// What this machine was doing, before and after: stable key, value.
     pub conditions: Vec<(String, f64)>,
+    /// What of it was too much; only of a trial whose command succeeded.
+    pub disturbances: Vec<Disturbance>,
     /// What is still there though the stack has been stopped; each was removed by force.
     pub leftovers: Vec<String>,
 }
@@ -36,6 +41,8 @@ pub struct Record {
 pub enum TrialResult {
     /// The command ran and ended by itself with exit status 0.
     Done(Box<Measured>),
+    /// The same, but the machine was not quiet: the trial is repeated, and this attempt does not count.
+    Disturbed(Box<Measured>),
     /// The command ran, and failed: it has an outcome, and no number of it counts.
     CommandFailed(Box<Measured>),
     /// The layer is not usable on this machine: the whole arm is a named gap.
@@ -50,7 +57,7 @@ pub enum TrialResult {
         /// The fault as shown.
         why: String,
     },
-    /// It ran, but not where its label says, or not undisturbed.
+    /// It ran, but not where its label says.
     Invalid {
         /// The reason.
         why: String,

@@ -1,16 +1,19 @@
 //! The protocol of one trial. The order of the lines in [`run`] and `measure` is the protocol.
 
-use super::quiet::Conditions;
+use super::disturbance;
+use super::quiet::Quiet;
 use super::sandwich::Sandwich;
 use super::watch::Watch;
 use super::{Evidence, Measured, Record, TrialResult};
 use crate::agent::{refused, unexpected};
 use crate::fault::Fault;
+use crate::layer::{Payer, Source};
 use crate::plan::{Plan, TrialId};
 use crate::stack::StackSpec;
 use crate::stack::rise::{Ground, Standing};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
@@ -29,7 +32,8 @@ const BILL_DEADLINE: Duration = Duration::from_secs(30);
 #[must_use]
 pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) -> Record {
     let began_at = clock::wall();
-    let before = Conditions::read();
+    let mut quiet = Quiet::open(Path::new("/"), &[]);
+    let before = quiet.read();
 
     let asked_at = clock::monotonic_raw();
     let name = format!("{}-{}-{}", trial.block, trial.position, trial.arm);
@@ -38,6 +42,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
 
     let mut leftovers = Vec::new();
     let mut stop_wall = Nanoseconds(0);
+    let mut conditions = None;
     let result = match raised {
         Err(fault) => broken(&fault),
         Ok(mut standing) => {
@@ -48,23 +53,45 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
                 Err(fault) => leftovers.push(fault.message),
             }
             stop_wall = clock::monotonic_raw().since(stopping_at);
-            measured.map_or_else(|fault| broken(&fault), judge)
+            match measured {
+                Err(fault) => broken(&fault),
+                Ok((measured, around)) => {
+                    conditions = Some(around);
+                    judge(measured)
+                }
+            }
         }
     };
-    let conditions = Conditions::read().since(&before);
-    Record { trial, began_at, result, start_wall, stop_wall, conditions, leftovers }
+    let conditions = conditions.unwrap_or_else(|| {
+        let after = quiet.read();
+        quiet.between(&before, &after, None)
+    });
+    let is_done = matches!(result, TrialResult::Done(_));
+    let disturbances = if is_done { disturbance::judge(&conditions) } else { Vec::new() };
+    Record { trial, began_at, result, start_wall, stop_wall, conditions, disturbances, leftovers }
 }
 
-/// Warms up, watches, runs the command once, and reads what everybody used.
-fn measure(standing: &mut Standing, plan: &Plan, level: u8) -> Result<Measured, Fault> {
+/// Warms up, watches, runs the command once, and reads what everybody used. Gives back what was
+/// measured, and the conditions right around the command.
+fn measure(
+    standing: &mut Standing,
+    plan: &Plan,
+    level: u8,
+) -> Result<(Measured, Vec<(String, f64)>), Fault> {
     let command = command(plan);
     let sandwich = Sandwich::take(standing.link()?)?;
     for _ in 0..plan.warm_up {
         execute(standing, &command, plan.command_deadline())?;
     }
-    let watch = Watch::begin(standing.payers(), level);
+    let payers = standing.payers();
+    let payer_count = payers.len();
+    let mut quiet = Quiet::open(Path::new("/"), &groups(&payers));
+    let before = quiet.read();
+    let watch = Watch::begin(payers, level);
     let ran = execute(standing, &command, plan.command_deadline())?;
     let mut readings = watch.end();
+    let after = quiet.read();
+    let conditions = quiet.between(&before, &after, used_by_all(&readings, payer_count));
     readings.extend(ran.bill);
     let mut levels = standing.evidence().to_vec();
     if let Some(innermost) = levels.last_mut() {
@@ -73,7 +100,24 @@ fn measure(standing: &mut Standing, plan: &Plan, level: u8) -> Result<Measured, 
     let evidence = Evidence::of(levels)
         .map_err(|layer| Fault::bug(format!("`{layer}` proved nothing about itself")))?;
     let (wall, outcome) = (sandwich.wall(ran.between, &ran.outcome), ran.outcome);
-    Ok(Measured { wall, outcome, readings, evidence })
+    Ok((Measured { wall, outcome, readings, evidence }, conditions))
+}
+
+/// The groups among the payers.
+fn groups(payers: &[Payer]) -> Vec<PathBuf> {
+    let group = |payer: &Payer| match &payer.source {
+        Source::Group(path) => Some(path.clone()),
+        _ => None,
+    };
+    payers.iter().filter_map(group).collect()
+}
+
+/// What those used who worked for the stack on this level, who carry the command; unknown if one of
+/// them could not be read, or there is nobody to read.
+fn used_by_all(readings: &[Reading], payer_count: usize) -> Option<Nanoseconds> {
+    let is_whole = payer_count > 0 && readings.len() == payer_count;
+    let sum = |sum, reading: &Reading| sum + reading.cpu_user + reading.cpu_system;
+    is_whole.then(|| readings.iter().fold(Nanoseconds(0), sum))
 }
 
 /// One run of the command.

@@ -1,93 +1,170 @@
 //! Conditions: what else this machine was doing. What cannot be read is absent, never zero.
 //!
-//! Each number has a stable key. Counters are read before and after a trial and kept as their
-//! difference; levels are kept as read before it.
+//! Each number has a stable key that ends with its unit; `FORMAT.md` lists them. Counters are read
+//! right before and right after the command and kept as their difference, levels as read before it:
+//! no thread samples anything while the command runs. `disturbance.rs` judges what was read.
 
-use std::fs;
+use std::path::{Path, PathBuf};
+use surtax_instrument::clock;
+use surtax_instrument::probe::cgroup::Hierarchies;
+use surtax_instrument::probe::frequency::{Cpus, Speed};
+use surtax_instrument::probe::host::{CpuTime, Host, HostCounters};
+use surtax_instrument::probe::throttling::{Chain, Throttling};
+use surtax_instrument::quantity::Nanoseconds;
 
-/// A reading of the machine's own counters.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Conditions {
-    levels: Vec<(&'static str, f64)>,
-    counters: Vec<(&'static str, f64)>,
+/// The machine's own counters, held open for one trial.
+#[derive(Debug)]
+pub struct Quiet {
+    host: Host,
+    chain: Chain,
+    cpus: Cpus,
 }
 
-impl Conditions {
+/// What they said at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Conditions {
+    host: HostCounters,
+    throttling: Option<Throttling>,
+    speed: Speed,
+    /// CPU time of this surtax.
+    surtax_cpu: Nanoseconds,
+    wall_lead_ns: i64,
+}
+
+impl Quiet {
+    /// Opens the counters of the machine whose files are below `root`; `groups` are those of the
+    /// payers, whose parents may have quotas.
+    #[must_use]
+    pub fn open(root: &Path, groups: &[PathBuf]) -> Self {
+        let hierarchies = Hierarchies::discover_below(root).unwrap_or_default();
+        let chain = Chain::open(root, &hierarchies, groups);
+        Self { host: Host::open(root), chain, cpus: Cpus::open(root) }
+    }
+
     /// Reads them now.
     #[must_use]
-    pub fn read() -> Self {
-        let mut conditions = Self::default();
-        if let Some(load) = first_number("/proc/loadavg", 0) {
-            conditions.levels.push(("load_1min", load));
+    pub fn read(&mut self) -> Conditions {
+        Conditions {
+            speed: self.cpus.read(),
+            throttling: self.chain.read(),
+            wall_lead_ns: clock::wall_lead_ns(),
+            surtax_cpu: clock::process_cpu(),
+            host: self.host.read(),
         }
-        for (key, path) in [
-            ("pressure_cpu_some_us", "/proc/pressure/cpu"),
-            ("pressure_io_some_us", "/proc/pressure/io"),
-            ("pressure_memory_some_us", "/proc/pressure/memory"),
-        ] {
-            if let Some(total) = pressure_total(path) {
-                conditions.counters.push((key, total));
-            }
-        }
-        // The first line of /proc/stat: user nice system idle iowait irq softirq steal, in ticks.
-        if let Some(steal) = first_number("/proc/stat", 8) {
-            conditions.counters.push(("steal_ticks", steal));
-        }
-        if let Some(swapped) = named_number("/proc/vmstat", "pswpout") {
-            conditions.counters.push(("swap_out_pages", swapped));
-        }
-        conditions
     }
 
-    /// What happened since `before`, with the levels of then.
+    /// What happened between two readings; `payers_cpu` is what those used who worked for the stack,
+    /// the command among them, where all of them could be read.
     #[must_use]
-    pub fn since(&self, before: &Self) -> Vec<(String, f64)> {
-        let levels = before.levels.iter().map(|(key, value)| ((*key).to_owned(), *value));
-        let changes = self.counters.iter().filter_map(|(key, now)| {
-            let (_, then) = before.counters.iter().find(|(other, _)| other == key)?;
-            Some(((*key).to_owned(), now - then))
-        });
-        levels.chain(changes).collect()
+    pub fn between(
+        &self,
+        before: &Conditions,
+        after: &Conditions,
+        payers_cpu: Option<Nanoseconds>,
+    ) -> Vec<(String, f64)> {
+        let mut found = Found::default();
+        let watched = after.host.at.since(before.host.at);
+        found.add("watched_ns", Some(real(watched.0)));
+        found.levels(self, before, after);
+        found.cpu(before, after, watched, payers_cpu);
+        found.pressure(&before.host, &after.host);
+        found.paging(&before.host, &after.host);
+        let throttled = |of: &dyn Fn(&Throttling) -> u64| {
+            rise(before.throttling.as_ref().map(of), after.throttling.as_ref().map(of))
+        };
+        found.add("throttled_count", throttled(&|it| it.count));
+        found.add("throttled_ns", throttled(&|it| it.time.0));
+        let heat = rise(before.speed.heat_count, after.speed.heat_count);
+        found.add("thermal_throttle_count", heat);
+        #[expect(clippy::cast_precision_loss, reason = "a step of years is known to the µs")]
+        let step = after.wall_lead_ns.saturating_sub(before.wall_lead_ns) as f64;
+        found.add("clock_step_ns", Some(step));
+        found.0
     }
 }
 
-fn first_number(path: &str, word: usize) -> Option<f64> {
-    fs::read_to_string(path).ok()?.lines().next()?.split_whitespace().nth(word)?.parse().ok()
+/// The conditions of one trial as they are kept.
+#[derive(Default)]
+struct Found(Vec<(String, f64)>);
+
+impl Found {
+    fn add(&mut self, key: &str, value: Option<f64>) {
+        self.0.extend(value.map(|value| (String::from(key), value)));
+    }
+
+    fn levels(&mut self, quiet: &Quiet, before: &Conditions, after: &Conditions) {
+        self.add("load_1min", before.host.load_1min);
+        self.add("running_count", before.host.running_count.map(real));
+        let quotas = quiet.chain.quotas();
+        self.add("cpu_quota_group_count", quotas.map(|it| real(it.group_count)));
+        self.add("cpu_quota_cpus", quotas.and_then(|it| it.cpus));
+        self.add("governor_performance_ratio", quiet.cpus.fixed_ratio());
+        self.add("frequency_before_hz", before.speed.lowest_hz);
+        self.add("frequency_after_hz", after.speed.lowest_hz);
+    }
+
+    fn cpu(
+        &mut self,
+        before: &Conditions,
+        after: &Conditions,
+        watched: Nanoseconds,
+        payers_cpu: Option<Nanoseconds>,
+    ) {
+        let (Some(then), Some(now)) = (before.host.cpu, after.host.cpu) else { return };
+        self.add("steal_ns", rise(Some(then.steal.0), Some(now.steal.0)));
+        let Some(busy) = busy(&then, &now, watched) else { return };
+        self.add("machine_cpu_ns", Some(real(busy.0)));
+        if let Some(payers) = payers_cpu {
+            let surtax = after.surtax_cpu.since(before.surtax_cpu);
+            self.add("others_cpu_ns", Some(real(busy.since(payers + surtax).0)));
+        }
+    }
+
+    fn pressure(&mut self, before: &HostCounters, after: &HostCounters) {
+        let places = [
+            ("pressure_cpu_some_ns", ""),
+            ("pressure_io_some_ns", "pressure_io_full_ns"),
+            ("pressure_memory_some_ns", "pressure_memory_full_ns"),
+        ];
+        for ((some, full), (then, now)) in
+            places.into_iter().zip(before.pressure.iter().zip(&after.pressure))
+        {
+            let (Some(then), Some(now)) = (then, now) else { continue };
+            self.add(some, rise(Some(then.some.0), Some(now.some.0)));
+            self.add(full, rise(then.full.map(|it| it.0), now.full.map(|it| it.0)));
+        }
+    }
+
+    fn paging(&mut self, before: &HostCounters, after: &HostCounters) {
+        let bytes = |of: fn(&HostCounters) -> Option<u64>| rise(of(before), of(after));
+        self.add("swap_in_bytes", bytes(|it| it.swap_in.map(|bytes| bytes.0)));
+        self.add("swap_out_bytes", bytes(|it| it.swap_out.map(|bytes| bytes.0)));
+        self.add("major_fault_count", bytes(|it| it.major_fault_count));
+    }
 }
 
-fn named_number(path: &str, name: &str) -> Option<f64> {
-    let text = fs::read_to_string(path).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
-    line.trim().parse().ok()
+/// CPU time that anybody used, counted twice, and the smaller of the two: a kernel may count work by
+/// what runs at each tick, which misses or doubles short bursts, while it measures how long a CPU
+/// had nothing to do; and a bill may rest on either. Unknown where CPUs came or went.
+fn busy(before: &CpuTime, after: &CpuTime, watched: Nanoseconds) -> Option<Nanoseconds> {
+    if before.cpu_count != after.cpu_count || after.cpu_count == 0 {
+        return None;
+    }
+    let counted = after.busy.since(before.busy);
+    let not_ours = after.idle.since(before.idle) + after.steal.since(before.steal);
+    let all = Nanoseconds(watched.0.saturating_mul(after.cpu_count));
+    Some(counted.min(all.since(not_ours)))
 }
 
-/// Microseconds in which some task waited, since boot.
-fn pressure_total(path: &str) -> Option<f64> {
-    let text = fs::read_to_string(path).ok()?;
-    let some = text.lines().find(|line| line.starts_with("some "))?;
-    some.split("total=").nth(1)?.trim().parse().ok()
+/// How much a counter rose; one that fell was reset, and says nothing.
+fn rise(before: Option<u64>, after: Option<u64>) -> Option<f64> {
+    after?.checked_sub(before?).map(real)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a trial is shorter than 2^53 ns, 104 days")]
+fn real(value: u64) -> f64 {
+    value as f64
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_counter_is_kept_as_its_difference_and_a_level_as_it_was_before() {
-        let before = Conditions { levels: vec![("load", 2.0)], counters: vec![("steal", 5.0)] };
-        let after = Conditions { levels: vec![("load", 9.0)], counters: vec![("steal", 8.0)] };
-        let kept = after.since(&before);
-        assert_eq!(kept, [(String::from("load"), 2.0), (String::from("steal"), 3.0)]);
-    }
-
-    #[test]
-    fn what_could_not_be_read_before_is_absent_and_not_zero() {
-        let after = Conditions { levels: vec![], counters: vec![("steal", 8.0)] };
-        assert!(after.since(&Conditions::default()).is_empty());
-    }
-
-    #[test]
-    fn this_machine_says_its_load() {
-        assert!(Conditions::read().levels.iter().any(|(key, _)| *key == "load_1min"));
-    }
-}
+mod tests;

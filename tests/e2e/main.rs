@@ -9,6 +9,7 @@
 mod agent;
 mod answers;
 mod cli;
+mod conditions;
 mod enter;
 mod guests;
 mod hostile;

@@ -52,7 +52,19 @@ impl Hierarchies {
     /// # Errors
     /// `/proc/self/mountinfo` cannot be read.
     pub fn discover() -> io::Result<Self> {
-        let mut all = Self::parse(&fs::read("/proc/self/mountinfo")?);
+        Self::discover_below(Path::new("/"))
+    }
+
+    /// The same in a machine whose files are all below `root`.
+    ///
+    /// # Errors
+    /// As [`Hierarchies::discover`].
+    pub fn discover_below(root: &Path) -> io::Result<Self> {
+        let mut all = Self::parse(&fs::read(root.join("proc/self/mountinfo"))?);
+        for hierarchy in &mut all.0 {
+            let inside = hierarchy.mount_point.strip_prefix("/").unwrap_or(&hierarchy.mount_point);
+            hierarchy.mount_point = root.join(inside);
+        }
         // What is mounted below another mount is listed and cannot be reached.
         all.0.retain(|hierarchy| hierarchy.mount_point.join("cgroup.procs").exists());
         for hierarchy in all.0.iter_mut().filter(|hierarchy| hierarchy.version == Version::Two) {

@@ -1,4 +1,10 @@
 //! Probes: each reads the counters of one kernel facility while a trial runs.
 
 pub mod cgroup;
+pub mod frequency;
+pub mod host;
 pub mod process;
+pub mod throttling;
+
+#[cfg(test)]
+mod tests;

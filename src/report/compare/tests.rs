@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ledger::fixture::{add, done, fact, id, ledger, measured, record};
+use crate::trial::disturbance::Disturbance;
 use crate::trial::{Evidence, Record, TrialResult};
 use surtax_instrument::wire::{LevelFacts, Status};
 
@@ -121,6 +122,57 @@ fn what_speaks_against_the_result_is_said() {
     ];
     assert_eq!(codes(&changed), expected);
     assert_eq!(changed.cautions[1].finding, "the baseline had 2 CPUs, but `runc` had 1");
+}
+
+/// Marks a trial; `share` of a CPU was used by others.
+fn disturb(record: &mut Record, share: f64) {
+    let key = String::from("others_cpu_ratio");
+    record.disturbances.push(Disturbance { key, value: share, limit: 0.2 });
+}
+
+#[test]
+fn disturbed_trials_that_count_are_counted_and_cautioned_against() {
+    let findings = example(10, |record| {
+        if record.trial.arm == 2 && record.trial.block < 7 {
+            disturb(record, 0.3 + f64::from(record.trial.block) * 0.05);
+        }
+    });
+    let runc = &findings.arms[2];
+    assert_eq!((runc.trial_count, runc.disturbed_count, runc.repeated_count), (10, 7, 0));
+    assert_eq!(runc.trials[0].disturbed(), "others used 30 % of a CPU");
+    assert_eq!(findings.arms[0].disturbed_count, 0);
+    assert_eq!(codes(&findings), ["layer-unavailable", "disturbed"]);
+    let caution = &findings.cautions[1];
+    let finding = "7 of 10 trials of `runc` were disturbed and count: others used 60 % of a CPU";
+    assert_eq!(caution.finding, finding);
+    assert!(caution.advice.starts_with("stop what else runs"), "{}", caution.advice);
+}
+
+#[test]
+fn a_disturbed_attempt_whose_repeat_was_quiet_is_shown_and_changes_nothing() {
+    let shelf = tempfile::tempdir().unwrap();
+    let mut ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);
+    for block in 0..6 {
+        add(&mut ledger, &done(id(block, 0), 1_000_000));
+        add(&mut ledger, &done(id(block, 1), 1_000_000));
+        let mut slow = done(id(block, 2), 9_000_000);
+        disturb(&mut slow, 0.9);
+        slow.result = TrialResult::Disturbed(Box::new(measured(9_000_000)));
+        add(&mut ledger, &slow);
+        if block < 5 {
+            add(&mut ledger, &done(id(block, 2), 1_000_000));
+        }
+    }
+    let findings = compare(&ledger).unwrap();
+    let runc = &findings.arms[2];
+    assert_eq!((runc.trial_count, runc.disturbed_count, runc.repeated_count), (5, 0, 6));
+    assert!((runc.metrics[0].max - 1_000_000.0).abs() < 1.0);
+    assert_eq!(runc.trouble, None);
+    assert_eq!(findings.run.blocks_done, 5, "the last repeat is still to come");
+    assert_eq!(codes(&findings), ["few-trials"]);
+    let states: Vec<_> =
+        runc.trials[..2].iter().map(|trial| (trial.attempt, trial.state.as_str())).collect();
+    assert_eq!(states, [(1, "disturbed"), (2, "done")]);
 }
 
 #[test]

@@ -107,10 +107,18 @@ pub fn counts(trial: &TrialPoint) -> bool {
     trial.state == "done" && trial.why.is_empty()
 }
 
-/// The list of arms; the script makes each a button that hides its arm.
-pub fn legend(arms: &[&Arm<'_>]) -> String {
+/// A hollow mark, to stand beside what it means.
+pub fn hollow() -> String {
+    let mut canvas = Canvas::new(14.0, 14.0);
+    canvas.marks(Shape::Circle, &[(7.0, 7.0)], 5.0, Fill::Hollow);
+    canvas.ornament("swatch")
+}
+
+/// The list of arms, and entries of the caller's behind it; the script makes each arm a button that
+/// hides it.
+pub fn legend(arms: &[&Arm<'_>], more: &str) -> String {
     let items = arms.iter().fold(String::new(), |items, arm| {
         items + &format!("<li data-arm=\"{}\">{}</li>\n", arm.found.arm, arm.label())
     });
-    format!("<ul class=\"legend\" aria-label=\"Arms\">\n{items}</ul>\n")
+    format!("<ul class=\"legend\" aria-label=\"Arms\">\n{items}{more}</ul>\n")
 }

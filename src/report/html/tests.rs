@@ -165,8 +165,29 @@ fn few_trials_are_drawn_one_by_one_and_say_what_they_are() {
     let page = html(&colleague());
     let chart = section(&page, "trials");
     assert_eq!(chart.matches("class=\"point\"").count(), 2 * 113, "two drawings of 113 trials");
-    assert!(chart.contains("invalid: 12 % steal while it ran"), "{}", chart.len());
+    assert!(chart.contains("disturbed: disturbed, and repeated"), "{}", chart.len());
     assert!(!chart.contains("too many"));
+}
+
+#[test]
+fn a_disturbed_trial_that_counts_is_hollow_and_the_legend_says_so() {
+    let mut findings = colleague();
+    let marked: u32 = findings.arms.iter().map(|arm| arm.disturbed_count).sum();
+    assert!(marked > 0);
+    let page = html(&findings);
+    let chart = section(&page, "trials");
+    assert_eq!(chart.matches("hollow: disturbed").count(), 1);
+    assert!(chart.contains(&format!("{marked} trials that count were disturbed")), "{marked}");
+    assert!(chart.contains("done: others used 93 % of a CPU</td>"));
+    // In both drawings, and once in the legend: an outline over the paper, whatever its colour is.
+    let hollow = chart.matches("var(--paper)").count();
+    assert_eq!(hollow, 2 * usize::try_from(marked).unwrap() + 1);
+
+    for arm in &mut findings.arms {
+        arm.disturbed_count = 0;
+        arm.trials.iter_mut().for_each(|trial| trial.disturbances.clear());
+    }
+    assert!(!section(&html(&findings), "trials").contains("hollow"));
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub fn trials(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
          <figcaption>{}</figcaption></figure>\n\
          <details{bulk}><summary>The trials of this chart ({rows} rows)</summary>{table}</details>\
          </section>\n",
-        legend::legend(&tried),
+        legend::legend(&tried, &disturbed_entry(&tried, trial_count)),
         draw::draw(findings, &series, draw::WIDE),
         draw::draw(findings, &series, draw::NARROW),
         escape::line(&explanation(&series, trial_count)),
@@ -98,6 +98,15 @@ impl<'a> Series<'a> {
     }
 }
 
+/// What a hollow mark means, where there is one.
+fn disturbed_entry(arms: &[&Arm<'_>], trial_count: usize) -> String {
+    let is_any = arms.iter().any(|arm| arm.found.disturbed_count > 0);
+    if !is_any || trial_count > POINTS_MAX {
+        return String::new();
+    }
+    format!("<li><span class=\"label\">{}hollow: disturbed</span></li>\n", legend::hollow())
+}
+
 fn walls_ns(trials: &[&TrialPoint]) -> impl Iterator<Item = f64> {
     trials.iter().filter_map(|trial| trial.wall_ns).map(thin::real)
 }
@@ -120,6 +129,13 @@ fn explanation(series: &[Series<'_>], trial_count: usize) -> String {
             "{trial_count} trials are too many to show one by one: a mark is the median of a \
              stretch of time, its line reaches from the fastest trial to the slowest. {text}"
         );
+    }
+    match series.iter().map(|one| one.arm.found.disturbed_count).sum::<u32>() {
+        0 => {}
+        1 => text.push_str(" One trial that counts was disturbed by the machine."),
+        count => {
+            text.push_str(&format!(" {count} trials that count were disturbed by the machine."))
+        }
     }
     let left_out: usize = series.iter().map(|one| one.void_left_out).sum();
     if left_out > 0 {
@@ -149,16 +165,23 @@ fn listed(series: &[Series<'_>], trial_count: usize) -> (usize, String) {
     (bin_count + rows.len(), text + &one_by_one(&rows, trial_count))
 }
 
+/// How a trial ended, why it does not count, and what disturbed it.
+fn state(trial: &TrialPoint) -> String {
+    let mut text = trial.state.clone();
+    for more in [trial.why.as_str(), &trial.disturbed()] {
+        if !more.is_empty() {
+            text = format!("{text}: {more}");
+        }
+    }
+    text
+}
+
 fn one_by_one(rows: &[(&Arm<'_>, &TrialPoint)], trial_count: usize) -> String {
     let caption = if trial_count > POINTS_MAX { "Trials that do not count" } else { "Trials" };
     let columns = ["#Block", "Stack", "#Begin", "#Wall time", "#Start", "State"];
     let mut table = Table::new(caption, &columns).sortable();
     for (arm, trial) in rows {
-        let state = if trial.why.is_empty() {
-            trial.state.clone()
-        } else {
-            format!("{}: {}", trial.state, escape::shortened(&trial.why, WHY_LENGTH_MAX))
-        };
+        let state = escape::shortened(&state(trial), WHY_LENGTH_MAX);
         let ns = |ns: Option<u64>| Cell::number(ns.map(thin::real), number::time);
         let cells = vec![
             Cell::Number(trial.block.to_string(), f64::from(trial.block)),

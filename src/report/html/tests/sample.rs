@@ -64,6 +64,8 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
         part: part.into(),
         trials: Vec::new(),
         trial_count: 0,
+        disturbed_count: 0,
+        repeated_count: 0,
         metrics: vec![
             metric("wall_ns", "ns", median),
             metric("cpu_user_ns", "ns", 7.9e9),
@@ -129,6 +131,15 @@ pub fn gap(place: u32, stack: &str, why: &str, trouble: Trouble) -> ArmFindings 
     gap
 }
 
+fn others() -> DisturbanceFinding {
+    DisturbanceFinding {
+        key: "others_cpu_ratio".into(),
+        value: 0.93,
+        limit: 0.2,
+        what: "others used 93 % of a CPU".into(),
+    }
+}
+
 /// Runs blocks of all arms in turn, each trial with its arm's wall time.
 pub fn run_trials(findings: &mut Findings, blocks: u32) {
     let mut noise = Noise(7);
@@ -140,24 +151,29 @@ pub fn run_trials(findings: &mut Findings, blocks: u32) {
             let unavailable = arm.metrics.is_empty() && arm.exit_statuses.is_empty();
             let failed = arm.metrics.is_empty() && !unavailable;
             let disturbed = noise.next() > 0.985 && !failed && !unavailable;
+            let marked = noise.next() > 0.93 && !disturbed && !failed && !unavailable;
             if unavailable && block > 0 {
                 continue;
             }
             let (state, why) = match (unavailable, failed, disturbed) {
                 (true, ..) => ("unavailable", "no hypervisor"),
                 (_, true, _) => ("failed", "exit 2"),
-                (.., true) => ("invalid", "12 % steal while it ran"),
+                (.., true) => ("disturbed", "disturbed, and repeated"),
                 _ => ("done", ""),
             };
             let trial = TrialPoint {
                 block,
                 position: u32::try_from(position).unwrap(),
+                attempt: 1,
                 at_ns: ns(at_ns),
                 wall_ns: (!unavailable).then(|| ns(if failed { wall_ns * 0.2 } else { wall_ns })),
                 start_ns: Some(11_000_000),
                 state: state.into(),
                 why: why.into(),
+                disturbances: (disturbed || marked).then(others).into_iter().collect(),
             };
+            arm.disturbed_count += u32::from(marked);
+            arm.repeated_count += u32::from(disturbed);
             at_ns += wall_ns + 3e8;
             arm.trial_count += u32::from(state == "done");
             arm.trials.push(trial);

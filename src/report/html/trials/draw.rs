@@ -64,11 +64,14 @@ pub fn draw(findings: &Findings, series: &[Series<'_>], frame: Frame) -> String 
         canvas.open(&one.arm.class, Some(one.arm.found.arm), None);
         match &one.counted {
             Counted::Each(trials) => {
-                points(&mut canvas, one, trials, one.arm.shape, &plot);
+                let (calm, disturbed): (Vec<_>, Vec<_>) =
+                    trials.iter().copied().partition(|trial| trial.disturbances.is_empty());
+                points(&mut canvas, one, &calm, (one.arm.shape, Fill::Solid), &plot);
+                points(&mut canvas, one, &disturbed, (one.arm.shape, Fill::Hollow), &plot);
             }
             Counted::Binned(bins) => stretches(&mut canvas, one, bins, &plot),
         }
-        points(&mut canvas, one, &one.void, Shape::Cross, &plot);
+        points(&mut canvas, one, &one.void, (Shape::Cross, Fill::Solid), &plot);
         canvas.close();
     }
     canvas.svg(&Caption {
@@ -112,17 +115,17 @@ fn points(
     canvas: &mut Canvas,
     one: &Series<'_>,
     trials: &[&TrialPoint],
-    shape: Shape,
+    (shape, fill): (Shape, Fill),
     plot: &Plot,
 ) {
     if !plot.has_hints {
         let marks: Vec<_> = trials.iter().map(|trial| plot.place(trial)).collect();
-        canvas.marks(shape, &marks, RADIUS * 0.8, Fill::Solid);
+        canvas.marks(shape, &marks, RADIUS * 0.8, fill);
         return;
     }
     for trial in trials {
         canvas.open("point", None, Some(&hint(one, trial)));
-        canvas.marks(shape, &[plot.place(trial)], RADIUS, Fill::Solid);
+        canvas.marks(shape, &[plot.place(trial)], RADIUS, fill);
         canvas.close();
     }
 }
@@ -130,8 +133,7 @@ fn points(
 fn hint(one: &Series<'_>, trial: &TrialPoint) -> String {
     let wall =
         trial.wall_ns.map_or_else(|| number::GAP.to_owned(), |ns| number::time(thin::real(ns)));
-    let why = if trial.why.is_empty() { String::new() } else { format!(": {}", trial.why) };
-    format!("{}, block {}: {wall}, {}{why}", one.arm.name(), trial.block, trial.state)
+    format!("{}, block {}: {wall}, {}", one.arm.name(), trial.block, super::state(trial))
 }
 
 fn ground(canvas: &mut Canvas, frame: Frame, plot: &Plot) {

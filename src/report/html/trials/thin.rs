@@ -58,11 +58,13 @@ mod tests {
         TrialPoint {
             block: 0,
             position: 0,
+            attempt: 1,
             at_ns,
             wall_ns: Some(wall_ns),
             start_ns: None,
             state: "done".into(),
             why: String::new(),
+            disturbances: Vec::new(),
         }
     }
 

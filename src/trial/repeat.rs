@@ -1,0 +1,120 @@
+//! Whether a disturbed trial is repeated: at most once, a bounded share of all, and not in vain.
+//!
+//! A repeat costs as much as the trial did. On a machine that is never quiet it would double the time
+//! and change nothing, so after a few repeats that were disturbed as well there are no more.
+
+use crate::plan::TrialId;
+use std::collections::HashSet;
+
+/// So many repeats in a row that were disturbed too end all repeating.
+const IN_VAIN_MAX: u32 = 3;
+
+/// One trial in so many may be repeated.
+const TRIALS_PER_REPEAT: u32 = 4;
+
+/// So many may be repeated beyond that share, so that a short run has some.
+const REPEATS_FREE: u32 = 3;
+
+/// What becomes of a trial that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// It stands as it is.
+    Stands,
+    /// It is repeated, and this attempt does not count.
+    Repeat,
+    /// It stands, and from now on every one does: why.
+    StandsFromNowOn(String),
+}
+
+/// The repeats of one campaign.
+#[derive(Debug, Default)]
+pub(super) struct Repeats {
+    /// What was repeated, also in an earlier session, or is being repeated.
+    repeated: HashSet<TrialId>,
+    ended: u32,
+    made: u32,
+    in_vain: u32,
+    has_given_up: bool,
+}
+
+impl Repeats {
+    /// None yet, but for those of an earlier session.
+    pub(super) fn after(repeated: HashSet<TrialId>) -> Self {
+        Self { repeated, ..Self::default() }
+    }
+
+    /// Decides about a trial whose command succeeded.
+    pub(super) fn decide(&mut self, trial: TrialId, is_disturbed: bool) -> Next {
+        if self.repeated.contains(&trial) {
+            self.in_vain = if is_disturbed { self.in_vain + 1 } else { 0 };
+            if self.in_vain < IN_VAIN_MAX || self.has_given_up {
+                return Next::Stands;
+            }
+            self.has_given_up = true;
+            return Next::StandsFromNowOn(format!(
+                "{IN_VAIN_MAX} disturbed trials in a row were disturbed again when they were \
+                 repeated: no more are repeated"
+            ));
+        }
+        self.ended += 1;
+        let is_within_share = self.made < REPEATS_FREE + self.ended / TRIALS_PER_REPEAT;
+        if !is_disturbed || self.has_given_up || !is_within_share {
+            return Next::Stands;
+        }
+        self.made += 1;
+        self.repeated.insert(trial);
+        Next::Repeat
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(block: u32) -> TrialId {
+        TrialId { block, position: 0, arm: 0 }
+    }
+
+    /// Runs so many trials; `disturbs` says whether an attempt, counted from 0, is disturbed.
+    /// Counts attempts, and what was said.
+    fn run(trials: u32, mut disturbs: impl FnMut(u32) -> bool) -> (u32, usize) {
+        let mut repeats = Repeats::default();
+        let (mut attempts, mut said) = (0, 0);
+        for block in 0..trials {
+            loop {
+                let next = repeats.decide(trial(block), disturbs(attempts));
+                attempts += 1;
+                said += usize::from(matches!(next, Next::StandsFromNowOn(_)));
+                if next != Next::Repeat {
+                    break;
+                }
+            }
+        }
+        (attempts, said)
+    }
+
+    #[test]
+    fn a_quiet_machine_repeats_nothing() {
+        assert_eq!(run(100, |_| false), (100, 0));
+    }
+
+    #[test]
+    fn a_machine_that_is_never_quiet_costs_three_repeats_and_says_so_once() {
+        assert_eq!(run(100, |_| true), (103, 1));
+    }
+
+    #[test]
+    fn a_machine_that_is_busy_now_and_then_is_repeated_up_to_a_share() {
+        // Every other attempt is disturbed: each repeat is quiet, and every trial would want one.
+        assert_eq!(run(100, |attempt| attempt % 2 == 0), (100 + 28, 0));
+        assert_eq!(run(10, |attempt| attempt == 4), (11, 0));
+    }
+
+    #[test]
+    fn a_trial_is_repeated_once_also_when_the_run_is_resumed() {
+        let mut resumed = Repeats::after(HashSet::from([trial(0)]));
+        assert_eq!(resumed.decide(trial(0), true), Next::Stands);
+        assert_eq!(resumed.decide(trial(1), true), Next::Repeat);
+        assert_eq!(resumed.decide(trial(1), true), Next::Stands);
+    }
+}
