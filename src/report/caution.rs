@@ -269,7 +269,8 @@ fn disturbed(signs: &Signs<'_>) -> Option<Caution> {
     }
     // What happened most often, at its worst.
     let (_, worst) = worst.into_values().max_by_key(|(count, _)| *count)?;
-    let finding = format!("{} were disturbed and count: {}", arms.join(", "), line(&worst.words()));
+    let finding =
+        format!("{} were disturbed and count; at worst, {}", arms.join(", "), line(&worst.words()));
     Some(caution("disturbed", finding, worst.advice()))
 }
 
