@@ -237,7 +237,7 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
         let again = if arm.part == "baseline-again" { " (again)" } else { "" };
         let finding = format!(
             "{lost} of {} of `{}`{again} did not count: {}",
-            number::count(column.ended.len(), "trial"),
+            number::count(column.ended.len() - column.repeated().count(), "trial"),
             arm.stack,
             words.join(", ")
         );
