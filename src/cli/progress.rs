@@ -428,6 +428,28 @@ mod tests {
     }
 
     #[test]
+    fn a_trial_that_is_repeated_is_said_to_be_disturbed_and_is_still_to_come() {
+        let plan = plan(&["native", "runc"]);
+        let mut meter = Meter::new(&plan, []);
+        let (arm, trial) = (&plan.arms()[2], TrialId { block: 0, position: 0, arm: 2 });
+        let measured = Box::new(crate::ledger::fixture::measured(2_000_000_000));
+        let mut record = broken(trial, TrialResult::Disturbed(measured.clone()));
+        let key = String::from("others_cpu_ratio");
+        record.disturbances.push(disturbance::Disturbance { key, value: 0.93, limit: 0.2 });
+        meter.end_record(&record, meter.began_at);
+        assert!(meter.ended.is_empty() && meter.trouble(&record, arm).is_none());
+        let words = "disturbed: others used 93 % of a CPU; repeated";
+        assert_eq!(disturbed(&record).as_deref(), Some(words));
+        let said = ended(&record, arm);
+        assert_eq!(said, format!("trial 1.1 of `runc` ended: done, 2.000 s; {words}"));
+
+        record.result = TrialResult::Done(measured);
+        meter.end_record(&record, meter.began_at);
+        assert_eq!(meter.ended, [2]);
+        assert!(ended(&record, arm).ends_with("others used 93 % of a CPU; counts all the same"));
+    }
+
+    #[test]
     fn what_did_not_go_well_is_said_with_its_stack() {
         let plan = plan(&["native", "runc"]);
         let mut meter = Meter::new(&plan, []);

@@ -248,7 +248,7 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
         let again = if arm.part == "baseline-again" { " (again)" } else { "" };
         let finding = format!(
             "{lost} of {} of `{}`{again} did not count: {}",
-            number::count(column.ended.len(), "trial"),
+            number::count(column.ended.len() - column.repeated().count(), "trial"),
             arm.stack,
             words.join(", ")
         );
@@ -280,7 +280,8 @@ fn disturbed(signs: &Signs<'_>) -> Option<Caution> {
     }
     // What happened most often, at its worst.
     let (_, worst) = worst.into_values().max_by_key(|(count, _)| *count)?;
-    let finding = format!("{} were disturbed and count: {}", arms.join(", "), line(&worst.words()));
+    let finding =
+        format!("{} were disturbed and count; at worst, {}", arms.join(", "), line(&worst.words()));
     Some(caution("disturbed", finding, worst.advice()))
 }
 

@@ -143,7 +143,8 @@ fn disturbed_trials_that_count_are_counted_and_cautioned_against() {
     assert_eq!(findings.arms[0].disturbed_count, 0);
     assert_eq!(codes(&findings), ["layer-unavailable", "disturbed"]);
     let caution = &findings.cautions[1];
-    let finding = "7 of 10 trials of `runc` were disturbed and count: others used 60 % of a CPU";
+    let finding =
+        "7 of 10 trials of `runc` were disturbed and count; at worst, others used 60 % of a CPU";
     assert_eq!(caution.finding, finding);
     assert!(caution.advice.starts_with("stop what else runs"), "{}", caution.advice);
 }
