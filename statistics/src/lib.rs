@@ -1,7 +1,8 @@
 //! Pure functions from samples to overheads with intervals: no files, no clocks, no hidden state.
 //!
 //! ```text
-//! values ── Sample ──────────────── quartiles, quantiles with intervals
+//! values ─┬ Sample ──────────────── quartiles, quantiles with intervals
+//!         └ Histogram ───────────── quantiles of millions
 //! blocks ── overhead ─┬─ Estimate ─┬─ verdict: differs, equivalent, inconclusive
 //!           noise     └─ NoiseFloor┘  family: many comparisons, p-values after Holm
 //!                                     power: what can be seen, how many more blocks
@@ -36,6 +37,7 @@ mod bootstrap;
 mod confidence;
 mod equivalence;
 mod family;
+mod histogram;
 mod noise;
 mod normal;
 mod overhead;
@@ -50,6 +52,7 @@ pub use bootstrap::{Bootstrap, Bounds};
 pub use confidence::Confidence;
 pub use equivalence::{Verdict, verdict};
 pub use family::{holm, p_value};
+pub use histogram::{Histogram, OutOfRange, Unreadable};
 pub use noise::{NoiseFloor, noise_floor};
 pub use overhead::{Block, Estimate, Method, overhead, overhead_at};
 pub use power::{blocks_needed, detectable_effect};
