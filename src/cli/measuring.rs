@@ -7,6 +7,7 @@ use crate::lab::{self, Lab};
 use crate::layer::{Site, View};
 use crate::ledger::{Ledger, RunState, machine, shelf};
 use crate::plan::Plan;
+use crate::prove::Bench;
 use crate::report::terminal::Look;
 use crate::report::{Findings, compare, export, html, markdown, terminal};
 use crate::stack::Limits;
@@ -21,7 +22,7 @@ use std::time::Duration;
 use surtax_instrument::clock;
 
 /// Exit code of a run that the user cut short: 128 and the number of SIGINT, as shells have it.
-const INTERRUPTED: u8 = 130;
+pub(super) const INTERRUPTED: u8 = 130;
 
 /// A lab, and what stacks need beside it.
 pub(super) struct Footing {
@@ -84,6 +85,17 @@ impl Footing {
             };
             note(text, &globals);
         })
+    }
+
+    /// Does something on a bench of this lab, which is gone afterwards.
+    pub(super) fn with_bench<T>(
+        &self,
+        interrupts: &Interrupts,
+        ended: &dyn Fn(),
+        work: impl FnOnce(&Bench<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let bench = Bench::new(&self.lab, &self.agent, &self.cache, interrupts, ended)?;
+        work(&bench)
     }
 
     /// Takes everything away; says what had to be forced.

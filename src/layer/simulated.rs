@@ -12,6 +12,9 @@
 
 mod shape;
 
+/// What may follow `shape=`.
+pub use shape::NAMES as NOISE_SHAPES;
+
 use super::{Card, Choice, Layer, Payer, Running, Site, Unavailable, Usable};
 use crate::agent::{Link, Listener, Speaker, Stamped};
 use crate::fault::Fault;

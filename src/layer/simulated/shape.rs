@@ -64,7 +64,7 @@ pub(super) const SHAPES: [(&str, Shape); 10] = [
 ];
 
 /// The names alone, for the card.
-pub(super) const NAMES: &[&str] = &[
+pub const NAMES: &[&str] = &[
     "lognormal",
     "drift",
     "bursts",
