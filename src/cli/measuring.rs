@@ -114,7 +114,9 @@ impl Footing {
 /// Answers a question: runs its plan into a new ledger and prints what was found.
 pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode, Fault> {
     let plan = &question.plan;
-    protocol::require_short(&protocol::command(plan))?;
+    for stack in &plan.stacks {
+        protocol::require_short(&protocol::command(plan, stack))?;
+    }
     let path = match &question.output {
         Some(path) => path.clone(),
         None => shelf::place(&shelf::directory()?, &plan.title, clock::wall())?,

@@ -41,7 +41,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
     let result = match raised {
         Err(fault) => broken(&fault),
         Ok(mut standing) => {
-            let measured = measure(&mut standing, plan, ground.level);
+            let measured = measure(&mut standing, &command(plan, stack), plan, ground.level);
             let stopping_at = clock::monotonic_raw();
             match standing.stop() {
                 Ok(left) => leftovers = left,
@@ -56,14 +56,18 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
 }
 
 /// Warms up, watches, runs the command once, and reads what everybody used.
-fn measure(standing: &mut Standing, plan: &Plan, level: u8) -> Result<Measured, Fault> {
-    let command = command(plan);
+fn measure(
+    standing: &mut Standing,
+    command: &Command,
+    plan: &Plan,
+    level: u8,
+) -> Result<Measured, Fault> {
     let sandwich = Sandwich::take(standing.link()?)?;
     for _ in 0..plan.warm_up {
-        execute(standing, &command, plan.command_deadline())?;
+        execute(standing, command, plan.command_deadline())?;
     }
     let watch = Watch::begin(standing.payers(), level);
-    let ran = execute(standing, &command, plan.command_deadline())?;
+    let ran = execute(standing, command, plan.command_deadline())?;
     let mut readings = watch.end();
     readings.extend(ran.bill);
     let mut levels = standing.evidence().to_vec();
@@ -112,9 +116,10 @@ fn execute(standing: &mut Standing, command: &Command, deadline: Duration) -> Re
     Ok(Ran { between, outcome, bill })
 }
 
-/// The command of a plan, in the caller's environment with the plan's variables over it.
+/// The command of a plan in one of its stacks: in the caller's environment, with the plan's variables
+/// over it, and those of the stack over both.
 #[must_use]
-pub fn command(plan: &Plan) -> Command {
+pub fn command(plan: &Plan, stack: &StackSpec) -> Command {
     let bytes = |text: &String| text.clone().into_bytes();
     let mut environment = BTreeMap::new();
     if plan.inherit_environment {
@@ -122,6 +127,7 @@ pub fn command(plan: &Plan) -> Command {
         environment.extend(inherited.map(|(key, value)| (key.into_vec(), value.into_vec())));
     }
     environment.extend(plan.environment.iter().map(|(key, value)| (bytes(key), bytes(value))));
+    environment.extend(stack.variables().map(|(key, value)| (key.into(), value.into())));
     Command {
         argv: plan.command.iter().map(bytes).collect(),
         env: environment.into_iter().collect(),
