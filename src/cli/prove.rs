@@ -6,7 +6,7 @@ use super::{Format, Globals, answer, note};
 use crate::fault::{Doing, Fault};
 use crate::ledger::calendar;
 use crate::plan::duration::rough;
-use crate::prove::{Line, Proof, REGISTRY, Size};
+use crate::prove::{Bar, Line, Proof, REGISTRY, Size};
 use crate::stack::instead;
 use crate::trial::interrupts::Urgency;
 use serde::Serialize;
@@ -130,7 +130,11 @@ fn text(said: &Answer, globals: &Globals) -> Result<String, Fault> {
     let mut rows = Rows::new(&["Proof", "Part", "N", "Found", "What", "Bar", "", "Because"]);
     for Judged { line, met } in &said.lines {
         let Line { proof, part, tried, found, what, bar, because } = line;
-        let judged = if *met { "met" } else { "MISSED" };
+        let judged = match (bar, met) {
+            (Bar::Shown, _) => "—",
+            (_, true) => "met",
+            (_, false) => "MISSED",
+        };
         rows.push(vec![
             (*proof).to_owned(),
             part.clone(),
@@ -207,7 +211,6 @@ mod tests {
 
     #[test]
     fn a_missed_bar_is_said_in_its_line_and_below() {
-        use crate::prove::Bar;
         let line = Line {
             proof: "planted",
             part: String::from("cost 1.05"),

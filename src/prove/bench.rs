@@ -1,7 +1,9 @@
 //! The bench: a lab in which run after run is made, each with a ledger in memory.
 
+use super::toil::TOIL;
+use crate::fault::Doing;
 use crate::fault::Fault;
-use crate::lab::{Lab, Room};
+use crate::lab::{Lab, Process, Program, Room};
 use crate::ledger::{Ledger, RunState};
 use crate::plan::{Arm, Draft, Plan, Surroundings, TrialId};
 use crate::report::{ArmFindings, Findings, Interval, compare};
@@ -47,6 +49,14 @@ impl<'a> Bench<'a> {
         self.room.memory_directory()
     }
 
+    /// Starts a shell script that runs beside the trials until it is dropped.
+    pub(super) fn beside(&self, script: &str) -> Result<Beside, Fault> {
+        let room = self.lab.room("beside")?;
+        let argv = ["sh", "-c", script].map(String::from).to_vec();
+        let process = room.spawn(Program { argv, ..Program::default() })?;
+        Ok(Beside { _process: process, _room: room })
+    }
+
     /// Makes one run of a plan as `surtax run` does, and reads what was found from its file.
     pub(super) fn findings(&self, draft: Draft) -> Result<Findings, Fault> {
         let cards = registered();
@@ -83,6 +93,12 @@ impl<'a> Bench<'a> {
     }
 }
 
+/// Something that runs beside the trials. Its room ends with it, and so do all of its processes.
+pub(super) struct Beside {
+    _process: Process,
+    _room: Room,
+}
+
 struct Silent;
 
 impl Observer for Silent {
@@ -113,6 +129,44 @@ pub(super) fn draft(
         seed: Some(seed),
         ..Draft::default()
     })
+}
+
+/// The same with this program's toil as its command.
+pub(super) fn toil(draft: Draft) -> Result<Draft, Fault> {
+    let exe = std::env::current_exe().doing("find the program that is to toil")?;
+    let command = vec![exe.to_string_lossy().into_owned(), String::from(TOIL)];
+    Ok(Draft { command, ..draft })
+}
+
+/// A file in a directory of its own, in which a command leaves marks.
+pub(super) struct Marks {
+    directory: PathBuf,
+}
+
+impl Marks {
+    /// No marks yet.
+    pub(super) fn new(below: &Path) -> Result<Self, Fault> {
+        let directory = below.join("marks");
+        let shown = directory.display();
+        std::fs::create_dir_all(&directory).doing(format_args!("make `{shown}` for marks"))?;
+        let marks = Self { directory: directory.clone() };
+        std::fs::write(marks.file(), "").doing(format_args!("empty the marks in `{shown}`"))?;
+        Ok(marks)
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(super) fn file(&self) -> PathBuf {
+        self.directory.join("mark")
+    }
+
+    /// Whether one was left.
+    pub(super) fn any(&self) -> Result<bool, Fault> {
+        let length = std::fs::metadata(self.file()).doing("look at the marks")?.len();
+        Ok(length > 0)
+    }
 }
 
 /// The arms that are compared.

@@ -8,16 +8,26 @@ mod bare;
 mod bench;
 mod binomial;
 mod false_positives;
+mod invalid;
 mod planted;
 mod power;
+mod real_false_positives;
+mod real_planted;
+pub mod toil;
 
 use crate::fault::Fault;
 pub use bench::Bench;
 use serde::Serialize;
 
 /// Every proof, in the order in which they run.
-pub static REGISTRY: &[&dyn Proof] =
-    &[&false_positives::FalsePositives, &planted::Planted, &power::Power];
+pub static REGISTRY: &[&dyn Proof] = &[
+    &false_positives::FalsePositives,
+    &planted::Planted,
+    &power::Power,
+    &real_false_positives::RealFalsePositives,
+    &real_planted::RealPlanted,
+    &invalid::Invalid,
+];
 
 /// A campaign whose truth is known.
 pub trait Proof: Sync {

@@ -19,6 +19,7 @@ mod limits;
 mod machine;
 mod nesting;
 mod powerless;
+mod prove;
 mod roots;
 mod recovery;
 mod suite;
