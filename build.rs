@@ -28,6 +28,25 @@ fn main() {
     );
     let agent: &Path = &directory.join(target).join("agent").join("surtax-agent");
     println!("cargo::rustc-env=SURTAX_AGENT={}", agent.display());
+    println!("cargo::rustc-env=SURTAX_COMMIT={}", commit());
+}
+
+/// The commit that a release is built from, which published figures name. Other builds do not ask,
+/// because they would have to be built again after every commit.
+fn commit() -> String {
+    if variable("PROFILE") != "release" {
+        return String::from("not a release");
+    }
+    let git = |arguments: &[&str]| {
+        #[expect(clippy::disallowed_methods, reason = "a build script, not surtax")]
+        let output = Command::new("git").args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
+        println!("cargo::rerun-if-changed={log}");
+    }
+    git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| String::from("unknown commit"))
 }
 
 fn variable(name: &str) -> String {

@@ -169,7 +169,8 @@ fn steps(footing: &Footing, stack: &str) -> Result<Vec<f64>, String> {
         marks.push(clock::monotonic_raw());
         running.evidence(&inside)?;
         marks.push(clock::monotonic_raw());
-        let command = surtax::trial::protocol::command(&one_trial::plan(stack, &["true"]));
+        let plan = one_trial::plan(stack, &["true"]);
+        let command = surtax::trial::protocol::command(&plan, &plan.baseline);
         link.ask(&Request::Run(command), DEADLINE)?;
         link.send(&Request::Go)?;
         link.receive(DEADLINE)?;

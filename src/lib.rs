@@ -11,5 +11,6 @@ pub mod lab;
 pub mod trial;
 pub mod ledger;
 pub mod report;
+pub mod prove;
 pub mod cli;
 pub mod fault;

@@ -59,7 +59,7 @@ impl Arguments {
 /// Enters, and exits as the command did: its code, or 128 and the number of its signal.
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
     let plan = arguments.visit()?;
-    protocol::require_short(&protocol::command(&plan))?;
+    protocol::require_short(&protocol::command(&plan, &plan.baseline))?;
     let footing = Footing::open(globals)?;
     let ended = visit(&plan, &footing, globals);
     let closed = footing.close(globals);
@@ -86,7 +86,7 @@ fn visit(plan: &Plan, footing: &Footing, globals: &Globals) -> Result<Status, Fa
         };
         note(&kept, globals);
     }
-    let (status, leftovers) = shell::run(standing, protocol::command(plan))?;
+    let (status, leftovers) = shell::run(standing, protocol::command(plan, &plan.baseline))?;
     for line in leftovers {
         note(&format!("removed by force: {line}"), globals);
     }

@@ -7,6 +7,7 @@ use crate::lab::{self, Lab};
 use crate::layer::{Root, Site, View};
 use crate::ledger::{Ledger, RunState, machine, shelf};
 use crate::plan::Plan;
+use crate::prove::Bench;
 use crate::report::terminal::Look;
 use crate::report::threshold::{Standing, Threshold};
 use crate::report::{ArmFindings, Findings, compare, export, html, markdown, terminal};
@@ -22,7 +23,7 @@ use std::time::Duration;
 use surtax_instrument::clock;
 
 /// Exit code of a run that the user cut short: 128 and the number of SIGINT, as shells have it.
-const INTERRUPTED: u8 = 130;
+pub(super) const INTERRUPTED: u8 = 130;
 
 /// Exit code when a threshold is shown to be crossed.
 const CROSSED: u8 = 1;
@@ -96,6 +97,17 @@ impl Footing {
         })
     }
 
+    /// Does something on a bench of this lab, which is gone afterwards.
+    pub(super) fn with_bench<T>(
+        &self,
+        interrupts: &Interrupts,
+        ended: &dyn Fn(),
+        work: impl FnOnce(&Bench<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let bench = Bench::new(&self.lab, &self.agent, &self.cache, interrupts, ended)?;
+        work(&bench)
+    }
+
     /// Takes everything away; says what had to be forced.
     pub(super) fn close(self, globals: &Globals) -> Result<(), Fault> {
         // The thread that listens to Ctrl-C holds the lab only while it kills.
@@ -113,7 +125,9 @@ impl Footing {
 pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode, Fault> {
     let plan = &question.plan;
     require_command(plan)?;
-    protocol::require_short(&protocol::command(plan))?;
+    for stack in &plan.stacks {
+        protocol::require_short(&protocol::command(plan, stack))?;
+    }
     let path = match &question.output {
         Some(path) => path.clone(),
         None => shelf::place(&shelf::directory()?, &plan.title, clock::wall())?,

@@ -16,6 +16,7 @@ mod measure;
 mod measuring;
 mod plan;
 pub mod progress;
+mod prove;
 mod report;
 mod resume;
 mod rows;
@@ -108,6 +109,8 @@ pub enum Command {
     Export(export::Arguments),
     /// Lists the runs that are kept.
     List(list::Arguments),
+    /// Measures surtax's own error where the truth is known, and says which bars were met.
+    Prove(prove::Arguments),
     /// Removes what a killed surtax left on this machine.
     Gc(gc::Arguments),
     /// Prints a completion script for a shell.
@@ -173,6 +176,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
         }
         Command::Show(arguments) => return show::run(&arguments, globals),
         Command::Enter(arguments) => return enter::run(&arguments, globals),
+        Command::Prove(arguments) => return prove::run(&arguments, globals),
         Command::Plan(arguments) => plan::run(&arguments, globals)?,
         Command::Doctor(arguments) => doctor::run(&arguments, globals)?,
         Command::Report(arguments) => report::run(&arguments, globals)?,

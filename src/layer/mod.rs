@@ -30,6 +30,9 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &simulated::Simulated,
 ];
 
+/// The kinds of noise that `simulated` knows: what may follow `shape=`.
+pub use simulated::NOISE_SHAPES;
+
 /// The driver of a kind.
 ///
 /// # Errors

@@ -2,18 +2,27 @@
 //!
 //! surtax (host) ── a queue ── a command that takes 1 s × cost × noise, at once
 //!
+//! The same plan gives the same times: noise depends on the seed, the block, the position and the
+//! arm, which a trial's room is named after, and on nothing else. `shape.rs` has its kinds.
+//!
 //! - **Needs** nothing.
 //! - **Leaves out** everything real: no process is started and nothing waits.
 //! - **Payers** none.
 //! - **Checked against** itself: the whole path, plan to report, must recover `cost`.
+
+mod shape;
+
+/// What may follow `shape=`.
+pub use shape::NAMES as NOISE_SHAPES;
 
 use super::{Card, Choice, Layer, Payer, Running, Site, Unavailable, Usable};
 use crate::agent::{Link, Listener, Speaker, Stamped};
 use crate::fault::Fault;
 use crate::lab::Room;
 use crate::stack::LayerSpec;
-use rand::{RngExt as _, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use shape::{Place, Shape};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -36,6 +45,7 @@ static CARD: Card = Card {
             values: &[],
             help: "standard deviation of its logarithm (default 0.03)",
         },
+        Choice { key: "shape", values: shape::NAMES, help: "kind of noise (default lognormal)" },
         Choice { key: "seed", values: &[], help: "seed of the noise (default 0)" },
     ],
     limits: &[],
@@ -63,9 +73,10 @@ impl Layer for Simulated {
     ) -> Result<Box<dyn Running>, Fault> {
         let model = Model::of(spec)?;
         let name = room.directory().file_name().unwrap_or_default();
-        let noise = ChaCha8Rng::seed_from_u64(fnv1a(name.as_encoded_bytes()) ^ model.seed);
+        let own = ChaCha8Rng::seed_from_u64(fnv1a(name.as_encoded_bytes()) ^ model.seed);
+        let place = place(&name.to_string_lossy(), model.seed);
         let hello = Hello { protocol: PROTOCOL, pid: 1, at: Nanoseconds(0) };
-        let inside = Inside { model, noise, now: Nanoseconds(0), said: VecDeque::new() };
+        let inside = Inside { model, place, own, now: Nanoseconds(0), said: VecDeque::new() };
         let inside = Arc::new(Mutex::new(inside));
         inside.lock().unwrap_or_else(PoisonError::into_inner).say(Reply::Hello(hello));
         Ok(Box::new(RunningSimulated { inside, model }))
@@ -79,11 +90,20 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
+/// Where a trial stands, from its room's name `block-position-arm`. A stack that is no trial, as with
+/// `surtax enter`, stands at the beginning.
+fn place(room: &str, seed: u64) -> Place {
+    let mut numbers = room.split('-').map_while(|part| part.parse().ok());
+    let (block, position) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    Place { seed, block, position }
+}
+
 /// The options as numbers.
 #[derive(Clone, Copy, Debug)]
 struct Model {
     cost: f64,
     noise: f64,
+    shape: Shape,
     seed: u64,
 }
 
@@ -97,7 +117,14 @@ impl Model {
             ))
             .hint("use a `cost` above 0 and a `noise` from 0 to 10"));
         }
-        Ok(Self { cost, noise, seed: number(spec, "seed", 0)? })
+        let shape = match spec.options.get("shape") {
+            None => Shape::Lognormal,
+            Some(name) => Shape::named(name).ok_or_else(|| {
+                Fault::user(format!("simulated: `{name}` is no shape of noise"))
+                    .hint(format!("use one of `{}`", shape::NAMES.join("`, `")))
+            })?,
+        };
+        Ok(Self { cost, noise, shape, seed: number(spec, "seed", 0)? })
     }
 
     fn facts(self) -> Vec<Fact> {
@@ -146,7 +173,9 @@ impl Running for RunningSimulated {
 /// The agent that is none: it answers at once, in its own time.
 struct Inside {
     model: Model,
-    noise: ChaCha8Rng,
+    place: Place,
+    /// What this trial alone draws from.
+    own: ChaCha8Rng,
     now: Nanoseconds,
     said: VecDeque<Stamped>,
 }
@@ -171,12 +200,12 @@ impl Inside {
         }
     }
 
-    /// One duration: lognormal around the true cost (Box and Muller 1958).
+    /// One duration around the true cost.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive time")]
     fn draw(&mut self) -> Nanoseconds {
-        let (first, second): (f64, f64) = (self.noise.random(), self.noise.random());
-        let normal = (-2.0 * (1.0 - first).ln()).sqrt() * (std::f64::consts::TAU * second).cos();
-        Nanoseconds((BASE_NS * self.model.cost * (self.model.noise * normal).exp()) as u64)
+        let Model { cost, noise, shape, .. } = self.model;
+        let ln_noise = shape.ln_noise(noise, self.place, &mut self.own);
+        Nanoseconds((BASE_NS * cost * ln_noise.exp()) as u64)
     }
 }
 
@@ -206,5 +235,16 @@ impl Listener for Ear {
     fn receive(&mut self, _: Duration) -> Result<Stamped, Fault> {
         let next = self.0.lock().unwrap_or_else(PoisonError::into_inner).said.pop_front();
         next.ok_or_else(|| Fault::bug("the simulated layer was asked nothing and has no answer"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_room_says_where_its_trial_stands_and_any_other_is_the_beginning() {
+        assert_eq!(place("12-3-1", 5), Place { seed: 5, block: 12, position: 3 });
+        assert_eq!(place("stack", 5), Place { seed: 5, block: 0, position: 0 });
     }
 }

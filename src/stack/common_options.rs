@@ -1,4 +1,5 @@
-//! The options that mean the same in every layer: `cpus`, `cpuset`, `memory`, `pids`, `root`.
+//! The options that mean the same in every layer: `cpus`, `cpuset`, `memory`, `pids`, `root`, and
+//! on the innermost one `env.NAME`.
 //!
 //! They are read here and mapped by each driver. A limit that a driver does not map is refused
 //! aloud, never ignored: a stack that looks limited and is not would win every comparison.
@@ -11,6 +12,12 @@ use surtax_instrument::quantity::Bytes;
 
 /// Their keys, in the order of the help.
 pub(super) const COMMON: [&str; 5] = ["cpus", "cpuset", "memory", "pids", "root"];
+
+/// What begins the key of a variable of the command's environment.
+const VARIABLE: &str = "env.";
+
+/// How such a key is written where it stands for all of them.
+pub(super) const ANY_VARIABLE: &str = "env.NAME";
 
 /// Other spellings, and the one that is kept.
 pub(super) const ALIASES: [(&str, &str); 1] = [("mem", "memory")];
@@ -41,6 +48,11 @@ impl LayerSpec {
         self.options.get("root").map_or(Ok(Root::Overlay), |value| root(value))
     }
 
+    /// Variables that the command gets in this layer: name and value, sorted by name.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.options.iter().filter_map(|(key, value)| Some((variable(key)?, value.as_str())))
+    }
+
     /// Makes a path in `root=` absolute, seen from `cwd`.
     pub fn make_root_absolute(&mut self, cwd: &Path) {
         if let Some(value) = self.options.get_mut("root")
@@ -57,6 +69,23 @@ impl Card {
     pub fn takes(&self, key: &str) -> bool {
         limit(key).is_none_or(|limit| self.limits.contains(&limit))
     }
+}
+
+/// The name of the variable that a key is about.
+pub(super) fn variable(key: &str) -> Option<&str> {
+    key.strip_prefix(VARIABLE)
+}
+
+/// Refuses what no shell could name.
+pub(super) fn refuse_name(name: &str) -> Result<(), Fault> {
+    let is_letter = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+    let is_name = name.bytes().all(|byte| is_letter(byte) || byte.is_ascii_digit())
+        && name.bytes().next().is_some_and(is_letter);
+    if is_name {
+        return Ok(());
+    }
+    Err(Fault::user(format!("`{name}` is not the name of a variable"))
+        .hint("use letters, digits and `_`, as in `env.THREADS=2`"))
 }
 
 fn limit(key: &str) -> Option<Limit> {
@@ -229,6 +258,18 @@ mod tests {
         assert_eq!(layer(&[("root", "dir:/a:b")]).root(), Ok(Root::Directory("/a:b".into())));
         assert!(layer(&[("root", "dir:")]).root().is_err());
         assert!(layer(&[("root", "image:debian")]).root().is_err());
+    }
+
+    #[test]
+    fn variables_are_told_from_other_options() {
+        let spec = layer(&[("env.B", "2"), ("cpus", "1"), ("env.A", "x=y")]);
+        assert_eq!(spec.variables().collect::<Vec<_>>(), [("A", "x=y"), ("B", "2")]);
+        for name in ["A", "_a1", "LD_PRELOAD"] {
+            assert!(refuse_name(name).is_ok(), "{name}");
+        }
+        for name in ["", "1A", "A-B", "é", "A.B"] {
+            assert!(refuse_name(name).is_err(), "{name}");
+        }
     }
 
     #[test]

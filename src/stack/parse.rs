@@ -3,7 +3,7 @@
 //! Every refusal points into the text, says what is valid, and names the nearest word to what was
 //! typed. What comes out prints as a text that reads as the same stack again.
 
-use super::common_options::{ALIASES, COMMON, refuse_value};
+use super::common_options::{ALIASES, ANY_VARIABLE, COMMON, refuse_name, refuse_value, variable};
 use super::nearest::instead;
 use super::{LayerSpec, StackSpec};
 use crate::fault::Fault;
@@ -37,9 +37,15 @@ impl StackSpec {
         for (index, layer) in layers.iter().enumerate() {
             let card = source.card(layer, cards)?;
             source.check_place(card, layer, index, &layers)?;
-            specs.push(source.check_options(card, layer, cards)?);
+            let innermost = layers.last().unwrap_or(layer);
+            specs.push(source.check_options(card, layer, innermost, cards)?);
         }
         Ok(Self { layers: specs })
+    }
+
+    /// Variables that the command gets in this stack beside the plan's: name and value.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.innermost().into_iter().flat_map(LayerSpec::variables)
     }
 
     /// The innermost layer, in which the command runs.
@@ -220,6 +226,7 @@ impl<'a> Source<'a> {
         &self,
         card: &Card,
         layer: &LayerText<'_>,
+        innermost: &LayerText<'_>,
         cards: &[&'static Card],
     ) -> Result<LayerSpec, Fault> {
         let mut options = BTreeMap::new();
@@ -232,6 +239,9 @@ impl<'a> Source<'a> {
                         hint: fault.hint,
                         ..self.refuse(pointed_at(&fault.message, key, value), fault.message)
                     })?;
+                }
+                None if variable(key).is_some() => {
+                    self.check_variable(layer, innermost, key, value)?;
                 }
                 None => return Err(self.unknown_option(card, key)),
             }
@@ -251,6 +261,25 @@ impl<'a> Source<'a> {
             .hint(instead(value, &format!("values of `{key}`"), choice.values.iter().copied())))
     }
 
+    /// Refuses a variable that no command would get.
+    fn check_variable(
+        &self,
+        layer: &LayerText<'_>,
+        innermost: &LayerText<'_>,
+        key: &str,
+        value: &str,
+    ) -> Result<(), Fault> {
+        if !std::ptr::eq(layer, innermost) {
+            let (kind, inner) = (layer.kind, innermost.kind);
+            let message = format!("`{key}` is for the command, which runs in `{inner}`");
+            return Err(self
+                .refuse(key, message)
+                .hint(format!("take it from `{kind}` and write `{inner}:{key}={value}`")));
+        }
+        refuse_name(variable(key).unwrap_or_default())
+            .map_err(|fault| Fault { hint: fault.hint, ..self.refuse(key, fault.message) })
+    }
+
     fn unknown_option(&self, card: &Card, key: &str) -> Fault {
         let kind = card.kind;
         let own = card.options.iter().map(|choice| choice.key);
@@ -258,7 +287,7 @@ impl<'a> Source<'a> {
         self.refuse(key, format!("unknown option `{key}` of `{kind}`")).hint(instead(
             key,
             &format!("options of `{kind}`"),
-            own.chain(common),
+            own.chain(common).chain([ANY_VARIABLE]),
         ))
     }
 }

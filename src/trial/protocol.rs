@@ -46,7 +46,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
     let result = match raised {
         Err(fault) => broken(&fault),
         Ok(mut standing) => {
-            let measured = measure(&mut standing, plan, ground.level);
+            let measured = measure(&mut standing, &command(plan, stack), plan, ground.level);
             let stopping_at = clock::monotonic_raw();
             match standing.stop() {
                 Ok(left) => leftovers = left,
@@ -75,20 +75,20 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
 /// measured, and the conditions right around the command.
 fn measure(
     standing: &mut Standing,
+    command: &Command,
     plan: &Plan,
     level: u8,
 ) -> Result<(Measured, Vec<(String, f64)>), Fault> {
-    let command = command(plan);
     let sandwich = Sandwich::take(standing.link()?)?;
     for _ in 0..plan.warm_up {
-        execute(standing, &command, plan.command_deadline())?;
+        execute(standing, command, plan.command_deadline())?;
     }
     let payers = standing.payers();
     let payer_count = payers.len();
     let mut quiet = Quiet::open(Path::new("/"), &groups(&payers));
     let before = quiet.read();
     let watch = Watch::begin(payers, level);
-    let ran = execute(standing, &command, plan.command_deadline())?;
+    let ran = execute(standing, command, plan.command_deadline())?;
     let mut readings = watch.end();
     let after = quiet.read();
     let conditions = quiet.between(&before, &after, used_by_all(&readings, payer_count));
@@ -156,9 +156,10 @@ fn execute(standing: &mut Standing, command: &Command, deadline: Duration) -> Re
     Ok(Ran { between, outcome, bill })
 }
 
-/// The command of a plan, in the caller's environment with the plan's variables over it.
+/// The command of a plan in one of its stacks: in the caller's environment, with the plan's variables
+/// over it, and those of the stack over both.
 #[must_use]
-pub fn command(plan: &Plan) -> Command {
+pub fn command(plan: &Plan, stack: &StackSpec) -> Command {
     let bytes = |text: &String| text.clone().into_bytes();
     let mut environment = BTreeMap::new();
     if plan.inherit_environment {
@@ -166,6 +167,7 @@ pub fn command(plan: &Plan) -> Command {
         environment.extend(inherited.map(|(key, value)| (key.into_vec(), value.into_vec())));
     }
     environment.extend(plan.environment.iter().map(|(key, value)| (bytes(key), bytes(value))));
+    environment.extend(stack.variables().map(|(key, value)| (key.into(), value.into())));
     Command {
         argv: plan.command.iter().map(bytes).collect(),
         env: environment.into_iter().collect(),

@@ -68,7 +68,12 @@ fn choices(card: &Card) -> Vec<Choice> {
         values: roots.into(),
         help: "where the root file system comes from; `overlay`, the default, is this machine's own",
     };
-    own.chain(card.limits.iter().map(|limit| of_limit(*limit))).chain([root]).collect()
+    let variable = Choice {
+        key: "env.NAME",
+        values: "any".into(),
+        help: "a variable of the command's environment in this stack; on the innermost layer only",
+    };
+    own.chain(card.limits.iter().map(|limit| of_limit(*limit))).chain([root, variable]).collect()
 }
 
 fn of_limit(limit: Limit) -> Choice {

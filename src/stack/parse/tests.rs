@@ -72,7 +72,7 @@ fn an_unknown_option_is_answered_with_the_nearest() {
 unknown option `acel` of `qemu`
     qemu:acel=tcg
          ^^^^
-  hint: use `accel`; the options of `qemu` are `accel`, `kernel`, `cpus`, `memory`, `root`",
+  hint: use `accel`; the options of `qemu` are `accel`, `kernel`, `cpus`, `memory`, `root`, `env.NAME`",
     );
 }
 
@@ -112,6 +112,38 @@ fn a_limit_that_a_driver_does_not_map_is_refused_aloud() {
     simulated:mem=1G
               ^^^
   hint: leave `memory` out, or give it to a layer that has it: `native`, `runc`, `docker`, `gvisor`, `qemu`",
+    );
+}
+
+#[test]
+fn a_variable_of_the_command_is_an_option_of_the_innermost_layer_alone() {
+    let stack = parsed("qemu:mem=2G+runc:env.THREADS=2,env.A=x=y");
+    assert_eq!(stack.to_string(), "qemu:memory=2G+runc:env.A=x=y,env.THREADS=2");
+    assert_eq!(stack.variables().collect::<Vec<_>>(), [("A", "x=y"), ("THREADS", "2")]);
+    assert!(parsed("simulated:env.A=1") != parsed("simulated"));
+    refused(
+        "qemu:env.A=1+runc",
+        "
+`env.A` is for the command, which runs in `runc`
+    qemu:env.A=1+runc
+         ^^^^^
+  hint: take it from `qemu` and write `runc:env.A=1`",
+    );
+    refused(
+        "runc:env.2A=1",
+        "
+`2A` is not the name of a variable
+    runc:env.2A=1
+         ^^^^^^
+  hint: use letters, digits and `_`, as in `env.THREADS=2`",
+    );
+    refused(
+        "simulated:evn.A=1",
+        "
+unknown option `evn.A` of `simulated`
+    simulated:evn.A=1
+              ^^^^^
+  hint: use one of the options of `simulated`: `root`, `env.NAME`",
     );
 }
 

@@ -16,6 +16,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("trial", &["plan", "stack", "layer", "agent", "lab", "ledger", "fault"]),
     ("ledger", &["plan", "stack", "trial", "fault"]),
     ("report", &["plan", "stack", "trial", "ledger", "fault"]),
+    ("prove", &["plan", "stack", "layer", "agent", "lab", "trial", "ledger", "report", "fault"]),
 ];
 
 /// A crate, where it stands, and which of our crates it may name.

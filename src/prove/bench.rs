@@ -1,0 +1,186 @@
+//! The bench: a lab in which run after run is made, each with a ledger in memory.
+
+use super::toil::TOIL;
+use crate::fault::Doing;
+use crate::fault::Fault;
+use crate::lab::{Lab, Process, Program, Room};
+use crate::ledger::{Ledger, RunState};
+use crate::plan::{Arm, Draft, Plan, Surroundings, TrialId};
+use crate::report::{ArmFindings, Findings, Interval, compare};
+use crate::stack::rise::Ground;
+use crate::stack::{StackSpec, registered};
+use crate::trial::Record;
+use crate::trial::campaign::{Campaign, Observer};
+use crate::trial::interrupts::Interrupts;
+use std::path::{Path, PathBuf};
+
+/// The arm that is compared, in a plan of one stack beside its baseline.
+const COMPARED: usize = 2;
+
+/// Where proofs make their runs.
+pub struct Bench<'a> {
+    lab: &'a Lab,
+    agent: &'a Path,
+    cache: &'a Path,
+    interrupts: &'a Interrupts,
+    /// Is told of every run that has ended.
+    ended: &'a dyn Fn(),
+    /// Holds what the runs need beside their ledgers, and is gone with the bench.
+    room: Room,
+}
+
+impl<'a> Bench<'a> {
+    /// A bench in a room of this lab.
+    ///
+    /// # Errors
+    /// The machine's: the room cannot be made.
+    pub fn new(
+        lab: &'a Lab,
+        agent: &'a Path,
+        cache: &'a Path,
+        interrupts: &'a Interrupts,
+        ended: &'a dyn Fn(),
+    ) -> Result<Self, Fault> {
+        Ok(Self { lab, agent, cache, interrupts, ended, room: lab.room("prove")? })
+    }
+
+    /// A directory in memory, for ledgers and for what commands leave as proof.
+    pub(super) fn directory(&self) -> Result<&Path, Fault> {
+        self.room.memory_directory()
+    }
+
+    /// Starts a shell script that runs beside the trials until it is dropped.
+    pub(super) fn beside(&self, script: &str) -> Result<Beside, Fault> {
+        let room = self.lab.room("beside")?;
+        let argv = ["sh", "-c", script].map(String::from).to_vec();
+        let process = room.spawn(Program { argv, ..Program::default() })?;
+        Ok(Beside { _process: process, _room: room })
+    }
+
+    /// Makes one run of a plan as `surtax run` does, and reads what was found from its file.
+    pub(super) fn findings(&self, draft: Draft) -> Result<Findings, Fault> {
+        let cards = registered();
+        let around = Surroundings { cwd: PathBuf::from("/"), fresh_seed: 0, cards: &cards };
+        let plan = draft.complete(&around)?.plan;
+        let file = self.directory()?.join("run.surtax");
+        let findings = self.run(&plan, &file);
+        // A ledger that could not be removed would make the next run fail, and say so.
+        let _ = std::fs::remove_file(&file);
+        (self.ended)();
+        findings
+    }
+
+    fn run(&self, plan: &Plan, file: &Path) -> Result<Findings, Fault> {
+        let ground = Ground {
+            lab: self.lab,
+            level: 0,
+            agent: self.agent,
+            cache: self.cache,
+            writable: &plan.writable,
+            cwd: &plan.cwd,
+            start_deadline: plan.start_deadline(),
+        };
+        let mut ledger = Ledger::create(file, plan, &[])?;
+        let state =
+            Campaign::new(plan, &mut ledger, &ground, &mut Silent, self.interrupts).run()?;
+        drop(ledger);
+        match state {
+            RunState::Finished => compare(&Ledger::open(file)?),
+            RunState::Interrupted | RunState::Running => {
+                Err(Fault::user("the proof was interrupted, and what it had counted is not shown"))
+            }
+        }
+    }
+}
+
+/// Something that runs beside the trials. Its room ends with it, and so do all of its processes.
+pub(super) struct Beside {
+    _process: Process,
+    _room: Room,
+}
+
+struct Silent;
+
+impl Observer for Silent {
+    fn trial_begins(&mut self, _: TrialId, _: &Arm) {}
+    fn trial_ended(&mut self, _: &Record, _: &Arm) {}
+    fn arm_dropped(&mut self, _: &Arm, _: &str) {}
+}
+
+/// The draft of a plan with one baseline and one or more stacks that are compared with it.
+pub(super) fn draft(
+    baseline: &str,
+    compared: &[&str],
+    runs: u32,
+    seed: u64,
+) -> Result<Draft, Fault> {
+    let baseline = StackSpec::parse(baseline)?;
+    let mut stacks = vec![baseline.clone()];
+    for text in compared {
+        stacks.push(StackSpec::parse(text)?);
+    }
+    Ok(Draft {
+        title: Some(String::from("a proof")),
+        stacks,
+        baseline: Some(baseline),
+        command: vec![String::from("true")],
+        inherit_environment: Some(false),
+        runs: Some(runs),
+        seed: Some(seed),
+        ..Draft::default()
+    })
+}
+
+/// The same with this program's toil as its command.
+pub(super) fn toil(draft: Draft) -> Result<Draft, Fault> {
+    let exe = std::env::current_exe().doing("find the program that is to toil")?;
+    let command = vec![exe.to_string_lossy().into_owned(), String::from(TOIL)];
+    Ok(Draft { command, ..draft })
+}
+
+/// A file in a directory of its own, in which a command leaves marks.
+pub(super) struct Marks {
+    directory: PathBuf,
+}
+
+impl Marks {
+    /// No marks yet.
+    pub(super) fn new(below: &Path) -> Result<Self, Fault> {
+        let directory = below.join("marks");
+        let shown = directory.display();
+        std::fs::create_dir_all(&directory).doing(format_args!("make `{shown}` for marks"))?;
+        let marks = Self { directory: directory.clone() };
+        std::fs::write(marks.file(), "").doing(format_args!("empty the marks in `{shown}`"))?;
+        Ok(marks)
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(super) fn file(&self) -> PathBuf {
+        self.directory.join("mark")
+    }
+
+    /// Whether one was left.
+    pub(super) fn any(&self) -> Result<bool, Fault> {
+        let length = std::fs::metadata(self.file()).doing("look at the marks")?.len();
+        Ok(length > 0)
+    }
+}
+
+/// The arms that are compared.
+pub(super) fn compared(findings: &Findings) -> &[ArmFindings] {
+    findings.arms.get(COMPARED..).unwrap_or_default()
+}
+
+/// The overhead of an arm in wall time.
+///
+/// # Errors
+/// Ours: a run whose every trial counts has one.
+pub(super) fn overhead(arm: &ArmFindings) -> Result<Interval, Fault> {
+    let wall = arm.metrics.iter().find(|metric| metric.metric == "wall_ns");
+    wall.and_then(|metric| metric.overhead).ok_or_else(|| {
+        Fault::machine(format!("`{}` has no overhead to be proved: {}", arm.stack, arm.because))
+    })
+}

@@ -1,0 +1,131 @@
+//! False positives: equal stacks on a simulated machine, in ten kinds of noise.
+//!
+//! The bar of the whole is what shows that the rate is at most 1 %: 83 of 10,000 are the most for
+//! which the upper end of the one-sided 95 % interval of a binomial share stays below it. No kind of
+//! noise may hide behind the others, so each has a bar of its own.
+
+use super::bench::{compared, draft};
+use super::{Bar, Bench, Line, Proof, Size, binomial};
+use crate::fault::Fault;
+use crate::layer::NOISE_SHAPES;
+use crate::report::{Findings, Verdict};
+
+/// The rate that the bars stand for.
+const RATE: f64 = 0.0083;
+
+/// Blocks of each run, as `compare` makes them unless told.
+const BLOCKS: u32 = 10;
+
+/// See the head of this file.
+const FULL_AT_MOST: u32 = 83;
+
+const WHAT: &str = "called different";
+
+pub(super) struct FalsePositives;
+
+impl Proof for FalsePositives {
+    fn name(&self) -> &'static str {
+        "false-positives"
+    }
+
+    fn summary(&self) -> &'static str {
+        "equal simulated stacks in ten kinds of noise: how many are called different"
+    }
+
+    fn run_count(&self, size: Size) -> u32 {
+        per_shape(size) * shape_count()
+    }
+
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Fault> {
+        let count = per_shape(size);
+        let mut lines = Vec::new();
+        let mut seed = 0;
+        for shape in NOISE_SHAPES {
+            let mut wrong = 0;
+            for _ in 0..count {
+                seed += 1;
+                wrong += u32::from(is_wrong(&bench.findings(draft_of(shape, seed)?)?));
+            }
+            lines.push(line(format!("noise {shape}"), count, wrong));
+        }
+        lines.push(total(&lines, size));
+        Ok(lines)
+    }
+}
+
+fn per_shape(size: Size) -> u32 {
+    size.pick(100, 1000)
+}
+
+fn shape_count() -> u32 {
+    u32::try_from(NOISE_SHAPES.len()).unwrap_or(u32::MAX)
+}
+
+fn draft_of(shape: &str, seed: u64) -> Result<crate::plan::Draft, Fault> {
+    let stack = format!("simulated:shape={shape},seed={seed}");
+    draft(&stack, &[&format!("{stack},cost=1")], BLOCKS, seed)
+}
+
+fn is_wrong(findings: &Findings) -> bool {
+    compared(findings).iter().any(|arm| arm.verdict == Verdict::Differs)
+}
+
+/// The line of one kind of noise.
+fn line(part: String, tried: u32, found: u32) -> Line {
+    let bar = Bar::AtMost(binomial::at_most(tried, RATE));
+    let because = format!("{BLOCKS} blocks; 0.83 % exceeds it once in a thousand campaigns");
+    Line { proof: "false-positives", part, tried, found, what: WHAT, bar, because }
+}
+
+/// The line of all of them.
+fn total(lines: &[Line], size: Size) -> Line {
+    let sum = |of: fn(&Line) -> u32| lines.iter().map(of).sum();
+    let whole = line(String::from("all"), sum(|line| line.tried), sum(|line| line.found));
+    match size {
+        Size::Quick => whole,
+        Size::Full => Line {
+            bar: Bar::AtMost(FULL_AT_MOST),
+            because: String::from("shows with 95 % confidence that at most 1 % are"),
+            ..whole
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bare::{self, Floor, Order};
+    use super::*;
+
+    /// Quick campaigns without surtax around the statistics.
+    fn judged(order: Order, position: f64, floor: Floor) -> Line {
+        let run = |seed| bare::Run { order, position, floor, ..bare::Run::equal(seed) };
+        let wrong = (0..1000).filter(|seed| run(*seed).differs()).count();
+        line(String::from("bare"), 1000, u32::try_from(wrong).unwrap())
+    }
+
+    #[test]
+    fn a_surtax_that_is_whole_meets_the_bar() {
+        assert!(judged(Order::Shuffled, 0.0, Floor::SecondArm).is_met());
+    }
+
+    #[test]
+    fn a_first_place_that_is_slower_is_no_difference_when_shuffled_and_one_in_a_fixed_order() {
+        assert!(judged(Order::Shuffled, 0.06, Floor::SecondArm).is_met());
+        let fixed = judged(Order::Fixed, 0.06, Floor::SecondArm);
+        assert!(!fixed.is_met() && fixed.found > 200, "{fixed:?}");
+    }
+
+    #[test]
+    fn without_the_second_arm_of_the_baseline_the_bar_is_missed() {
+        let dropped = judged(Order::Shuffled, 0.0, Floor::Dropped);
+        assert!(!dropped.is_met(), "{dropped:?}");
+    }
+
+    #[test]
+    fn the_whole_has_the_published_bar_only_in_full() {
+        let lines = [line(String::from("a"), 1000, 1), line(String::from("b"), 1000, 2)];
+        let (quick, full) = (total(&lines, Size::Quick), total(&lines, Size::Full));
+        assert_eq!((quick.tried, quick.found), (2000, 3));
+        assert_eq!(full.bar, Bar::AtMost(83));
+    }
+}

@@ -1,0 +1,134 @@
+//! Proofs: campaigns that measure surtax's own error where the truth is known, each with its bar.
+//!
+//! A proof goes the whole path, as a question of the user's does: plan, campaign, ledger (in memory),
+//! findings. What it counts are failures: a verdict or an interval that the truth contradicts. One
+//! file per proof; this one holds the contract and the registry.
+
+mod bare;
+mod bench;
+mod binomial;
+mod false_positives;
+mod invalid;
+mod planted;
+mod power;
+mod real_false_positives;
+mod real_planted;
+pub mod toil;
+
+use crate::fault::Fault;
+pub use bench::Bench;
+use serde::Serialize;
+
+/// Every proof, in the order in which they run.
+pub static REGISTRY: &[&dyn Proof] = &[
+    &false_positives::FalsePositives,
+    &planted::Planted,
+    &power::Power,
+    &real_false_positives::RealFalsePositives,
+    &real_planted::RealPlanted,
+    &invalid::Invalid,
+];
+
+/// A campaign whose truth is known.
+pub trait Proof: Sync {
+    /// The word after `--only`.
+    fn name(&self) -> &'static str;
+
+    /// One line for people: what is asked, and of what.
+    fn summary(&self) -> &'static str;
+
+    /// How many runs it makes; [`Bench::findings`] makes one.
+    fn run_count(&self, size: Size) -> u32;
+
+    /// Carries it out.
+    ///
+    /// # Errors
+    /// The machine's, or ours: a run could not be made at all. A missed bar is no error here.
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Fault>;
+}
+
+/// How much of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Minutes, with every test run: finds what is badly broken.
+    Quick,
+    /// The numbers that are published; may take hours.
+    Full,
+}
+
+impl Size {
+    /// One of two numbers.
+    #[must_use]
+    pub fn pick(self, quick: u32, full: u32) -> u32 {
+        match self {
+            Self::Quick => quick,
+            Self::Full => full,
+        }
+    }
+}
+
+/// One figure with its bar.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// The proof's name.
+    pub proof: &'static str,
+    /// Which part of it: a shape of noise, a planted cost, a kind of fault.
+    pub part: String,
+    /// How often it was tried.
+    pub tried: u32,
+    /// How often `what` happened.
+    pub found: u32,
+    /// What is counted: `called different`, `outside the interval`.
+    pub what: &'static str,
+    /// How many are allowed.
+    pub bar: Bar,
+    /// Where the bar comes from, or why there is none.
+    pub because: String,
+}
+
+impl Line {
+    /// Whether what was found is within the bar; a line without one misses nothing.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.bar.holds(self.found)
+    }
+}
+
+/// How many are allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bar {
+    /// So many or fewer.
+    AtMost(u32),
+    /// So many or more.
+    AtLeast(u32),
+    /// From the first to the second.
+    Within(u32, u32),
+    /// Any number: it is shown and not judged.
+    Shown,
+}
+
+impl Bar {
+    fn holds(self, found: u32) -> bool {
+        match self {
+            Self::AtMost(most) => found <= most,
+            Self::AtLeast(least) => found >= least,
+            Self::Within(least, most) => (least..=most).contains(&found),
+            Self::Shown => true,
+        }
+    }
+}
+
+impl std::fmt::Display for Bar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AtMost(most) => write!(f, "at most {most}"),
+            Self::AtLeast(least) => write!(f, "at least {least}"),
+            Self::Within(least, most) => write!(f, "{least} to {most}"),
+            Self::Shown => f.write_str("none"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Planted costs: a simulated stack that truly costs 1, 2, 5 or 10 % more.
+//!
+//! 38 of 1,000 are the most true values outside the interval for which the upper end of the
+//! one-sided 95 % interval of a binomial share stays at 5 %, which is what a 95 % interval promises.
+//! An interval from the ranks of so few blocks cannot hold exactly 95 %; of six blocks it holds
+//! 96.9 % by construction, and there the promise can be shown with a thousand runs. Of ten blocks,
+//! which is what `compare` makes, it holds 95.1 %: there it can be shown only that the share is not
+//! above 5 % by more than luck.
+
+use super::bench::{compared, draft, overhead};
+use super::{Bar, Bench, Line, Proof, Size, binomial};
+use crate::fault::Fault;
+
+/// What the compared stack truly costs.
+const COSTS: [&str; 4] = ["1.01", "1.02", "1.05", "1.10"];
+
+/// The share that may be outside.
+const RATE: f64 = 0.05;
+
+/// The share below which it is, of six blocks, when it can be shown.
+const SHOWN_RATE: f64 = 0.038;
+
+/// Blocks of runs in which the promise can be shown, and of those that `compare` makes.
+const BLOCKS: [u32; 2] = [6, 10];
+
+pub(super) struct Planted;
+
+impl Proof for Planted {
+    fn name(&self) -> &'static str {
+        "planted"
+    }
+
+    fn summary(&self) -> &'static str {
+        "simulated stacks of known cost: how many intervals do not hold it"
+    }
+
+    fn run_count(&self, size: Size) -> u32 {
+        per_cost(size) * u32::try_from(COSTS.len() * BLOCKS.len()).unwrap_or(u32::MAX)
+    }
+
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Fault> {
+        let count = per_cost(size);
+        let mut lines = Vec::new();
+        let mut seed = 0;
+        for blocks in BLOCKS {
+            for cost in COSTS {
+                let mut outside = 0;
+                for _ in 0..count {
+                    seed += 1;
+                    outside += u32::from(is_outside(bench, cost, blocks, seed)?);
+                }
+                lines.push(line(cost, blocks, count, outside));
+            }
+        }
+        Ok(lines)
+    }
+}
+
+fn per_cost(size: Size) -> u32 {
+    size.pick(100, 1000)
+}
+
+fn is_outside(bench: &Bench<'_>, cost: &str, blocks: u32, seed: u64) -> Result<bool, Fault> {
+    let baseline = format!("simulated:seed={seed}");
+    let arm = format!("{baseline},cost={cost}");
+    let findings = bench.findings(draft(&baseline, &[&arm], blocks, seed)?)?;
+    let truth: f64 = cost.parse().unwrap_or(f64::NAN);
+    let arm = compared(&findings).first();
+    let arm = arm.ok_or_else(|| Fault::bug("a planted cost was not compared with anything"))?;
+    let found = overhead(arm)?;
+    Ok(!holds(found.low, found.high, truth))
+}
+
+/// Written so that a truth that is no number is held by nothing.
+fn holds(low: f64, high: f64, truth: f64) -> bool {
+    low <= truth && truth <= high
+}
+
+fn line(cost: &str, blocks: u32, tried: u32, found: u32) -> Line {
+    let (bar, because) = match (blocks, tried) {
+        (6, 1000) => (38, String::from("shows with 95 % confidence that at most 5 % are")),
+        (6, _) => (
+            binomial::at_most(tried, SHOWN_RATE),
+            String::from("3.8 % exceeds it once in a thousand campaigns"),
+        ),
+        _ => (
+            binomial::at_most(tried, RATE),
+            String::from("5 % exceeds it once in a thousand campaigns"),
+        ),
+    };
+    Line {
+        proof: "planted",
+        part: format!("cost {cost}, {blocks} blocks"),
+        tried,
+        found,
+        what: "outside the interval",
+        bar: Bar::AtMost(bar),
+        because,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bare::Run;
+    use super::*;
+
+    /// A quick campaign of bare runs, with what was done to the interval.
+    fn judged(change: fn(f64, f64) -> (f64, f64)) -> Line {
+        let run = |seed| Run { cost: 1.05, blocks: 6, ..Run::equal(seed) };
+        let outside = (0..200).filter(|seed| {
+            let found = run(*seed).estimate();
+            let (low, high) = change(found.low, found.high);
+            !holds(low, high, 1.05)
+        });
+        line("1.05", 6, 200, u32::try_from(outside.count()).unwrap())
+    }
+
+    #[test]
+    fn an_estimator_that_is_whole_meets_the_bar() {
+        assert!(judged(|low, high| (low, high)).is_met());
+    }
+
+    #[test]
+    fn an_estimator_that_is_off_by_two_percent_or_too_sure_misses_it() {
+        let off = judged(|low, high| (low * 1.02, high * 1.02));
+        assert!(!off.is_met(), "{off:?}");
+        let sure = judged(|low, high| {
+            let middle = f64::midpoint(low, high);
+            (f64::midpoint(low, middle), f64::midpoint(high, middle))
+        });
+        assert!(!sure.is_met(), "{sure:?}");
+    }
+
+    #[test]
+    fn a_truth_that_is_no_number_is_held_by_nothing() {
+        assert!(!holds(0.0, 2.0, f64::NAN));
+    }
+}

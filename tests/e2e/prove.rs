@@ -1,0 +1,70 @@
+//! What surtax says about its own error: quick campaigns, of which every bar must be met.
+
+use crate::machine::{Machine, is_usable, text};
+use serde_json::Value;
+
+/// Proves, requires that every bar was met, and gives the lines.
+fn lines(machine: &Machine, only: &str) -> Vec<Value> {
+    let output = machine.surtax(&["prove", "--quick", "--only", only, "--format", "json"]);
+    let said = text(&output.stdout);
+    let answer: Value = serde_json::from_str(&said).unwrap_or_else(|error| {
+        panic!("{error}: {said}\n{}", text(&output.stderr));
+    });
+    let lines = answer["lines"].as_array().unwrap().clone();
+    let missed: Vec<&Value> = lines.iter().filter(|line| line["met"] != true).collect();
+    assert!(missed.is_empty(), "bars were missed: {missed:#?}");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    lines
+}
+
+#[test]
+fn equal_simulated_stacks_are_equal_and_planted_costs_are_held_in_a_quick_campaign() {
+    let machine = Machine::take();
+    let lines = lines(&machine, "false-positives,planted");
+    let tried = |proof: &str, part: &str| {
+        let is_it =
+            |line: &&Value| line["proof"] == proof && line["part"].as_str().unwrap().contains(part);
+        lines.iter().filter(is_it).map(|line| line["tried"].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!((tried("false-positives", "noise "), tried("false-positives", "all")), (1000, 1000));
+    assert_eq!((tried("planted", "cost "), tried("planted", "cost 1.05")), (800, 200));
+    machine.assert_as_before();
+}
+
+#[test]
+fn real_work_that_was_planted_is_found_and_equal_work_is_not() {
+    let machine = Machine::take();
+    if !["native", "runc"].iter().all(|stack| is_usable(&machine, stack)) {
+        return;
+    }
+    lines(&machine, "real-false-positives,real-planted");
+    machine.assert_as_before();
+}
+
+#[test]
+fn faults_that_were_planted_in_one_stack_are_told_of() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "native") {
+        return;
+    }
+    let lines = lines(&machine, "invalid");
+    let not_caught: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["bar"] == "shown" && line["tried"] != 0)
+        .map(|line| line["part"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        not_caught,
+        ["another program of that name, with the same result", "stopped for 100 ms"],
+        "what nothing catches is listed, and nothing else is"
+    );
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_proof_that_is_not_there_is_answered_with_the_nearest() {
+    let machine = Machine::take();
+    let output = machine.surtax(&["prove", "--only", "plantde"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("use `planted`; the proofs are"));
+}
