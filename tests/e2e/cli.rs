@@ -87,7 +87,7 @@ fn a_contradiction_in_a_plan_is_named_with_file_and_line() {
 fn an_unknown_flag_and_a_number_without_a_unit_are_refused_with_the_right_one() {
     refused(&["compare", "--rums", "3"], &["--rums", "--runs"]);
     refused(&["compare", "--time", "90"], &["`90` is not a duration", "add a unit, as in `90s`"]);
-    refused(&["compare", "--margin", "3"], &["`3` is not a margin"]);
+    refused(&["compare", "--margin", "3"], &["`3` is not a percentage"]);
     refused(&["comapre"], &["comapre", "compare"]);
 }
 
