@@ -88,6 +88,25 @@ fn a_threshold_fails_a_run_only_when_it_is_shown_to_be_crossed() {
 }
 
 #[test]
+fn a_variable_of_a_stack_reaches_the_command_there_alone() {
+    let machine = Machine::take();
+    if !["native", "runc"].iter().all(|stack| is_usable(&machine, stack)) {
+        return;
+    }
+    let (twin, container) = ("native:env.A=two", "runc:env.A=two");
+    let stacks = format!("native,{twin},{container}");
+    let mut arguments = vec!["compare", "--env", "A=one"];
+    arguments.extend(&compare(&stacks, "1", &["sh", "-c", "echo $A"])[1..]);
+    let answer = machine.json(&arguments);
+    let hash = |stack: &str| arm(&answer, stack)["stdout_hashes"].clone();
+    assert_eq!(hash(twin), hash(container), "two of them say `two`");
+    assert_ne!(hash("native"), hash(twin), "and the baseline says `one`");
+    let entered = machine.surtax(&["enter", container, "--", "sh", "-c", "echo A is $A"]);
+    assert!(text(&entered.stdout).contains("A is two"), "{}", text(&entered.stderr));
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_failing_command_fails_its_arm_with_its_stderr() {
     let machine = Machine::take();
     let command = ["sh", "-c", "echo why not >&2; exit 3"];

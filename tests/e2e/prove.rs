@@ -18,9 +18,9 @@ fn lines(machine: &Machine, only: &str) -> Vec<Value> {
 }
 
 #[test]
-fn equal_simulated_stacks_are_equal_and_planted_costs_are_held_in_a_quick_campaign() {
+fn equal_simulated_stacks_are_equal_and_planted_costs_are_held_and_found() {
     let machine = Machine::take();
-    let lines = lines(&machine, "false-positives,planted");
+    let lines = lines(&machine, "false-positives,planted,power");
     let tried = |proof: &str, part: &str| {
         let is_it =
             |line: &&Value| line["proof"] == proof && line["part"].as_str().unwrap().contains(part);
