@@ -16,7 +16,7 @@ DEMO_COMMAND ?= sh -c 'tar --sort=name -C /usr/include -cf - linux | gzip | sha2
 DEMO_REPORT  := $(TARGET)/demo/report.html
 
 # `make bench ENFORCE=` only says which bars are missed: for a machine that does other things, too.
-BENCHES      ?= agent disturbance fixed_cost vm_boot report
+BENCHES      ?= agent disturbance fixed_cost vm_boot report estimators
 ENFORCE      ?= --enforce
 
 .PHONY: help setup build demo test bench check install clean
