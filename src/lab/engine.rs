@@ -12,6 +12,13 @@ use std::time::Duration;
 /// How long the engine may take to remove one container.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// How often it is asked again after it hung up without an answer: most often it is dying, and then
+/// gone. The pauses are as long together as an engine that was killed takes to go.
+const ATTEMPTS: u32 = 20;
+
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// The most of an answer that is read, in bytes.
 const ANSWER_LIMIT: u64 = 4096;
 
@@ -32,17 +39,27 @@ fn remove(socket: &Path, what: &str, name: &str, path: &str) -> Result<Vec<Strin
         return Err(Fault::bug(format!("`{name}` is not the name of a {what}")));
     }
     let at = socket.display();
-    let mut stream = match UnixStream::connect(socket) {
-        Ok(stream) => stream,
-        Err(error)
-            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
-        {
-            return Ok(Vec::new());
+    let mut answer = String::new();
+    for attempt in 1..=ATTEMPTS {
+        let mut stream = match UnixStream::connect(socket) {
+            Ok(stream) => stream,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+            {
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error).doing(format_args!("reach the engine at `{at}`")),
+        };
+        answer = match ask(&mut stream, path) {
+            Err(error) if has_hung_up(&error) && attempt < ATTEMPTS => String::new(),
+            result => result
+                .doing(format_args!("have the engine at `{at}` remove the {what} `{name}`"))?,
+        };
+        if !answer.is_empty() {
+            break;
         }
-        Err(error) => return Err(error).doing(format_args!("reach the engine at `{at}`")),
-    };
-    let answer = ask(&mut stream, path)
-        .doing(format_args!("have the engine at `{at}` remove the {what} `{name}`"))?;
+        std::thread::sleep(PAUSE);
+    }
     let status = answer.split(' ').nth(1).unwrap_or_default();
     match status {
         "204" | "200" => Ok(vec![format!("{what} `{name}` still existed")]),
@@ -57,6 +74,10 @@ fn remove(socket: &Path, what: &str, name: &str, path: &str) -> Result<Vec<Strin
             .hint(format!("docker -H unix://{at} {what} rm --force {name}")))
         }
     }
+}
+
+fn has_hung_up(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }
 
 fn ask(stream: &mut UnixStream, path: &str) -> std::io::Result<String> {
@@ -76,13 +97,13 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::os::unix::net::UnixListener;
 
-    /// An engine that gives one answer; what it was asked is returned beside our result.
+    /// An engine that gives one answer and is gone; what it was asked is returned beside our result.
     fn asked(answer: &str) -> (String, Result<Vec<String>, Fault>) {
         let place = tempfile::tempdir().unwrap();
         let socket = place.path().join("engine.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         std::thread::scope(|scope| {
-            let engine = scope.spawn(|| {
+            let engine = scope.spawn(move || {
                 let (mut stream, _) = listener.accept().unwrap();
                 let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
                 let first = lines.next().unwrap().unwrap();
@@ -118,6 +139,20 @@ mod tests {
         let answer = "HTTP/1.1 500 Internal Server Error\r\n\r\n{\"message\":\"device busy\"}";
         let fault = asked(answer).1.unwrap_err();
         assert!(fault.message.ends_with("500 {\"message\":\"device busy\"}"), "{fault}");
-        assert!(asked("").1.is_err(), "an engine that hangs up has removed nothing");
+    }
+
+    #[test]
+    fn an_engine_that_dies_while_it_is_asked_is_gone_and_one_that_only_hangs_up_is_an_error() {
+        assert_eq!(asked("").1.unwrap(), Vec::<String>::new());
+        let place = tempfile::tempdir().unwrap();
+        let socket = place.path().join("engine.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        std::thread::scope(|scope| {
+            // What it has not read makes the kernel reset the connection; else it is closed.
+            scope.spawn(|| {
+                (0..ATTEMPTS).for_each(|_| drop(listener.accept().unwrap()));
+            });
+            assert!(remove_container(&socket, "surtax-1-x").is_err());
+        });
     }
 }
