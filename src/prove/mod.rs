@@ -37,7 +37,7 @@ pub trait Proof: Sync {
     /// One line for people: what is asked, and of what.
     fn summary(&self) -> &'static str;
 
-    /// How many runs it makes; [`Bench::findings`] makes one.
+    /// How many runs of a plan it makes.
     fn run_count(&self, size: Size) -> u32;
 
     /// Carries it out.
