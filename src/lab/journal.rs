@@ -2,8 +2,10 @@
 //!
 //! One file of JSON lines per main process, which holds an exclusive lock on it for as long as it
 //! lives: a journal whose lock is free has lost its owner, and whoever takes the lock undoes it. A
-//! plain `write` survives the death of the process, so `fdatasync` is only paid for objects which
-//! survive a reboot. A line that was cut off by a crash belongs to something that was never made.
+//! child of a killed owner that has not come to its `exec` yet holds the lock a moment longer, and its
+//! reaper as long as it works: such a lock is waited for. A plain `write` survives the death of the
+//! process, so `fdatasync` is only paid for objects which survive a reboot. A line that was cut off by
+//! a crash belongs to something that was never made.
 
 use super::undo::Undo;
 use super::{session, sweep};
@@ -15,9 +17,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::quantity::Nanoseconds;
 
 /// How a journal's file name ends.
 pub(super) const EXTENSION: &str = "journal";
+
+/// How long the lock of a journal is waited for whose owner is gone.
+const LOCK_LIMIT: Nanoseconds = Nanoseconds(20_000_000_000);
 
 /// Who wrote a journal, and in which boot of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +77,15 @@ pub(super) struct Journal {
     next_id: u64,
     /// What could not be read in it, for people.
     damage: Vec<String>,
+}
+
+/// The journals whose owner is gone.
+#[derive(Debug, Default)]
+pub(super) struct Orphans {
+    /// Those whose lock we hold now.
+    pub free: Vec<Journal>,
+    /// Those that somebody else still holds after [`LOCK_LIMIT`].
+    pub held: Vec<PathBuf>,
 }
 
 /// The directory of this machine's journals, made if absent.
@@ -127,7 +144,7 @@ impl Journal {
     }
 
     /// Takes over every journal of the directory that has lost its owner.
-    pub(super) fn orphans(state: &Path) -> Result<Vec<Self>, Fault> {
+    pub(super) fn orphans(state: &Path) -> Result<Orphans, Fault> {
         let guard = turnstile(state)?;
         let entries = fs::read_dir(state).doing(format_args!("list `{}`", state.display()))?;
         let mut paths: Vec<PathBuf> = entries
@@ -135,15 +152,30 @@ impl Journal {
             .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
             .collect();
         paths.sort();
-        let mut free = Vec::new();
+        let (mut free, mut held) = (Vec::new(), Vec::new());
         for path in paths {
             let Some(file) = open(&path)? else { continue };
-            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            if is_locked_now(&file) {
                 free.push((file, path));
+            } else if owner_is_gone(&path) {
+                held.push((file, path));
             }
         }
+        // Others may go on while we wait.
         drop(guard);
-        free.into_iter().map(|(file, path)| Self::read(file, path)).collect()
+        let mut orphans = Orphans::default();
+        let deadline = monotonic_raw() + LOCK_LIMIT;
+        for (file, path) in held {
+            if is_locked_before(deadline, &file) {
+                free.push((file, path));
+            } else {
+                orphans.held.push(path);
+            }
+        }
+        for (file, path) in free {
+            orphans.free.extend(Self::take_over(file, &path)?);
+        }
+        Ok(orphans)
     }
 
     /// Waits until a journal has lost its owner and takes it over; `None` if somebody undid it first.
@@ -151,6 +183,11 @@ impl Journal {
         let Some(file) = open(path)? else { return Ok(None) };
         rustix::fs::flock(&file, FlockOperation::LockExclusive)
             .doing(format_args!("lock the journal `{}`", path.display()))?;
+        Self::take_over(file, path)
+    }
+
+    /// Reads a journal whose lock we hold; `None` if somebody undid and removed it first.
+    fn take_over(file: File, path: &Path) -> Result<Option<Self>, Fault> {
         let facts = file.metadata().doing(format_args!("look at `{}`", path.display()))?;
         if facts.nlink() == 0 {
             return Ok(None);
@@ -257,6 +294,30 @@ impl Journal {
     /// Removes the journal, which must have nothing left to undo.
     pub(super) fn remove(self) -> Result<(), Fault> {
         fs::remove_file(&self.path).doing(format_args!("remove `{}`", self.path.display()))
+    }
+}
+
+fn is_locked_now(file: &File) -> bool {
+    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+fn is_locked_before(deadline: Nanoseconds, file: &File) -> bool {
+    while !is_locked_now(file) {
+        if monotonic_raw() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+/// Whether the process that wrote a journal has ended. One that says nothing yet is about to.
+fn owner_is_gone(path: &Path) -> bool {
+    let text = fs::read(path).unwrap_or_default();
+    let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    match serde_json::from_slice(line) {
+        Ok(Line::Lab(header)) => !session::is_running(header.pid, header.started_ticks),
+        _ => false,
     }
 }
 

@@ -16,6 +16,16 @@ pub(super) fn started_ticks(pid: u32) -> Option<u64> {
     field(pid, 22)?.parse().ok()
 }
 
+/// Whether the process of this number that was started then has not ended.
+pub(super) fn is_running(pid: u32, ticks: u64) -> bool {
+    started_ticks(pid) == Some(ticks) && !has_ended(pid)
+}
+
+/// Whether it only waits to be reaped.
+fn has_ended(pid: u32) -> bool {
+    field(pid, 3).is_none_or(|state| state == "Z" || state == "X")
+}
+
 /// Field `number` of `/proc/PID/stat`, counted from 1 as in `proc_pid_stat(5)`; after the name only.
 fn field(pid: u32, number: usize) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -57,6 +67,6 @@ fn members(leader: u32) -> Result<Vec<u32>, Fault> {
     let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     Ok(pids
         .filter(|&pid| field(pid, 6).is_some_and(|of| of == session))
-        .filter(|&pid| field(pid, 3).is_some_and(|state| state != "Z" && state != "X"))
+        .filter(|&pid| !has_ended(pid))
         .collect())
 }

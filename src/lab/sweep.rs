@@ -36,11 +36,15 @@ pub fn gc() -> Result<Swept, Fault> {
 /// Undoes every journal of a directory whose owner is gone.
 pub(super) fn orphans(state: &Path) -> Result<Swept, Fault> {
     let mut all = Swept::default();
-    for journal in Journal::orphans(state)? {
+    let orphans = Journal::orphans(state)?;
+    for journal in orphans.free {
         let one = undo(journal)?;
         all.undone.extend(one.undone);
         all.kept.extend(one.kept);
     }
+    all.kept.extend(orphans.held.iter().map(|path| {
+        format!("`{}`: its owner is gone, and another process still holds it", path.display())
+    }));
     Ok(all)
 }
 

@@ -30,7 +30,7 @@ fn pending(journal: &Journal) -> Vec<Undo> {
 fn what_is_left_to_undo_comes_back_latest_first() {
     let state = tempfile::tempdir().unwrap();
     left_behind(state.path(), "");
-    let orphans = Journal::orphans(state.path()).unwrap();
+    let orphans = Journal::orphans(state.path()).unwrap().free;
     assert_eq!(orphans.len(), 1);
     assert_eq!(pending(&orphans[0]), [group("c"), group("a")]);
     assert_eq!(orphans[0].header(), &header("0000aaaa"));
@@ -42,7 +42,7 @@ fn a_line_that_was_cut_off_belongs_to_something_that_was_never_made() {
     let whole = serde_json::to_string(&Line::Will { id: 9, undo: group("d") }).unwrap();
     for cut in 1..whole.len() {
         let path = left_behind(state.path(), &whole[..cut]);
-        let journal = Journal::orphans(state.path()).unwrap().remove(0);
+        let journal = Journal::orphans(state.path()).unwrap().free.remove(0);
         assert_eq!(pending(&journal), [group("c"), group("a")], "cut after {cut}");
         assert_eq!(journal.damage(), Vec::<String>::new(), "cut after {cut}");
         fs::remove_file(path).unwrap();
@@ -53,11 +53,11 @@ fn a_line_that_was_cut_off_belongs_to_something_that_was_never_made() {
 fn what_is_written_after_a_cut_line_is_understood_all_the_same() {
     let state = tempfile::tempdir().unwrap();
     left_behind(state.path(), "{\"will\":{\"id\":9,\"un");
-    let mut journal = Journal::orphans(state.path()).unwrap().remove(0);
+    let mut journal = Journal::orphans(state.path()).unwrap().free.remove(0);
     let ids: Vec<u64> = journal.pending().iter().map(|(id, _)| *id).collect();
     journal.undone(&ids).unwrap();
     drop(journal);
-    let journal = Journal::orphans(state.path()).unwrap().remove(0);
+    let journal = Journal::orphans(state.path()).unwrap().free.remove(0);
     assert_eq!(pending(&journal), Vec::<Undo>::new());
     assert_eq!(journal.damage(), Vec::<String>::new());
 }
@@ -67,7 +67,7 @@ fn a_damaged_line_is_named_and_the_others_count() {
     let state = tempfile::tempdir().unwrap();
     let next = serde_json::to_string(&Line::Will { id: 9, undo: group("d") }).unwrap();
     left_behind(state.path(), &format!("{{\"will\":\u{7f}}}\n{next}\n"));
-    let journal = Journal::orphans(state.path()).unwrap().remove(0);
+    let journal = Journal::orphans(state.path()).unwrap().free.remove(0);
     assert_eq!(pending(&journal), [group("d"), group("c"), group("a")]);
     assert!(
         journal.damage()[0].contains("0000aaaa.journal:6: cannot be read"),
@@ -80,9 +80,45 @@ fn a_damaged_line_is_named_and_the_others_count() {
 fn a_journal_whose_owner_lives_is_nobody_elses() {
     let state = tempfile::tempdir().unwrap();
     let journal = Journal::create(state.path(), header("0000bbbb")).unwrap();
-    assert_eq!(Journal::orphans(state.path()).unwrap().len(), 0);
+    assert_eq!(Journal::orphans(state.path()).unwrap().free.len(), 0);
     drop(journal);
-    assert_eq!(Journal::orphans(state.path()).unwrap().len(), 1);
+    assert_eq!(Journal::orphans(state.path()).unwrap().free.len(), 1);
+}
+
+/// Starts a child that holds this journal as its standard input, for as long as it sleeps.
+#[expect(clippy::disallowed_methods, reason = "stands for a child that has not come to its exec")]
+fn holder(journal: &Journal, seconds: &str) -> std::process::Child {
+    let input = journal.file.try_clone().unwrap();
+    std::process::Command::new("sleep").arg(seconds).stdin(input).spawn().unwrap()
+}
+
+#[test]
+fn a_lock_that_a_child_of_a_dead_owner_still_holds_is_waited_for() {
+    let state = tempfile::tempdir().unwrap();
+    let dead = Header { started_ticks: 1, ..header("0000eeee") };
+    let journal = Journal::create(state.path(), dead).unwrap();
+    let mut child = holder(&journal, "0.3");
+    drop(journal);
+    assert!(!is_locked_now(&open(&state.path().join("0000eeee.journal")).unwrap().unwrap()));
+    let orphans = Journal::orphans(state.path()).unwrap();
+    assert_eq!((orphans.free.len(), orphans.held.len()), (1, 0));
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_journal_that_was_undone_while_we_waited_is_nobodys() {
+    let state = tempfile::tempdir().unwrap();
+    let dead = Header { started_ticks: 1, ..header("0000ffff") };
+    let journal = Journal::create(state.path(), dead).unwrap();
+    let path = journal.path().to_path_buf();
+    let reaper = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        journal.remove().unwrap();
+    });
+    let orphans = Journal::orphans(state.path()).unwrap();
+    assert_eq!((orphans.free.len(), orphans.held.len()), (0, 0));
+    reaper.join().unwrap();
+    assert!(!path.exists());
 }
 
 #[test]
