@@ -195,6 +195,7 @@ impl Inside {
             }
             Request::Clock => self.say(Reply::Clock { at: self.now }),
             Request::Identify => self.say(Reply::Identity(self.model.facts())),
+            Request::DropCaches => self.say(Reply::Dropped(Vec::new())),
             Request::Stop => self.say(Reply::Stopped),
             _ => {}
         }

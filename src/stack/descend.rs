@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use surtax_instrument::clock;
 use surtax_instrument::wire::{
     Descend, Failure, Hello, PROTOCOL, Reply, Request, WireError, read_request, write_reply,
 };
+use surtax_instrument::{cache, clock};
 
 /// How long the layers below may take to stop.
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
@@ -168,6 +168,13 @@ impl Replies {
                     let _ = say(upward, &failed(fault));
                     return;
                 }
+            };
+            let reply = match reply {
+                Reply::Dropped(below) => {
+                    let here = std::iter::once(cache::drop_page_cache());
+                    Reply::Dropped(here.chain(below).collect())
+                }
+                reply => reply,
             };
             let has_ended = matches!(reply, Reply::Exited(_));
             if say(upward, &reply).is_err() || (has_ended && self.add_bill(upward).is_err()) {

@@ -4,8 +4,8 @@
 //! tables at the end. A frame that is longer than its fields is as malformed as one that is shorter.
 
 use super::{
-    Command, Descend, FRAME_LIMIT, Fact, Failure, Hello, LevelFacts, Outcome, Output, Reading,
-    Reply, Request, Role, Status,
+    Command, Descend, Dropped, FRAME_LIMIT, Fact, Failure, Hello, LevelFacts, Outcome, Output,
+    Reading, Reply, Request, Role, Status,
 };
 use crate::quantity::{Bytes, Nanoseconds};
 use std::fmt;
@@ -286,6 +286,7 @@ structs! {
     LevelFacts { layer, facts }
     Reading { payer, role, level, cpu_user, cpu_system, memory_peak, carries_workload }
     Descend { stack, level, writable, cwd, start_deadline }
+    Dropped { boot_id, failure }
 }
 
 /// Enums: one byte of tag, then the fields of the variant.
@@ -330,6 +331,7 @@ enums! {
         10 = Stop,
         11 = Resize { rows, columns },
         12 = Go,
+        13 = DropCaches,
     }
     Reply {
         1 = Hello(hello),
@@ -344,6 +346,7 @@ enums! {
         10 = Identity(facts),
         11 = Descended(levels),
         12 = Stopped,
+        13 = Dropped(levels),
     }
 }
 
