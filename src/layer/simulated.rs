@@ -195,6 +195,7 @@ impl Inside {
             }
             Request::Clock => self.say(Reply::Clock { at: self.now }),
             Request::Identify => self.say(Reply::Identity(self.model.facts())),
+            Request::Resolve(_) => self.say(Reply::Identity(Vec::new())),
             Request::Stop => self.say(Reply::Stopped),
             _ => {}
         }
@@ -216,6 +217,7 @@ fn outcome(wall: Nanoseconds) -> Outcome {
         cpu_user: wall,
         cpu_system: Nanoseconds(0),
         memory_peak: Bytes(1 << 20),
+        stops: None,
         stdout: Output::default(),
         stderr: Output::default(),
     }

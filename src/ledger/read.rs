@@ -173,6 +173,22 @@ impl Ledger {
             .map_err(|error| refused(&self.path, "read an output", &error))
     }
 
+    /// One condition of every trial that has it, by its key; of several attempts the last.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn conditions_of(&self, key: &str) -> Result<HashMap<TrialId, f64>, Fault> {
+        let read = || {
+            let query =
+                "SELECT block, position, arm, value FROM conditions JOIN trials USING (trial)
+                         WHERE key = ?1 ORDER BY attempt";
+            let mut statement = self.connection.prepare(query)?;
+            let rows = statement.query_map([key], |row| Ok((trial_id(row)?, row.get(3)?)))?;
+            rows.collect::<rusqlite::Result<_>>()
+        };
+        read().map_err(|error| refused(&self.path, "read a condition of all trials", &error))
+    }
+
     fn collect<T>(
         &self,
         query: &str,

@@ -1,7 +1,7 @@
 //! The protocol of one trial. The order of the lines in [`run`] and `measure` is the protocol.
 
 use super::disturbance;
-use super::quiet::Quiet;
+use super::quiet::{self, Quiet};
 use super::sandwich::Sandwich;
 use super::watch::Watch;
 use super::{Evidence, Measured, Record, TrialResult};
@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Command, Outcome, Reading, Reply, Request, Status, write_request};
+use surtax_instrument::wire::{
+    Command, Fact, Outcome, Reading, Reply, Request, Status, write_request,
+};
 
 /// How much of the end of each output stream of the command is kept, in bytes.
 const KEEP_OUTPUT: u32 = 16 << 10;
@@ -91,16 +93,26 @@ fn measure(
     let ran = execute(standing, command, plan.command_deadline())?;
     let mut readings = watch.end();
     let after = quiet.read();
-    let conditions = quiet.between(&before, &after, used_by_all(&readings, payer_count));
+    let mut conditions = quiet.between(&before, &after, used_by_all(&readings, payer_count));
+    conditions.extend(quiet::stood_still(std::iter::once(&ran.outcome)));
     readings.extend(ran.bill);
     let mut levels = standing.evidence().to_vec();
     if let Some(innermost) = levels.last_mut() {
         innermost.facts.extend(sandwich.facts());
+        innermost.facts.extend(program(standing, command)?);
     }
     let evidence = Evidence::of(levels)
         .map_err(|layer| Fault::bug(format!("`{layer}` proved nothing about itself")))?;
     let (wall, outcome) = (sandwich.wall(ran.between, &ran.outcome), ran.outcome);
     Ok((Measured { wall, outcome, readings, evidence }, conditions))
+}
+
+/// Which file the command was, asked after it has ended so that it was in no cache because of us.
+fn program(standing: &mut Standing, command: &Command) -> Result<Vec<Fact>, Fault> {
+    match standing.link()?.ask(&Request::Resolve(command.clone()), GRACE)?.reply {
+        Reply::Identity(facts) => Ok(facts),
+        other => Err(unexpected(&other, "the question which file the command is")),
+    }
 }
 
 /// The groups among the payers.
