@@ -13,6 +13,8 @@ pub mod html;
 pub mod markdown;
 mod number;
 pub mod page;
+mod page_ins;
+mod program;
 pub mod terminal;
 pub mod threshold;
 mod verdict;
@@ -215,7 +217,7 @@ pub enum Verdict {
     Equivalent,
     /// Neither.
     Inconclusive,
-    /// No number of this arm counts.
+    /// No number of this arm counts, or it ran another program than the baseline.
     Invalid {
         /// Why.
         reason: String,
