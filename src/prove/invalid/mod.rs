@@ -2,73 +2,68 @@
 //!
 //! Each fault leaves a mark when it happens, beside the ledger, and only what left one is counted as
 //! tried: a fault that did not happen was not caught either. A kind that nothing catches is listed
-//! with the reason and has no bar.
+//! with the reason and has no bar; so is one that cannot be planted on this machine.
 
-use super::bench::{Marks, compared, draft};
-use super::{Bar, Bench, Line, Proof, Size};
+mod accelerator;
+mod caught;
+mod kinds;
+mod place;
+
+use super::bench::{compared, draft};
+use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
 use crate::fault::Fault;
-use crate::report::{ArmFindings, Findings, Verdict};
-use std::path::Path;
+use crate::plan::Draft;
+use crate::report::{ArmFindings, Findings};
+use kinds::KINDS;
+use place::Place;
 
-/// Blocks of a run with a fault in it.
-const BLOCKS: u32 = 3;
-
-/// A fault: what happens in the compared stack and not in its baseline.
+/// A fault: what happens in the compared stack and not in its baseline, which is the same layer.
 struct Kind {
     name: &'static str,
-    /// What the shell does; `FAULT` is set in the compared stack alone, and `mark` leaves a mark.
+    layer: &'static str,
+    blocks: u32,
+    /// How often it is planted.
+    often: fn(Size) -> u32,
+    /// What the shell does there; `FAULT` is set in the compared stack alone, and `mark` leaves a mark.
     script: &'static str,
+    /// What else tells the two stacks apart.
+    change: fn(&Bench<'_>, &Place, &mut Draft) -> Result<(), Fault>,
+    /// Who does it from outside, if it is not the command itself.
+    actor: Option<Actor>,
     /// Whether the findings say it, as far as surtax promises.
     is_caught: fn(&Findings, &ArmFindings) -> bool,
     /// Why it is not expected to be caught.
     not_caught: Option<&'static str>,
 }
 
-const KINDS: [Kind; 7] = [
-    Kind {
-        name: "less work, and less is printed",
-        script: "n=300; [ $FAULT ] && n=150 && mark; seq $n",
-        is_caught: outputs_differ,
-        not_caught: None,
+/// A process beside the trials that does something when the command asks, until it asks no more.
+struct Actor {
+    /// Shell functions `begin` and `end`.
+    script: &'static str,
+    /// What the script must know of this machine, as assignments; `None` where it could do nothing.
+    knows: fn(&Bench<'_>) -> Option<String>,
+}
+
+/// How planting went.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    /// How often it was tried.
+    planned: u32,
+    /// How often the fault happened.
+    happened: u32,
+    /// How often it was told of then.
+    caught: u32,
+}
+
+/// One try.
+enum Try {
+    /// The layer or the actor cannot do its part here: why.
+    Impossible(String),
+    Made {
+        has_happened: bool,
+        was_caught: bool,
     },
-    Kind {
-        name: "exit status 3",
-        script: "seq 300; [ $FAULT ] && mark && exit 3; :",
-        is_caught: is_invalid,
-        not_caught: None,
-    },
-    Kind {
-        name: "exit status 3 in one block",
-        script: "seq 300; [ $FAULT ] && [ ! -s $MARK ] && mark && exit 3; :",
-        is_caught: is_said_to_have_lost_trials,
-        not_caught: None,
-    },
-    Kind {
-        name: "output truncated",
-        script: "n=9999; [ $FAULT ] && n=500 && mark; seq 300 | head -c $n",
-        is_caught: outputs_differ,
-        not_caught: None,
-    },
-    Kind {
-        name: "another program of that name, with another result",
-        script: "program() { echo 1; }; [ $FAULT ] && mark && program() { echo 2; }; program",
-        is_caught: outputs_differ,
-        not_caught: None,
-    },
-    Kind {
-        name: "another program of that name, with the same result",
-        script: "program() { seq 2000 | tail -n 1; }; \
-                 [ $FAULT ] && mark && program() { echo 2000; }; program",
-        is_caught: is_said_at_all,
-        not_caught: Some("the command's own file is not looked at, only what it prints"),
-    },
-    Kind {
-        name: "stopped for 100 ms",
-        script: "[ $FAULT ] && mark && { (sleep 0.1; kill -CONT $$) & kill -STOP $$; wait; }; :",
-        is_caught: is_said_at_all,
-        not_caught: Some("a stopped command looks like a slow one, and its stack is charged"),
-    },
-];
+}
 
 pub(super) struct Invalid;
 
@@ -82,117 +77,115 @@ impl Proof for Invalid {
     }
 
     fn run_count(&self, size: Size) -> u32 {
-        per_kind(size) * u32::try_from(KINDS.len()).unwrap_or(u32::MAX) + 1
+        let of_kinds: u32 = KINDS.iter().map(|kind| (kind.often)(size)).sum();
+        of_kinds + often(size)
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Fault> {
-        let count = per_kind(size);
+    fn run_ms(&self) -> u32 {
+        2500
+    }
+
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
         let mut lines = Vec::new();
         for kind in &KINDS {
-            let (mut happened, mut caught) = (0, 0);
-            for seed in 0..count {
-                let (was_there, was_caught) = plant(bench, kind, seed.into())?;
-                happened += u32::from(was_there);
-                caught += u32::from(was_there && was_caught);
+            let mut count = Count::default();
+            let done = plant_all(bench, kind, size, &mut count);
+            match done {
+                Ok(None) => lines.push(line(kind, count)),
+                Ok(Some(why)) => lines.push(impossible(kind, &why)),
+                Err(fault) => {
+                    lines.extend((count.planned > 0).then(|| line(kind, count)));
+                    return Err(Stopped { fault, lines });
+                }
             }
-            lines.push(line(kind, count, happened, caught));
         }
-        lines.push(accelerator(bench)?);
-        Ok(lines)
+        ended(accelerator::prove(bench, often(size), &mut lines), lines)
     }
 }
 
-fn per_kind(size: Size) -> u32 {
+/// How often a fault is planted that takes a second or two.
+fn often(size: Size) -> u32 {
     size.pick(2, 20)
 }
 
-/// Plants a fault once: whether it happened, and whether it was caught.
-fn plant(bench: &Bench<'_>, kind: &Kind, seed: u64) -> Result<(bool, bool), Fault> {
-    let marks = Marks::new(bench.directory()?)?;
-    let mut draft = draft("native", &["native:env.FAULT=1"], BLOCKS, seed)?;
-    let script = format!("mark() {{ echo x >> $MARK; }}; {}", kind.script);
-    draft.command = vec![String::from("sh"), String::from("-c"), script];
+/// How often one is planted that takes virtual machines.
+fn seldom(size: Size) -> u32 {
+    size.pick(1, 20)
+}
+
+/// Plants a fault as often as is due; why not, where this machine does not allow it.
+fn plant_all(
+    bench: &Bench<'_>,
+    kind: &Kind,
+    size: Size,
+    count: &mut Count,
+) -> Result<Option<String>, Fault> {
+    for seed in 0..(kind.often)(size) {
+        match plant(bench, kind, seed.into())? {
+            Try::Impossible(why) => return Ok(Some(why)),
+            Try::Made { has_happened, was_caught } => {
+                count.planned += 1;
+                count.happened += u32::from(has_happened);
+                count.caught += u32::from(has_happened && was_caught);
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Plants a fault once.
+fn plant(bench: &Bench<'_>, kind: &Kind, seed: u64) -> Result<Try, Fault> {
+    let place = Place::make(bench.directory()?)?;
+    let layer = kind.layer;
+    let separator = if layer.contains(':') { ',' } else { ':' };
+    let compared_stack = format!("{layer}{separator}env.FAULT=1");
+    let mut draft = draft(layer, &[&compared_stack], kind.blocks, seed)?;
+    draft.command = ["sh", "-c", &place.for_command(kind.script)].map(String::from).to_vec();
     draft.inherit_environment = Some(true);
-    draft.environment = vec![(String::from("MARK"), text(&marks.file()))];
-    draft.writable = vec![marks.directory().to_owned()];
+    draft.environment = place.variables();
+    draft.writable = vec![place.directory().to_owned()];
+    (kind.change)(bench, &place, &mut draft)?;
+    let actor = match &kind.actor {
+        None => None,
+        Some(actor) => match (actor.knows)(bench) {
+            Some(known) => Some(bench.beside(&place.for_actor(&known, actor.script))?),
+            None => return Ok(Try::Impossible(String::from("this machine has nothing to do it"))),
+        },
+    };
     let findings = bench.findings(draft)?;
+    drop(actor);
+    let is_gap = |arm: &ArmFindings| arm.trials.iter().all(|trial| trial.state == "unavailable");
+    if let Some(gap) = findings.arms.first().filter(|arm| is_gap(arm)) {
+        let why = gap.trouble.as_ref().map_or("its layer is not usable", |trouble| &trouble.why);
+        return Ok(Try::Impossible(why.to_owned()));
+    }
     let arm = compared(&findings).first();
     let arm = arm.ok_or_else(|| Fault::bug("a fault was planted in no arm"))?;
-    Ok((marks.any()?, (kind.is_caught)(&findings, arm)))
+    let was_caught = (kind.is_caught)(&findings, arm);
+    Ok(Try::Made { has_happened: place.has_mark()?, was_caught })
 }
 
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
-}
-
-fn has_caution(findings: &Findings, code: &str) -> bool {
-    findings.cautions.iter().any(|caution| caution.code == code)
-}
-
-fn outputs_differ(findings: &Findings, _: &ArmFindings) -> bool {
-    has_caution(findings, "outputs-differ")
-}
-
-fn is_invalid(_: &Findings, arm: &ArmFindings) -> bool {
-    matches!(arm.verdict, Verdict::Invalid { .. })
-}
-
-fn is_said_to_have_lost_trials(findings: &Findings, _: &ArmFindings) -> bool {
-    has_caution(findings, "trials-lost")
-}
-
-/// A trial that does not count, or a caution that is about the fault and not about so short a run.
-fn is_said_at_all(findings: &Findings, arm: &ArmFindings) -> bool {
-    let usual = ["few-trials", "noisy-machine", "bill-overdrawn"];
-    arm.trials.iter().any(|trial| trial.state != "done")
-        || findings.cautions.iter().any(|caution| !usual.contains(&caution.code.as_str()))
-}
-
-fn line(kind: &Kind, planned: u32, happened: u32, caught: u32) -> Line {
+fn line(kind: &Kind, count: Count) -> Line {
     let (bar, because) = match kind.not_caught {
         Some(why) => (Bar::Shown, format!("not caught: {why}")),
-        None => (Bar::AtLeast(planned), String::from("every one that was planned must happen")),
+        None => {
+            (Bar::AtLeast(count.planned), String::from("every one that was planned must happen"))
+        }
     };
     Line {
         proof: "invalid",
         part: kind.name.to_owned(),
-        tried: happened,
-        found: caught,
+        tried: count.happened,
+        found: count.caught,
         what: "caught",
         bar,
         because,
     }
 }
 
-/// KVM is asked for by name: on a machine that has none, it must not be TCG that is measured. Where
-/// KVM works the fault cannot be planted, and the line says so.
-fn accelerator(bench: &Bench<'_>) -> Result<Line, Fault> {
-    let findings = bench.findings(draft("native", &["qemu:accel=kvm"], 1, 0)?)?;
-    let arm = compared(&findings).first();
-    let arm = arm.ok_or_else(|| Fault::bug("no arm was to run under KVM"))?;
-    let ran_on = arm.evidence.iter().flat_map(|level| &level.facts);
-    let mut ran_on =
-        ran_on.filter(|fact| fact.key == "accelerator").map(|fact| fact.value.as_str());
-    let refused = match &arm.verdict {
-        Verdict::Invalid { reason } => Some(reason.as_str()),
-        _ => None,
-    };
-    let (tried, found, bar, because) = judge_accelerator(refused, ran_on.next_back());
-    let part = String::from("KVM is asked for where there is only TCG");
-    Ok(Line { proof: "invalid", part, tried, found, what: "caught", bar, because })
-}
-
-fn judge_accelerator(refused: Option<&str>, ran_on: Option<&str>) -> (u32, u32, Bar, String) {
-    match (refused, ran_on) {
-        (Some(why), _) => (1, 1, Bar::AtLeast(1), format!("it was refused: {why}")),
-        (None, Some("kvm")) => {
-            (0, 0, Bar::Shown, String::from("KVM works here, so it cannot be planted"))
-        }
-        (None, other) => {
-            let shown = other.unwrap_or("nothing that it names");
-            (1, 0, Bar::AtLeast(1), format!("it ran on {shown} under the name of KVM"))
-        }
-    }
+fn impossible(kind: &Kind, why: &str) -> Line {
+    let because = format!("cannot be planted here: {why}");
+    Line { bar: Bar::Shown, because, ..line(kind, Count::default()) }
 }
 
 #[cfg(test)]
@@ -201,18 +194,25 @@ mod tests {
 
     #[test]
     fn a_fault_that_did_not_happen_was_not_caught_either() {
-        assert!(line(&KINDS[0], 2, 2, 2).is_met());
-        assert!(!line(&KINDS[0], 2, 1, 1).is_met());
-        assert!(!line(&KINDS[0], 2, 2, 1).is_met());
+        let met = |planned, happened, caught| {
+            line(&KINDS[0], Count { planned, happened, caught }).is_met()
+        };
+        assert!(met(2, 2, 2));
+        assert!(!met(2, 1, 1) && !met(2, 2, 1));
     }
 
     #[test]
-    fn tcg_under_the_name_of_kvm_misses_the_bar() {
-        let is_met = |refused, ran_on| {
-            let (_, found, bar, _) = judge_accelerator(refused, ran_on);
-            bar.holds(found)
-        };
-        assert!(is_met(Some("no KVM"), None) && is_met(None, Some("kvm")));
-        assert!(!is_met(None, Some("tcg")) && !is_met(None, None));
+    fn a_fault_that_cannot_be_planted_is_no_success() {
+        let line = impossible(&KINDS[0], "no such layer");
+        assert_eq!((line.tried, line.found, line.bar), (0, 0, Bar::Shown));
+    }
+
+    #[test]
+    fn each_kind_has_a_name_of_its_own_and_enough_are_to_be_caught() {
+        let names: std::collections::BTreeSet<_> = KINDS.iter().map(|kind| kind.name).collect();
+        assert_eq!(names.len(), KINDS.len());
+        let caught = KINDS.iter().filter(|kind| kind.not_caught.is_none());
+        let full = caught.filter(|kind| (kind.often)(Size::Full) >= 20);
+        assert!(full.count() >= 10);
     }
 }
