@@ -183,6 +183,7 @@ fn record(
             cpu_user: user,
             cpu_system: system,
             memory_peak: Bytes(20 << 20),
+            stops: None,
             stdout: output("done"),
             stderr: output(""),
         },

@@ -8,8 +8,10 @@
 mod identity;
 mod init;
 mod relay;
+mod program;
 mod run;
 mod serve;
+mod stops;
 
 use std::fs::File;
 use std::os::fd::AsFd;

@@ -4,6 +4,7 @@
 //! its end, so that a command which floods its output costs time but no memory.
 
 use crate::serve::watched;
+use crate::stops::Watcher;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, kill_process, kill_process_group, pidfd_open, waitpid,
 };
@@ -42,6 +43,7 @@ pub struct Running {
     deadline: Nanoseconds,
     stdout: Stream,
     stderr: Stream,
+    stops: Option<Watcher>,
     killed: Option<Status>,
     reaped: bool,
 }
@@ -51,19 +53,22 @@ impl Running {
     pub fn start(command: &Command) -> Result<Self, Failure> {
         let mut process = prepare(command)?;
         process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let stops = Watcher::open();
         let began = clock::monotonic_raw();
         let mut child = process.spawn().map_err(|error| cannot_start(command, &error))?;
         let keep = usize::try_from(command.keep_bytes).unwrap_or(0);
         let stdout = Stream::new(child.stdout.take().map(OwnedFd::from), keep);
         let stderr = Stream::new(child.stderr.take().map(OwnedFd::from), keep);
         let (pid, pidfd) = watch(&child)?;
+        let stops = stops.map(|stops| stops.begin(pid));
         let deadline = command.deadline;
-        Ok(Self { pid, pidfd, began, deadline, stdout, stderr, killed: None, reaped: false })
+        Ok(Self { pid, pidfd, began, deadline, stdout, stderr, stops, killed: None, reaped: false })
     }
 
     /// What `poll` must watch.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        [Some(self.pidfd.as_fd()), watched(&self.stdout.file), watched(&self.stderr.file)]
+        let signals = self.stops.as_ref().map(Watcher::descriptor);
+        [Some(self.pidfd.as_fd()), signals, watched(&self.stdout.file), watched(&self.stderr.file)]
             .into_iter()
             .flatten()
     }
@@ -85,12 +90,16 @@ impl Running {
             self.kill(Status::Deadline);
         }
         let Some((status, usage)) = wait(self.pid)? else {
+            if let Some(stops) = &mut self.stops {
+                stops.look();
+            }
             self.stdout.read_available()?;
             self.stderr.read_available()?;
             return Ok(None);
         };
         let wall = clock::monotonic_raw().since(self.began);
         self.reaped = true;
+        let stops = self.stops.take().map(Watcher::end);
         let _ = kill_process_group(self.pid, Signal::KILL);
         kill_leftovers();
         let until = clock::monotonic_raw() + DRAIN.into();
@@ -102,6 +111,7 @@ impl Running {
             cpu_user: time(usage.ru_utime),
             cpu_system: time(usage.ru_stime),
             memory_peak: Bytes(u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10),
+            stops,
             stdout: self.stdout.output(),
             stderr: self.stderr.output(),
         }))

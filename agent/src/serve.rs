@@ -5,7 +5,7 @@
 
 use crate::relay::Relay;
 use crate::run::Running;
-use crate::{identity, run};
+use crate::{identity, program, run};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -168,6 +168,7 @@ impl Session {
                 let facts = identity::facts();
                 self.reply(&Reply::Identity(facts))?;
             }
+            Request::Resolve(command) => self.reply(&Reply::Identity(program::facts(&command)))?,
             Request::Descend(_) => self.fail(0, "an agent starts no layers; a starter does", "")?,
             Request::Stop => return Ok(Next::Leave),
         }

@@ -34,6 +34,8 @@ pub enum Request {
     Go,
     /// Kill the running command; its [`Reply::Exited`] follows.
     Cancel,
+    /// Say which file this command is there. Answer: [`Reply::Identity`].
+    Resolve(Command),
     /// Append `bytes` to the file at `path`, made with `mode` if absent. Answer: [`Reply::Written`].
     Put {
         /// Absolute path on the inside.
@@ -186,10 +188,23 @@ pub struct Outcome {
     pub cpu_system: Nanoseconds,
     /// Largest resident set of any one process of the command (`ru_maxrss`).
     pub memory_peak: Bytes,
+    /// How it was stopped meanwhile; `None` where that level's kernel does not tell.
+    pub stops: Option<Stops>,
     /// Standard output.
     pub stdout: Output,
     /// Standard error.
     pub stderr: Output,
+}
+
+/// How a command stood still because it was told to (`SIGSTOP`, `SIGTSTP`), and not for want of
+/// anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stops {
+    /// How often: the command's first process, or whoever watches or carries it.
+    pub count: u32,
+    /// For how long that first process did, in the level's own clock; how long the others did is
+    /// not known.
+    pub time: Nanoseconds,
 }
 
 /// One output stream of a finished command.

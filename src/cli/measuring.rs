@@ -12,7 +12,7 @@ use crate::report::terminal::Look;
 use crate::report::threshold::{Standing, Threshold};
 use crate::report::{ArmFindings, Findings, compare, export, html, markdown, terminal};
 use crate::stack::rise::Ground;
-use crate::stack::{LayerSpec, Limits};
+use crate::stack::{LayerSpec, Limits, StackSpec};
 use crate::trial::campaign::Campaign;
 use crate::trial::interrupts::{Interrupts, Urgency};
 use crate::trial::protocol;
@@ -143,8 +143,9 @@ fn require_command(plan: &Plan) -> Result<(), Fault> {
     };
     let is_ours = |layer: &LayerSpec| matches!(layer.root(), Ok(Root::Overlay | Root::Host));
     let all_see_ours = plan.stacks.iter().all(|stack| stack.layers.last().is_some_and(is_ours));
-    let path_is_ours =
-        plan.inherit_environment && !plan.environment.iter().any(|(name, _)| name == "PATH");
+    let of_stacks = plan.stacks.iter().flat_map(StackSpec::variables).map(|(name, _)| name);
+    let own = plan.environment.iter().map(|(name, _)| name.as_str());
+    let path_is_ours = plan.inherit_environment && !own.chain(of_stacks).any(|name| name == "PATH");
     if !all_see_ours || !path_is_ours || lab::find(program).is_some() {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use super::{Format, Globals, answer, note};
 use crate::fault::{Doing, Fault};
 use crate::ledger::calendar;
 use crate::plan::duration::rough;
-use crate::prove::{Bar, Line, Proof, REGISTRY, Size};
+use crate::prove::{Bar, Line, Proof, REGISTRY, Size, Stopped};
 use crate::stack::instead;
 use crate::trial::interrupts::Urgency;
 use serde::Serialize;
@@ -47,6 +47,8 @@ struct Answer {
     commit: &'static str,
     date: String,
     size: &'static str,
+    /// `finished`; or `interrupted` or `broken`, where the lines are of what was counted until then.
+    state: &'static str,
     lines: Vec<Judged>,
 }
 
@@ -68,31 +70,46 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     let date = calendar::rfc3339(clock::wall());
     let footing = Footing::open(globals)?;
     let interrupts = footing.interrupts(globals)?;
-    let pace = Pace::new(proofs.iter().map(|proof| proof.run_count(size)).sum(), globals);
-    let lines = footing.with_bench(&interrupts, &|| pace.ended(), |bench| {
-        let mut lines = Vec::new();
+    let pace = Pace::new(&proofs, size, globals);
+    note(&pace.estimate(), globals);
+    let mut lines = Vec::new();
+    let proved = footing.with_bench(&interrupts, &|| pace.ended(), |bench| {
         for proof in &proofs {
-            pace.now(proof.name());
-            lines.extend(proof.prove(bench, size)?);
+            pace.now(*proof);
+            let (more, ended) = match proof.prove(bench, size) {
+                Ok(more) => (more, Ok(())),
+                Err(Stopped { fault, lines }) => (lines, Err(fault)),
+            };
+            lines.extend(more);
+            ended?;
         }
-        Ok(lines)
+        Ok(())
     });
     let was_interrupted = interrupts.urgency() > Urgency::None;
     let closed = footing.close(globals);
-    if was_interrupted {
-        return Ok(ExitCode::from(super::measuring::INTERRUPTED));
-    }
-    let lines = lines?.into_iter().map(|line| Judged { met: line.is_met(), line }).collect();
-    closed?;
+    let state = match proved {
+        Ok(()) => "finished",
+        Err(_) if was_interrupted => "interrupted",
+        Err(_) => "broken",
+    };
+    let lines = lines.into_iter().map(|line| Judged { met: line.is_met(), line }).collect();
     let said = Answer {
         schema_version: 1,
+        state,
         surtax_version: env!("CARGO_PKG_VERSION"),
         commit: env!("SURTAX_COMMIT"),
         date,
         size: if arguments.quick { "quick" } else { "full" },
         lines,
     };
-    answer(&text(&said, globals)?)?;
+    if state == "finished" || !said.lines.is_empty() {
+        answer(&text(&said, globals)?)?;
+    }
+    if was_interrupted {
+        return Ok(ExitCode::from(super::measuring::INTERRUPTED));
+    }
+    proved?;
+    closed?;
     let all_met = said.lines.iter().all(|line| line.met);
     Ok(if all_met { ExitCode::SUCCESS } else { ExitCode::from(MISSED) })
 }
@@ -113,13 +130,23 @@ fn chosen(names: &[String]) -> Result<Vec<&'static dyn Proof>, Fault> {
 }
 
 fn list(proofs: &[&dyn Proof]) -> Rows {
-    let mut rows = Rows::new(&["Proof", "What is asked", "Runs quick", "Runs full"]);
+    let columns =
+        ["Proof", "What is asked", "Runs quick", "Runs full", "Takes quick", "Takes full"];
+    let mut rows = Rows::new(&columns);
     for proof in proofs {
         let runs = |size| proof.run_count(size).to_string();
-        let (name, summary) = (proof.name().into(), proof.summary().into());
-        rows.push(vec![name, summary, runs(Size::Quick), runs(Size::Full)]);
+        let takes = |size| format!("about {}", rough(estimated(*proof, size)));
+        let mut row = vec![String::from(proof.name()), String::from(proof.summary())];
+        row.extend([Size::Quick, Size::Full].map(runs));
+        row.extend([Size::Quick, Size::Full].map(takes));
+        rows.push(row);
     }
     rows
+}
+
+/// How long a proof takes, about.
+fn estimated(proof: &dyn Proof, size: Size) -> Duration {
+    Duration::from_millis(u64::from(proof.run_count(size)) * u64::from(proof.run_ms()))
 }
 
 fn text(said: &Answer, globals: &Globals) -> Result<String, Fault> {
@@ -150,39 +177,63 @@ fn text(said: &Answer, globals: &Globals) -> Result<String, Fault> {
     if format == Format::Csv {
         return Ok(rows);
     }
-    let Answer { surtax_version, commit, date, size, .. } = said;
+    let Answer { surtax_version, commit, date, size, state, .. } = said;
+    let so_far = if *state == "finished" { "" } else { ", of what was counted so far" };
     let missed = said.lines.iter().filter(|line| !line.met).count();
     let verdict = match missed {
         0 => String::from("every bar was met"),
         1 => String::from("1 bar was missed"),
         missed => format!("{missed} bars were missed"),
     };
-    Ok(format!("surtax {surtax_version} ({commit}), {date}, {size}\n\n{rows}\n{verdict}\n"))
+    let size = if *state == "finished" { String::from(*size) } else { format!("{size}, {state}") };
+    Ok(format!("surtax {surtax_version} ({commit}), {date}, {size}\n\n{rows}\n{verdict}{so_far}\n"))
 }
 
 /// How far it is, said now and then.
 struct Pace<'a> {
     all: u32,
     done: Cell<u32>,
+    /// How long all of them should take, and those that are done should have taken.
+    all_ms: u64,
+    done_ms: Cell<u64>,
     name: Cell<&'static str>,
+    run_ms: Cell<u32>,
     began_at: Nanoseconds,
     said_at: Cell<Nanoseconds>,
     globals: &'a Globals,
 }
 
 impl<'a> Pace<'a> {
-    fn new(all: u32, globals: &'a Globals) -> Self {
+    fn new(proofs: &[&dyn Proof], size: Size, globals: &'a Globals) -> Self {
         let now = clock::monotonic_raw();
-        let (done, name, said_at) = (Cell::new(0), Cell::new(""), Cell::new(now));
-        Self { all, done, name, began_at: now, said_at, globals }
+        let all_ms = proofs.iter().map(|proof| estimated(*proof, size).as_millis()).sum::<u128>();
+        Self {
+            all: proofs.iter().map(|proof| proof.run_count(size)).sum(),
+            done: Cell::new(0),
+            all_ms: u64::try_from(all_ms).unwrap_or(u64::MAX),
+            done_ms: Cell::new(0),
+            name: Cell::new(""),
+            run_ms: Cell::new(0),
+            began_at: now,
+            said_at: Cell::new(now),
+            globals,
+        }
     }
 
-    fn now(&self, name: &'static str) {
-        self.name.set(name);
+    /// Said before anything is known of this machine.
+    fn estimate(&self) -> String {
+        let takes = rough(Duration::from_millis(self.all_ms));
+        format!("{} runs, which take about {takes} on two CPUs", self.all)
+    }
+
+    fn now(&self, proof: &dyn Proof) {
+        self.name.set(proof.name());
+        self.run_ms.set(proof.run_ms());
     }
 
     fn ended(&self) {
         self.done.set(self.done.get() + 1);
+        self.done_ms.set(self.done_ms.get() + u64::from(self.run_ms.get()));
         let now = clock::monotonic_raw();
         if Duration::from(now.since(self.said_at.get())) >= SAY_EVERY {
             self.said_at.set(now);
@@ -193,7 +244,9 @@ impl<'a> Pace<'a> {
     fn text(&self, passed: Duration) -> String {
         let Self { all, .. } = *self;
         let (done, name) = (self.done.get(), self.name.get());
-        let left = passed.mul_f64(f64::from(all.saturating_sub(done)) / f64::from(done.max(1)));
+        let (all_ms, done_ms) = (self.all_ms, self.done_ms.get());
+        #[expect(clippy::cast_precision_loss, reason = "about so much")]
+        let left = passed.mul_f64(all_ms.saturating_sub(done_ms) as f64 / done_ms.max(1) as f64);
         format!("{name}: {done} of {all} runs, about {} left", rough(left))
     }
 }
@@ -227,6 +280,7 @@ mod tests {
             commit: "abc",
             date: String::from("today"),
             size: "quick",
+            state: "finished",
             lines: vec![Judged { line, met }],
         };
         let text = text(&said, &Globals::default()).unwrap();
@@ -238,9 +292,30 @@ mod tests {
     #[test]
     fn the_time_left_is_that_of_the_runs_left() {
         let globals = Globals::default();
-        let pace = Pace::new(40, &globals);
-        pace.now("planted");
-        pace.done.set(10);
-        assert_eq!(pace.text(Duration::from_secs(5)), "planted: 10 of 40 runs, about 15 s left");
+        let proof = REGISTRY[0];
+        let pace = Pace::new(&[proof], Size::Quick, &globals);
+        pace.now(proof);
+        let runs = proof.run_count(Size::Quick);
+        for _ in 0..runs / 4 {
+            pace.ended();
+        }
+        let expected = format!("{}: {} of {runs} runs, about 15 s left", proof.name(), runs / 4);
+        assert_eq!(pace.text(Duration::from_secs(5)), expected);
+    }
+
+    #[test]
+    fn what_an_interrupted_campaign_had_counted_is_said_to_be_that() {
+        let said = Answer {
+            schema_version: 1,
+            surtax_version: "1.2.3",
+            commit: "abc",
+            date: String::from("today"),
+            size: "full",
+            state: "interrupted",
+            lines: Vec::new(),
+        };
+        let text = text(&said, &Globals::default()).unwrap();
+        assert!(text.starts_with("surtax 1.2.3 (abc), today, full, interrupted\n"), "{text}");
+        assert!(text.ends_with("\nevery bar was met, of what was counted so far\n"), "{text}");
     }
 }

@@ -196,6 +196,7 @@ impl Inside {
             Request::Clock => self.say(Reply::Clock { at: self.now }),
             Request::Identify => self.say(Reply::Identity(self.model.facts())),
             Request::DropCaches => self.say(Reply::Dropped(Vec::new())),
+            Request::Resolve(_) => self.say(Reply::Identity(Vec::new())),
             Request::Stop => self.say(Reply::Stopped),
             _ => {}
         }
@@ -217,6 +218,7 @@ fn outcome(wall: Nanoseconds) -> Outcome {
         cpu_user: wall,
         cpu_system: Nanoseconds(0),
         memory_peak: Bytes(1 << 20),
+        stops: None,
         stdout: Output::default(),
         stderr: Output::default(),
     }

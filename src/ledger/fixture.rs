@@ -72,6 +72,7 @@ pub(crate) fn measured(wall_ns: u64) -> Measured {
             cpu_user: Nanoseconds(wall_ns),
             cpu_system: Nanoseconds(1_000),
             memory_peak: Bytes(20 << 20),
+            stops: None,
             stdout: output("ok"),
             stderr: output(""),
         },

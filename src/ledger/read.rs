@@ -235,19 +235,20 @@ impl Ledger {
             .map_err(|error| refused(&self.path, "read an output", &error))
     }
 
-    /// One condition of a trial's last attempt, by its key.
+    /// One condition of every trial that has it, by its key; of several attempts the last.
     ///
     /// # Errors
     /// The machine's.
-    pub fn condition(&self, trial: TrialId, key: &str) -> Result<Option<f64>, Fault> {
-        let query = "SELECT value FROM conditions JOIN trials USING (trial)
-                     WHERE block = ?1 AND position = ?2 AND arm = ?3 AND key = ?4
-                     ORDER BY attempt DESC LIMIT 1";
-        let names = rusqlite::params![trial.block, trial.position, trial.arm, key];
-        self.connection
-            .query_row(query, names, |row| row.get(0))
-            .optional()
-            .map_err(|error| refused(&self.path, "read a condition", &error))
+    pub fn conditions_of(&self, key: &str) -> Result<HashMap<TrialId, f64>, Fault> {
+        let read = || {
+            let query =
+                "SELECT block, position, arm, value FROM conditions JOIN trials USING (trial)
+                         WHERE key = ?1 ORDER BY attempt";
+            let mut statement = self.connection.prepare(query)?;
+            let rows = statement.query_map([key], |row| Ok((trial_id(row)?, row.get(3)?)))?;
+            rows.collect::<rusqlite::Result<_>>()
+        };
+        read().map_err(|error| refused(&self.path, "read a condition of all trials", &error))
     }
 
     fn collect<T>(

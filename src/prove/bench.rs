@@ -13,6 +13,10 @@ use crate::trial::Record;
 use crate::trial::campaign::{Campaign, Observer};
 use crate::trial::interrupts::Interrupts;
 use std::path::{Path, PathBuf};
+use surtax_instrument::probe::cgroup::Version;
+
+/// `TMPFS_MAGIC` of `linux/magic.h`.
+const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 /// The arm that is compared, in a plan of one stack beside its baseline.
 const COMPARED: usize = 2;
@@ -47,6 +51,20 @@ impl<'a> Bench<'a> {
     /// A directory in memory, for ledgers and for what commands leave as proof.
     pub(super) fn directory(&self) -> Result<&Path, Fault> {
         self.room.memory_directory()
+    }
+
+    /// The group in which all of its stacks are, where this machine counts CPU time by groups.
+    pub(super) fn cpu_group(&self) -> Option<(PathBuf, Version)> {
+        let hierarchy = self.lab.hierarchies().of("cpu")?;
+        let group = self.room.group().parent()?;
+        Some((hierarchy.directory(group), hierarchy.version))
+    }
+
+    /// A directory beside the ledgers, on the disk that holds `/run`, if that is one.
+    pub(super) fn disk_directory(&self) -> Option<&Path> {
+        let directory = self.room.directory();
+        let found = rustix::fs::statfs(directory).ok()?;
+        (found.f_type != TMPFS_MAGIC).then_some(directory)
     }
 
     /// Starts a shell script that runs beside the trials until it is dropped.
@@ -87,7 +105,7 @@ impl<'a> Bench<'a> {
         match state {
             RunState::Finished => compare(&Ledger::open(file)?),
             RunState::Interrupted | RunState::Running => {
-                Err(Fault::user("the proof was interrupted, and what it had counted is not shown"))
+                Err(Fault::user("the proof was interrupted"))
             }
         }
     }
@@ -136,37 +154,6 @@ pub(super) fn toil(draft: Draft) -> Result<Draft, Fault> {
     let exe = std::env::current_exe().doing("find the program that is to toil")?;
     let command = vec![exe.to_string_lossy().into_owned(), String::from(TOIL)];
     Ok(Draft { command, ..draft })
-}
-
-/// A file in a directory of its own, in which a command leaves marks.
-pub(super) struct Marks {
-    directory: PathBuf,
-}
-
-impl Marks {
-    /// No marks yet.
-    pub(super) fn new(below: &Path) -> Result<Self, Fault> {
-        let directory = below.join("marks");
-        let shown = directory.display();
-        std::fs::create_dir_all(&directory).doing(format_args!("make `{shown}` for marks"))?;
-        let marks = Self { directory: directory.clone() };
-        std::fs::write(marks.file(), "").doing(format_args!("empty the marks in `{shown}`"))?;
-        Ok(marks)
-    }
-
-    pub(super) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    pub(super) fn file(&self) -> PathBuf {
-        self.directory.join("mark")
-    }
-
-    /// Whether one was left.
-    pub(super) fn any(&self) -> Result<bool, Fault> {
-        let length = std::fs::metadata(self.file()).doing("look at the marks")?.len();
-        Ok(length > 0)
-    }
 }
 
 /// The arms that are compared.

@@ -5,7 +5,7 @@
 //! noise may hide behind the others, so each has a bar of its own.
 
 use super::bench::{compared, draft};
-use super::{Bar, Bench, Line, Proof, Size, binomial};
+use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
 use crate::fault::Fault;
 use crate::layer::NOISE_SHAPES;
 use crate::report::{Findings, Verdict};
@@ -36,7 +36,7 @@ impl Proof for FalsePositives {
         per_shape(size) * shape_count()
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Fault> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
         let count = per_shape(size);
         let mut lines = Vec::new();
         let mut seed = 0;

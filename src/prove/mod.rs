@@ -40,11 +40,40 @@ pub trait Proof: Sync {
     /// How many runs of a plan it makes.
     fn run_count(&self, size: Size) -> u32;
 
+    /// How long one of them takes, about, in milliseconds: for an estimate of what is left.
+    fn run_ms(&self) -> u32 {
+        75
+    }
+
     /// Carries it out.
     ///
     /// # Errors
-    /// The machine's, or ours: a run could not be made at all. A missed bar is no error here.
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Fault>;
+    /// The user's, the machine's or ours: it was interrupted, or a run could not be made at all. A
+    /// missed bar is no error here.
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped>;
+}
+
+/// A proof that did not come to its end.
+#[derive(Debug)]
+pub struct Stopped {
+    /// Why.
+    pub fault: Fault,
+    /// What it had counted until then.
+    pub lines: Vec<Line>,
+}
+
+impl From<Fault> for Stopped {
+    fn from(fault: Fault) -> Self {
+        Self { fault, lines: Vec::new() }
+    }
+}
+
+/// The lines of a proof, whether or not it came to its end.
+fn ended(how: Result<(), Fault>, lines: Vec<Line>) -> Result<Vec<Line>, Stopped> {
+    match how {
+        Ok(()) => Ok(lines),
+        Err(fault) => Err(Stopped { fault, lines }),
+    }
 }
 
 /// How much of it.

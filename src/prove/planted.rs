@@ -9,7 +9,7 @@
 //! Two lengths, because two methods give the interval: Student's t of six blocks, ranks of ten.
 
 use super::bench::{compared, draft, overhead};
-use super::{Bar, Bench, Line, Proof, Size, binomial};
+use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
 use crate::fault::Fault;
 
 /// What the compared stack truly costs.
@@ -42,7 +42,7 @@ impl Proof for Planted {
         per_cost(size) * u32::try_from(COSTS.len() * BLOCKS.len()).unwrap_or(u32::MAX)
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Fault> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
         let count = per_cost(size);
         let mut lines = Vec::new();
         let mut seed = 0;

@@ -5,8 +5,7 @@
 
 use super::bare::Run;
 use super::bench::{compared, draft};
-use super::{Bar, Bench, Line, Proof, Size, binomial};
-use crate::fault::Fault;
+use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
 use crate::report::Verdict;
 
 /// The true cost.
@@ -36,7 +35,7 @@ impl Proof for Power {
         per_length(size) * u32::try_from(BLOCKS.len()).unwrap_or(u32::MAX)
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Fault> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
         let count = per_length(size);
         let mut lines = Vec::new();
         let mut seed = 0;

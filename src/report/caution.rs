@@ -8,8 +8,9 @@ use super::foreign::line;
 use super::number::{self, percent};
 use super::{ArmFindings, Caution, Interval, LevelEvidence};
 use crate::ledger::{Proofs, TrialState};
+use crate::plan::TrialId;
 use crate::trial::disturbance::Disturbance;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use surtax_instrument::quantity::Bytes;
 use surtax_statistics::Estimate;
 
@@ -24,7 +25,7 @@ const STEADY: &[&str] =
     &["accelerator", "platform", "cpus_online", "memory_total_bytes", "storage_driver", "network"];
 
 /// Ends of the names of such facts.
-const STEADY_ENDS: &[&str] = &["_version", "_hash", "_sha256", "_digest", "_release"];
+const STEADY_ENDS: &[&str] = &["_version", "_hash", "_sha256", "_xxh3", "_digest", "_release"];
 
 /// What the cautions are read from.
 pub(super) struct Signs<'a> {
@@ -34,6 +35,8 @@ pub(super) struct Signs<'a> {
     /// The bill of each arm.
     pub(super) bills: &'a [Bill],
     pub(super) proofs: &'a Proofs,
+    /// What was read from disks during each trial, in bytes.
+    pub(super) page_ins: &'a HashMap<TrialId, f64>,
     /// The noise floor as a share.
     pub(super) noise: Option<f64>,
     /// The equivalence margin as a share.
@@ -49,10 +52,12 @@ pub(super) struct Signs<'a> {
 /// Every caution, most important first.
 pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     let mut cautions = Vec::new();
+    cautions.extend(super::program::cautions(signs));
     cautions.extend(outputs(signs.arms));
     cautions.extend(exit_statuses(signs.arms));
     cautions.extend(cpus(signs.arms));
     cautions.extend(memory(signs.arms));
+    cautions.extend(super::page_ins::caution_of(signs));
     cautions.extend(changed_evidence(signs));
     cautions.extend(unavailable(signs));
     cautions.extend(lost_trials(signs));
@@ -68,7 +73,7 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions
 }
 
-fn caution(code: &str, finding: String, advice: &str) -> Caution {
+pub(super) fn caution(code: &str, finding: String, advice: &str) -> Caution {
     Caution { code: code.into(), finding, advice: advice.into() }
 }
 

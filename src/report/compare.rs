@@ -7,6 +7,7 @@ use super::bill::{self, Bill};
 use super::caution::{self, Signs};
 use super::estimate::{self, Baseline};
 use super::foreign::{last_words, line};
+use super::program::Ran;
 use super::verdict::{self, Case};
 use super::{
     ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence, RunFacts, TrialPoint,
@@ -38,10 +39,14 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let baseline = Baseline { first: counted(0), again: counted(1) };
     let noise = baseline.noise_floor();
 
+    let ran = |arm: usize| columns.get(arm).map_or_else(Ran::default, |it| Ran::of(it, &proofs));
+    let program = ran(0).or(ran(1));
+
     let mut arms = Vec::new();
     let mut bills = Vec::new();
     for column in &columns {
-        let judge = Judge { baseline, noise, margin, stack: plan.baseline.to_string() };
+        let stack = plan.baseline.to_string();
+        let judge = Judge { baseline, noise, margin, stack, program: &program };
         let bill = bill::of(&column.counted, column.depth());
         let mut arm = arm_findings(ledger, column, &judge, &bill, &proofs, first_began(&trials))?;
         arm.warm_up = warm_ups.get(&arm.arm).cloned();
@@ -57,6 +62,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         columns: &columns,
         bills: &bills,
         proofs: &proofs,
+        page_ins: &ledger.conditions_of("page_in_bytes")?,
         noise: noise.map(|noise| noise.floor),
         margin,
         noise_estimate: noise.map(|noise| noise.estimate),
@@ -118,6 +124,8 @@ struct Judge<'a> {
     noise: Option<NoiseFloor>,
     margin: f64,
     stack: String,
+    /// What both arms of the baseline ran.
+    program: &'a Ran,
 }
 
 fn columns<'a>(plan: &Plan, trials: &'a [StoredTrial]) -> Vec<Column<'a>> {
@@ -144,7 +152,9 @@ fn arm_findings(
 ) -> Result<ArmFindings, Fault> {
     let is_compared = column.part() == "compared";
     let trouble = trouble(ledger, column)?;
-    let (verdict, because) = judged(column, judge, trouble.as_ref());
+    let ran = Ran::of(column, proofs);
+    let (verdict, because) = judged(column, judge, trouble.as_ref(), &ran);
+    let is_compared = is_compared && !matches!(verdict, Verdict::Invalid { .. });
     let distinct = |words: BTreeSet<&str>| words.into_iter().map(String::from).collect();
     let hashes = column.counted.iter().filter_map(|trial| trial.stdout_hash.as_deref());
     let statuses = column.ended.iter().filter_map(|trial| trial.exit_status.as_deref());
@@ -189,7 +199,12 @@ fn name(column: &Column<'_>, evidence: &[LevelEvidence]) -> String {
     if said.is_empty() { stack } else { format!("{stack} ({})", line(&said.join(", "))) }
 }
 
-fn judged(column: &Column<'_>, judge: &Judge<'_>, trouble: Option<&Trouble>) -> (Verdict, String) {
+fn judged(
+    column: &Column<'_>,
+    judge: &Judge<'_>,
+    trouble: Option<&Trouble>,
+    ran: &Ran,
+) -> (Verdict, String) {
     if column.counted.is_empty() {
         let reason = trouble.map_or("no trial of it has ended yet", |trouble| &trouble.why);
         let because = format!("no number of it counts: {reason}");
@@ -201,6 +216,10 @@ fn judged(column: &Column<'_>, judge: &Judge<'_>, trouble: Option<&Trouble>) -> 
             _ => "the same once more: how far it is from itself is the noise floor",
         };
         return (Verdict::Baseline, String::from(because));
+    }
+    if let Some(another) = ran.against(judge.program).filter(|another| !another.is_asked_for) {
+        let reason = String::from("another program");
+        return (Verdict::Invalid { reason }, format!("not compared: {}", another.words));
     }
     verdict::of(&Case {
         baseline: &judge.stack,

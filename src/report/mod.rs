@@ -14,7 +14,9 @@ pub mod html;
 pub mod markdown;
 mod number;
 pub mod page;
+mod page_ins;
 mod position;
+mod program;
 mod steady;
 pub mod terminal;
 pub mod threshold;
@@ -236,7 +238,7 @@ pub enum Verdict {
     Equivalent,
     /// Neither.
     Inconclusive,
-    /// No number of this arm counts.
+    /// No number of this arm counts, or it ran another program than the baseline.
     Invalid {
         /// Why.
         reason: String,

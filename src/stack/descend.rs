@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use surtax_instrument::probe::stops;
 use surtax_instrument::wire::{
     Descend, Failure, Hello, PROTOCOL, Reply, Request, WireError, read_request, write_reply,
 };
@@ -131,6 +132,7 @@ fn pass_on(
         };
         if matches!(request, Request::Run(_)) {
             let watch = Watch::begin(standing.payers(), level);
+            let _ = stops::of_children(); // what was before is not of this command
             *watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
         }
         if let Err(fault) = speaker.send(&request) {
@@ -158,7 +160,7 @@ struct Replies {
 impl Replies {
     fn pass_up(mut self, upward: &Upward, stopped: &Sender<()>) {
         loop {
-            let reply = match self.listener.receive(FOREVER) {
+            let mut reply = match self.listener.receive(FOREVER) {
                 Ok(Stamped { reply: Reply::Stopped, .. }) => {
                     let _ = stopped.send(());
                     return;
@@ -169,13 +171,20 @@ impl Replies {
                     return;
                 }
             };
-            let reply = match reply {
+            reply = match reply {
                 Reply::Dropped(below) => {
                     let here = std::iter::once(cache::drop_page_cache());
                     Reply::Dropped(here.chain(below).collect())
                 }
                 reply => reply,
             };
+            if let Reply::Exited(outcome) = &mut reply {
+                // Whoever carries the command on this level stood still with it.
+                let carriers = u32::try_from(stops::of_children()).unwrap_or(u32::MAX);
+                if let Some(stops) = &mut outcome.stops {
+                    stops.count = stops.count.max(carriers);
+                }
+            }
             let has_ended = matches!(reply, Reply::Exited(_));
             if say(upward, &reply).is_err() || (has_ended && self.add_bill(upward).is_err()) {
                 return;

@@ -51,6 +51,9 @@ pub const THERMAL_THROTTLE_COUNT: f64 = 0.0;
 /// How far the wall clock jumped; slewing moves both clocks that are compared, and counts nothing.
 pub const CLOCK_STEP_NS: f64 = 1e6;
 
+/// Times that somebody told the command, or what carries it, to stop; and for how long it did.
+pub const STOPPED_COUNT: f64 = 0.0;
+
 /// How much slower the slowest CPU is after than before. Only where every governor is `performance`:
 /// elsewhere the frequency follows the load, and its fall says that the work is done.
 pub const FREQUENCY_DROP_RATIO: f64 = 0.1;
@@ -66,6 +69,11 @@ pub fn judge(conditions: &[(String, f64)]) -> Vec<Disturbance> {
             found.push(Disturbance { key: key.into(), value, limit });
         }
     };
+    let stood_ns = of("command_stopped_ns");
+    above("command_stopped_ns", stood_ns, STOPPED_COUNT);
+    let command = of("command_stopped_count").filter(|_| stood_ns.is_none_or(|ns| ns <= 0.0));
+    above("command_stopped_count", command, STOPPED_COUNT);
+    above("stack_stopped_count", of("stack_stopped_count"), STOPPED_COUNT);
     let slack = of("machine_cpu_ns").map_or(0.0, |busy| STACK_SLACK_RATIO * busy);
     let others = of("others_cpu_ns").filter(|others| *others > CPU_GRAIN_NS + slack);
     above("others_cpu_ratio", others.and_then(share), OTHERS_CPU_RATIO);
@@ -104,6 +112,15 @@ impl Disturbance {
             "thermal_throttle_count" => format!("heat slowed a CPU down {}", times(value)),
             "frequency_drop_ratio" => format!("the CPU's frequency fell by {percent:.0} %"),
             "clock_step_ns" => format!("the wall clock was set by {:.0} ms", value / 1e6),
+            "command_stopped_ns" => {
+                format!("a signal stopped the command for {:.0} ms", value / 1e6)
+            }
+            "command_stopped_count" => {
+                format!("a signal stopped the command or its agent {}", times(value))
+            }
+            "stack_stopped_count" => {
+                format!("a signal stopped a process of the stack {}", times(value))
+            }
             key => format!("`{key}` was {value}, above {}", self.limit),
         }
     }
@@ -120,6 +137,9 @@ impl Disturbance {
                 "cool the machine, or limit its frequency"
             }
             "clock_step_ns" => "let the clock be slewed and not set while surtax measures",
+            "command_stopped_ns" | "command_stopped_count" | "stack_stopped_count" => {
+                "find out who sends `SIGSTOP` or `SIGTSTP`, and have it leave surtax alone"
+            }
             _ => "see `surtax doctor`",
         }
     }
@@ -153,6 +173,9 @@ mod tests {
             ("throttled_count", 0.0),
             ("thermal_throttle_count", 0.0),
             ("clock_step_ns", -300.0),
+            ("stack_stopped_count", 0.0),
+            ("command_stopped_count", 0.0),
+            ("command_stopped_ns", 0.0),
             ("governor_performance_ratio", 1.0),
             ("frequency_before_hz", 3e9),
             ("frequency_after_hz", 2.9e9),
@@ -182,6 +205,9 @@ mod tests {
             ("thermal_throttle_count", 3.0, "heat slowed a CPU down 3 times"),
             ("frequency_after_hz", 2.4e9, "the CPU's frequency fell by 20 %"),
             ("clock_step_ns", -5e6, "the wall clock was set by 5 ms"),
+            ("command_stopped_ns", 1e8, "a signal stopped the command for 100 ms"),
+            ("command_stopped_count", 2.0, "a signal stopped the command or its agent 2 times"),
+            ("stack_stopped_count", 1.0, "a signal stopped a process of the stack once"),
         ] {
             assert_eq!(found(&[(key, value)]), [words]);
         }

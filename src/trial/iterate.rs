@@ -119,6 +119,7 @@ mod tests {
             memory_peak: Bytes(wall),
             stdout: Output { hash, ..Output::default() },
             stderr: Output::default(),
+            stops: None,
         };
         let bill = vec![Reading {
             payer: String::from("shim"),

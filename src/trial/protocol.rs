@@ -1,7 +1,7 @@
 //! The protocol of one trial. The order of the lines in [`run`] and `measure` is the protocol.
 
 use super::iterate::{self, Ran};
-use super::quiet::Quiet;
+use super::quiet::{self, Quiet};
 use super::sandwich::Sandwich;
 use super::watch::Watch;
 use super::{Evidence, Measured, Record, TrialResult};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Command, Reading, Reply, Request, Status, write_request};
+use surtax_instrument::wire::{Command, Fact, Reading, Reply, Request, Status, write_request};
 
 /// How much of the end of each output stream of the command is kept, in bytes.
 const KEEP_OUTPUT: u32 = 16 << 10;
@@ -116,6 +116,7 @@ fn measure(
     let mut readings = watch.end();
     let after = quiet.read();
     let mut conditions = quiet.between(&before, &after, used_by_all(&readings, payer_count));
+    conditions.extend(quiet::stood_still(runs.iter().map(|ran| &ran.outcome)));
     let mut is_guest_time_void = false;
     if !sandwich.is_shared() {
         let rate = sandwich.rate_until(Sandwich::take(standing.link()?)?);
@@ -126,6 +127,7 @@ fn measure(
     let mut levels = standing.evidence().to_vec();
     if let Some(innermost) = levels.last_mut() {
         innermost.facts.extend(sandwich.facts());
+        innermost.facts.extend(program(standing, command)?);
     }
     let evidence = Evidence::of(levels)
         .map_err(|layer| Fault::bug(format!("`{layer}` proved nothing about itself")))?;
@@ -133,6 +135,14 @@ fn measure(
     let (wall, outcome) = iterate::whole(&iterations, runs)?;
     let measured = Measured { wall, outcome, readings, iterations, evidence, is_guest_time_void };
     Ok((measured, conditions))
+}
+
+/// Which file the command was, asked after it has ended so that it was in no cache because of us.
+fn program(standing: &mut Standing, command: &Command) -> Result<Vec<Fact>, Fault> {
+    match standing.link()?.ask(&Request::Resolve(command.clone()), GRACE)?.reply {
+        Reply::Identity(facts) => Ok(facts),
+        other => Err(unexpected(&other, "the question which file the command is")),
+    }
 }
 
 /// The groups among the payers.

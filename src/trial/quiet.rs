@@ -9,8 +9,10 @@ use surtax_instrument::clock;
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::probe::frequency::{Cpus, Speed};
 use surtax_instrument::probe::host::{CpuTime, Host, HostCounters};
+use surtax_instrument::probe::stops;
 use surtax_instrument::probe::throttling::{Chain, Throttling};
 use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{Outcome, Stops};
 
 /// The machine's own counters, held open for one trial.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub struct Quiet {
     host: Host,
     chain: Chain,
     cpus: Cpus,
+    /// Stops of this surtax's children since it was opened.
+    stops: u64,
 }
 
 /// What they said at one moment.
@@ -28,6 +32,7 @@ pub struct Conditions {
     speed: Speed,
     /// CPU time of this surtax.
     surtax_cpu: Nanoseconds,
+    stops: u64,
     wall_lead_ns: i64,
 }
 
@@ -38,13 +43,15 @@ impl Quiet {
     pub fn open(root: &Path, groups: &[PathBuf]) -> Self {
         let hierarchies = Hierarchies::discover_below(root).unwrap_or_default();
         let chain = Chain::open(root, &hierarchies, groups);
-        Self { host: Host::open(root), chain, cpus: Cpus::open(root) }
+        Self { host: Host::open(root), chain, cpus: Cpus::open(root), stops: 0 }
     }
 
     /// Reads them now.
     #[must_use]
     pub fn read(&mut self) -> Conditions {
+        self.stops += stops::of_children();
         Conditions {
+            stops: self.stops,
             speed: self.cpus.read(),
             throttling: self.chain.read(),
             wall_lead_ns: clock::wall_lead_ns(),
@@ -79,8 +86,24 @@ impl Quiet {
         #[expect(clippy::cast_precision_loss, reason = "a step of years is known to the µs")]
         let step = after.wall_lead_ns.saturating_sub(before.wall_lead_ns) as f64;
         found.add("clock_step_ns", Some(step));
+        found.add("stack_stopped_count", Some(real(after.stops - before.stops)));
         found.0
     }
+}
+
+/// How the command itself stood still in these runs of it, as its agent saw it; nothing where one
+/// could not be seen.
+pub fn stood_still<'a>(mut runs: impl Iterator<Item = &'a Outcome>) -> Vec<(String, f64)> {
+    let add = |(count, time): (u64, Nanoseconds), stops: Stops| {
+        (count + u64::from(stops.count), time + stops.time)
+    };
+    let sum = |sum, outcome: &Outcome| outcome.stops.map(|stops| add(sum, stops));
+    let mut found = Found::default();
+    if let Some((count, time)) = runs.try_fold((0, Nanoseconds(0)), sum) {
+        found.add("command_stopped_count", Some(real(count)));
+        found.add("command_stopped_ns", Some(real(time.0)));
+    }
+    found.0
 }
 
 /// The conditions of one trial as they are kept.
@@ -140,6 +163,7 @@ impl Found {
         self.add("swap_in_bytes", bytes(|it| it.swap_in.map(|bytes| bytes.0)));
         self.add("swap_out_bytes", bytes(|it| it.swap_out.map(|bytes| bytes.0)));
         self.add("major_fault_count", bytes(|it| it.major_fault_count));
+        self.add("page_in_bytes", bytes(|it| it.page_in.map(|bytes| bytes.0)));
     }
 }
 

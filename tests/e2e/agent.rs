@@ -1,5 +1,6 @@
 //! The agent by itself, over pipes: what it answers, what it refuses, and what it takes with it.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use surtax::agent::{ConsoleTail, Link};
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
-use surtax_instrument::wire::{Command, Outcome, PROTOCOL, Reply, Request, Status};
+use surtax_instrument::wire::{Command, Fact, Outcome, PROTOCOL, Reply, Request, Status, Stops};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -139,6 +140,95 @@ fn a_command_is_started_at_go_timed_and_kept_at_its_end() {
     agent.begin(command(&["true"]));
     let outcome = agent.ended();
     assert_eq!((outcome.stdout.length, outcome.stdout.tail.len()), (Bytes(0), 0));
+    assert!(agent.stop().success());
+}
+
+#[test]
+fn a_stop_of_the_command_or_of_the_agent_is_counted_and_no_signal_is_left_blocked() {
+    let mut agent = Agent::start();
+    agent.begin(shell("(sleep 0.1; kill -CONT $$) & kill -STOP $$; wait"));
+    let stops = agent.ended().stops.unwrap();
+    assert_eq!(stops.count, 1);
+    assert!((Nanoseconds(90_000_000)..Nanoseconds(10_000_000_000)).contains(&stops.time));
+
+    agent.begin(shell("for n in 1 2 3; do (sleep 0.05; kill -CONT $$) & kill -STOP $$; done"));
+    assert_eq!(agent.ended().stops.unwrap().count, 3);
+
+    agent.begin(shell("kill -STOP $PPID; sleep 0.1; kill -CONT $PPID"));
+    assert_eq!(agent.ended().stops, Some(Stops { count: 1, time: Nanoseconds(0) }));
+
+    let blocked = Command { keep_bytes: 99, ..command(&["grep", "SigBlk", "/proc/self/status"]) };
+    for _ in 0..2 {
+        agent.begin(blocked.clone());
+        let outcome = agent.ended();
+        assert_eq!(outcome.stops, Some(Stops::default()));
+        assert_eq!(text(&outcome.stdout.tail), "SigBlk:\t0000000000000000\n");
+    }
+    assert!(agent.stop().success());
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The facts about the file of a command, by their keys without `command_file`.
+fn resolved(agent: &mut Agent, command: Command) -> BTreeMap<String, String> {
+    let Reply::Identity(facts) = agent.ask(&Request::Resolve(command)) else { panic!("no facts") };
+    let short = |fact: Fact| (fact.key.replace("command_file", ""), fact.value);
+    facts.into_iter().map(short).collect()
+}
+
+#[test]
+fn a_command_is_the_first_file_of_that_name_that_can_be_started() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &[u8], mode: u32| {
+        let file = directory.path().join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    put("a/it", b"not to be started", 0o644);
+    put("b/it", b"one", 0o755);
+    put("c/it", b"other", 0o755);
+    let at = |path: &str| {
+        let cwd = directory.path().as_os_str().as_encoded_bytes().to_vec();
+        let path = path.replace('@', directory.path().to_str().unwrap());
+        Command { env: vec![(b"PATH".to_vec(), path.into_bytes())], cwd, ..command(&["it"]) }
+    };
+    let mut agent = Agent::start();
+    let found = resolved(&mut agent, at("@/nowhere:@/a:@/b:@/c"));
+    assert_eq!(found[""], directory.path().join("b/it").to_str().unwrap());
+    assert_eq!(found["_bytes"], "3");
+    let other = resolved(&mut agent, at("c:@/b"));
+    assert!(other["_bytes"] == "5" && other["_xxh3"] != found["_xxh3"], "{other:?}");
+    let named = Command { argv: vec![b"b/it".to_vec()], ..at("@/c") };
+    assert_eq!(resolved(&mut agent, named)["_xxh3"], found["_xxh3"]);
+    assert!(resolved(&mut agent, at("@/a")).is_empty());
+    assert!(resolved(&mut agent, command(&[])).is_empty());
+
+    // Of a long file both ends count, and its length.
+    let long = |change: &[(u64, u8)], length: u64| {
+        use std::os::unix::fs::FileExt;
+        put("d/it", b"", 0o755);
+        let file = File::options().write(true).open(directory.path().join("d/it")).unwrap();
+        file.set_len(length).unwrap();
+        for (offset, byte) in change {
+            file.write_at(&[*byte], *offset).unwrap();
+        }
+    };
+    let mib = 1 << 20;
+    let mut hash = |change: &[(u64, u8)], length: u64| {
+        long(change, length);
+        let found = resolved(&mut agent, at("@/d"));
+        (found["_bytes"].clone(), found["_xxh3"].clone())
+    };
+    let zeros = hash(&[], 80 * mib);
+    assert_ne!(hash(&[(5, 1)], 80 * mib), zeros);
+    assert_ne!(hash(&[(80 * mib - 5, 1)], 80 * mib), zeros);
+    assert_eq!(hash(&[(40 * mib, 1)], 80 * mib), zeros);
+    assert_ne!(hash(&[], 81 * mib), zeros);
+    assert_ne!(hash(&[(30 * mib, 1)], 60 * mib), hash(&[], 60 * mib));
     assert!(agent.stop().success());
 }
 

@@ -21,6 +21,7 @@ mod limits;
 mod machine;
 mod nesting;
 mod powerless;
+mod programs;
 mod prove;
 mod roots;
 mod recovery;

@@ -1,7 +1,9 @@
 //! What surtax says about its own error: quick campaigns, of which every bar must be met.
 
 use crate::machine::{Machine, is_usable, text};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 
 /// Proves, requires that every bar was met, and gives the lines.
 fn lines(machine: &Machine, only: &str) -> Vec<Value> {
@@ -55,9 +57,40 @@ fn faults_that_were_planted_in_one_stack_are_told_of() {
         .collect();
     assert_eq!(
         not_caught,
-        ["another program of that name, with the same result", "stopped for 100 ms"],
+        [
+            "less work, and the same is printed",
+            "another program in a shell, with the same result",
+            "a child of the command stopped for 100 ms",
+        ],
         "what nothing catches is listed, and nothing else is"
     );
+    let planted = lines.iter().filter(|line| line["bar"] != "shown").count();
+    assert!(planted >= 12, "only {planted} kinds were planted: {lines:#?}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_campaign_that_is_interrupted_shows_what_it_had_counted() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "native") {
+        return;
+    }
+    let arguments = ["prove", "--only", "real-false-positives", "--format", "json"];
+    let mut child = machine.start(&arguments);
+    let stderr = child.stderr.take().unwrap();
+    let mut said = BufReader::new(stderr).lines().map_while(Result::ok);
+    let first = said.next().unwrap();
+    assert!(first.contains("500 runs, which take about "), "{first}");
+    assert!(said.any(|line| line.contains(" of 500 runs, about ")), "it said nothing more");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let rest = std::thread::spawn(move || said.collect::<Vec<_>>());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{:#?}", rest.join());
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&answer["state"], &answer["size"]), (&"interrupted".into(), &"full".into()));
+    let lines = answer["lines"].as_array().unwrap();
+    let part = lines.iter().find(|line| line["part"] == "native, alone").unwrap();
+    assert!((1..125).contains(&part["tried"].as_u64().unwrap()), "{part:#}");
     machine.assert_as_before();
 }
 

@@ -6,6 +6,7 @@
 //! | `idle`, `steal` | the same line: idle and iowait; steal |
 //! | `some`, `full` | `/proc/pressure/{cpu,io,memory}`: `total` of each line |
 //! | `swap_in`, `swap_out`, `major_fault_count` | `/proc/vmstat`: `pswpin`, `pswpout`, `pgmajfault` |
+//! | `page_in` | the same file: `pgpgin`, which is in KiB |
 //! | `load_1min`, `running_count` | `/proc/loadavg`: the first word, and what stands before the `/` |
 //!
 //! - **Reads** CPU time in steps of 10 ms, pressure in microseconds, all since boot; whoever reads is
@@ -52,6 +53,8 @@ pub struct HostCounters {
     pub swap_out: Option<Bytes>,
     /// Page faults since boot that had to wait for a disk.
     pub major_fault_count: Option<u64>,
+    /// Read from disks since boot, whatever for.
+    pub page_in: Option<Bytes>,
     /// The load average of the last minute.
     pub load_1min: Option<f64>,
     /// Tasks that run or could run at this moment.
@@ -111,6 +114,7 @@ impl Host {
             now.swap_in = named(text, "pswpin").map(bytes);
             now.swap_out = named(text, "pswpout").map(bytes);
             now.major_fault_count = named(text, "pgmajfault");
+            now.page_in = named(text, "pgpgin").map(|kib| Bytes(kib.saturating_mul(1024)));
         }
         if let Some(text) = text(self.loadavg.as_ref(), buffer) {
             let word = |place| text.split_whitespace().nth(place);
@@ -176,7 +180,7 @@ mod tests {
         let root = tree(&[
             ("proc/stat", "cpu  10 1 20 300 4 5 6 7 0 0\ncpu0 1\ncpu1 1\nintr 9 9\n"),
             ("proc/loadavg", "0.25 1.00 1.00 3/467 99\n"),
-            ("proc/vmstat", "pgmajfault 12\npswpin 2\npswpout 1\npswpout_other 5\n"),
+            ("proc/vmstat", "pgpgin 8\npgmajfault 12\npswpin 2\npswpout 1\npswpout_other 5\n"),
             ("proc/pressure/cpu", "some avg10=0.00 total=7\nfull avg10=0.00 total=0\n"),
             ("proc/pressure/memory", "some avg10=1.00 total=9\nfull avg10=0.50 total=3\n"),
         ]);
@@ -191,6 +195,7 @@ mod tests {
         assert_eq!(read.swap_in, Some(Bytes(2 * page)));
         assert_eq!(read.swap_out, Some(Bytes(page)));
         assert_eq!(read.major_fault_count, Some(12));
+        assert_eq!(read.page_in, Some(Bytes(8192)));
         assert_eq!((read.load_1min, read.running_count), (Some(0.25), Some(3)));
     }
 

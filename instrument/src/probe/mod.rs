@@ -4,6 +4,7 @@ pub mod cgroup;
 pub mod frequency;
 pub mod host;
 pub mod process;
+pub mod stops;
 pub mod throttling;
 
 #[cfg(test)]

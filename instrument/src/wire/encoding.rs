@@ -5,7 +5,7 @@
 
 use super::{
     Command, Descend, Dropped, FRAME_LIMIT, Fact, Failure, Hello, LevelFacts, Outcome, Output,
-    Reading, Reply, Request, Role, Status,
+    Reading, Reply, Request, Role, Status, Stops,
 };
 use crate::quantity::{Bytes, Nanoseconds};
 use std::fmt;
@@ -279,7 +279,8 @@ macro_rules! structs {
 structs! {
     Command { argv, env, cwd, keep_bytes, deadline, terminal }
     Hello { protocol, pid, at }
-    Outcome { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr }
+    Outcome { status, wall, cpu_user, cpu_system, memory_peak, stops, stdout, stderr }
+    Stops { count, time }
     Output { hash, length, tail }
     Failure { errno, what, hint }
     Fact { key, value, source }
@@ -332,6 +333,7 @@ enums! {
         11 = Resize { rows, columns },
         12 = Go,
         13 = DropCaches,
+        14 = Resolve(command),
     }
     Reply {
         1 = Hello(hello),
@@ -405,6 +407,7 @@ mod tests {
                 cpu_user: Nanoseconds(1),
                 cpu_system: Nanoseconds(2),
                 memory_peak: Bytes(3),
+                stops: Some(Stops { count: 1, time: Nanoseconds(wall) }),
                 stdout: Output { hash, length: Bytes(wall), tail },
                 stderr: Output::default(),
             };

@@ -15,7 +15,10 @@ fn machine(root: &Path, step: u64) {
             format!("cpu  {} 0 0\ncpu0 0\ncpu1 0\n", line.join(" "))
         }),
         ("proc/loadavg".into(), format!("{step}.5 0 0 {}/99 7\n", step + 1)),
-        ("proc/vmstat".into(), format!("pgmajfault {step}\npswpin {step}\npswpout 0\n")),
+        (
+            "proc/vmstat".into(),
+            format!("pgpgin {step}\npgmajfault {step}\npswpin {step}\npswpout 0\n"),
+        ),
         ("proc/pressure/cpu".into(), pressure(7, 0)),
         ("proc/pressure/io".into(), pressure(6, 5)),
         ("proc/pressure/memory".into(), pressure(4, 3)),
@@ -73,12 +76,14 @@ fn every_condition_is_a_difference_or_a_level_under_its_key() {
         ("machine_cpu_ns", 6e8),
         ("major_fault_count", 1.0),
         ("others_cpu_ns", 2e8),
+        ("page_in_bytes", 1024.0),
         ("pressure_cpu_some_ns", 7e3),
         ("pressure_io_full_ns", 5e3),
         ("pressure_io_some_ns", 6e3),
         ("pressure_memory_full_ns", 3e3),
         ("pressure_memory_some_ns", 4e3),
         ("running_count", 2.0),
+        ("stack_stopped_count", 0.0),
         ("steal_ns", 3e7),
         ("swap_in_bytes", 4096.0),
         ("swap_out_bytes", 0.0),
@@ -110,13 +115,13 @@ fn the_stack_that_used_all_of_it_leaves_nothing_to_others() {
 }
 
 #[test]
-fn on_a_machine_without_files_only_the_clocks_are_known() {
+fn on_a_machine_without_files_only_the_clocks_and_its_own_children_are_known() {
     let root = tempfile::tempdir().unwrap();
     let mut quiet = Quiet::open(root.path(), &[]);
     let (before, after) = (quiet.read(), quiet.read());
     let kept = quiet.between(&before, &after, Some(Nanoseconds(0)));
     let keys: Vec<&str> = kept.iter().map(|(key, _)| key.as_str()).collect();
-    assert_eq!(keys, ["watched_ns", "clock_step_ns"]);
+    assert_eq!(keys, ["watched_ns", "clock_step_ns", "stack_stopped_count"]);
 }
 
 #[test]

@@ -1,0 +1,83 @@
+//! Which file a command is: looked up as `execvp(3)` does, and hashed.
+//!
+//! The host asks after the command has ended, so that nothing of the file is in a cache because of
+//! us. Of what a shell or an interpreter starts in turn, and of libraries, nothing is said.
+
+use rustix::fs::{Access, access};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use surtax_instrument::wire::{Command, Fact};
+use xxhash_rust::xxh3::Xxh3Default;
+
+/// Where programs are looked for if the command has no `PATH`, as the C library does.
+const PATH_DEFAULT: &[u8] = b"/bin:/usr/bin";
+
+/// A longer file is not hashed whole, but at both ends.
+const WHOLE_BYTES: u64 = 64 << 20;
+
+/// How much of each end that is.
+const END_BYTES: u64 = 16 << 20;
+
+/// What is known of the file; nothing if there is none.
+pub fn facts(command: &Command) -> Vec<Fact> {
+    let Some(path) = find(command) else { return Vec::new() };
+    let mut facts =
+        vec![Fact::new("command_file", path.to_string_lossy(), "a look at the command's `PATH`")];
+    if let Ok((length, hash)) = hash(&path) {
+        let part = if length > WHOLE_BYTES { "the first and the last 16 MiB" } else { "all" };
+        facts.push(Fact::new("command_file_bytes", length.to_string(), "stat(2)"));
+        facts.push(Fact::new("command_file_xxh3", hash, format!("{part} of the file")));
+    }
+    facts
+}
+
+fn find(command: &Command) -> Option<PathBuf> {
+    let program = command.argv.first().filter(|program| !program.is_empty())?;
+    let cwd = path(&command.cwd);
+    if program.contains(&b'/') {
+        return Some(cwd.join(path(program))).filter(|path| is_program(path));
+    }
+    let is_path = |(key, _): &&(Vec<u8>, Vec<u8>)| key == b"PATH";
+    let places = command.env.iter().rfind(is_path).map_or(PATH_DEFAULT, |(_, value)| value);
+    let mut candidates =
+        places.split(|byte| *byte == b':').map(|place| cwd.join(path(place)).join(path(program)));
+    candidates.find(|path| is_program(path))
+}
+
+fn path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file()) && access(path, Access::EXEC_OK).is_ok()
+}
+
+/// The length of a file, and XXH3-128 of it or of its ends, hexadecimal.
+fn hash(path: &Path) -> io::Result<(u64, String)> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let mut hash = Xxh3Default::new();
+    if length > WHOLE_BYTES {
+        add(&mut hash, (&file).take(END_BYTES))?;
+        file.seek(SeekFrom::Start(length - END_BYTES))?;
+        add(&mut hash, (&file).take(END_BYTES))?;
+    } else {
+        add(&mut hash, (&file).take(WHOLE_BYTES))?;
+    }
+    Ok((length, format!("{:032x}", hash.digest128())))
+}
+
+fn add(hash: &mut Xxh3Default, mut from: impl Read) -> io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => hash.update(buffer.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Sees the command stopped and continued by a signal, and the agent itself: both look like a slow
+//! command.
+//!
+//! The kernel tells a parent of each stop of its child (`SIGCHLD`, then `waitid`), and a process of
+//! its own continuation (`SIGCONT`, which has a handler). `SIGCHLD` is taken from a descriptor while
+//! the command runs, and blocked only then, so that the command inherits no blocked signal.
+//!
+//! Not seen: processes that the command started, and a control group that was frozen.
+//!
+//! Source: `signalfd(2)`, `waitid(2)`, `signal(7)`.
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use surtax_instrument::clock;
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::Stops;
+
+/// The size of what is read for one signal.
+const INFO: usize = size_of::<libc::signalfd_siginfo>();
+
+/// How many of a child's changes are taken in at once; the kernel keeps one.
+const LOOK_LIMIT: u32 = 16;
+
+/// How often this process was continued since it began to listen.
+static CONTINUED: AtomicU32 = AtomicU32::new(0);
+
+/// Counts stops from the start of a command to its end.
+pub struct Watcher {
+    signals: File,
+    pid: Option<Pid>,
+    /// Since when the command stands still.
+    since: Option<Nanoseconds>,
+    /// A signal spoke of a stop or its end.
+    was_told: bool,
+    of_command: u32,
+    /// [`CONTINUED`] when the watch began.
+    continued_before: u32,
+    time: Nanoseconds,
+}
+
+impl Watcher {
+    /// Makes ready to watch; `None` where the kernel cannot tell.
+    pub fn open() -> Option<Self> {
+        if !listen_to_own_continuation() {
+            return None;
+        }
+        let set = child_signal();
+        let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
+        // SAFETY: the pointer is to a live set, which is only read.
+        let descriptor = unsafe { libc::signalfd(-1, &raw const set, flags) };
+        if descriptor < 0 {
+            return None;
+        }
+        // SAFETY: the kernel has just made this descriptor, and nobody else knows of it.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        Some(Self {
+            signals: File::from(descriptor),
+            pid: None,
+            since: None,
+            was_told: false,
+            of_command: 0,
+            continued_before: CONTINUED.load(Ordering::Relaxed),
+            time: Nanoseconds(0),
+        })
+    }
+
+    /// Watches a child that has just been started.
+    pub fn begin(mut self, pid: Pid) -> Self {
+        mask(libc::SIG_BLOCK);
+        self.pid = Some(pid);
+        // What happened before the signal was blocked has left none.
+        self.look();
+        self
+    }
+
+    /// For `poll`.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.signals.as_fd()
+    }
+
+    /// Takes in what has happened since the last look.
+    pub fn look(&mut self) {
+        let Some(pid) = self.pid else { return };
+        self.listen(pid);
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
+        for _ in 0..LOOK_LIMIT {
+            let Ok(Some(status)) = waitid(WaitId::Pid(pid), options) else { break };
+            let now = clock::monotonic_raw();
+            if status.stopped() {
+                self.stopped(now);
+            } else {
+                self.continued(now);
+            }
+        }
+    }
+
+    /// Reads the signal that waits: at most one does.
+    fn listen(&mut self, pid: Pid) {
+        let mut buffer = [0; INFO];
+        while let Ok(length @ 1..) = self.signals.read(&mut buffer) {
+            for info in buffer.get(..length).unwrap_or_default().chunks_exact(INFO) {
+                // `ssi_signo`, `ssi_code`, `ssi_pid` of `struct signalfd_siginfo`.
+                let [signal, code, sender] = [0, 8, 12].map(|offset| number(info, offset));
+                let is_stop = code == libc::CLD_STOPPED || code == libc::CLD_CONTINUED;
+                self.was_told |=
+                    signal == libc::SIGCHLD && is_stop && sender == pid.as_raw_nonzero().get();
+            }
+        }
+    }
+
+    fn stopped(&mut self, now: Nanoseconds) {
+        self.of_command += 1;
+        self.since.get_or_insert(now);
+    }
+
+    fn continued(&mut self, now: Nanoseconds) {
+        match self.since.take() {
+            Some(since) => self.time += now.since(since),
+            // It was over before anybody looked.
+            None => self.of_command += 1,
+        }
+    }
+
+    /// What was seen, of a command that has ended.
+    pub fn end(mut self) -> Stops {
+        let now = clock::monotonic_raw();
+        self.look();
+        if let Some(since) = self.since {
+            self.time += now.since(since);
+        }
+        // The two may have been stopped together.
+        let of_agent = CONTINUED.load(Ordering::Relaxed).wrapping_sub(self.continued_before);
+        let count = self.of_command.max(of_agent).max(u32::from(self.was_told));
+        Stops { count, time: self.time }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        mask(libc::SIG_UNBLOCK);
+    }
+}
+
+fn number(info: &[u8], offset: usize) -> i32 {
+    let bytes = info.get(offset..offset + 4).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, i32::from_ne_bytes)
+}
+
+extern "C" fn count_continuation(_: libc::c_int) {
+    CONTINUED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Has each `SIGCONT` to this process counted; what it starts has no handler for it.
+fn listen_to_own_continuation() -> bool {
+    // SAFETY: all zeroes are a valid `sigaction`: no flags, and an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = count_continuation as extern "C" fn(libc::c_int) as usize;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the handler only touches an atomic number, and the old action is not asked for.
+    unsafe { libc::sigaction(libc::SIGCONT, &raw const action, std::ptr::null_mut()) == 0 }
+}
+
+/// The set of `SIGCHLD` alone.
+fn child_signal() -> libc::sigset_t {
+    // SAFETY: all zeroes are a valid set.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live set, and the number is that of a signal.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGCHLD) };
+    set
+}
+
+fn mask(how: libc::c_int) {
+    let set = child_signal();
+    // SAFETY: the set is live and only read, and the old mask is not asked for.
+    unsafe { libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut()) };
+}

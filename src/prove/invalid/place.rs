@@ -1,0 +1,98 @@
+//! Where a fault leaves its mark, and where the command and an actor outside find each other.
+//!
+//! A directory that the command and this machine both write to. The command asks with a file
+//! `asked`; the actor answers with a file `there` when it has begun, and takes it away when it has
+//! ended. Nobody waits for ever.
+
+use crate::fault::{Doing, Fault};
+use crate::plan::shell_line;
+use std::path::{Path, PathBuf};
+
+/// What both sides can say. A wait ends after some twenty seconds.
+const WORDS: &str = "\
+mark() { echo x >> $MARK; }
+until_there() { n=0; while [ ! -e $1 ] && [ $n -lt 2000 ]; do sleep 0.01; n=$((n+1)); done; }
+until_gone() { n=0; while [ -e $1 ] && [ $n -lt 2000 ]; do sleep 0.01; n=$((n+1)); done; }
+";
+
+/// What the command can ask.
+const ASKING: &str = "\
+fault_on() { : > $PLACE/asked; until_there $PLACE/there; }
+fault_off() { rm $PLACE/asked; until_gone $PLACE/there; }
+";
+
+/// What an actor does with its `begin` and `end`.
+const ACTING: &str = "
+while :; do
+  while [ ! -e $PLACE/asked ]; do sleep 0.01; done
+  begin; : > $PLACE/there; until_gone $PLACE/asked
+  end; rm $PLACE/there
+done
+";
+
+/// The directory of one try.
+pub(super) struct Place {
+    directory: PathBuf,
+}
+
+impl Place {
+    /// An empty one.
+    pub(super) fn make(below: &Path) -> Result<Self, Fault> {
+        let directory = below.join("marks");
+        let shown = directory.display();
+        if directory.exists() {
+            std::fs::remove_dir_all(&directory).doing(format_args!("empty `{shown}`"))?;
+        }
+        std::fs::create_dir(&directory).doing(format_args!("make `{shown}` for marks"))?;
+        let place = Self { directory: directory.clone() };
+        std::fs::write(place.mark(), "").doing(format_args!("begin the marks in `{shown}`"))?;
+        Ok(place)
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn mark(&self) -> PathBuf {
+        self.directory.join("mark")
+    }
+
+    /// Whether one was left.
+    pub(super) fn has_mark(&self) -> Result<bool, Fault> {
+        let length = std::fs::metadata(self.mark()).doing("look at the marks")?.len();
+        Ok(length > 0)
+    }
+
+    /// What the command finds in its environment.
+    pub(super) fn variables(&self) -> Vec<(String, String)> {
+        let named = [("MARK", &self.mark()), ("PLACE", &self.directory)];
+        named.map(|(name, path)| (String::from(name), path.to_string_lossy().into_owned())).into()
+    }
+
+    /// The script of a command.
+    pub(super) fn for_command(&self, script: &str) -> String {
+        format!("{WORDS}{ASKING}{script}")
+    }
+
+    /// The script of an actor that knows these assignments too.
+    pub(super) fn for_actor(&self, known: &str, script: &str) -> String {
+        let assign =
+            |(name, value): (String, String)| format!("{name}={}\n", shell_line([value.as_str()]));
+        let assigned: String = self.variables().into_iter().map(assign).collect();
+        format!("{assigned}{known}\n{WORDS}{script}{ACTING}")
+    }
+
+    /// Puts a program there, in a directory of its own; gives the directory.
+    pub(super) fn program(&self, directory: &str, text: &str) -> Result<String, Fault> {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = self.directory.join(directory);
+        let file = directory.join("program");
+        let write = || {
+            std::fs::create_dir(&directory)?;
+            std::fs::write(&file, text)?;
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755))
+        };
+        write().doing(format_args!("write `{}`", file.display()))?;
+        Ok(directory.to_string_lossy().into_owned())
+    }
+}

@@ -1,0 +1,94 @@
+//! Which file a command is, and a stop by a signal: what else looks like the cost of a stack.
+
+use crate::answers::{arm, compare, fact};
+use crate::machine::{Machine, is_usable, text};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+/// What the innermost level of an arm says of `key`.
+fn innermost<'a>(answer: &'a Value, stack: &str, key: &str) -> &'a str {
+    fact(arm(answer, stack)["evidence"].as_array().unwrap().last().unwrap(), key)
+}
+
+fn codes(answer: &Value) -> Vec<&str> {
+    let cautions = answer["cautions"].as_array().unwrap().iter();
+    cautions.map(|caution| caution["code"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_command_is_the_same_file_in_every_layer() {
+    let machine = Machine::take();
+    let wanted = ["native", "runc", "crun", "gvisor", "docker", "qemu", "qemu+runc"];
+    let stacks: Vec<&str> = wanted.into_iter().filter(|stack| is_usable(&machine, stack)).collect();
+    let answer = machine.json(&compare(&stacks.join(","), "1", &["sh", "-c", "exit 0"]));
+    let file = innermost(&answer, "native", "command_file");
+    let bytes = fs::read(file).unwrap();
+    assert_eq!(innermost(&answer, "native", "command_file_bytes"), bytes.len().to_string());
+    for stack in stacks {
+        assert_eq!(arm(&answer, stack)["trial_count"], 1, "{stack}");
+        for key in ["command_file", "command_file_xxh3", "command_file_bytes"] {
+            let expected = innermost(&answer, "native", key);
+            assert_eq!(innermost(&answer, stack, key), expected, "{stack}: {key}");
+        }
+    }
+    assert!(!codes(&answer).contains(&"another-program"), "{:?}", codes(&answer));
+    machine.assert_as_before();
+}
+
+#[test]
+fn another_program_of_the_same_name_and_result_is_not_compared() {
+    let machine = Machine::take();
+    let program = |directory: &str, text: &str| {
+        let directory = machine.path(directory);
+        fs::create_dir(&directory).unwrap();
+        let file = directory.join("program");
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        format!("native:env.PATH={}:/usr/bin:/bin", directory.display())
+    };
+    let one = program("one", "#!/bin/sh\necho done\n");
+    let other = program("other", "#!/bin/sh\n:; echo done\n");
+    let stacks = format!("{one},{other}");
+    let mut arguments = compare(&stacks, "3", &["program"]);
+    arguments.splice(1..1, ["--baseline", &one]);
+    let answer = machine.json(&arguments);
+    let found = arm(&answer, &other);
+    assert_eq!(found["verdict"]["is"], "invalid", "{found:#}");
+    assert_eq!(found["verdict"]["reason"], "another program");
+    assert_eq!((&found["overhead"], &found["trial_count"]), (&Value::Null, &Value::from(3)));
+    assert!(codes(&answer).contains(&"another-program"), "{:?}", codes(&answer));
+    assert!(!codes(&answer).contains(&"outputs-differ"), "{:?}", codes(&answer));
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_stopped_command_is_marked_with_its_time_and_repeated() {
+    let machine = Machine::take();
+    let script = "(sleep 0.1; kill -CONT $$) & kill -STOP $$; wait";
+    let wanted = ["native", "runc", "gvisor"];
+    let stacks: Vec<&str> = wanted.into_iter().filter(|stack| is_usable(&machine, stack)).collect();
+    let answer = machine.json(&compare(&stacks.join(","), "1", &["sh", "-c", script]));
+    for stack in stacks {
+        let trials = arm(&answer, stack)["trials"].as_array().unwrap();
+        for trial in trials {
+            let marks = trial["disturbances"].as_array().unwrap();
+            let mark = marks.iter().find(|mark| mark["key"] == "command_stopped_ns");
+            let mark = mark.unwrap_or_else(|| panic!("{stack} was not marked: {trial:#}"));
+            let stopped = mark["value"].as_f64().unwrap();
+            assert!((9e7..5e9).contains(&stopped), "{stack}: {mark}");
+        }
+    }
+    let attempts: usize = answer["arms"].as_array().unwrap().iter().map(repeats).sum();
+    assert!(attempts > 0, "none was repeated: {answer:#}");
+    assert!(codes(&answer).contains(&"disturbed"), "{:?}", codes(&answer));
+    let quiet = machine.surtax(&compare("native", "1", &["sleep", "0.1"]));
+    let said = text(&quiet.stdout);
+    assert!(!said.contains("stopped_"), "{said}");
+    machine.assert_as_before();
+}
+
+fn repeats(arm: &Value) -> usize {
+    let trials = arm["trials"].as_array().unwrap().iter();
+    trials.filter(|trial| trial["state"] == "disturbed").count()
+}
