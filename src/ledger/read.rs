@@ -150,6 +150,18 @@ impl Ledger {
             .map_err(|error| refused(&self.path, "read the run", &error))
     }
 
+    /// Host time from the first trial's begin to the last one's end; none before one has ended.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn took(&self) -> Result<Option<Nanoseconds>, Fault> {
+        let query = "SELECT max(ended_at_ns) - min(began_at_ns) FROM trials";
+        let read = |row: &Row| Ok(row.get::<_, Option<i64>>(0)?.map(|ns| Nanoseconds(natural(ns))));
+        self.connection
+            .query_row(query, [], read)
+            .map_err(|error| refused(&self.path, "read how long it took", &error))
+    }
+
     /// The plan, as it was when the run began.
     ///
     /// # Errors
