@@ -52,6 +52,8 @@ pub(super) struct Machine {
     pub(super) initramfs: PathBuf,
     /// What the guest is told of its time stamp counter, which under TCG is the host's.
     pub(super) tsc_khz: Option<u64>,
+    /// Guest time by instructions, two to this power in nanoseconds each, and not by this level's clock.
+    pub(super) icount: Option<u8>,
     /// The socket of virtiofsd, where files are served.
     pub(super) files: Option<PathBuf>,
 }
@@ -113,6 +115,9 @@ impl Machine {
 
         add("-name", "surtax,debug-threads=on".into());
         add("-accel", self.accelerator.name().into());
+        if let Some(shift) = self.icount {
+            add("-icount", format!("shift={shift}"));
+        }
         add("-machine", format!("{},memory-backend=memory", self.board.name()));
         if self.board == Board::Microvm {
             // Virtio 1.0 on memory-mapped devices too: virtiofsd does not speak the older one.
@@ -179,6 +184,7 @@ mod tests {
             kernel: "/cache/vmlinux".into(),
             initramfs: "/room/initramfs".into(),
             tsc_khz: Some(2_596_124),
+            icount: None,
             files: Some("/room/files.sock".into()),
         }
     }
@@ -260,6 +266,13 @@ qemu-system-x86_64
 -no-reboot
 ",
         );
+    }
+
+    #[test]
+    fn a_clock_of_instructions_is_asked_for_by_name() {
+        let machine = Machine { icount: Some(2), ..machine() };
+        let line = machine.command_line().join(" ");
+        assert!(line.contains(" -accel tcg -icount shift=2 "), "{line}");
     }
 
     #[test]

@@ -116,6 +116,7 @@ mod tests {
             kernel: "/vmlinux".into(),
             initramfs: "/initramfs".into(),
             tsc_khz: None,
+            icount: None,
             files: None,
         }
     }

@@ -51,6 +51,9 @@ const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// How long virtiofsd may take to notice that QEMU has ended.
 const FILES_STOP_DEADLINE: Duration = Duration::from_secs(1);
 
+/// Counting instructions, QEMU's time stamp counter counts the nanoseconds that they stand for.
+const ICOUNT_TSC_KHZ: u64 = 1_000_000;
+
 /// A virtual machine by QEMU.
 pub struct Qemu;
 
@@ -69,6 +72,11 @@ static CARD: Card = Card {
             values: &[],
             help: "a kernel's file, its modules in ../lib/modules (default: this level's own, \
                    else the distribution's for clouds)",
+        },
+        Choice {
+            key: "icount",
+            values: &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"],
+            help: "for experiments with a wrong clock: guest time by instructions, 2^N ns each (tcg and one CPU only)",
         },
     ],
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory],
@@ -131,7 +139,8 @@ impl Layer for Qemu {
             memory_mib: asked.memory_mib,
             kernel: kernel.image.clone(),
             initramfs: write_initramfs(asked.board, &kernel, site, room)?,
-            tsc_khz: tsc_for(accelerator, asked.board)?,
+            tsc_khz: tsc_for(accelerator, &asked)?,
+            icount: asked.icount,
             files: Some(files.socket.clone()),
         };
         let console = ConsoleTail::new();
@@ -314,11 +323,13 @@ fn choose(
     }
 }
 
-/// What a guest must be told of its time stamp counter: under TCG, the rate of this level's.
-fn tsc_for(accelerator: Accelerator, board: Board) -> Result<Option<u64>, Fault> {
+/// What a guest must be told of its time stamp counter: under TCG, the rate of this level's, unless
+/// its time is made of instructions.
+fn tsc_for(accelerator: Accelerator, asked: &Asked) -> Result<Option<u64>, Fault> {
     match (accelerator, tsc::khz()) {
         (Accelerator::Kvm, _) => Ok(None),
-        (Accelerator::Tcg, None) if board == Board::Microvm => Err(Fault::machine(
+        (Accelerator::Tcg, _) if asked.icount.is_some() => Ok(Some(ICOUNT_TSC_KHZ)),
+        (Accelerator::Tcg, None) if asked.board == Board::Microvm => Err(Fault::machine(
             "qemu: the rate of this level's time stamp counter is unknown, and a \
                  microvm under tcg cannot measure its own",
         )

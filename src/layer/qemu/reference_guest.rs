@@ -97,6 +97,7 @@ pub(super) fn attempt(
         kernel: kernel.image.clone(),
         initramfs,
         tsc_khz: None,
+        icount: None,
         files: None,
     };
     let deadline = if site.level == 0 { HOST_DEADLINE } else { NESTED_DEADLINE };

@@ -26,6 +26,8 @@ pub(super) struct Asked {
     pub(super) memory_mib: u64,
     /// CPUs of this level on which QEMU and virtiofsd may run.
     pub(super) cpuset: Option<Vec<u32>>,
+    /// Guest time by instructions: two to this power in nanoseconds each.
+    pub(super) icount: Option<u8>,
 }
 
 impl Asked {
@@ -43,19 +45,34 @@ impl Asked {
             Some(asked) => enough_memory(asked)?,
             None => MEMORY_DEFAULT_MIB.min(level_memory_mib()? / 2),
         };
+        let icount = option("icount").and_then(|shift| shift.parse().ok());
+        let accelerator = match option("accel") {
+            Some("kvm") if icount.is_some() => {
+                return Err(Fault::user(
+                    "qemu: `icount=` counts the instructions that TCG translates",
+                )
+                .hint("drop `accel=kvm`, or `icount=`"));
+            }
+            Some("kvm") => Some(Accelerator::Kvm),
+            Some("tcg") => Some(Accelerator::Tcg),
+            _ => icount.map(|_| Accelerator::Tcg),
+        };
         Ok(Self {
-            accelerator: match option("accel") {
-                Some("kvm") => Some(Accelerator::Kvm),
-                Some("tcg") => Some(Accelerator::Tcg),
-                _ => None,
-            },
+            accelerator,
+            icount,
             board: match option("machine") {
                 Some("microvm") => Board::Microvm,
                 _ => Board::Q35,
             },
             kernel: option("kernel").map(String::from),
             cpus: match limits.cpu_millis {
+                Some(millis) if millis > 1000 && icount.is_some() => {
+                    return Err(Fault::user("qemu: with `icount=` a machine has one CPU")
+                        .hint("write `cpus=1`, or drop `icount=`"));
+                }
                 Some(millis) => whole_cpus(millis)?,
+                // With more, the guest's kernel waits for ever for the second one.
+                None if icount.is_some() => 1,
                 None => limits.cpuset.as_ref().map_or_else(level_cpus, |cpus| count(cpus.len())),
             },
             memory_mib,
@@ -134,8 +151,22 @@ mod tests {
             cpus: 2,
             memory_mib: 512,
             cpuset: Some(vec![1]),
+            icount: None,
         };
         assert_eq!(Asked::read(&spec, &limits), Ok(expected));
+    }
+
+    #[test]
+    fn instructions_are_counted_under_tcg_alone() {
+        let asked = Asked::read(&spec(&[("icount", "2")]), &Limits::default()).unwrap();
+        assert_eq!((asked.icount, asked.accelerator), (Some(2), Some(Accelerator::Tcg)));
+        assert_eq!(asked.cpus, 1);
+        let kvm = spec(&[("icount", "2"), ("accel", "kvm")]);
+        let fault = Asked::read(&kvm, &Limits::default()).unwrap_err();
+        assert!(fault.message.contains("that TCG translates"), "{fault}");
+        let two = Limits { cpu_millis: Some(2000), ..Limits::default() };
+        let fault = Asked::read(&spec(&[("icount", "2")]), &two).unwrap_err();
+        assert!(fault.message.contains("has one CPU"), "{fault}");
     }
 
     #[test]
