@@ -54,6 +54,10 @@ pub(super) fn was_held_back(findings: &Findings, arm: &ArmFindings) -> bool {
     only_there(findings, arm, "throttled_count")
 }
 
+pub(super) fn the_guest_clock_is_doubted(findings: &Findings, _: &ArmFindings) -> bool {
+    has_caution(findings, "guest-clock")
+}
+
 /// Others may disturb the baseline too: this machine need not be quiet.
 pub(super) fn others_used_the_cpu(_: &Findings, arm: &ArmFindings) -> bool {
     everywhere(arm, "others_cpu_ratio")

@@ -3,7 +3,7 @@
 use super::caught::{
     caches_differ, has_lost_trials, is_another_program, is_invalid, is_said_at_all,
     its_agent_was_stopped, its_carrier_was_stopped, others_used_the_cpu, outputs_differ,
-    the_command_was_stopped, was_held_back,
+    the_command_was_stopped, the_guest_clock_is_doubted, was_held_back,
 };
 use super::place::Place;
 use super::{Actor, Kind, often, seldom};
@@ -27,7 +27,7 @@ const PLAIN: Kind = Kind {
     not_caught: None,
 };
 
-pub(super) const KINDS: [Kind; 17] = [
+pub(super) const KINDS: [Kind; 18] = [
     Kind {
         name: "less work, and less is printed",
         script: "n=300; [ $FAULT ] && n=150 && mark; seq $n",
@@ -122,6 +122,17 @@ pub(super) const KINDS: [Kind; 17] = [
         ..PLAIN
     },
     Kind {
+        name: "a guest clock that runs wrong",
+        layer: "qemu:accel=tcg,cpus=1",
+        blocks: 1,
+        often: seldom,
+        script: TIMES_ITSELF,
+        change: count_instructions,
+        actor: Some(Actor { script: TIMES_IT, knows: |_| Some(String::new()) }),
+        is_caught: the_guest_clock_is_doubted,
+        ..PLAIN
+    },
+    Kind {
         name: "less work, and the same is printed",
         script: "n=50000; [ $FAULT ] && n=1000 && mark; \
                  i=0; while [ $i -lt $n ]; do i=$((i+1)); done; echo done",
@@ -188,6 +199,24 @@ begin() { dd if=$COLD iflag=nocache count=0 2> /dev/null; }
 end() { :; }
 ";
 
+/// Works for a second or so, and says how many hundredths that took by the clock over there.
+const TIMES_ITSELF: &str = "\
+time_is() { read up rest < /proc/uptime; up=${up%.*}${up#*.}; echo ${up#0}; }
+began=$(time_is)
+[ $FAULT ] && fault_on
+i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done
+[ $FAULT ] && echo $(($(time_is)-began)) > $PLACE/took && fault_off; :";
+
+/// Does the same by this machine's clock, and leaves a mark if the two are a tenth apart.
+const TIMES_IT: &str = "
+time_is() { read up rest < /proc/uptime; up=${up%.*}${up#*.}; echo ${up#0}; }
+begin() { began=$(time_is); }
+end() {
+  here=$(($(time_is)-began)); there=$(cat $PLACE/took)
+  if [ $((there*10)) -gt $((here*11)) ] || [ $((here*10)) -gt $((there*11)) ]; then mark; fi
+}
+";
+
 /// How large the file is that is read from a disk, or from memory.
 const COLD_BYTES: usize = 32 << 20;
 
@@ -232,6 +261,14 @@ fn cold_path(bench: &Bench<'_>) -> Option<PathBuf> {
 fn add_cold_file(bench: &Bench<'_>, _: &Place, draft: &mut Draft) -> Result<(), Fault> {
     let path = cold_path(bench).unwrap_or_default();
     draft.environment.push((String::from("COLD"), path.to_string_lossy().into_owned()));
+    Ok(())
+}
+
+/// The compared guest's clock counts instructions, four nanoseconds each.
+fn count_instructions(_: &Bench<'_>, _: &Place, draft: &mut Draft) -> Result<(), Fault> {
+    if let Some(compared) = draft.stacks.last_mut() {
+        *compared = StackSpec::parse("qemu:icount=2,cpus=1,env.FAULT=1")?;
+    }
     Ok(())
 }
 
