@@ -2,7 +2,7 @@
 
 use crate::footing::Footing;
 use std::path::PathBuf;
-use surtax::plan::{Plan, TrialId};
+use surtax::plan::{Conduct, Plan, TrialId};
 use surtax::stack::StackSpec;
 use surtax::trial::{Measured, TrialResult, protocol};
 
@@ -23,6 +23,7 @@ pub fn plan(stack: &str, command: &[&str]) -> Plan {
         time_budget_ns: None,
         precision_ppm: None,
         warm_up: 0,
+        conduct: Conduct::plain(),
         command_deadline_ns: 600_000_000_000,
         start_deadline_ns: 180_000_000_000,
         equivalence_margin_ppm: 30_000,

@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use surtax::ledger::{Ledger, RunState};
-use surtax::plan::{Plan, TrialId};
+use surtax::plan::{Conduct, Plan, TrialId};
 use surtax::stack::StackSpec;
 use surtax::trial::{Evidence, Measured, Record, TrialResult};
 use surtax_instrument::clock;
@@ -135,6 +135,7 @@ fn plan(blocks: u32) -> Plan {
         time_budget_ns: None,
         precision_ppm: None,
         warm_up: 0,
+        conduct: Conduct::plain(),
         command_deadline_ns: 60_000_000_000,
         start_deadline_ns: 60_000_000_000,
         equivalence_margin_ppm: 30_000,
@@ -187,6 +188,8 @@ fn record(
             stderr: output(""),
         },
         readings,
+        iterations: Vec::new(),
+        is_guest_time_void: false,
         evidence: evidence.expect("there are facts"),
     };
     Record {

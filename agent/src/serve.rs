@@ -13,10 +13,10 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use surtax_instrument::clock;
 use surtax_instrument::wire::{
     Command, Failure, Hello, PROTOCOL, Reply, Request, WireError, read_request, write_reply,
 };
+use surtax_instrument::{cache, clock};
 
 /// A conversation with the host.
 pub struct Session {
@@ -163,6 +163,7 @@ impl Session {
                 }
             }
             Request::Clock => self.reply(&Reply::Clock { at: clock::monotonic_raw() })?,
+            Request::DropCaches => self.reply(&Reply::Dropped(vec![cache::drop_page_cache()]))?,
             Request::Identify => {
                 let facts = identity::facts();
                 self.reply(&Reply::Identity(facts))?;

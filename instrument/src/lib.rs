@@ -3,6 +3,7 @@
 //! This crate is linked into the host binary and into the static agent alike, so it stays small:
 //! no async runtime, no JSON, no threads.
 
+pub mod cache;
 pub mod clock;
 pub mod probe;
 pub mod quantity;

@@ -62,6 +62,8 @@ pub enum Request {
     Clock,
     /// Say what can be seen there. Answer: [`Reply::Identity`].
     Identify,
+    /// Write what is dirty to disk and drop the page cache. Answer: [`Reply::Dropped`].
+    DropCaches,
     /// Starter only: start the rest of the stack there. Answer: [`Reply::Descended`].
     Descend(Descend),
     /// End everything that was started and answer [`Reply::Stopped`], then leave.
@@ -105,6 +107,8 @@ pub enum Reply {
     Identity(Vec<Fact>),
     /// The rest of the stack runs; what it proved about itself, outermost level first.
     Descended(Vec<LevelFacts>),
+    /// What became of the caches, one entry per level that was asked, the deepest last.
+    Dropped(Vec<Dropped>),
     /// Everything is gone; the last frame.
     Stopped,
 }
@@ -135,6 +139,16 @@ pub struct Hello {
     pub pid: u32,
     /// `CLOCK_MONOTONIC_RAW` there.
     pub at: Nanoseconds,
+}
+
+/// What became of the page cache of one level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// `/proc/sys/kernel/random/boot_id` there: levels with the same one share a kernel and its
+    /// cache. Empty where it cannot be read.
+    pub boot_id: String,
+    /// Why the cache was not dropped; empty if it was.
+    pub failure: String,
 }
 
 /// How a process ended.

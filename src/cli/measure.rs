@@ -3,7 +3,7 @@
 use super::Globals;
 use crate::fault::{Doing, Fault};
 use crate::layer::Card;
-use crate::plan::{Decided, Draft, Plan, Surroundings, duration, percentage};
+use crate::plan::{Cache, ConductDraft, Decided, Draft, Plan, Surroundings, duration, percentage};
 use crate::report::threshold::Threshold;
 use crate::stack::{StackSpec, parse_list_with, registered};
 use clap::Args;
@@ -61,6 +61,38 @@ pub(super) struct MeasureArguments {
     /// Runs the command this often in each started stack before the run that counts [default: 0].
     #[arg(short, long, value_name = "N", help_heading = "How often and how long")]
     warmup: Option<u32>,
+    /// Runs the command this often in each started stack and measures each run [default: 1].
+    ///
+    /// The start of a stack remains what is compared: it counts as the median of its iterations. How
+    /// many of the first ones are not yet steady is found, and they are left out.
+    #[arg(long, value_name = "N", help_heading = "How often and how long")]
+    iterations: Option<u32>,
+    /// What the page caches hold when the command begins: `cold` or `warm`.
+    ///
+    /// With `cold` every kernel of the stack drops its caches before each run, this machine's too,
+    /// which slows down everybody on it for a while; it takes root. With `warm` an uncounted run
+    /// comes first in each started stack. Without it, a start finds what it finds: usually a warm
+    /// cache of this machine, and a cold one of a virtual machine.
+    #[arg(long, value_name = "STATE", value_parser = Cache::parse,
+          help_heading = "How often and how long")]
+    cache: Option<Cache>,
+    /// Does nothing for this long before each trial [default: nothing].
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse,
+          help_heading = "How often and how long")]
+    settle: Option<Duration>,
+    /// Adds a variable of random length up to this many bytes to the command's environment in each
+    /// trial, 0 for none [default: 4096].
+    ///
+    /// Where its stack begins changes the speed of the same code by some per cent; over trials of
+    /// random size the effect averages out, and no arm profits from it.
+    #[arg(long, value_name = "BYTES", help_heading = "How often and how long")]
+    env_padding: Option<u32>,
+    /// Holds every stack to these CPUs, such as `1` or `0-1;3`, unless it names its own `cpuset`.
+    ///
+    /// The same as `cpuset=` in each stack's outermost layer: the command and all who work for it
+    /// share these CPUs. surtax itself and the machine's other processes may use all.
+    #[arg(long, value_name = "CPUS", help_heading = "What to measure")]
+    pin: Option<String>,
     /// Kills the command after this long, and its trial fails [default: 30m].
     #[arg(long, value_name = "DURATION", value_parser = duration::parse,
           help_heading = "How often and how long")]
@@ -143,6 +175,13 @@ impl MeasureArguments {
             time: self.time,
             precision_ppm: self.precision,
             warm_up: self.warmup,
+            conduct: ConductDraft {
+                iterations: self.iterations,
+                cache: self.cache,
+                settle: self.settle,
+                padding_limit_bytes: self.env_padding,
+            },
+            pin: self.pin.clone(),
             deadline: self.deadline,
             start_deadline: self.start_deadline,
             margin_ppm: self.margin,
@@ -216,6 +255,10 @@ mod tests {
             runs: Some(40),
             time: Some(Duration::from_secs(120)),
             precision: Some(15_000),
+            iterations: Some(5),
+            cache: Some(Cache::Cold),
+            settle: Some(Duration::from_millis(200)),
+            env_padding: Some(0),
             margin: Some(20_000),
             seed: Some(5),
             ..MeasureArguments::default()
@@ -228,6 +271,10 @@ environment = { A = "b=c" }
 runs = 40
 time = "2m"
 precision = "1.5%"
+iterations = 5
+cache = "cold"
+settle = "200ms"
+env_padding = 0
 margin = "2%"
 seed = 5
 "#;
@@ -263,6 +310,12 @@ seed = 5
             time: Some(Duration::from_millis(90_500)),
             precision_ppm: Some(20_000),
             warm_up: Some(2),
+            conduct: ConductDraft {
+                iterations: Some(3),
+                cache: Some(Cache::Warm),
+                settle: Some(Duration::from_millis(10)),
+                padding_limit_bytes: Some(100),
+            },
             deadline: Some(Duration::from_secs(7)),
             start_deadline: Some(Duration::from_secs(70)),
             margin_ppm: Some(15_000),

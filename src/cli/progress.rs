@@ -99,7 +99,9 @@ impl Meter {
             self.ended.clear();
         }
         if trial.block == self.blocks_done {
-            self.ended.push(trial.arm);
+            if !self.ended.contains(&trial.arm) {
+                self.ended.push(trial.arm);
+            }
             self.settle();
         }
     }

@@ -94,6 +94,11 @@ pub trait Running: Send {
     /// The two disagree, or a claim of the stack's text is not true: the trial is invalid.
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault>;
 
+    /// How the process that carries the stack has ended, if it has: told where its agent is gone.
+    fn obituary(&mut self) -> Option<String> {
+        None
+    }
+
     /// Ends it. The room removes what is left; that anything was left is said by the room.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Plans and records with known numbers, for the tests of ledger and report.
 
 use super::Ledger;
-use crate::plan::{Plan, TrialId};
+use crate::plan::{Conduct, Plan, TrialId};
 use crate::stack::{LayerSpec, StackSpec};
 use crate::trial::{Evidence, Measured, Record, TrialResult};
 use std::collections::BTreeMap;
@@ -29,6 +29,7 @@ pub(crate) fn plan(stacks: &[&str]) -> Plan {
         time_budget_ns: None,
         precision_ppm: None,
         warm_up: 1,
+        conduct: Conduct::plain(),
         command_deadline_ns: 60_000_000_000,
         start_deadline_ns: 60_000_000_000,
         equivalence_margin_ppm: 30_000,
@@ -84,6 +85,8 @@ pub(crate) fn measured(wall_ns: u64) -> Measured {
             facts: vec![fact("kernel_release", "6.18"), fact("cpus_online", "2")],
         }])
         .unwrap(),
+        iterations: Vec::new(),
+        is_guest_time_void: false,
     }
 }
 

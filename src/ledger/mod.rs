@@ -26,7 +26,7 @@ use surtax_instrument::wire::{LevelFacts, Reading, Role};
 pub const APPLICATION_ID: i32 = 0x7375_7274;
 
 /// `PRAGMA user_version`: raised when a field changes its meaning.
-pub const FORMAT_VERSION: i32 = 2;
+pub const FORMAT_VERSION: i32 = 3;
 
 /// The file name's end.
 pub const EXTENSION: &str = "surtax";
@@ -111,6 +111,8 @@ pub struct StoredTrial {
     pub evidence: Option<i64>,
     /// Its numbers, by metric.
     pub samples: Vec<Sample>,
+    /// What each iteration took, in nanoseconds of host time; empty where there was one.
+    pub iterations: Vec<f64>,
     /// What each payer used, gross, in order of reading.
     pub readings: Vec<Reading>,
     /// XXH3-128 of standard output, hexadecimal.

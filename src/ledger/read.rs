@@ -14,11 +14,73 @@ use std::path::Path;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{Fact, LevelFacts, Reading, Role};
 
-/// Since this format there is a table of disturbances.
-const FORMAT_WITH_DISTURBANCES: i32 = 2;
+/// One kind of what hangs on a trial.
+struct Part {
+    /// The first format that has it.
+    since: i32,
+    /// Its rows, the trial's number first.
+    query: &'static str,
+    /// Adds what one row says to the trial that it belongs to.
+    add: Add,
+}
 
-/// Adds what one row says to the trial that it belongs to.
-type Add<'a> = &'a dyn Fn(&Row, &mut StoredTrial) -> rusqlite::Result<()>;
+type Add = fn(&Row, &mut StoredTrial) -> rusqlite::Result<()>;
+
+const PARTS: [Part; 6] = [
+    Part {
+        since: 1,
+        query: "SELECT trial, metric, unit, value, CAST(value AS INTEGER) FROM samples",
+        add: |row, trial| {
+            let (metric, unit) = (row.get(1)?, row.get(2)?);
+            let whole = natural(row.get(4)?);
+            trial.samples.push(Sample { metric, unit, value: row.get(3)?, whole });
+            Ok(())
+        },
+    },
+    Part {
+        since: 1,
+        query: "SELECT trial, name, role, level, cpu_user_ns, cpu_system_ns, memory_peak_bytes,
+                       carries_workload
+                FROM readings JOIN payers USING (payer) ORDER BY trial, readings.position",
+        add: |row, trial| {
+            trial.readings.push(reading(row)?);
+            Ok(())
+        },
+    },
+    Part {
+        since: 1,
+        query: "SELECT trial, xxh3_hex FROM outputs WHERE stream = 'stdout'",
+        add: |row, trial| {
+            trial.stdout_hash = Some(row.get(1)?);
+            Ok(())
+        },
+    },
+    Part {
+        since: 3,
+        query: "SELECT trial, CAST(wall_ns AS REAL) FROM iterations ORDER BY trial, iteration",
+        add: |row, trial| {
+            trial.iterations.push(row.get(1)?);
+            Ok(())
+        },
+    },
+    Part {
+        since: 2,
+        query: "SELECT trial, key, value, limit_value FROM disturbances ORDER BY trial, position",
+        add: |row, trial| {
+            let (key, value, limit) = (row.get(1)?, row.get(2)?, row.get(3)?);
+            trial.disturbances.push(Disturbance { key, value, limit });
+            Ok(())
+        },
+    },
+    Part {
+        since: 1,
+        query: "SELECT trial, what FROM leftovers ORDER BY trial, position",
+        add: |row, trial| {
+            trial.leftovers.push(row.get(1)?);
+            Ok(())
+        },
+    },
+];
 
 impl Ledger {
     /// Opens a ledger to read it.
@@ -189,6 +251,21 @@ impl Ledger {
         read().map_err(|error| refused(&self.path, "read a condition of all trials", &error))
     }
 
+    /// One condition of a trial's last attempt, by its key.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn condition(&self, trial: TrialId, key: &str) -> Result<Option<f64>, Fault> {
+        let query = "SELECT value FROM conditions JOIN trials USING (trial)
+                     WHERE block = ?1 AND position = ?2 AND arm = ?3 AND key = ?4
+                     ORDER BY attempt DESC LIMIT 1";
+        let names = rusqlite::params![trial.block, trial.position, trial.arm, key];
+        self.connection
+            .query_row(query, names, |row| row.get(0))
+            .optional()
+            .map_err(|error| refused(&self.path, "read a condition", &error))
+    }
+
     fn collect<T>(
         &self,
         query: &str,
@@ -214,41 +291,9 @@ impl Ledger {
             }
             Ok(())
         };
-        each(
-            "SELECT trial, metric, unit, value, CAST(value AS INTEGER) FROM samples",
-            &|row, trial| {
-                let (metric, unit) = (row.get(1)?, row.get(2)?);
-                let whole = natural(row.get(4)?);
-                trial.samples.push(Sample { metric, unit, value: row.get(3)?, whole });
-                Ok(())
-            },
-        )?;
-        each(
-            "SELECT trial, name, role, level, cpu_user_ns, cpu_system_ns, memory_peak_bytes,
-                    carries_workload
-             FROM readings JOIN payers USING (payer) ORDER BY trial, readings.position",
-            &|row, trial| {
-                trial.readings.push(reading(row)?);
-                Ok(())
-            },
-        )?;
-        each("SELECT trial, xxh3_hex FROM outputs WHERE stream = 'stdout'", &|row, trial| {
-            trial.stdout_hash = Some(row.get(1)?);
-            Ok(())
-        })?;
-        if self.format >= FORMAT_WITH_DISTURBANCES {
-            let query = "SELECT trial, key, value, limit_value FROM disturbances
-                         ORDER BY trial, position";
-            each(query, &|row, trial| {
-                let (key, value, limit) = (row.get(1)?, row.get(2)?, row.get(3)?);
-                trial.disturbances.push(Disturbance { key, value, limit });
-                Ok(())
-            })?;
+        for part in PARTS.iter().filter(|part| part.since <= self.format) {
+            each(part.query, part.add)?;
         }
-        each("SELECT trial, what FROM leftovers ORDER BY trial, position", &|row, trial| {
-            trial.leftovers.push(row.get(1)?);
-            Ok(())
-        })?;
         Ok(trials)
     }
 
@@ -289,6 +334,7 @@ fn stored_trial(row: &Row) -> rusqlite::Result<StoredTrial> {
         remedy: row.get(9)?,
         evidence: row.get(10)?,
         samples: Vec::new(),
+        iterations: Vec::new(),
         readings: Vec::new(),
         stdout_hash: None,
         disturbances: Vec::new(),

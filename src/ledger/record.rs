@@ -106,6 +106,7 @@ pub(super) fn insert_record(
     for (position, reading) in (0i64..).zip(&measured.readings) {
         insert_reading(transaction, trial, position, reading)?;
     }
+    insert_iterations(transaction, trial, measured)?;
     let outcome = &measured.outcome;
     for (stream, output) in [(Stream::Stdout, &outcome.stdout), (Stream::Stderr, &outcome.stderr)] {
         let hash = format!("{:032x}", output.hash);
@@ -114,6 +115,24 @@ pub(super) fn insert_record(
         let is_success = matches!(state, TrialState::Done | TrialState::Disturbed);
         let keep = !is_success || is_new;
         insert_output(transaction, trial, stream, &hash, output, keep)?;
+    }
+    Ok(())
+}
+
+/// One iteration is the trial itself, whose samples say it all.
+fn insert_iterations(
+    transaction: &Transaction,
+    trial: i64,
+    measured: &Measured,
+) -> rusqlite::Result<()> {
+    if measured.iterations.len() < 2 {
+        return Ok(());
+    }
+    for (place, one) in (0i64..).zip(&measured.iterations) {
+        let times = [one.wall, one.cpu_user, one.cpu_system].map(|time| integer(time.0));
+        transaction
+            .prepare_cached("INSERT INTO iterations VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute(params![trial, place, times[0], times[1], times[2]])?;
     }
     Ok(())
 }

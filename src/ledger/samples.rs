@@ -19,16 +19,22 @@ pub(super) fn of(record: &Record, measured: Option<&Measured>) -> Vec<NewSample>
     let outcome = &measured.outcome;
     samples.extend([
         ("wall_ns", "ns", measured.wall.0),
-        ("wall_inside_ns", "ns", outcome.wall.0),
-        ("cpu_user_ns", "ns", outcome.cpu_user.0),
-        ("cpu_system_ns", "ns", outcome.cpu_system.0),
         ("memory_peak_bytes", "bytes", outcome.memory_peak.0),
     ]);
+    if !measured.is_guest_time_void {
+        samples.extend([
+            ("wall_inside_ns", "ns", outcome.wall.0),
+            ("cpu_user_ns", "ns", outcome.cpu_user.0),
+            ("cpu_system_ns", "ns", outcome.cpu_system.0),
+        ]);
+    }
     let command_cpu = (outcome.cpu_user + outcome.cpu_system).0;
     if let Some(others) =
         others(&measured.readings, command_cpu, |it| Some((it.cpu_user + it.cpu_system).0))
     {
-        samples.push(("cpu_others_ns", "ns", others));
+        if !measured.is_guest_time_void {
+            samples.push(("cpu_others_ns", "ns", others));
+        }
         samples.push(("cpu_total_ns", "ns", command_cpu.saturating_add(others)));
     }
     if let Some(others) =

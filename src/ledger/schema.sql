@@ -70,6 +70,16 @@ CREATE TABLE samples (
     PRIMARY KEY (trial, metric)
 ) STRICT, WITHOUT ROWID;
 
+-- Only of trials that ran the command more than once.
+CREATE TABLE iterations (
+    trial          INTEGER NOT NULL REFERENCES trials (trial),
+    iteration      INTEGER NOT NULL,
+    wall_ns        INTEGER NOT NULL,
+    cpu_user_ns    INTEGER NOT NULL,
+    cpu_system_ns  INTEGER NOT NULL,
+    PRIMARY KEY (trial, iteration)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE payers (
     payer             INTEGER PRIMARY KEY,
     name              TEXT NOT NULL,

@@ -20,7 +20,7 @@ const MEMORY: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Costs {
     arms: Vec<ArmCost>,
-    /// How often the command runs in one trial: once measured, before that to warm up.
+    /// How often the command runs in one trial, to warm up and measured.
     command_runs: u32,
 }
 
@@ -40,7 +40,10 @@ impl Costs {
             let (start, slowdown) = guess(&arm.stack);
             ArmCost { start, slowdown, known: Vec::new(), is_dropped: false }
         });
-        Self { arms: arms.collect(), command_runs: plan.warm_up.saturating_add(1) }
+        Self {
+            arms: arms.collect(),
+            command_runs: plan.warm_up.saturating_add(plan.conduct.iterations),
+        }
     }
 
     /// Takes in what one trial cost, from its first act until nothing was left.

@@ -3,7 +3,7 @@
 //! A key that is not known is refused with the nearest one that is: a plan that silently ignored
 //! `warmup = 3` would measure something else than its author believes.
 
-use super::{Draft, Plan, duration, percentage};
+use super::{Cache, Draft, Plan, duration, percentage};
 use crate::fault::Fault;
 use crate::layer::Card;
 use crate::stack::{StackSpec, instead};
@@ -18,7 +18,7 @@ use toml::de::{DeTable, DeValue};
 const FILE_LIMIT: u64 = 1 << 20;
 
 /// Every key of a plan file, in the order in which [`write()`] writes them.
-pub const KEYS: [&str; 16] = [
+pub const KEYS: [&str; 20] = [
     "title",
     "command",
     "stacks",
@@ -27,6 +27,10 @@ pub const KEYS: [&str; 16] = [
     "time",
     "precision",
     "warm_up",
+    "iterations",
+    "cache",
+    "settle",
+    "env_padding",
     "seed",
     "margin",
     "deadline",
@@ -115,6 +119,12 @@ impl Reader<'_> {
             "time" => draft.time = Some(self.duration(field, value)?),
             "precision" => draft.precision_ppm = Some(self.share(field, value)?),
             "warm_up" => draft.warm_up = Some(self.whole(field, value)?),
+            "iterations" => draft.conduct.iterations = Some(self.whole(field, value)?),
+            "cache" => draft.conduct.cache = Some(self.cache(field, value)?),
+            "settle" => draft.conduct.settle = Some(self.duration(field, value)?),
+            "env_padding" => {
+                draft.conduct.padding_limit_bytes = Some(self.whole(field, value)?);
+            }
             "seed" => draft.seed = Some(self.whole(field, value)?),
             "margin" => draft.margin_ppm = Some(self.share(field, value)?),
             "deadline" => draft.deadline = Some(self.duration(field, value)?),
@@ -185,6 +195,11 @@ impl Reader<'_> {
             self.wrong_type(field, "a percentage", value).hint(hint)
         })?;
         percentage::parse(text).map_err(|fault| fault.during(self.place(&value.span())))
+    }
+
+    fn cache(&self, field: &str, value: &Value<'_>) -> Result<Cache, Fault> {
+        let text = self.string(field, value)?;
+        Cache::parse(text).map_err(|fault| fault.during(self.place(&value.span())))
     }
 
     fn environment(&self, value: &Value<'_>) -> Result<Vec<(String, String)>, Fault> {
@@ -288,6 +303,7 @@ pub fn write(plan: &Plan) -> String {
     let precision = plan.precision_ppm.map(percentage::text);
     lines.extend(precision.map(|share| format!("precision = \"{share}\"")));
     lines.push(format!("warm_up = {}", plan.warm_up));
+    lines.extend(conduct_lines(plan));
     lines.push(format!("seed = {}", plan.seed));
     lines.push(format!("margin = \"{}\"", percentage::text(plan.equivalence_margin_ppm)));
     lines.push(format!("deadline = \"{}\"", duration::text(plan.command_deadline())));
@@ -297,6 +313,17 @@ pub fn write(plan: &Plan) -> String {
         lines.push(format!("writable = {}", toml_strings(&writable)));
     }
     lines.join("\n") + "\n" + &environment_text(plan)
+}
+
+fn conduct_lines(plan: &Plan) -> Vec<String> {
+    let conduct = &plan.conduct;
+    let mut lines = vec![format!("iterations = {}", conduct.iterations)];
+    lines.extend(conduct.cache.word().map(|word| format!("cache = \"{word}\"")));
+    if !conduct.settle().is_zero() {
+        lines.push(format!("settle = \"{}\"", duration::text(conduct.settle())));
+    }
+    lines.push(format!("env_padding = {}", conduct.padding_limit_bytes));
+    lines
 }
 
 fn environment_text(plan: &Plan) -> String {

@@ -3,6 +3,7 @@
 //! It comes from the command line or from a TOML file, is written into the ledger whole, and is
 //! enough to expand every trial again: same seed, same order, on every version.
 
+mod conduct;
 pub mod duration;
 mod estimate;
 mod expand;
@@ -12,8 +13,10 @@ pub mod order;
 mod refuse;
 mod repeat;
 mod shell;
+mod stacks;
 
 use crate::stack::StackSpec;
+pub use conduct::{Cache, Conduct, ConductDraft};
 pub use estimate::Costs;
 pub use expand::BLOCK_LIMIT;
 pub use refuse::{Decided, Draft, Surroundings};
@@ -57,6 +60,9 @@ pub struct Plan {
     pub precision_ppm: Option<u32>,
     /// Runs of the command inside each started stack before the measured one.
     pub warm_up: u32,
+    /// How each trial is carried out.
+    #[serde(default = "Conduct::plain")]
+    pub conduct: Conduct,
     /// After how long a command is killed and its trial fails, in nanoseconds.
     pub command_deadline_ns: u64,
     /// How long one layer may take to start, in nanoseconds.

@@ -4,7 +4,7 @@
 //! cannot. What was decided for the user and might surprise is returned as a note.
 
 use super::expand::BLOCK_LIMIT;
-use super::{Plan, SCHEMA_VERSION, shell};
+use super::{ConductDraft, Plan, SCHEMA_VERSION, shell};
 use crate::fault::Fault;
 use crate::layer::{Card, Root};
 use crate::stack::StackSpec;
@@ -21,7 +21,6 @@ pub(super) const PRECISION_RUNS: u32 = 200;
 pub(super) const DEFAULT_DEADLINE: Duration = Duration::from_secs(30 * 60);
 pub(super) const DEFAULT_START_DEADLINE: Duration = Duration::from_secs(180);
 pub(super) const DEFAULT_MARGIN_PPM: u32 = 30_000;
-const STACK_LIMIT: usize = 100;
 const WARM_UP_LIMIT: u32 = 1_000;
 const TITLE_LIMIT: usize = 72;
 
@@ -32,6 +31,8 @@ pub struct Draft {
     pub title: Option<String>,
     /// See [`Plan::stacks`].
     pub stacks: Vec<StackSpec>,
+    /// The CPUs to which stacks are held that name none themselves, as after `cpuset=`.
+    pub pin: Option<String>,
     /// See [`Plan::baseline`]; by default the first `native`, added if there is none.
     pub baseline: Option<StackSpec>,
     /// See [`Plan::command`].
@@ -52,6 +53,8 @@ pub struct Draft {
     pub precision_ppm: Option<u32>,
     /// See [`Plan::warm_up`]; by default none.
     pub warm_up: Option<u32>,
+    /// See [`Plan::conduct`].
+    pub conduct: ConductDraft,
     /// See [`Plan::command_deadline_ns`]; by default 30 minutes.
     pub deadline: Option<Duration>,
     /// See [`Plan::start_deadline_ns`]; by default 3 minutes.
@@ -94,6 +97,7 @@ impl Draft {
         Self {
             title: other.title.or(self.title),
             stacks: list_over(other.stacks, self.stacks),
+            pin: other.pin.or(self.pin),
             baseline: other.baseline.or(self.baseline),
             command: list_over(other.command, self.command),
             cwd: other.cwd.or(self.cwd),
@@ -104,6 +108,7 @@ impl Draft {
             time: other.time.or(self.time),
             precision_ppm: other.precision_ppm.or(self.precision_ppm),
             warm_up: other.warm_up.or(self.warm_up),
+            conduct: self.conduct.overlaid_by(other.conduct),
             deadline: other.deadline.or(self.deadline),
             start_deadline: other.start_deadline.or(self.start_deadline),
             margin_ppm: other.margin_ppm.or(self.margin_ppm),
@@ -123,6 +128,10 @@ impl Draft {
             "runs" => self.runs.is_some(),
             "precision" => self.precision_ppm.is_some(),
             "warm_up" => self.warm_up.is_some(),
+            "iterations" => self.conduct.iterations.is_some(),
+            "cache" => self.conduct.cache.is_some(),
+            "settle" => self.conduct.settle.is_some(),
+            "env_padding" => self.conduct.padding_limit_bytes.is_some(),
             "seed" => self.seed.is_some(),
             _ => false,
         }
@@ -138,6 +147,7 @@ impl Draft {
         let cwd = self.checked_cwd(&around.cwd)?;
         let writable = self.checked_writable(&cwd)?;
         let environment = self.checked_environment()?;
+        let (conduct, warm_up) = self.checked_conduct()?;
         let (stacks, baseline) = self.checked_stacks(&cwd, around.cards)?;
         let usual = if self.precision_ppm.is_some() { PRECISION_RUNS } else { DEFAULT_RUNS };
         let runs = if self.time.is_none() { self.runs.or(Some(usual)) } else { self.runs };
@@ -154,7 +164,8 @@ impl Draft {
             runs,
             time_budget_ns: self.time.map(nanoseconds),
             precision_ppm: self.precision_ppm,
-            warm_up: self.warm_up.unwrap_or(0),
+            warm_up,
+            conduct,
             command_deadline_ns: nanoseconds(self.deadline.unwrap_or(DEFAULT_DEADLINE)),
             start_deadline_ns: nanoseconds(self.start_deadline.unwrap_or(DEFAULT_START_DEADLINE)),
             equivalence_margin_ppm: self.margin_ppm.unwrap_or(DEFAULT_MARGIN_PPM),
@@ -165,7 +176,7 @@ impl Draft {
     }
 
     /// The user's fault about one field, with the place where it was said.
-    fn refuse(&self, field: &str, message: impl std::fmt::Display) -> Fault {
+    pub(super) fn refuse(&self, field: &str, message: impl std::fmt::Display) -> Fault {
         match self.places.get(field) {
             Some(place) => Fault::user(format!("{place}: {message}")),
             None => Fault::user(message.to_string()),
@@ -279,70 +290,6 @@ impl Draft {
             variables.insert(name.clone(), value.clone());
         }
         Ok(variables.into_iter().collect())
-    }
-
-    fn checked_stacks(
-        &self,
-        cwd: &Path,
-        cards: &[&'static Card],
-    ) -> Result<(Vec<StackSpec>, StackSpec), Fault> {
-        if self.stacks.is_empty() {
-            return Err(self.refuse("stacks", "there is no stack to run the command in").hint(
-                "name some, as in `--in native,runc` or `stacks = [\"native\", \"runc\"]`; `surtax doctor` lists them",
-            ));
-        }
-        if self.stacks.len() > STACK_LIMIT {
-            let count = self.stacks.len();
-            return Err(self.refuse("stacks", format!("{count} stacks are above {STACK_LIMIT}")));
-        }
-        let mut stacks = Vec::with_capacity(self.stacks.len() + 1);
-        for stack in &self.stacks {
-            let stack = self.located("stacks", stack, cwd)?;
-            if stacks.contains(&stack) {
-                return Err(self
-                    .refuse("stacks", format!("the stack `{stack}` is listed twice"))
-                    .hint("list it once; the baseline runs as two arms anyway"));
-            }
-            stacks.push(stack);
-        }
-        let baseline = match &self.baseline {
-            Some(baseline) => self.located("baseline", baseline, cwd)?,
-            None => match stacks.iter().find(|stack| is_native(stack)) {
-                Some(native) => native.clone(),
-                None => StackSpec::parse_with("native", cards)?,
-            },
-        };
-        if !stacks.contains(&baseline) {
-            stacks.insert(0, baseline.clone());
-        }
-        Ok((stacks, baseline))
-    }
-
-    /// The stack with absolute paths, the outermost of which must be there.
-    fn located(&self, field: &str, stack: &StackSpec, cwd: &Path) -> Result<StackSpec, Fault> {
-        let mut stack = stack.clone();
-        for (depth, layer) in stack.layers.iter_mut().enumerate() {
-            layer.make_root_absolute(cwd);
-            let (Root::Directory(path) | Root::Oci(path)) = layer.root()? else { continue };
-            let shown = path.display().to_string();
-            if shown.contains(['+', ',']) {
-                return Err(self
-                    .refuse(
-                        field,
-                        format!(
-                            "the root `{shown}` holds `+` or `,`, which separate layers and options"
-                        ),
-                    )
-                    .hint("give it another name, for instance by a symbolic link"));
-            }
-            if depth == 0 && !path.exists() {
-                return Err(self.refuse(
-                    field,
-                    format!("the root `{shown}` of `{}` is not there", layer.kind),
-                ));
-            }
-        }
-        Ok(stack)
     }
 }
 

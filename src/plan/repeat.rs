@@ -3,11 +3,12 @@
 //! It names what differs from what `surtax compare` does by itself, and nothing else, so that it can
 //! be read. The caller's own environment is not in it: see `Plan::inherit_environment`.
 
+use super::conduct::{DEFAULT_ITERATIONS, DEFAULT_PADDING};
 use super::refuse::{
     DEFAULT_DEADLINE, DEFAULT_MARGIN_PPM, DEFAULT_START_DEADLINE, PRECISION_RUNS, is_native,
     nanoseconds, title_of,
 };
-use super::{Plan, duration, percentage, shell_line};
+use super::{Cache, Plan, duration, percentage, shell_line};
 
 impl Plan {
     /// `cd DIRECTORY && surtax compare …`: read again, it is this plan.
@@ -48,8 +49,22 @@ impl Plan {
         if let Some(precision) = self.precision_ppm {
             flag("--precision", percentage::text(precision));
         }
-        if self.warm_up > 0 {
+        // Said by the warm cache already.
+        let usual_warm_up = u32::from(self.conduct.cache == Cache::Warm);
+        if self.warm_up != usual_warm_up {
             flag("--warmup", self.warm_up.to_string());
+        }
+        if self.conduct.iterations != DEFAULT_ITERATIONS {
+            flag("--iterations", self.conduct.iterations.to_string());
+        }
+        if let Some(word) = self.conduct.cache.word() {
+            flag("--cache", word.to_owned());
+        }
+        if !self.conduct.settle().is_zero() {
+            flag("--settle", duration::text(self.conduct.settle()));
+        }
+        if self.conduct.padding_limit_bytes != DEFAULT_PADDING {
+            flag("--env-padding", self.conduct.padding_limit_bytes.to_string());
         }
         if self.command_deadline_ns != nanoseconds(DEFAULT_DEADLINE) {
             flag("--deadline", duration::text(self.command_deadline()));

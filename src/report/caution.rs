@@ -43,6 +43,8 @@ pub(super) struct Signs<'a> {
     pub(super) margin: f64,
     /// How far the second baseline arm is from the first.
     pub(super) noise_estimate: Option<Estimate>,
+    /// What is wrong with the clock of a guest.
+    pub(super) guest_clock: Option<Caution>,
     /// The precision that the plan asks for, as a share.
     pub(super) precision: Option<f64>,
 }
@@ -60,8 +62,11 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(unavailable(signs));
     cautions.extend(lost_trials(signs));
     cautions.extend(few_trials(signs.arms));
+    cautions.extend(super::steady::caution(signs.arms));
+    cautions.extend(signs.guest_clock.clone());
     cautions.extend(precision(signs));
     cautions.extend(disturbed(signs));
+    cautions.extend(super::position::caution(signs.columns));
     cautions.extend(noise(signs));
     cautions.extend(overdrafts(signs));
     cautions.extend(leftovers(signs));

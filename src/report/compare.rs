@@ -13,6 +13,7 @@ use super::{
     ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence, RunFacts, TrialPoint,
     Trouble, Verdict,
 };
+use super::{guest_clock, steady};
 use crate::fault::Fault;
 use crate::ledger::{Ledger, Proofs, Run, StoredTrial, Stream, TrialState, calendar};
 use crate::plan::{Arm, Plan};
@@ -30,7 +31,8 @@ const SCHEMA_VERSION: u32 = 1;
 /// The ledger's, when it cannot be read.
 pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let (plan, run, machine) = (ledger.plan()?, ledger.run()?, ledger.machine()?);
-    let (trials, proofs) = (ledger.trials()?, ledger.evidence()?);
+    let (mut trials, proofs) = (ledger.trials()?, ledger.evidence()?);
+    let warm_ups = steady::leave_out(&mut trials);
     let columns = columns(&plan, &trials);
     let margin = f64::from(plan.equivalence_margin_ppm) / 1e6;
     let counted = |arm: usize| columns.get(arm).map_or(&[][..], |column| &column.counted);
@@ -46,7 +48,12 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         let stack = plan.baseline.to_string();
         let judge = Judge { baseline, noise, margin, stack, program: &program };
         let bill = bill::of(&column.counted, column.depth());
-        arms.push(arm_findings(ledger, column, &judge, &bill, &proofs, first_began(&trials))?);
+        let mut arm = arm_findings(ledger, column, &judge, &bill, &proofs, first_began(&trials))?;
+        arm.warm_up = warm_ups.get(&arm.arm).cloned();
+        if let Some(sentence) = arm.warm_up.as_ref().and_then(steady::sentence) {
+            arm.because = format!("{}; {sentence}", arm.because);
+        }
+        arms.push(arm);
         bills.push(bill);
     }
     let noise_floor = noise.map(|noise| estimate::interval(&noise.estimate));
@@ -60,6 +67,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         margin,
         noise_estimate: noise.map(|noise| noise.estimate),
         precision: plan.precision(),
+        guest_clock: guest_clock::caution(ledger, &columns)?,
     };
     let cautions = caution::all(&signs);
     Ok(Findings {
@@ -162,6 +170,7 @@ fn arm_findings(
         trial_count: number(column.counted.len()),
         disturbed_count: number(column.disturbed().count()),
         repeated_count: number(column.repeated().count()),
+        warm_up: None,
         overhead: wall.and_then(|wall| wall.overhead),
         metrics,
         verdict,
@@ -304,6 +313,7 @@ fn run_facts(
         baseline: line(&plan.baseline.to_string()),
         equivalence_margin: margin,
         precision: plan.precision(),
+        conduct: steady::conduct(plan),
     }
 }
 

@@ -174,7 +174,8 @@ mod tests {
         assert_eq!(
             names(arm).join(" "),
             "arm because disturbed_count evidence exit_statuses metrics name overhead part payers \
-             repeated_count stack stdout_hashes trial_count trials trouble verdict"
+             repeated_count stack stdout_hashes trial_count trials trouble verdict \
+             warm_up"
         );
         assert_eq!(
             names(&arm["metrics"][0]).join(" "),
@@ -191,7 +192,7 @@ mod tests {
         );
         assert_eq!(
             names(&findings["run"]).join(" "),
-            "baseline began_at blocks_done blocks_planned command cwd equivalence_margin id \
+            "baseline began_at blocks_done blocks_planned command conduct cwd equivalence_margin id \
              precision repeat_with seed state title wall_ns"
         );
         assert_eq!(arm["stack"], "runc");

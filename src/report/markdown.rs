@@ -13,6 +13,9 @@ pub fn markdown(findings: &Findings) -> String {
         "Run `{}`, {}, {}, {} blocks done, by surtax {}.\n\n",
         run.id, run.began_at, run.state, run.blocks_done, findings.surtax_version
     );
+    if !run.conduct.is_empty() {
+        text += &format!("Conduct: {}.\n\n", plain(&run.conduct));
+    }
     text += &overheads(findings);
     text += &noise_floor(findings);
     text += &reasons(findings);

@@ -9,12 +9,15 @@ mod compare;
 mod estimate;
 pub mod export;
 pub mod foreign;
+mod guest_clock;
 pub mod html;
 pub mod markdown;
 mod number;
 pub mod page;
 mod page_ins;
+mod position;
 mod program;
+mod steady;
 pub mod terminal;
 pub mod threshold;
 mod verdict;
@@ -70,6 +73,8 @@ pub struct RunFacts {
     pub baseline: String,
     /// Half-width of the equivalence margin as a share: 0.03 is ±3 %.
     pub equivalence_margin: f64,
+    /// How each trial was carried out, where that is not the usual way: iterations, caches, rests.
+    pub conduct: String,
     /// To what share of its ratio every overhead was to be known, if the plan says so.
     pub precision: Option<f64>,
 }
@@ -107,6 +112,8 @@ pub struct ArmFindings {
     pub repeated_count: u32,
     /// Medians over the trials that count; empty when none does.
     pub metrics: Vec<MetricFindings>,
+    /// What was found about its first iterations, where each start runs the command several times.
+    pub warm_up: Option<WarmUpFindings>,
     /// The overhead in wall time, of an arm that is compared.
     pub overhead: Option<Interval>,
     /// The verdict on wall time.
@@ -123,6 +130,20 @@ pub struct ArmFindings {
     pub exit_statuses: Vec<String>,
     /// For a gap or a failure: why, what would help, the command's last error output (escaped).
     pub trouble: Option<Trouble>,
+}
+
+/// The first iterations of an arm's starts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WarmUpFindings {
+    /// Runs of the command in each start.
+    pub iterations: u32,
+    /// How many of the first ones do not count, since they are not like the later ones.
+    pub left_out: u32,
+    /// Their time by that of the later ones, 1 if there are none; `None` where it takes more starts
+    /// or iterations to say.
+    pub ratio: Option<f64>,
+    /// Whether what counts was found to be alike, or could not be told.
+    pub is_steady: bool,
 }
 
 /// One trial as a point.

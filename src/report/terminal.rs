@@ -79,6 +79,9 @@ fn heading(page: &mut Page, findings: &Findings) {
         _ => number::count(usize::try_from(run.blocks_done).unwrap_or(usize::MAX), "block"),
     };
     page.paragraph("", &format!("{} ({}, {blocks})", run.title, run.state), 0);
+    if !run.conduct.is_empty() {
+        page.paragraph("", &run.conduct, 0);
+    }
     page.gap();
 }
 

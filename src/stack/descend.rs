@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use surtax_instrument::clock;
 use surtax_instrument::probe::stops;
 use surtax_instrument::wire::{
     Descend, Failure, Hello, PROTOCOL, Reply, Request, WireError, read_request, write_reply,
 };
+use surtax_instrument::{cache, clock};
 
 /// How long the layers below may take to stop.
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
@@ -160,7 +160,7 @@ struct Replies {
 impl Replies {
     fn pass_up(mut self, upward: &Upward, stopped: &Sender<()>) {
         loop {
-            let mut reply = match self.listener.receive(FOREVER) {
+            let reply = match self.listener.receive(FOREVER) {
                 Ok(Stamped { reply: Reply::Stopped, .. }) => {
                     let _ = stopped.send(());
                     return;
@@ -170,6 +170,13 @@ impl Replies {
                     let _ = say(upward, &failed(fault));
                     return;
                 }
+            };
+            let mut reply = match reply {
+                Reply::Dropped(below) => {
+                    let here = std::iter::once(cache::drop_page_cache());
+                    Reply::Dropped(here.chain(below).collect())
+                }
+                reply => reply,
             };
             if let Reply::Exited(outcome) = &mut reply {
                 // Whoever carries the command on this level stood still with it.

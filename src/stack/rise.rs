@@ -99,8 +99,9 @@ impl StackSpec {
         let driver = layer::find(&outermost.kind)?;
         let mut running = driver.start(outermost, &site, &room)?;
         let mut link = running.link()?;
-        greet(&mut link, &outermost.kind, ground.start_deadline)?;
-        let inside = identify(&mut link)?;
+        let inside = greet(&mut link, &outermost.kind, ground.start_deadline)
+            .and_then(|_| identify(&mut link))
+            .map_err(|fault| with_obituary(fault, running.as_mut()))?;
         let mut evidence = vec![prove(outermost, running.as_mut(), &inside, &room)?];
         if !rest.is_empty() {
             let (deeper, facts) = descend(link, rest, ground, &view.root)?;
@@ -122,6 +123,12 @@ impl Standing {
     #[must_use]
     pub fn depth(&self) -> usize {
         self.depth
+    }
+
+    /// The same fault, with how the outermost layer's own process has ended, if it has.
+    #[must_use]
+    pub fn explained(&mut self, fault: Fault) -> Fault {
+        with_obituary(fault, self.running.as_mut())
     }
 
     /// Who works for the outermost layer on this level, right now.
@@ -179,6 +186,13 @@ fn stop_and_wait(link: &mut Link) -> Result<(), Fault> {
             return Ok(());
         }
     }
+}
+
+fn with_obituary(mut fault: Fault, running: &mut dyn Running) -> Fault {
+    if let Some(obituary) = running.obituary() {
+        fault.message = format!("{obituary}; {}", fault.message);
+    }
+    fault
 }
 
 /// Waits for the first frame.

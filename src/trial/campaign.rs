@@ -50,6 +50,8 @@ pub struct Campaign<'a> {
     longest_block: Duration,
     /// Which disturbed trials are repeated.
     repeats: Repeats,
+    /// Which trials broke; each is tried once more.
+    broken: HashSet<TrialId>,
 }
 
 impl<'a> Campaign<'a> {
@@ -73,6 +75,7 @@ impl<'a> Campaign<'a> {
             tally: HashMap::new(),
             longest_block: Duration::ZERO,
             repeats: Repeats::default(),
+            broken: HashSet::new(),
         }
     }
 
@@ -154,9 +157,18 @@ impl<'a> Campaign<'a> {
             self.ledger.log(Severity::Note, &why)?;
             self.observer.repeats_ended(&why);
         }
+        if self.comes_again(&record) { self.trial(trial, arms) } else { Ok(()) }
+    }
+
+    /// Whether a trial is made again at once: a disturbed one, which `settle` allows once; and one whose
+    /// stack broke, once, since that may be chance and would leave a hole in the block.
+    fn comes_again(&mut self, record: &Record) -> bool {
         match record.result {
-            TrialResult::Disturbed(_) => self.trial(trial, arms), // which is the repeat, and the last
-            _ => Ok(()),
+            TrialResult::Disturbed(_) => true,
+            TrialResult::Broken { .. } => {
+                self.interrupts.urgency() == Urgency::None && self.broken.insert(record.trial)
+            }
+            _ => false,
         }
     }
 

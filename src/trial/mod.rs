@@ -1,9 +1,11 @@
 //! A trial: one measurement, from a quiet machine to a record.
 
 pub mod campaign;
+mod cold;
 pub mod disturbance;
 pub mod enough;
 pub mod interrupts;
+mod iterate;
 pub mod protocol;
 pub mod quiet;
 mod repeat;
@@ -69,14 +71,30 @@ pub enum TrialResult {
 /// A run that has an outcome. It cannot be built without evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// What the command took, in host time; `sandwich.rs` says how it is known.
+    /// What the command took, in host time; `sandwich.rs` says how it is known. Of several iterations
+    /// the median.
     pub wall: Nanoseconds,
-    /// What the agent said about the command.
+    /// What the agent said about the command; `iterate.rs` says what that is of several iterations.
     pub outcome: Outcome,
-    /// What each payer used meanwhile, the command itself not among them.
+    /// What each payer used meanwhile, the command itself not among them; per iteration.
     pub readings: Vec<Reading>,
+    /// What each iteration took and used, in their order.
+    pub iterations: Vec<Iteration>,
+    /// The clock of the innermost level ran wrong: what was measured in its time says nothing.
+    pub is_guest_time_void: bool,
     /// What proves where it ran.
     pub evidence: Evidence,
+}
+
+/// What one run of the command inside a started stack took and used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Iteration {
+    /// In host time.
+    pub wall: Nanoseconds,
+    /// User CPU time, by the kernel it ran on.
+    pub cpu_user: Nanoseconds,
+    /// System CPU time, likewise.
+    pub cpu_system: Nanoseconds,
 }
 
 /// Proof of what ran, level by level. Only [`Evidence::of`] makes one, and it refuses an empty level.

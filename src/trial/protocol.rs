@@ -1,28 +1,32 @@
 //! The protocol of one trial. The order of the lines in [`run`] and `measure` is the protocol.
 
-use super::disturbance;
+use super::iterate::{self, Ran};
 use super::quiet::{self, Quiet};
 use super::sandwich::Sandwich;
 use super::watch::Watch;
 use super::{Evidence, Measured, Record, TrialResult};
+use super::{cold, disturbance};
 use crate::agent::{refused, unexpected};
 use crate::fault::Fault;
 use crate::layer::{Payer, Source};
-use crate::plan::{Plan, TrialId};
+use crate::plan::{Cache, Plan, TrialId};
 use crate::stack::StackSpec;
 use crate::stack::rise::{Ground, Standing};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{
-    Command, Fact, Outcome, Reading, Reply, Request, Status, write_request,
-};
+use surtax_instrument::wire::{Command, Fact, Reading, Reply, Request, Status, write_request};
 
 /// How much of the end of each output stream of the command is kept, in bytes.
 const KEEP_OUTPUT: u32 = 16 << 10;
+
+/// The variable whose length differs from trial to trial.
+const PADDING: &[u8] = b"SURTAX_PADDING";
 
 /// How long an agent may take beyond the command's own deadline to say that it killed it.
 const GRACE: Duration = Duration::from_secs(30);
@@ -33,7 +37,9 @@ const BILL_DEADLINE: Duration = Duration::from_secs(30);
 /// Runs one trial, from the machine as it is to a record. What goes wrong is in the record.
 #[must_use]
 pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) -> Record {
+    std::thread::sleep(plan.conduct.settle());
     let began_at = clock::wall();
+    let padding = padding(plan, trial);
     let mut quiet = Quiet::open(Path::new("/"), &[]);
     let before = quiet.read();
 
@@ -48,7 +54,10 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
     let result = match raised {
         Err(fault) => broken(&fault),
         Ok(mut standing) => {
-            let measured = measure(&mut standing, &command(plan, stack), plan, ground.level);
+            let mut command = command(plan, stack);
+            command.env.extend(variable_of(padding));
+            let measured = measure(&mut standing, &command, plan, ground.level)
+                .map_err(|fault| standing.explained(fault));
             let stopping_at = clock::monotonic_raw();
             match standing.stop() {
                 Ok(left) => leftovers = left,
@@ -64,16 +73,17 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
             }
         }
     };
-    let conditions = conditions.unwrap_or_else(|| {
+    let mut conditions = conditions.unwrap_or_else(|| {
         let after = quiet.read();
         quiet.between(&before, &after, None)
     });
+    conditions.push((String::from("environment_padding_bytes"), f64::from(padding)));
     let is_done = matches!(result, TrialResult::Done(_));
     let disturbances = if is_done { disturbance::judge(&conditions) } else { Vec::new() };
     Record { trial, began_at, result, start_wall, stop_wall, conditions, disturbances, leftovers }
 }
 
-/// Warms up, watches, runs the command once, and reads what everybody used. Gives back what was
+/// Warms up, watches, runs the command in its iterations, and reads what everybody used. Gives back what was
 /// measured, and the conditions right around the command.
 fn measure(
     standing: &mut Standing,
@@ -82,6 +92,7 @@ fn measure(
     level: u8,
 ) -> Result<(Measured, Vec<(String, f64)>), Fault> {
     let sandwich = Sandwich::take(standing.link()?)?;
+    let is_cold = plan.conduct.cache == Cache::Cold;
     for _ in 0..plan.warm_up {
         execute(standing, command, plan.command_deadline())?;
     }
@@ -90,12 +101,29 @@ fn measure(
     let mut quiet = Quiet::open(Path::new("/"), &groups(&payers));
     let before = quiet.read();
     let watch = Watch::begin(payers, level);
-    let ran = execute(standing, command, plan.command_deadline())?;
+    let mut runs: Vec<Ran> = Vec::new();
+    for _ in 0..plan.conduct.iterations {
+        if is_cold {
+            cold::drop_caches(standing.link()?, runs.is_empty())?;
+        }
+        let ran = execute(standing, command, plan.command_deadline())?;
+        let goes_on = ran.outcome.status == Status::Exit(0);
+        runs.push(ran);
+        if !goes_on {
+            break;
+        }
+    }
     let mut readings = watch.end();
     let after = quiet.read();
     let mut conditions = quiet.between(&before, &after, used_by_all(&readings, payer_count));
-    conditions.extend(quiet::stood_still(std::iter::once(&ran.outcome)));
-    readings.extend(ran.bill);
+    conditions.extend(quiet::stood_still(runs.iter().map(|ran| &ran.outcome)));
+    let mut is_guest_time_void = false;
+    if !sandwich.is_shared() {
+        let rate = sandwich.rate_until(Sandwich::take(standing.link()?)?);
+        is_guest_time_void = rate.is_void();
+        conditions.extend(rate.conditions());
+    }
+    readings = iterate::per_iteration(readings, &runs);
     let mut levels = standing.evidence().to_vec();
     if let Some(innermost) = levels.last_mut() {
         innermost.facts.extend(sandwich.facts());
@@ -103,8 +131,10 @@ fn measure(
     }
     let evidence = Evidence::of(levels)
         .map_err(|layer| Fault::bug(format!("`{layer}` proved nothing about itself")))?;
-    let (wall, outcome) = (sandwich.wall(ran.between, &ran.outcome), ran.outcome);
-    Ok((Measured { wall, outcome, readings, evidence }, conditions))
+    let iterations = iterate::iterations(&runs, sandwich);
+    let (wall, outcome) = iterate::whole(&iterations, runs)?;
+    let measured = Measured { wall, outcome, readings, iterations, evidence, is_guest_time_void };
+    Ok((measured, conditions))
 }
 
 /// Which file the command was, asked after it has ended so that it was in no cache because of us.
@@ -130,15 +160,6 @@ fn used_by_all(readings: &[Reading], payer_count: usize) -> Option<Nanoseconds> 
     let is_whole = payer_count > 0 && readings.len() == payer_count;
     let sum = |sum, reading: &Reading| sum + reading.cpu_user + reading.cpu_system;
     is_whole.then(|| readings.iter().fold(Nanoseconds(0), sum))
-}
-
-/// One run of the command.
-struct Ran {
-    /// Host time from the arrival of `Started` to that of `Exited`.
-    between: Nanoseconds,
-    outcome: Outcome,
-    /// What the deeper levels used.
-    bill: Vec<Reading>,
 }
 
 /// Runs the command once.
@@ -188,6 +209,26 @@ pub fn command(plan: &Plan, stack: &StackSpec) -> Command {
         deadline: plan.command_deadline().into(),
         terminal: false,
     }
+}
+
+/// How much longer the environment is in this trial, in bytes: the same whenever the plan is run.
+fn padding(plan: &Plan, trial: TrialId) -> u32 {
+    let limit = plan.conduct.padding_limit_bytes;
+    if limit == 0 {
+        return 0;
+    }
+    let mut seed = [0; 32];
+    seed[..8].copy_from_slice(&plan.seed.to_le_bytes());
+    for (at, number) in [(8, trial.block), (12, trial.position), (16, trial.arm)] {
+        seed[at..at + 4].copy_from_slice(&number.to_le_bytes());
+    }
+    ChaCha8Rng::from_seed(seed).random_range(1..=limit)
+}
+
+/// A variable of so many bytes, its name and `=` not counted; none for 0.
+fn variable_of(padding: u32) -> Option<(Vec<u8>, Vec<u8>)> {
+    let length = usize::try_from(padding).unwrap_or(0);
+    (length > 0).then(|| (PADDING.to_vec(), vec![b'.'; length]))
 }
 
 /// Refuses a command that no agent would accept, before anything is started.

@@ -6,6 +6,10 @@
 //! microsecond. Otherwise the level has a clock of its own, and the duration is that between the
 //! arrivals of two frames here, less the shortest way there and back that was seen: never less than
 //! the command really took, and more by what the channel was late.
+//!
+//! Asked again after the command, a clock of its own shows how fast it ran: how far it is ahead is
+//! known both times to within one way there and back. One that surely ran wrong by more than
+//! [`RATE_LIMIT_PPM`], or went back, voids what is measured in its time.
 
 use crate::agent::{Link, unexpected};
 use crate::fault::Fault;
@@ -20,13 +24,69 @@ const EXCHANGES: u32 = 5;
 /// How long one may take.
 const DEADLINE: Duration = Duration::from_secs(20);
 
+/// By how much a clock may surely run wrong before its times are void, in parts per million: what
+/// `adjtimex(2)` lets a clock be slewed by is 500.
+pub(super) const RATE_LIMIT_PPM: f64 = 200.0;
+
 /// What is known of the clock at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sandwich {
     /// Every answer lay between the two readings here.
     is_shared: bool,
-    /// The shortest way there and back.
-    round_trip: Nanoseconds,
+    /// The shortest exchange.
+    shortest: Exchange,
+    /// What the first and the last answer were.
+    first: Nanoseconds,
+    last: Nanoseconds,
+    /// The answers went back.
+    has_gone_back: bool,
+}
+
+/// One question and its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Exchange {
+    asked: Nanoseconds,
+    /// The time over there.
+    answer: Nanoseconds,
+    answered: Nanoseconds,
+}
+
+/// How a clock ran beside the host's from one sandwich to the next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rate {
+    /// The least and the most that it gained, in parts per million; negative for a loss.
+    pub ppm: (f64, f64),
+    /// It went back.
+    pub has_gone_back: bool,
+}
+
+impl Rate {
+    /// Whether times of this clock cannot be believed.
+    pub(super) fn is_void(&self) -> bool {
+        let (low, high) = self.ppm;
+        self.has_gone_back || low > RATE_LIMIT_PPM || high < -RATE_LIMIT_PPM
+    }
+
+    /// As conditions: stable key, value.
+    pub(super) fn conditions(&self) -> Vec<(String, f64)> {
+        vec![
+            (String::from("clock_rate_low_ppm"), self.ppm.0),
+            (String::from("clock_rate_high_ppm"), self.ppm.1),
+            (String::from("clock_back_count"), f64::from(u8::from(self.has_gone_back))),
+        ]
+    }
+}
+
+impl Exchange {
+    fn round_trip(self) -> Nanoseconds {
+        self.answered.since(self.asked)
+    }
+
+    /// The least and the most that the other clock was ahead, in nanoseconds.
+    fn ahead(self) -> (i128, i128) {
+        let answer = i128::from(self.answer.0);
+        (answer - i128::from(self.answered.0), answer - i128::from(self.asked.0))
+    }
 }
 
 impl Sandwich {
@@ -35,23 +95,63 @@ impl Sandwich {
     /// # Errors
     /// The link's.
     pub fn take(link: &mut Link) -> Result<Self, Fault> {
-        let mut sandwich = Self { is_shared: true, round_trip: Nanoseconds(u64::MAX) };
+        let mut sandwich: Option<Self> = None;
         for _ in 0..EXCHANGES {
-            let before = clock::monotonic_raw();
-            let answer = link.ask(&Request::Clock, DEADLINE)?;
-            let Reply::Clock { at } = answer.reply else {
-                return Err(unexpected(&answer.reply, "the question what time it is"));
+            let asked = clock::monotonic_raw();
+            let reply = link.ask(&Request::Clock, DEADLINE)?;
+            let Reply::Clock { at: answer } = reply.reply else {
+                return Err(unexpected(&reply.reply, "the question what time it is"));
             };
-            sandwich.is_shared &= before <= at && at <= answer.at;
-            sandwich.round_trip = sandwich.round_trip.min(answer.at.since(before));
+            let exchange = Exchange { asked, answer, answered: reply.at };
+            sandwich = Some(sandwich.map_or_else(|| Self::of(exchange), |it| it.with(exchange)));
         }
-        Ok(sandwich)
+        sandwich.ok_or_else(|| Fault::bug("a clock was asked no question"))
+    }
+
+    fn of(exchange: Exchange) -> Self {
+        let Exchange { asked, answer, answered } = exchange;
+        Self {
+            is_shared: asked <= answer && answer <= answered,
+            shortest: exchange,
+            first: answer,
+            last: answer,
+            has_gone_back: false,
+        }
+    }
+
+    fn with(self, next: Exchange) -> Self {
+        let one = Self::of(next);
+        let is_shorter = next.round_trip() < self.shortest.round_trip();
+        Self {
+            is_shared: self.is_shared && one.is_shared,
+            shortest: if is_shorter { next } else { self.shortest },
+            first: self.first,
+            last: next.answer,
+            has_gone_back: self.has_gone_back || next.answer < self.last,
+        }
+    }
+
+    /// Whether the clock over there is the host's.
+    pub(super) fn is_shared(self) -> bool {
+        self.is_shared
+    }
+
+    /// How the clock ran from this sandwich to a later one.
+    pub(super) fn rate_until(self, later: Self) -> Rate {
+        let (before, after) = (self.shortest.ahead(), later.shortest.ahead());
+        let between = later.shortest.asked.since(self.shortest.answered);
+        #[expect(clippy::cast_precision_loss, reason = "nanoseconds of years are known to the µs")]
+        let ppm = |gained: i128| gained as f64 / between.0.max(1) as f64 * 1e6;
+        Rate {
+            ppm: (ppm(after.0 - before.1), ppm(after.1 - before.0)),
+            has_gone_back: self.has_gone_back || later.has_gone_back || later.first < self.last,
+        }
     }
 
     /// What the command took in host time, given the time `between` its two frames here.
     #[must_use]
     pub fn wall(self, between: Nanoseconds, outcome: &Outcome) -> Nanoseconds {
-        if self.is_shared { outcome.wall } else { between - self.round_trip }
+        if self.is_shared { outcome.wall } else { between - self.shortest.round_trip() }
     }
 
     /// The same, as evidence.
@@ -99,6 +199,44 @@ mod tests {
     fn a_clock_that_is_ahead_by_a_second_is_another_clock() {
         let taken = sandwich(1_000_000_000);
         assert!(!taken.is_shared);
-        assert!(taken.round_trip < Nanoseconds(1_000_000_000));
+        assert!(taken.shortest.round_trip() < Nanoseconds(1_000_000_000));
+    }
+
+    /// One exchange of 100 µs at `at`, in ns, of a clock that then shows `answer`.
+    fn exchange(at: u64, answer: u64) -> Sandwich {
+        let asked = Nanoseconds(at - 50_000);
+        let answered = Nanoseconds(at + 50_000);
+        Sandwich::of(Exchange { asked, answer: Nanoseconds(answer), answered })
+    }
+
+    #[test]
+    fn the_rate_of_a_clock_is_known_to_within_one_way_there_and_back() {
+        // Over 10 s a clock gains 5 ms: 500 ppm, and two exchanges of 100 µs leave ±10 ppm.
+        let rate = exchange(1_000_000_000, 7_000_000_000)
+            .rate_until(exchange(11_000_000_000, 17_005_000_000));
+        assert!((rate.ppm.0 - 490.0).abs() < 0.1 && (rate.ppm.1 - 510.0).abs() < 0.1, "{rate:?}");
+        assert!(rate.is_void());
+        // Over 100 ms the same gain per second is not beyond doubt.
+        let rate = exchange(1_000_000_000, 7_000_000_000)
+            .rate_until(exchange(1_100_000_000, 7_100_050_000));
+        assert!(rate.ppm.0 < 0.0 && !rate.is_void(), "{rate:?}");
+        let slow = exchange(1_000_000_000, 7_000_000_000)
+            .rate_until(exchange(11_000_000_000, 16_995_000_000));
+        assert!(slow.is_void() && slow.ppm.1 < -RATE_LIMIT_PPM, "{slow:?}");
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_is_void_however_short_the_command() {
+        let rate = exchange(1_000_000_000, 7_000_000_000)
+            .rate_until(exchange(1_001_000_000, 6_999_000_000));
+        assert!(rate.has_gone_back && rate.is_void());
+        let within = exchange(1_000_000_000, 7_000_000_000)
+            .with(Exchange {
+                asked: Nanoseconds(1_000_200_000),
+                answer: Nanoseconds(6_999_999_999),
+                answered: Nanoseconds(1_000_300_000),
+            })
+            .rate_until(exchange(2_000_000_000, 8_000_000_000));
+        assert!(within.is_void());
     }
 }

@@ -1,6 +1,7 @@
 //! Pure functions from samples to overheads with intervals: no files, no clocks, no hidden state.
 //!
 //! ```text
+//! iterations ─ warm_up ──────────── how many of them to leave out
 //! values ─┬ Sample ──────────────── quartiles, quantiles with intervals
 //!         └ Histogram ───────────── quantiles of millions
 //! blocks ── overhead ─┬─ Estimate ─┬─ verdict: differs, equivalent, inconclusive
@@ -47,6 +48,7 @@ mod sample;
 mod signed_rank;
 mod stopping;
 mod student;
+mod warm_up;
 
 pub use bootstrap::{Bootstrap, Bounds};
 pub use confidence::Confidence;
@@ -63,3 +65,4 @@ pub use quantile::{
 pub use sample::{Sample, TooFew, Unusable};
 pub use stopping::{LOOK_FROM, blocks_to_precision, is_narrow_enough, relative_half_width};
 pub use student::critical_value;
+pub use warm_up::{Steadiness, WarmUp, warm_up};

@@ -169,15 +169,7 @@ pub fn overhead_at(blocks: &[Block], confidence: Confidence) -> Result<Estimate,
     }
     // Sorted before anything is summed: the order of the blocks cannot reach the last bit.
     let sorted = ascending(blocks, Block::ln_ratio);
-    let centre = signed_rank::hodges_lehmann(&sorted);
-    let (low, high, method) = match signed_rank::interval(&sorted, confidence) {
-        Some((low, high)) => (low, high, Method::SignedRank),
-        None => {
-            // Around the mean, for which t is exact; the centre lies within, or the end gives way.
-            let (low, high) = student::interval(&sorted, confidence);
-            (low.min(centre), high.max(centre), Method::Student)
-        }
-    };
+    let Centred { centre, low, high, method } = centred_interval(&sorted, confidence);
     let shift = skew_shift(blocks, centre);
     Ok(Estimate {
         ratio: (centre + shift).exp(),
@@ -187,6 +179,25 @@ pub fn overhead_at(blocks: &[Block], confidence: Confidence) -> Result<Estimate,
         block_count: blocks.len(),
         method,
     })
+}
+
+/// The centre of replicates with its interval, in their own unit.
+pub(crate) struct Centred {
+    pub(crate) centre: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) method: Method,
+}
+
+/// Ranks where there are enough replicates, t where not. `sorted` is ascending and not empty.
+pub(crate) fn centred_interval(sorted: &[f64], confidence: Confidence) -> Centred {
+    let centre = signed_rank::hodges_lehmann(sorted);
+    if let Some((low, high)) = signed_rank::interval(sorted, confidence) {
+        return Centred { centre, low, high, method: Method::SignedRank };
+    }
+    // Around the mean, for which t is exact; the centre lies within, or the end gives way.
+    let (low, high) = student::interval(sorted, confidence);
+    Centred { centre, low: low.min(centre), high: high.max(centre), method: Method::Student }
 }
 
 /// How far the centre of the blocks' log-ratios is off because noise is skewed.

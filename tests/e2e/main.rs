@@ -10,6 +10,7 @@ mod agent;
 mod answers;
 mod cli;
 mod conditions;
+mod conduct;
 mod enter;
 mod guests;
 mod hostile;

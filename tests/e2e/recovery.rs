@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 use surtax::lab::Lab;
 use surtax::ledger::{Ledger, RunState};
-use surtax::plan::{Arm, Plan, SCHEMA_VERSION, TrialId};
+use surtax::plan::{Arm, Conduct, Plan, SCHEMA_VERSION, TrialId};
 use surtax::report::{Findings, compare};
 use surtax::stack::StackSpec;
 use surtax::stack::rise::Ground;
@@ -58,6 +58,7 @@ fn plan(seed: u64) -> Plan {
         time_budget_ns: None,
         precision_ppm: None,
         warm_up: 0,
+        conduct: Conduct::plain(),
         command_deadline_ns: 60_000_000_000,
         start_deadline_ns: 60_000_000_000,
         equivalence_margin_ppm: 30_000,

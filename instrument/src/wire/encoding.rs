@@ -4,8 +4,8 @@
 //! tables at the end. A frame that is longer than its fields is as malformed as one that is shorter.
 
 use super::{
-    Command, Descend, FRAME_LIMIT, Fact, Failure, Hello, LevelFacts, Outcome, Output, Reading,
-    Reply, Request, Role, Status, Stops,
+    Command, Descend, Dropped, FRAME_LIMIT, Fact, Failure, Hello, LevelFacts, Outcome, Output,
+    Reading, Reply, Request, Role, Status, Stops,
 };
 use crate::quantity::{Bytes, Nanoseconds};
 use std::fmt;
@@ -287,6 +287,7 @@ structs! {
     LevelFacts { layer, facts }
     Reading { payer, role, level, cpu_user, cpu_system, memory_peak, carries_workload }
     Descend { stack, level, writable, cwd, start_deadline }
+    Dropped { boot_id, failure }
 }
 
 /// Enums: one byte of tag, then the fields of the variant.
@@ -331,6 +332,7 @@ enums! {
         10 = Stop,
         11 = Resize { rows, columns },
         12 = Go,
+        13 = DropCaches,
         14 = Resolve(command),
     }
     Reply {
@@ -346,6 +348,7 @@ enums! {
         10 = Identity(facts),
         11 = Descended(levels),
         12 = Stopped,
+        13 = Dropped(levels),
     }
 }
 

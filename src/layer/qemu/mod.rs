@@ -40,10 +40,14 @@ use kernel::Kernel;
 use qmp::{Qmp, VirtualCpu};
 use request::Asked;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 use virtiofsd::{Served, Serving, Virtiofsd};
+
+/// How long the end of the machine's process is waited for when its agent is gone.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// How long QEMU may take to end after it was told to; on a crowded machine, nested, it needs seconds.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
@@ -217,6 +221,11 @@ impl Running for RunningQemu {
         facts.extend(evidence::of_kernel(&self.kernel, &self.machine, inside)?);
         facts.append(&mut self.facts);
         Ok(facts)
+    }
+
+    fn obituary(&mut self) -> Option<String> {
+        let signal = self.process.wait(LAST_WORDS).ok().flatten()?.signal()?;
+        Some(format!("`{PROGRAM}` itself was ended by signal {signal}"))
     }
 
     fn stop(mut self: Box<Self>) -> Result<(), Fault> {

@@ -21,6 +21,10 @@ baseline = "runc"
 runs = 0x10
 time = "1h30m"
 warm_up = 1
+iterations = 5
+cache = "warm"
+settle = "100ms"
+env_padding = 0
 seed = 42
 margin = "2.5%"
 precision = "2%"
@@ -48,7 +52,7 @@ fn an_unknown_key_is_answered_with_the_nearest_and_its_line() {
     refused(
         "command = [\"true\"]\nwarmup = 3\n",
         "plans/io.toml:2: unknown key `warmup`
-  hint: use `warm_up`; the keys of a plan are `title`, `command`, `stacks`, `baseline`, `runs`, `time`, `precision`, `warm_up`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
+  hint: use `warm_up`; the keys of a plan are `title`, `command`, `stacks`, `baseline`, `runs`, `time`, `precision`, `warm_up`, `iterations`, `cache`, `settle`, `env_padding`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
     );
 }
 
@@ -75,6 +79,10 @@ fn values_of_another_type_are_refused_with_what_was_expected() {
     refused(
         "deadline = \"90\"",
         "plans/io.toml:1: `90` is not a duration\n  hint: add a unit, as in `90s`",
+    );
+    refused(
+        "cache = \"hot\"",
+        "plans/io.toml:1: `hot` is no state of a cache\n  hint: use `cold` or `warm`; without it, each start finds what it finds",
     );
     refused(
         "writable = [1]",

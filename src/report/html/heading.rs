@@ -1,6 +1,6 @@
 //! The head of the report: what was asked, where and when, what was found, and what to doubt.
 
-use super::super::{Caution, Findings, KeyValue};
+use super::super::{Caution, Findings, KeyValue, RunFacts};
 use super::legend::Arm;
 use super::{details, escape, number};
 use crate::plan::shell_line;
@@ -113,15 +113,21 @@ pub fn conditions(findings: &Findings) -> String {
          <details><summary>{} about this machine</summary>{}</details></section>\n\
          <section id=\"repeat\"><h2>Repeat this run</h2>\n\
          <div class=\"copy\"><pre data-copy><code>{}</code></pre></div>\n\
-         <p class=\"facts\">In <code>{}</code>, with seed <code>{}</code>.</p></section>\n\
+         <p class=\"facts\">In <code>{}</code>, with seed <code>{}</code>{}.</p></section>\n\
          <footer><p>Run <code>{}</code>, computed by surtax {} (schema {}).</p></footer>\n",
         number::count(findings.machine.len(), "fact"),
         details::facts("Machine", &findings.machine),
         escape::lines(&run.repeat_with),
         escape::line(&run.cwd),
         run.seed,
+        conduct(run),
         escape::line(&run.id),
         escape::line(&findings.surtax_version),
         findings.schema_version
     )
+}
+
+/// How each trial was carried out, where that is not the usual way.
+fn conduct(run: &RunFacts) -> String {
+    if run.conduct.is_empty() { String::new() } else { format!("; {}", escape::line(&run.conduct)) }
 }

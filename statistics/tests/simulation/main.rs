@@ -1,7 +1,7 @@
 //! Simulated runs with a known cost: how often intervals hold it, and how often verdicts are wrong.
 //!
-//! The tables behind the choice of method, of the rule that stops and of the p-value, and of the power;
-//! with what was not chosen beside the first (ten minutes):
+//! The tables behind the choice of method, of the rule that stops and of the p-value, of the power, and
+//! of the warm-up; with what was not chosen beside the first (ten minutes):
 //! `cargo test --release -p surtax-statistics --test simulation -- --ignored --nocapture`.
 
 #![expect(clippy::unwrap_used, reason = "a run that cannot be evaluated must fail its test")]
@@ -10,6 +10,7 @@ mod family;
 mod noise;
 mod power;
 mod stopping;
+mod warm_up;
 
 use noise::{Noise, Times, run};
 use surtax_statistics::{

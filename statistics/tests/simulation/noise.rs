@@ -15,6 +15,8 @@ pub enum Noise {
     Drift,
     /// Lognormal 1 %, and three trials of ten run in a mode that is 12 % slower.
     Bimodal,
+    /// Exponential: trials are only ever slowed.
+    Skewed(f64),
 }
 
 /// What the trials of one block took.
@@ -49,7 +51,8 @@ pub fn run(noise: Noise, block_count: usize, cost: f64, seed: u64) -> Vec<Times>
     (0..block_count).map(block).collect()
 }
 
-fn ln_noise(noise: Noise, random: &mut ChaCha8Rng) -> f64 {
+/// By how much the logarithm of one trial's time is off.
+pub fn ln_noise(noise: Noise, random: &mut ChaCha8Rng) -> f64 {
     match noise {
         Noise::Lognormal(deviation) => deviation * normal(random),
         Noise::Drift => 0.03 * normal(random),
@@ -57,12 +60,13 @@ fn ln_noise(noise: Noise, random: &mut ChaCha8Rng) -> f64 {
             let burst = 0.05 / random.random::<f64>().max(1e-3).powf(0.7);
             0.03 * normal(random) + if random.random_bool(0.1) { burst } else { 0.0 }
         }
+        Noise::Skewed(deviation) => -deviation * (1.0 - random.random::<f64>()).ln(),
         Noise::Bimodal => 0.01 * normal(random) + if random.random_bool(0.3) { 0.12 } else { 0.0 },
     }
 }
 
 /// Box and Muller, Annals of Mathematical Statistics 29(2), 1958.
-fn normal(random: &mut ChaCha8Rng) -> f64 {
+pub fn normal(random: &mut ChaCha8Rng) -> f64 {
     let (radius, angle): (f64, f64) = (random.random(), random.random());
     (-2.0 * (1.0 - radius).ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
 }

@@ -32,6 +32,9 @@ const WRITERS: &[&str] =
 /// The kernel's own trees.
 const KERNEL_TREES: &[&str] = &["/sys/fs/cgroup", "/proc/sys", "/sys/kernel", "/sys/devices"];
 
+/// Writes to those trees in which nothing is set and nothing is left to undo.
+const UNDOES_ITSELF: &[&str] = &["instrument/src/cache.rs"];
+
 /// How many lines apart a writer and a kernel's tree still belong together.
 const NEAR: usize = 12;
 
@@ -40,7 +43,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         .filter(|(path, _)| {
             ["src/", "instrument/src/", "statistics/src/"].iter().any(|it| path.starts_with(it))
         })
-        .filter(|(path, _)| !path.starts_with("src/lab/"))
+        .filter(|(path, _)| !path.starts_with("src/lab/") && !UNDOES_ITSELF.contains(path))
         .flat_map(|(path, source)| found_in(path, source))
         .collect()
 }

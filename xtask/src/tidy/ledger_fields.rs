@@ -12,7 +12,7 @@ const UNITS: &[&str] =
 
 /// Numbers that are no quantities: places and names. `value` has its unit in the row's other fields.
 const PLACES: &[&str] =
-    &["block", "position", "arm", "attempt", "level", "seed", "value", "limit_value"];
+    &["block", "position", "arm", "attempt", "iteration", "level", "seed", "value", "limit_value"];
 
 /// The field that keeps a table to one row, which nobody reads.
 const SINGLE_ROW: &str = "one";

@@ -75,6 +75,7 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
             metric("start_ns", "ns", 1.2e7 * ratio * ratio),
         ],
         because: because(&verdict),
+        warm_up: None,
         overhead: compared,
         verdict,
         payers: vec![payer("the command", "workload", 8.5e9)],
@@ -263,6 +264,7 @@ pub fn empty() -> Findings {
             baseline: "native".into(),
             equivalence_margin: 0.03,
             precision: None,
+            conduct: String::new(),
         },
         machine: vec![
             key_value("cpu.model", "AMD EPYC 9354P 32-Core Processor", "/proc/cpuinfo"),

@@ -1,0 +1,189 @@
+//! How each trial is carried out: iterations, caches, pauses, and the environment's size.
+
+use super::Draft;
+use crate::fault::Fault;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Iterations of a plan that names none: each start of a stack runs the command once.
+pub(super) const DEFAULT_ITERATIONS: u32 = 1;
+
+/// Up to how many bytes are added to the environment unless told: what one page holds.
+pub(super) const DEFAULT_PADDING: u32 = 4096;
+
+const ITERATIONS_LIMIT: u32 = 10_000;
+const PADDING_LIMIT: u32 = 64 << 10;
+const SETTLE_LIMIT: Duration = Duration::from_secs(3600);
+
+/// How a trial is carried out, the same for every arm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conduct {
+    /// Runs of the command inside each started stack that are measured, at least 1.
+    pub iterations: u32,
+    /// What the page caches hold when the command begins.
+    pub cache: Cache,
+    /// How long nothing is done before each trial, in nanoseconds.
+    pub settle_ns: u64,
+    /// The command's environment grows by a random length up to this in each trial, in bytes: where
+    /// the stack begins changes the speed of the same code. Source: Mytkowicz, Diwan, Hauswirth and
+    /// Sweeney, "Producing Wrong Data Without Doing Anything Obviously Wrong!", ASPLOS 2009.
+    pub padding_limit_bytes: u32,
+}
+
+/// What the page caches hold when the command begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cache {
+    /// What a fresh start of the stack finds: usually a warm cache of this machine, and a cold one of
+    /// a virtual machine.
+    #[default]
+    AsStarted,
+    /// Nothing: every kernel of the stack drops its caches before each run of the command.
+    Cold,
+    /// What an uncounted run of the command in the same stack has left.
+    Warm,
+}
+
+impl Conduct {
+    /// That of runs which were made before there was a choice.
+    #[must_use]
+    pub fn plain() -> Self {
+        Self { iterations: 1, cache: Cache::AsStarted, settle_ns: 0, padding_limit_bytes: 0 }
+    }
+
+    /// How long nothing is done before each trial.
+    #[must_use]
+    pub fn settle(&self) -> Duration {
+        Duration::from_nanos(self.settle_ns)
+    }
+}
+
+impl Cache {
+    /// Reads the word after `--cache`.
+    ///
+    /// # Errors
+    /// The user's: another word.
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        match text {
+            "cold" => Ok(Self::Cold),
+            "warm" => Ok(Self::Warm),
+            _ => Err(Fault::user(format!("`{}` is no state of a cache", text.escape_debug()))
+                .hint("use `cold` or `warm`; without it, each start finds what it finds")),
+        }
+    }
+
+    /// The word that is read as this; `None` where nothing is said.
+    #[must_use]
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Self::AsStarted => None,
+            Self::Cold => Some("cold"),
+            Self::Warm => Some("warm"),
+        }
+    }
+}
+
+/// What of it has been said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConductDraft {
+    /// See [`Conduct::iterations`]; by default 1.
+    pub iterations: Option<u32>,
+    /// See [`Conduct::cache`].
+    pub cache: Option<Cache>,
+    /// See [`Conduct::settle_ns`]; by default none.
+    pub settle: Option<Duration>,
+    /// See [`Conduct::padding_limit_bytes`]; by default 4096.
+    pub padding_limit_bytes: Option<u32>,
+}
+
+impl ConductDraft {
+    /// Lays another draft over this one.
+    pub(super) fn overlaid_by(self, other: Self) -> Self {
+        Self {
+            iterations: other.iterations.or(self.iterations),
+            cache: other.cache.or(self.cache),
+            settle: other.settle.or(self.settle),
+            padding_limit_bytes: other.padding_limit_bytes.or(self.padding_limit_bytes),
+        }
+    }
+}
+
+impl Draft {
+    /// The conduct and the number of runs that warm up.
+    pub(super) fn checked_conduct(&self) -> Result<(Conduct, u32), Fault> {
+        let said = self.conduct;
+        let iterations = said.iterations.unwrap_or(DEFAULT_ITERATIONS);
+        if !(1..=ITERATIONS_LIMIT).contains(&iterations) {
+            let message =
+                format!("`iterations = {iterations}` is not from 1 to {ITERATIONS_LIMIT}");
+            return Err(self.refuse("iterations", message));
+        }
+        let padding_limit_bytes = said.padding_limit_bytes.unwrap_or(DEFAULT_PADDING);
+        if padding_limit_bytes > PADDING_LIMIT {
+            let message = format!("`env_padding = {padding_limit_bytes}` is above {PADDING_LIMIT}");
+            return Err(self.refuse("env_padding", message));
+        }
+        let settle = said.settle.unwrap_or_default();
+        if settle > SETTLE_LIMIT {
+            return Err(self.refuse("settle", "`settle` is longer than an hour"));
+        }
+        let cache = said.cache.unwrap_or_default();
+        let warm_up = match (cache, self.warm_up) {
+            (Cache::Cold, Some(1..)) => {
+                return Err(self
+                    .refuse("cache", "a cold cache and runs that warm up contradict each other")
+                    .hint("leave one of the two out"));
+            }
+            (Cache::Warm, Some(0)) => {
+                return Err(self
+                    .refuse("cache", "a warm cache needs a run that warms up, and `warm_up` is 0")
+                    .hint("leave `warm_up` out"));
+            }
+            (Cache::Warm, said) => said.unwrap_or(1),
+            (_, said) => said.unwrap_or(0),
+        };
+        let settle_ns = super::refuse::nanoseconds(settle);
+        Ok((Conduct { iterations, cache, settle_ns, padding_limit_bytes }, warm_up))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{around, draft};
+    use super::*;
+
+    fn decided(conduct: ConductDraft, warm_up: Option<u32>) -> Result<(Conduct, u32), Fault> {
+        let draft = Draft { conduct, warm_up, ..draft(&["native"]) };
+        draft.complete(&around()).map(|decided| (decided.plan.conduct, decided.plan.warm_up))
+    }
+
+    #[test]
+    fn unless_told_a_start_runs_the_command_once_in_an_environment_of_random_size() {
+        let (conduct, warm_up) = decided(ConductDraft::default(), None).unwrap();
+        assert_eq!(conduct, Conduct { padding_limit_bytes: 4096, ..Conduct::plain() });
+        assert_eq!(warm_up, 0);
+    }
+
+    #[test]
+    fn a_warm_cache_is_one_uncounted_run_more_and_a_cold_one_allows_none() {
+        let warm = ConductDraft { cache: Some(Cache::Warm), ..ConductDraft::default() };
+        assert_eq!(decided(warm, None).unwrap().1, 1);
+        assert_eq!(decided(warm, Some(3)).unwrap().1, 3);
+        assert!(decided(warm, Some(0)).unwrap_err().message.contains("warm cache"));
+        let cold = ConductDraft { cache: Some(Cache::Cold), ..ConductDraft::default() };
+        assert_eq!(decided(cold, None).unwrap().1, 0);
+        assert!(decided(cold, Some(1)).unwrap_err().message.contains("contradict"));
+    }
+
+    #[test]
+    fn what_is_beyond_measure_is_refused() {
+        let none = ConductDraft { iterations: Some(0), ..ConductDraft::default() };
+        assert!(decided(none, None).unwrap_err().message.contains("from 1 to"));
+        let long = Some(Duration::from_secs(3601));
+        let long = ConductDraft { settle: long, ..ConductDraft::default() };
+        assert!(decided(long, None).unwrap_err().message.contains("an hour"));
+        let large = ConductDraft { padding_limit_bytes: Some(1 << 20), ..ConductDraft::default() };
+        assert!(decided(large, None).unwrap_err().message.contains("above 65536"));
+        assert!(Cache::parse("hot").unwrap_err().hint.unwrap().contains("`cold` or `warm`"));
+    }
+}

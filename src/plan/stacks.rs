@@ -1,0 +1,85 @@
+//! The stacks of a plan: each once, with absolute paths, held to the CPUs that the plan names.
+
+use super::refuse::{Draft, is_native};
+use crate::fault::Fault;
+use crate::layer::{Card, Root};
+use crate::stack::StackSpec;
+use std::path::Path;
+
+/// How many stacks a plan may have.
+const STACK_LIMIT: usize = 100;
+
+impl Draft {
+    pub(super) fn checked_stacks(
+        &self,
+        cwd: &Path,
+        cards: &[&'static Card],
+    ) -> Result<(Vec<StackSpec>, StackSpec), Fault> {
+        if self.stacks.is_empty() {
+            return Err(self.refuse("stacks", "there is no stack to run the command in").hint(
+                "name some, as in `--in native,runc` or `stacks = [\"native\", \"runc\"]`; `surtax doctor` lists them",
+            ));
+        }
+        if self.stacks.len() > STACK_LIMIT {
+            let count = self.stacks.len();
+            return Err(self.refuse("stacks", format!("{count} stacks are above {STACK_LIMIT}")));
+        }
+        let mut stacks = Vec::with_capacity(self.stacks.len() + 1);
+        for stack in &self.stacks {
+            let stack = self.pinned(self.located("stacks", stack, cwd)?, cards)?;
+            if stacks.contains(&stack) {
+                return Err(self
+                    .refuse("stacks", format!("the stack `{stack}` is listed twice"))
+                    .hint("list it once; the baseline runs as two arms anyway"));
+            }
+            stacks.push(stack);
+        }
+        let baseline = match &self.baseline {
+            Some(baseline) => self.pinned(self.located("baseline", baseline, cwd)?, cards)?,
+            None => match stacks.iter().find(|stack| is_native(stack)) {
+                Some(native) => native.clone(),
+                None => self.pinned(StackSpec::parse_with("native", cards)?, cards)?,
+            },
+        };
+        if !stacks.contains(&baseline) {
+            stacks.insert(0, baseline.clone());
+        }
+        Ok((stacks, baseline))
+    }
+
+    /// The stack, its outermost layer held to the CPUs of `pin` unless it names its own.
+    fn pinned(&self, mut stack: StackSpec, cards: &[&'static Card]) -> Result<StackSpec, Fault> {
+        let (Some(pin), Some(outermost)) = (&self.pin, stack.layers.first_mut()) else {
+            return Ok(stack);
+        };
+        outermost.options.entry(String::from("cpuset")).or_insert_with(|| pin.clone());
+        StackSpec::parse_with(&stack.to_string(), cards).map_err(|fault| fault.during("`--pin`"))
+    }
+
+    /// The stack with absolute paths, the outermost of which must be there.
+    fn located(&self, field: &str, stack: &StackSpec, cwd: &Path) -> Result<StackSpec, Fault> {
+        let mut stack = stack.clone();
+        for (depth, layer) in stack.layers.iter_mut().enumerate() {
+            layer.make_root_absolute(cwd);
+            let (Root::Directory(path) | Root::Oci(path)) = layer.root()? else { continue };
+            let shown = path.display().to_string();
+            if shown.contains(['+', ',']) {
+                return Err(self
+                    .refuse(
+                        field,
+                        format!(
+                            "the root `{shown}` holds `+` or `,`, which separate layers and options"
+                        ),
+                    )
+                    .hint("give it another name, for instance by a symbolic link"));
+            }
+            if depth == 0 && !path.exists() {
+                return Err(self.refuse(
+                    field,
+                    format!("the root `{shown}` of `{}` is not there", layer.kind),
+                ));
+            }
+        }
+        Ok(stack)
+    }
+}

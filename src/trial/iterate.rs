@@ -1,0 +1,168 @@
+//! Several runs of the command in one started stack, as one measurement.
+//!
+//! The start is the replicate: two starts differ by more than two iterations of one (where memory came
+//! to lie, which host CPU the guest got), so iterations count as their median, and their number adds
+//! no degree of freedom. Source: Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time",
+//! International Symposium on Memory Management, 2013.
+
+use super::Iteration;
+use super::sandwich::Sandwich;
+use crate::fault::Fault;
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{Outcome, Reading};
+
+/// One run of the command.
+pub(super) struct Ran {
+    /// Host time from the arrival of `Started` to that of `Exited`.
+    pub between: Nanoseconds,
+    /// What its agent said.
+    pub outcome: Outcome,
+    /// What the deeper levels used.
+    pub bill: Vec<Reading>,
+}
+
+/// What each run took and used, in host time.
+pub(super) fn iterations(runs: &[Ran], sandwich: Sandwich) -> Vec<Iteration> {
+    let one = |ran: &Ran| Iteration {
+        wall: sandwich.wall(ran.between, &ran.outcome),
+        cpu_user: ran.outcome.cpu_user,
+        cpu_system: ran.outcome.cpu_system,
+    };
+    runs.iter().map(one).collect()
+}
+
+/// The median wall time, and one outcome for all: how the last one ended, medians of the times by the
+/// level's own clock, means of CPU time, the largest memory. Standard output is that of the first
+/// run, or of the first whose output differs from it; likewise standard error.
+///
+/// # Errors
+/// Ours: nothing was run.
+pub(super) fn whole(
+    iterations: &[Iteration],
+    runs: Vec<Ran>,
+) -> Result<(Nanoseconds, Outcome), Fault> {
+    let wall = median(iterations.iter().map(|one| one.wall));
+    let cpu_user = mean(iterations.iter().map(|one| one.cpu_user));
+    let cpu_system = mean(iterations.iter().map(|one| one.cpu_system));
+    let mut outcomes = runs.into_iter().map(|ran| ran.outcome);
+    let mut all = outcomes.next().ok_or_else(|| Fault::bug("a command was not run at all"))?;
+    let (out, err) = (all.stdout.hash, all.stderr.hash);
+    let mut inside = vec![all.wall];
+    for outcome in outcomes {
+        inside.push(outcome.wall);
+        all.status = outcome.status;
+        all.memory_peak = all.memory_peak.max(outcome.memory_peak);
+        if all.stdout.hash == out {
+            all.stdout = outcome.stdout;
+        }
+        if all.stderr.hash == err {
+            all.stderr = outcome.stderr;
+        }
+    }
+    Ok((wall, Outcome { wall: median(inside.into_iter()), cpu_user, cpu_system, ..all }))
+}
+
+/// What was read around all runs, and what the deeper levels read around each, per run.
+pub(super) fn per_iteration(around: Vec<Reading>, runs: &[Ran]) -> Vec<Reading> {
+    let mut sums = around;
+    if let Some((first, rest)) = runs.split_first() {
+        let mut bill = first.bill.clone();
+        for reading in rest.iter().flat_map(|ran| &ran.bill) {
+            let same =
+                |one: &&mut Reading| one.payer == reading.payer && one.level == reading.level;
+            match bill.iter_mut().find(same) {
+                Some(sum) => {
+                    sum.cpu_user += reading.cpu_user;
+                    sum.cpu_system += reading.cpu_system;
+                    sum.memory_peak = sum.memory_peak.max(reading.memory_peak);
+                }
+                None => bill.push(reading.clone()),
+            }
+        }
+        sums.extend(bill);
+    }
+    let count = u64::try_from(runs.len()).unwrap_or(u64::MAX).max(1);
+    for sum in &mut sums {
+        sum.cpu_user = Nanoseconds(sum.cpu_user.0 / count);
+        sum.cpu_system = Nanoseconds(sum.cpu_system.0 / count);
+    }
+    sums
+}
+
+/// The median; of an even count the mean of the two in the middle. Zero of nothing.
+fn median(times: impl Iterator<Item = Nanoseconds>) -> Nanoseconds {
+    let mut sorted: Vec<u64> = times.map(|time| time.0).collect();
+    sorted.sort_unstable();
+    let middle = |back: usize| sorted.get(sorted.len().saturating_sub(back) / 2).copied();
+    Nanoseconds(u64::midpoint(middle(1).unwrap_or(0), middle(0).unwrap_or(0)))
+}
+
+fn mean(times: impl Iterator<Item = Nanoseconds>) -> Nanoseconds {
+    let (sum, count) =
+        times.fold((0u64, 0u64), |(sum, n), time| (sum.saturating_add(time.0), n + 1));
+    Nanoseconds(sum / count.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surtax_instrument::quantity::Bytes;
+    use surtax_instrument::wire::{Output, Role, Status};
+
+    fn ran(wall: u64, output: &[u8], code: i32) -> Ran {
+        let hash = output.iter().fold(0, |hash, byte| hash * 256 + u128::from(*byte));
+        let outcome = Outcome {
+            status: Status::Exit(code),
+            wall: Nanoseconds(wall),
+            cpu_user: Nanoseconds(wall / 2),
+            cpu_system: Nanoseconds(0),
+            memory_peak: Bytes(wall),
+            stops: None,
+            stdout: Output { hash, ..Output::default() },
+            stderr: Output::default(),
+        };
+        let bill = vec![Reading {
+            payer: String::from("shim"),
+            role: Role::Engine,
+            level: 1,
+            cpu_user: Nanoseconds(wall),
+            cpu_system: Nanoseconds(0),
+            memory_peak: Some(Bytes(wall)),
+            carries_workload: false,
+        }];
+        Ran { between: Nanoseconds(wall), outcome, bill }
+    }
+
+    fn iteration(ran: &Ran) -> Iteration {
+        let Outcome { wall, cpu_user, cpu_system, .. } = ran.outcome;
+        Iteration { wall, cpu_user, cpu_system }
+    }
+
+    #[test]
+    fn several_runs_are_one_measurement() {
+        let runs = vec![ran(90, b"a", 0), ran(10, b"a", 0), ran(20, b"a", 0)];
+        let iterations: Vec<Iteration> = runs.iter().map(iteration).collect();
+        let readings = per_iteration(Vec::new(), &runs);
+        assert_eq!((readings.len(), readings[0].cpu_user), (1, Nanoseconds(40)));
+        assert_eq!(readings[0].memory_peak, Some(Bytes(90)));
+        let (wall, outcome) = whole(&iterations, runs).unwrap();
+        assert_eq!((wall, outcome.wall), (Nanoseconds(20), Nanoseconds(20)));
+        assert_eq!((outcome.cpu_user, outcome.memory_peak), (Nanoseconds(20), Bytes(90)));
+    }
+
+    #[test]
+    fn an_iteration_with_another_output_or_end_is_what_is_seen_of_all() {
+        let runs = vec![ran(1, b"a", 0), ran(1, b"b", 0), ran(1, b"a", 3)];
+        let iterations: Vec<Iteration> = runs.iter().map(iteration).collect();
+        let (_, outcome) = whole(&iterations, runs).unwrap();
+        assert_eq!(outcome.stdout.hash, u128::from(b'b'));
+        assert_eq!(outcome.status, Status::Exit(3));
+        assert!(whole(&[], Vec::new()).is_err());
+    }
+
+    #[test]
+    fn the_median_of_an_even_count_lies_between_the_two_in_the_middle() {
+        let of = |times: &[u64]| median(times.iter().map(|time| Nanoseconds(*time))).0;
+        assert_eq!([of(&[]), of(&[7]), of(&[9, 1]), of(&[9, 1, 3, 4])], [0, 7, 5, 3]);
+    }
+}
