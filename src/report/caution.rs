@@ -11,7 +11,7 @@ use crate::ledger::{Proofs, TrialState};
 use crate::trial::disturbance::Disturbance;
 use std::collections::{BTreeMap, BTreeSet};
 use surtax_instrument::quantity::Bytes;
-use surtax_statistics::Estimate;
+use surtax_statistics::{Estimate, LOOK_FROM};
 
 /// With fewer trials than these, an interval rests on the noise having a bell's shape.
 const TRIALS_FEW: u32 = 6;
@@ -52,6 +52,7 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(cpus(signs.arms));
     cautions.extend(memory(signs.arms));
     cautions.extend(changed_evidence(signs));
+    cautions.extend(nothing_compared(signs.arms));
     cautions.extend(unavailable(signs));
     cautions.extend(lost_trials(signs));
     cautions.extend(few_trials(signs.arms));
@@ -209,6 +210,31 @@ fn changed_evidence(signs: &Signs<'_>) -> Vec<Caution> {
     cautions
 }
 
+/// A run that has numbers and no comparison, where no row of a failing stack says why.
+fn nothing_compared(arms: &[ArmFindings]) -> Option<Caution> {
+    let counts = |arm: &ArmFindings| arm.trial_count > 0;
+    let stack = baseline(arms).map(|arm| arm.stack.as_str()).next()?;
+    if baseline(arms).any(counts) {
+        let is_alone = compared(arms).all(|arm| arm.trials.is_empty());
+        return is_alone.then(|| {
+            caution(
+                "nothing-compared",
+                format!("only `{stack}` has trials that count, so there is no overhead to tell"),
+                "name what to compare it with, as in `--in native,runc`",
+            )
+        });
+    }
+    compared(arms).any(counts).then(|| {
+        caution(
+            "nothing-compared",
+            format!(
+                "the baseline `{stack}` has no trial that counts, so nothing can be compared with it"
+            ),
+            "see why in its row, or name another baseline with `--baseline`",
+        )
+    })
+}
+
 fn unavailable(signs: &Signs<'_>) -> Vec<Caution> {
     let gaps = signs.columns.iter().zip(signs.arms).filter(|(column, _)| {
         column.counted.is_empty()
@@ -323,6 +349,18 @@ fn precision(signs: &Signs<'_>) -> Option<Caution> {
         let metric = arm.metrics.iter().find(|metric| metric.metric == "wall_ns")?;
         metric.overhead.as_ref().map(width)
     };
+    let is_unknown = |arm: &&ArmFindings| arm.trial_count > 0 && wall(arm).is_none();
+    if let Some(arm) = compared(signs.arms).find(is_unknown) {
+        return Some(caution(
+            "precision-missed",
+            format!(
+                "the goal of ±{} was not reached: the overhead of `{}` has no interval",
+                percent(goal),
+                arm.stack
+            ),
+            &format!("give the run more time, or at least {LOOK_FROM} blocks"),
+        ));
+    }
     let all = signs.arms.iter().filter_map(|arm| Some((arm, wall(arm)?))).chain(again);
     let (arm, widest) =
         all.filter(|(_, width)| *width > goal).max_by(|a, b| a.1.total_cmp(&b.1))?;

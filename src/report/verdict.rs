@@ -25,7 +25,9 @@ pub(super) fn of(case: &Case<'_>) -> (Verdict, String) {
     let baseline = case.baseline;
     match (case.overhead, case.noise) {
         (None, _) => {
-            (Verdict::Inconclusive, format!("its wall time has no ratio to that of `{baseline}`"))
+            let why = "a time that counts is zero or no number";
+            let words = format!("its wall time has no ratio to that of `{baseline}`: {why}");
+            (Verdict::Inconclusive, words)
         }
         (Some(Err(TooFew { have, need })), _) => (
             Verdict::Inconclusive,
