@@ -28,7 +28,7 @@ pub(super) enum Order {
 pub(super) enum Floor {
     /// The baseline's second arm.
     SecondArm,
-    /// Nowhere: a difference is one as soon as the interval says so.
+    /// Nowhere, without a second arm: a difference is one as soon as the interval says so.
     #[cfg(test)]
     Dropped,
 }
@@ -75,10 +75,12 @@ impl Run {
     }
 
     fn blocks(&self) -> Result<Vec<Block>, Unusable> {
-        self.times()
-            .iter()
-            .map(|[first, again, arm]| Block::new(&[*first, *again], &[*arm]))
-            .collect()
+        let block = |[first, again, arm]: &[f64; 3]| match self.floor {
+            Floor::SecondArm => Block::new(&[*first, *again], &[*arm]),
+            #[cfg(test)]
+            Floor::Dropped => Block::new(&[*first], &[*arm]),
+        };
+        self.times().iter().map(block).collect()
     }
 
     fn noise_floor(&self) -> Result<NoiseFloor, TooFew> {

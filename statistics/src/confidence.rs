@@ -1,4 +1,7 @@
 //! Confidence: how often an interval made this way holds the truth.
+//!
+//! What is promised and the level at which an interval is made are two numbers: see
+//! [`Method::spent`](crate::Method::spent).
 
 /// A share of confidence, strictly between 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -27,6 +30,12 @@ impl Confidence {
     #[must_use]
     pub fn share(self) -> f64 {
         self.0
+    }
+
+    /// The level at which to make an interval that spends only a part of the error that is promised:
+    /// half of the 5 % of 95 % leaves 97.5 %.
+    pub(crate) fn spending(self, part: f64) -> Self {
+        Self(1.0 - part * (1.0 - self.0))
     }
 
     /// How often the truth may lie beyond one end: 0.025 for 95 %.

@@ -23,14 +23,22 @@ pub(crate) fn hodges_lehmann(sorted: &[f64]) -> f64 {
     f64::midpoint(lower, upper)
 }
 
-/// The ends of the interval; `None` when it would be the whole range of the values or wider.
+/// The ends of the interval; `None` when a single value could move one of them as far as it likes.
 ///
-/// The whole range is refused although it covers: at six values it is wider than t is at five, and a
-/// run that repeats until its interval is narrow enough must not see it grow.
+/// A value is in as many averages as there are values. Unless an end has more averages beyond it than
+/// that, ranks are no safer from a burst than Student's t, and coarser.
 pub(crate) fn interval(sorted: &[f64], confidence: Confidence) -> Option<(f64, f64)> {
-    let rank = end_rank(sorted.len(), confidence.tail()).filter(|&rank| rank > 1)?;
+    if !is_robust(sorted.len(), confidence) {
+        return None;
+    }
+    let rank = end_rank(sorted.len(), confidence.tail())?;
     let from_above = pair_count(sorted.len()) + 1 - rank;
     Some((walsh_average(sorted, rank), walsh_average(sorted, from_above)))
+}
+
+/// Says whether so many values have an [`interval`].
+pub(crate) fn is_robust(n: usize, confidence: Confidence) -> bool {
+    end_rank(n, confidence.tail()).is_some_and(|rank| rank > n)
 }
 
 /// The chance of so few averages on one side of a centre that is the true one; two-sided.

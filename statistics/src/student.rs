@@ -58,11 +58,25 @@ fn share_within(angle: f64, degrees_of_freedom: u32) -> f64 {
     if odd { (angle + sine * sum) * std::f64::consts::FRAC_2_PI } else { sine * sum }
 }
 
+/// What is known of the variance of one value besides the scatter of the values themselves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Within {
+    /// The variance, in the square of the values' unit.
+    pub(crate) variance: f64,
+    /// On how many degrees of freedom it rests.
+    pub(crate) count: usize,
+}
+
+impl Within {
+    /// Nothing is known.
+    pub(crate) const NOTHING: Self = Self { variance: 0.0, count: 0 };
+}
+
 /// The interval of the mean of `values`: t standard errors to each side.
 ///
 /// Source: Student, "The Probable Error of a Mean", Biometrika 6(1), 1908.
-pub(crate) fn interval(values: &[f64], confidence: Confidence) -> (f64, f64) {
-    let (mean, error, degrees_of_freedom) = mean_and_error(values);
+pub(crate) fn interval(values: &[f64], within: Within, confidence: Confidence) -> (f64, f64) {
+    let (mean, error, degrees_of_freedom) = mean_and_error(values, within);
     let half = critical_value(degrees_of_freedom, confidence) * error;
     (mean - half, mean + half)
 }
@@ -70,8 +84,8 @@ pub(crate) fn interval(values: &[f64], confidence: Confidence) -> (f64, f64) {
 /// The chance of a mean so far from 0, were 0 the true one; two-sided, from few values.
 ///
 /// 1 where `centre` and the mean lie on either side of 0: the interval holds both.
-pub(crate) fn p_value(values: &[f64], centre: f64) -> f64 {
-    let (mean, error, degrees_of_freedom) = mean_and_error(values);
+pub(crate) fn p_value(values: &[f64], within: Within, centre: f64) -> f64 {
+    let (mean, error, degrees_of_freedom) = mean_and_error(values, within);
     let is_on_both_sides = mean.min(centre) <= 0.0 && 0.0 <= mean.max(centre);
     if is_on_both_sides {
         return 1.0;
@@ -82,13 +96,20 @@ pub(crate) fn p_value(values: &[f64], centre: f64) -> f64 {
 }
 
 /// The mean, its standard error, and the degrees of freedom of that.
+///
+/// The error is that of the values' own scatter, or that of their scatter and the variance within
+/// pooled, whichever is greater: few values that are alike by luck do not make an error small, and
+/// values that scatter more than was known keep their own.
 #[expect(clippy::cast_precision_loss, reason = "samples are shorter than 2^52 values")]
-fn mean_and_error(values: &[f64]) -> (f64, f64, u32) {
+fn mean_and_error(values: &[f64], within: Within) -> (f64, f64, u32) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
     let degrees_of_freedom = u32::try_from(values.len() - 1).unwrap_or(u32::MAX);
-    (mean, (squares / (count - 1.0) / count).sqrt(), degrees_of_freedom)
+    let own = squares / (count - 1.0);
+    let known = within.count as f64;
+    let pooled = (squares + known * within.variance) / (count - 1.0 + known);
+    (mean, (own.max(pooled) / count).sqrt(), degrees_of_freedom)
 }
 
 #[cfg(test)]

@@ -23,10 +23,11 @@
 //! use, is met by noise and by warm-up alike. `tests/simulation/warm_up.rs` has the rates.
 
 use crate::confidence::Confidence;
-use crate::overhead::centred_interval;
+use crate::overhead::{Guard, centred_interval};
 use crate::quantile::quantile_of_sorted;
 use crate::sample::{Sample, Unusable};
 use crate::signed_rank::hodges_lehmann;
+use crate::student::Within;
 
 /// Two boots have a difference but no reliable error of it.
 const BOOTS_MIN: usize = 3;
@@ -128,7 +129,7 @@ impl Boot {
 fn is_warm(boots: &[Boot], iteration: usize) -> bool {
     let centre = hodges_lehmann(&ascending(boots, |boot| boot.ln_over_later(iteration)));
     let differences = ascending(boots, |boot| boot.ln_over_counterpart(iteration));
-    let found = centred_interval(&differences, Confidence::P99);
+    let found = centred_interval(&differences, Within::NOTHING, Confidence::P99, Guard::Dropped);
     let is_slower = found.low > 0.0 && centre > NEGLIGIBLE_LN;
     let is_faster = found.high < 0.0 && centre < -NEGLIGIBLE_LN;
     !(is_slower || is_faster)

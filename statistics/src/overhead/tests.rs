@@ -29,24 +29,42 @@ fn two_blocks_are_too_few_and_the_error_says_three() {
 }
 
 #[test]
-fn ranks_take_over_as_soon_as_they_can_cover() {
+fn ranks_take_over_as_soon_as_no_single_block_can_move_an_end() {
     let method = |count: usize, confidence| {
         overhead_at(&vec![Block::new(&[1.0], &[2.0]).unwrap(); count], confidence).unwrap().method
     };
-    assert_eq!(method(6, Confidence::P95), Method::Student);
-    assert_eq!(method(7, Confidence::P95), Method::SignedRank);
-    assert_eq!(method(8, Confidence::P99), Method::Student);
-    assert_eq!(method(9, Confidence::P99), Method::SignedRank);
+    assert_eq!(method(12, Confidence::P95), Method::Student);
+    assert_eq!(method(13, Confidence::P95), Method::SignedRank);
+    assert_eq!(method(16, Confidence::P99), Method::Student);
+    assert_eq!(method(17, Confidence::P99), Method::SignedRank);
 }
 
 #[test]
-fn seven_blocks_give_the_third_walsh_average_from_each_end() {
-    // Of the log-ratios 1 to 7 the averages run 1, 1.5, 2, 2, … and 7, 6.5, 6, 6, ….
-    let blocks = [1.0_f64, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
-        .map(|ln_ratio| Block::new(&[1.0], &[ln_ratio.exp()]).unwrap());
+fn thirteen_blocks_give_the_fourteenth_walsh_average_from_each_end() {
+    // Of 2¹³ signs 88 make a sum of ranks of at most 13, and 109 of at most 14: 1.07 and 1.33 %, of
+    // which 1.25 % may be spent. The averages of 1 to 13 are 1, 1.5, two each of 2 and 2.5, three each
+    // of 3 and 3.5, then 4.
+    let blocks: Vec<Block> = (1..=13)
+        .map(|ln_ratio| Block::new(&[1.0], &[f64::from(ln_ratio).exp()]).unwrap())
+        .collect();
     let found = overhead(&blocks).unwrap();
-    assert!(close(found.low.ln(), 2.0) && close(found.high.ln(), 6.0), "{found:?}");
-    assert!(close(found.ratio.ln(), 4.0));
+    assert!(close(found.low.ln(), 4.0) && close(found.high.ln(), 10.0), "{found:?}");
+    assert!(close(found.ratio.ln(), 7.0));
+}
+
+#[test]
+fn blocks_that_are_alike_while_the_baseline_is_not_have_an_interval_all_the_same() {
+    // The baseline is e^±s around 1 and the ratio always 1: no scatter of its own. Within, a variance
+    // of 2 s² for one value, 3 s² for the ratio; pooled over 2 + 3 degrees of freedom 1.8 s².
+    let s = 0.1_f64;
+    let block = Block::new(&[s.exp(), (-s).exp()], &[1.0]).unwrap();
+    let found = overhead(&[block; 3]).unwrap();
+    // t for 2 degrees of freedom at 96 % is 4.849.
+    let half = 4.8487 * s * (1.8_f64 / 3.0).sqrt();
+    assert!(
+        (found.high.ln() - half).abs() < 1e-4 && close(found.low, 1.0 / found.high),
+        "{found:?}"
+    );
 }
 
 #[test]

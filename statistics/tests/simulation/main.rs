@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a run that cannot be evaluated must fail its test")]
 
+mod coverage;
 mod family;
 mod noise;
 mod power;
@@ -163,12 +164,12 @@ fn the_bootstrap_of_a_ratio_of_medians_covers_nine_of_ten_from_its_fewest_blocks
 }
 
 /// Student's t at every number of blocks: the alternative that was not chosen.
-fn student(times: &[Times]) -> (f64, f64) {
+fn student(times: &[Times], confidence: Confidence) -> (f64, f64) {
     let ln_ratios: Vec<f64> = times.iter().map(|t| t.block().ratio().ln()).collect();
     let count = f64::from(u32::try_from(ln_ratios.len()).unwrap());
     let mean = ln_ratios.iter().sum::<f64>() / count;
     let squares = ln_ratios.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-    let t = critical_value(u32::try_from(ln_ratios.len() - 1).unwrap(), Confidence::P95);
+    let t = critical_value(u32::try_from(ln_ratios.len() - 1).unwrap(), confidence);
     let half = t * (squares / (count - 1.0) / count).sqrt();
     ((mean - half).exp(), (mean + half).exp())
 }
@@ -208,9 +209,10 @@ fn table() {
                 "{noise:?} n={block_count}: {:.1} {:.4} | {:.1} {:.4} | {:.1} | {:.2} | {:.1} {:.1}",
                 100.0 * coverage(noise, block_count, RUNS),
                 median_half_width(|seed| estimate(&simulate(seed)).half_width()),
-                100.0 * share(RUNS, |seed| student_holds(student(&simulate(seed)))),
+                100.0
+                    * share(RUNS, |seed| student_holds(student(&simulate(seed), Confidence::P95))),
                 median_half_width(|seed| {
-                    let (low, high) = student(&simulate(seed));
+                    let (low, high) = student(&simulate(seed), Confidence::P95);
                     (high - low) / 2.0
                 }),
                 100.0 * bootstrap,

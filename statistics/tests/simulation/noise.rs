@@ -17,7 +17,31 @@ pub enum Noise {
     Bimodal,
     /// Exponential: trials are only ever slowed.
     Skewed(f64),
+    /// Student's t with three degrees of freedom, of the scale of 3 %.
+    HeavyTail,
+    /// Lognormal 3 %, and the first place of a block is 6 % slower.
+    Position,
+    /// Lognormal 3 %, and before one trial of twelve the machine takes another level, 12 % around its own.
+    Steps,
+    /// What disturbs one trial still disturbs the next: autoregressive, 0.9.
+    Autocorrelated,
+    /// Lognormal 3 %, and one trial of thirty takes up to five times as long.
+    Outliers,
 }
+
+/// Ten shapes, of the kinds and about the sizes of those that the simulated layer has.
+pub const SHAPES: [Noise; 10] = [
+    Noise::Lognormal(0.03),
+    Noise::Drift,
+    Noise::Bursts,
+    Noise::HeavyTail,
+    Noise::Bimodal,
+    Noise::Position,
+    Noise::Steps,
+    Noise::Skewed(0.03),
+    Noise::Autocorrelated,
+    Noise::Outliers,
+];
 
 /// What the trials of one block took.
 #[derive(Clone, Copy, Debug)]
@@ -40,22 +64,46 @@ impl Times {
 /// One run of `block_count` blocks in which the arm truly costs `cost`.
 pub fn run(noise: Noise, block_count: usize, cost: f64, seed: u64) -> Vec<Times> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut drift = 0.0;
+    // What the machine is slower by at the moment, in logarithms.
+    let mut machine = 0.0;
     let block = |_| {
         if let Noise::Drift = noise {
-            drift += 0.01 + 0.05 * normal(&mut random);
+            machine += 0.01 + 0.05 * normal(&mut random);
         }
-        let mut trial = || (drift + ln_noise(noise, &mut random)).exp();
-        Times { baseline: trial(), baseline_again: trial(), arm: cost * trial() }
+        let first = if let Noise::Position = noise { random.random_range(0..3) } else { 3 };
+        let mut trial = |arm| {
+            machine = after(machine, noise, &mut random);
+            let place = if arm == first { 0.06 } else { 0.0 };
+            (machine + place + ln_noise(noise, &mut random)).exp()
+        };
+        Times { baseline: trial(0), baseline_again: trial(1), arm: cost * trial(2) }
     };
     (0..block_count).map(block).collect()
+}
+
+/// The machine at the next trial.
+fn after(machine: f64, noise: Noise, random: &mut ChaCha8Rng) -> f64 {
+    match noise {
+        Noise::Steps if random.random_bool(1.0 / 12.0) => 0.12 * normal(random),
+        Noise::Autocorrelated => 0.9 * machine + 0.03 * (1.0_f64 - 0.81).sqrt() * normal(random),
+        _ => machine,
+    }
 }
 
 /// By how much the logarithm of one trial's time is off.
 pub fn ln_noise(noise: Noise, random: &mut ChaCha8Rng) -> f64 {
     match noise {
         Noise::Lognormal(deviation) => deviation * normal(random),
-        Noise::Drift => 0.03 * normal(random),
+        Noise::Drift | Noise::Position | Noise::Steps => 0.03 * normal(random),
+        Noise::Autocorrelated => 0.01 * normal(random),
+        Noise::HeavyTail => {
+            let squares: f64 = (0..3).map(|_| normal(random).powi(2)).sum();
+            0.03 * normal(random) / squares.sqrt()
+        }
+        Noise::Outliers => {
+            let ln_times = random.random::<f64>() * 5.0_f64.ln();
+            0.03 * normal(random) + if random.random_bool(1.0 / 30.0) { ln_times } else { 0.0 }
+        }
         Noise::Bursts => {
             let burst = 0.05 / random.random::<f64>().max(1e-3).powf(0.7);
             0.03 * normal(random) + if random.random_bool(0.1) { burst } else { 0.0 }
