@@ -217,7 +217,8 @@ fn bounds(estimate: &Estimate) -> String {
     let Estimate { ratio, low, high, .. } = *estimate;
     let share = |ratio: f64| number::percent_within(ratio - 1.0, low, high);
     if ratio >= FACTORS_FROM {
-        format!("{} to {}", number::trimmed(low, 1), number::trimmed(high, 1))
+        let decimals = if high - low < 0.2 { 2 } else { 1 };
+        format!("{} to {}", number::trimmed(low, decimals), number::trimmed(high, decimals))
     } else if ratio < 1.0 {
         format!("{} to {}", share(high), share(low))
     } else {

@@ -18,6 +18,9 @@ const FAMILY_LEVEL: f64 = 0.05;
 /// As many points show how an interval came to be.
 const POINTS_MAX: usize = 60;
 
+/// From so many blocks on, an interval takes milliseconds.
+const MANY: usize = 1_000;
+
 /// The first number of blocks that has an interval.
 const BLOCKS_MIN: usize = 3;
 
@@ -118,13 +121,19 @@ pub(super) fn progress(blocks: &[Block]) -> Vec<ProgressPoint> {
 }
 
 /// At which numbers of blocks the interval is computed: at each, or farther and farther apart, since
-/// a width halves only with four times as many.
+/// a width halves only with four times as many. Beyond [`MANY`] twice as far each time, so that all
+/// looks together cost no more than a few at all blocks.
 fn looks(block_count: usize) -> Vec<usize> {
-    if block_count < BLOCKS_MIN + POINTS_MAX {
-        return (BLOCKS_MIN..=block_count).collect();
+    let many = std::iter::successors(Some(block_count), |count| Some(count / 2));
+    let mut late: Vec<usize> = many.take_while(|count| *count > MANY).collect();
+    late.reverse();
+    let early = block_count.min(MANY);
+    let points = POINTS_MAX.saturating_sub(late.len()).max(2);
+    if early < BLOCKS_MIN + points {
+        return (BLOCKS_MIN..=early).collect();
     }
-    let (least, last) = (count(BLOCKS_MIN), count(POINTS_MAX - 1));
-    let growth = (count(block_count) / least).ln() / last;
+    let (least, last) = (count(BLOCKS_MIN), count(points - 1));
+    let growth = (count(early) / least).ln() / last;
     let look = |place: usize| {
         let blocks = (least * (growth * count(place)).exp()).round();
         #[expect(
@@ -133,9 +142,9 @@ fn looks(block_count: usize) -> Vec<usize> {
             reason = "between three and the number of blocks, but for rounding"
         )]
         let blocks = blocks as usize;
-        blocks.min(block_count)
+        blocks.min(early)
     };
-    let mut looks: Vec<usize> = (0..POINTS_MAX - 1).map(look).chain([block_count]).collect();
+    let mut looks: Vec<usize> = (0..points - 1).map(look).chain([early]).chain(late).collect();
     looks.dedup();
     looks
 }
@@ -148,11 +157,13 @@ mod tests {
     fn looks_are_few_reach_from_three_blocks_to_all_and_never_repeat() {
         assert!(looks(2).is_empty());
         assert_eq!(looks(5), [3, 4, 5]);
-        for count in [62, 63, 100, 1000, 25_000, 10_000_000] {
+        for count in [62, 63, 100, 1000, 1001, 25_000, 10_000_000] {
             let looks = looks(count);
             assert!(looks.len() <= POINTS_MAX, "{count}: {}", looks.len());
             assert_eq!((looks.first(), looks.last()), (Some(&3), Some(&count)));
             assert!(looks.windows(2).all(|pair| pair[0] < pair[1]), "{looks:?}");
+            let cost: usize = looks.iter().sum();
+            assert!(cost <= 2 * count + 20 * MANY, "{count}: {cost}");
         }
     }
 
