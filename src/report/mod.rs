@@ -125,7 +125,8 @@ pub struct ArmFindings {
     /// The chance of an overhead at least so far from none, were there none.
     pub p_value: Option<f64>,
     /// The same by Holm's adjustment for all compared arms: where there are several, `differs` takes
-    /// less than 0.05.
+    /// less than 0.05, or with blocks too few for so small a p-value an interval of Student's t that
+    /// excludes 1 at 0.05 over their number.
     pub p_value_adjusted: Option<f64>,
     /// The smallest overhead, as a share, that so many blocks so noisy call different in 80 of 100
     /// runs, as one of so many compared arms. It must be above the noise floor, too.

@@ -4,6 +4,10 @@
 //! adjustment of the p-values of all of them leaves it one; where there is one comparison, its
 //! interval decides alone. The family is every compared arm that has an interval: a verdict is given
 //! on wall time, and on nothing else.
+//!
+//! Ranks of few blocks cannot give a p-value that is small enough for many comparisons, whatever the
+//! stacks cost. There an interval of Student's t decides, at the confidence that each of so many is
+//! asked for (Bonferroni), as it does with fewer than seven blocks anyway.
 
 use super::ProgressPoint;
 use super::compare::Column;
@@ -17,6 +21,9 @@ const FAMILY_LEVEL: f64 = 0.05;
 
 /// As many points show how an interval came to be.
 const POINTS_MAX: usize = 60;
+
+/// From so many blocks on, an interval takes milliseconds.
+const MANY: usize = 1_000;
 
 /// The first number of blocks that has an interval.
 const BLOCKS_MIN: usize = 3;
@@ -47,7 +54,10 @@ pub(super) struct Compared {
 impl Compared {
     /// Whether a difference may be called one among so many comparisons.
     pub(super) fn is_beyond_chance(&self) -> bool {
-        self.family == 1 || self.p_value_adjusted < FAMILY_LEVEL
+        let is_too_few_for_ranks = self.estimate.block_count < self.ranks_needed();
+        self.family == 1
+            || self.p_value_adjusted < FAMILY_LEVEL
+            || is_too_few_for_ranks && !self.strict.holds(1.0)
     }
 
     /// The smallest overhead that would be found, as a share, in 80 of 100 runs of so many blocks.
@@ -60,7 +70,7 @@ impl Compared {
 
     /// The fewest blocks whose ranks can give a p-value that is small enough: that of n blocks is at
     /// least 2 / 2ⁿ.
-    pub(super) fn ranks_needed(&self) -> usize {
+    fn ranks_needed(&self) -> usize {
         let chance = |blocks: &u32| 2.0 / 2.0_f64.powf(f64::from(*blocks));
         let asked = FAMILY_LEVEL / count(self.family);
         (1..64).find(|blocks| chance(blocks) < asked).map_or(64, |blocks: u32| blocks as usize)
@@ -73,19 +83,23 @@ pub(super) fn of_columns(columns: &[Column<'_>], baseline: Baseline<'_>) -> Vec<
         .iter()
         .map(|column| baseline.blocks(&column.counted, "wall_ns").filter(|_| column.is_compared()))
         .collect();
+    let wall = |(blocks, overhead): (&Option<Vec<Block>>, _)| {
+        Some(Wall { overhead: overhead?, progress: progress(blocks.as_ref()?) })
+    };
+    blocks.iter().zip(family(&blocks)).map(wall).collect()
+}
+
+/// Every comparison of a run, as one of all.
+fn family(blocks: &[Option<Vec<Block>>]) -> Vec<Option<Result<Compared, TooFew>>> {
     let p_values: Vec<Option<f64>> =
         blocks.iter().map(|blocks| p_value(blocks.as_ref()?).ok()).collect();
     let known: Vec<f64> = p_values.iter().flatten().copied().collect();
     let mut adjusted = holm(&known).into_iter();
-    let mut walls = Vec::new();
-    for (blocks, p_value) in blocks.iter().zip(p_values) {
+    let of_arm = |(blocks, p_value): (&Option<Vec<Block>>, Option<f64>)| {
         let adjusted = p_value.and_then(|_| adjusted.next());
-        walls.push(blocks.as_ref().map(|blocks| Wall {
-            overhead: compared(blocks, p_value.zip(adjusted), known.len()),
-            progress: progress(blocks),
-        }));
-    }
-    walls
+        Some(compared(blocks.as_ref()?, p_value.zip(adjusted), known.len()))
+    };
+    blocks.iter().zip(p_values).map(of_arm).collect()
 }
 
 fn compared(
@@ -118,13 +132,19 @@ pub(super) fn progress(blocks: &[Block]) -> Vec<ProgressPoint> {
 }
 
 /// At which numbers of blocks the interval is computed: at each, or farther and farther apart, since
-/// a width halves only with four times as many.
+/// a width halves only with four times as many. Beyond [`MANY`] twice as far each time, so that all
+/// looks together cost no more than a few at all blocks.
 fn looks(block_count: usize) -> Vec<usize> {
-    if block_count < BLOCKS_MIN + POINTS_MAX {
-        return (BLOCKS_MIN..=block_count).collect();
+    let many = std::iter::successors(Some(block_count), |count| Some(count / 2));
+    let mut late: Vec<usize> = many.take_while(|count| *count > MANY).collect();
+    late.reverse();
+    let early = block_count.min(MANY);
+    let points = POINTS_MAX.saturating_sub(late.len()).max(2);
+    if early < BLOCKS_MIN + points {
+        return (BLOCKS_MIN..=early).collect();
     }
-    let (least, last) = (count(BLOCKS_MIN), count(POINTS_MAX - 1));
-    let growth = (count(block_count) / least).ln() / last;
+    let (least, last) = (count(BLOCKS_MIN), count(points - 1));
+    let growth = (count(early) / least).ln() / last;
     let look = |place: usize| {
         let blocks = (least * (growth * count(place)).exp()).round();
         #[expect(
@@ -133,9 +153,9 @@ fn looks(block_count: usize) -> Vec<usize> {
             reason = "between three and the number of blocks, but for rounding"
         )]
         let blocks = blocks as usize;
-        blocks.min(block_count)
+        blocks.min(early)
     };
-    let mut looks: Vec<usize> = (0..POINTS_MAX - 1).map(look).chain([block_count]).collect();
+    let mut looks: Vec<usize> = (0..points - 1).map(look).chain([early]).chain(late).collect();
     looks.dedup();
     looks
 }
@@ -148,11 +168,13 @@ mod tests {
     fn looks_are_few_reach_from_three_blocks_to_all_and_never_repeat() {
         assert!(looks(2).is_empty());
         assert_eq!(looks(5), [3, 4, 5]);
-        for count in [62, 63, 100, 1000, 25_000, 10_000_000] {
+        for count in [62, 63, 100, 1000, 1001, 25_000, 10_000_000] {
             let looks = looks(count);
             assert!(looks.len() <= POINTS_MAX, "{count}: {}", looks.len());
             assert_eq!((looks.first(), looks.last()), (Some(&3), Some(&count)));
             assert!(looks.windows(2).all(|pair| pair[0] < pair[1]), "{looks:?}");
+            let cost: usize = looks.iter().sum();
+            assert!(cost <= 2 * count + 20 * MANY, "{count}: {cost}");
         }
     }
 
@@ -167,6 +189,97 @@ mod tests {
         assert_eq!(last.overhead, interval(&overhead(&blocks).unwrap()));
         let width = |point: &ProgressPoint| point.overhead.high - point.overhead.low;
         assert!(width(&progress[0]) > width(last));
+    }
+
+    /// Between 0 and 1; the same every time.
+    struct Chance(u64);
+
+    impl Chance {
+        fn next(&mut self) -> f64 {
+            for (left, by) in [(true, 13), (false, 7), (true, 17)] {
+                self.0 ^= if left { self.0 << by } else { self.0 >> by };
+            }
+            float(self.0 >> 11) / float(1 << 53)
+        }
+
+        fn normal(&mut self) -> f64 {
+            let radius = (-2.0 * (1.0 - self.next()).ln()).sqrt();
+            radius * (std::f64::consts::TAU * self.next()).cos()
+        }
+    }
+
+    const SHAPES: [&str; 3] = ["lognormal", "slow mode", "bursts"];
+
+    /// A time under noise of a shape.
+    fn time(shape: &str, chance: &mut Chance) -> f64 {
+        match shape {
+            "lognormal" => (0.03 * chance.normal()).exp(),
+            "slow mode" => {
+                let slow = if chance.next() < 0.3 { 1.2 } else { 1.0 };
+                (0.01 * chance.normal()).exp() * slow
+            }
+            _ => {
+                let burst = if chance.next() < 0.1 { 1.0 + chance.next() } else { 1.0 };
+                (0.01 * chance.normal()).exp() * burst
+            }
+        }
+    }
+
+    /// In so many runs with equal arms and a dear one: how often any of the equal ones is called
+    /// different, and how often the dear one is, in percent.
+    fn called(runs: u32, equal: usize, blocks: usize, cost: f64, shape: &str) -> (f64, f64) {
+        let mut chance = Chance(88_172_645_463_325_252);
+        let (mut wrong, mut found) = (0, 0);
+        for _ in 0..runs {
+            let mut time = || time(shape, &mut chance);
+            let base: Vec<[f64; 2]> = (0..blocks).map(|_| [time(), time()]).collect();
+            let pair = |base: &[f64; 2]| Block::new(&base[..1], &base[1..]).unwrap();
+            let pairs: Vec<Block> = base.iter().map(pair).collect();
+            let noise = surtax_statistics::noise_floor(&pairs).unwrap();
+            let mut arm = |cost: f64| {
+                let block = |base: &[f64; 2]| Block::new(base, &[cost * time()]).unwrap();
+                Some(base.iter().map(block).collect::<Vec<Block>>())
+            };
+            let mut arms: Vec<_> = (1..equal).map(|_| arm(1.0)).collect();
+            let differs = |compared: Compared| {
+                let verdict = surtax_statistics::verdict(&compared.estimate, &noise, 0.03);
+                verdict == surtax_statistics::Verdict::Differs && compared.is_beyond_chance()
+            };
+            let mut is_called = |last| {
+                arms.push(last);
+                let found = family(&arms).into_iter().map(|it| differs(it.unwrap().unwrap()));
+                let found: Vec<bool> = found.collect();
+                arms.pop();
+                found
+            };
+            wrong += u32::from(is_called(arm(1.0)).contains(&true));
+            found += u32::from(is_called(arm(cost)).last() == Some(&true));
+        }
+        let share = |count: u32| 100.0 * f64::from(count) / f64::from(runs);
+        (share(wrong), share(found))
+    }
+
+    #[test]
+    fn of_twenty_equal_arms_any_differs_in_less_than_five_of_a_hundred_runs_of_few_blocks() {
+        for blocks in [5, 7, 9] {
+            let (wrong, found) = called(150, 20, blocks, 1.2, "lognormal");
+            assert!(wrong < 5.0 && found > 90.0, "{blocks} blocks: {wrong} %, {found} %");
+            let (wrong, _) = called(150, 20, blocks, 1.2, "slow mode");
+            assert!(wrong < 5.0, "{blocks} blocks with a slow mode: {wrong} %");
+        }
+    }
+
+    #[test]
+    #[ignore = "prints the numbers of decision 6; takes minutes"]
+    fn table_of_families() {
+        for (shape, equal) in SHAPES.into_iter().flat_map(|shape| [(shape, 5), (shape, 20)]) {
+            for blocks in [5, 6, 7, 8, 9, 10, 12, 20] {
+                let (wrong, found) = called(2_000, equal, blocks, 1.1, shape);
+                println!(
+                    "{shape}, {equal} arms, {blocks} blocks: {wrong:.2} % wrong, {found:.1} % found"
+                );
+            }
+        }
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct Tick {
 
 /// Values that span more than this factor get a logarithmic axis.
 const LOG_FROM_FACTOR: f64 = 3.0;
+/// Factors on an axis that spans less are told apart by two decimals.
+const FINE_BELOW: f64 = 2.0;
 /// No ratio and no time in nanoseconds is sensibly smaller.
 const SMALLEST: f64 = 1e-6;
 /// Thirty thousand years in nanoseconds.
@@ -90,7 +92,11 @@ impl Axis {
             1.0, 10.0, 100.0, 1_000.0, 0.1, 0.01, 2.0, 5.0, 20.0, 50.0, 200.0, 500.0, 0.5, 0.2,
             3.0, 30.0, 300.0, 1.5, 0.75, 1.2, 0.9, 1.1, 0.8, 1.05,
         ];
-        let label = number::ratio_tick;
+        let is_fine = self.high - self.low < FINE_BELOW;
+        let label = |ratio: f64| match ratio {
+            2.0.. if is_fine => format!("{}×", number::trimmed(ratio, 2)),
+            _ => number::ratio_tick(ratio),
+        };
         if self.is_log {
             return self.spread(RATIOS.into_iter(), apart, label);
         }
@@ -172,6 +178,18 @@ mod tests {
         assert!(!axis.is_log());
         let expected = ["−2.5 %", "+0 %", "+2.5 %", "+5 %", "+7.5 %", "+10 %", "+12.5 %"];
         assert_eq!(labels(axis.ratio_ticks(60.0)), expected);
+    }
+
+    #[test]
+    fn factors_that_are_near_each_other_have_labels_of_their_own() {
+        for (low, high) in [(3.9, 4.05), (7.1, 8.2), (2.0, 2.1)] {
+            let mut labels =
+                labels(Axis::over([low, high].into_iter(), 0.0, 90.0).ratio_ticks(24.0));
+            let count = labels.len();
+            assert!(count > 1, "{labels:?}");
+            labels.dedup();
+            assert_eq!(labels.len(), count, "{labels:?}");
+        }
     }
 
     #[test]

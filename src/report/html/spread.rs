@@ -13,7 +13,7 @@ use super::trials::real;
 use super::{escape, number};
 
 /// As many dots stand for an arm.
-const DOTS_MAX: usize = 60;
+const DOTS_MAX: usize = 200;
 /// As many dots are drawn over all arms.
 const DOTS_OF_ALL_MAX: usize = 3_000;
 /// Beyond so many times the middle half's width from it, a dot stands at the edge: "far out" of
@@ -256,7 +256,7 @@ fn explanation(heaps: &[Heap<'_>], each: usize) -> String {
         .iter()
         .any(|heap| usize::try_from(heap.arm.found.trial_count).is_ok_and(|count| count > each));
     let dot = if is_reduced {
-        format!("A dot is a trial, or of an arm with more than {each} a {each}th of them")
+        format!("A dot is a trial, or of an arm with more than {each} one of {each} quantiles")
     } else {
         String::from("A dot is a trial")
     };
