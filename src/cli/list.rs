@@ -4,6 +4,8 @@ use super::rows::Rows;
 use super::{Format, Globals, answer, note};
 use crate::fault::{Doing, Fault};
 use crate::ledger::{Ledger, calendar, shelf};
+use crate::report::number;
+use crate::stack::StackSpec;
 use std::path::PathBuf;
 
 /// Flags of `surtax list`.
@@ -20,6 +22,9 @@ struct Line {
     name: String,
     began_at: String,
     state: &'static str,
+    /// From the first trial's begin to the last one's end.
+    wall_ns: Option<u64>,
+    stacks: Vec<String>,
     title: String,
     path: PathBuf,
 }
@@ -41,19 +46,29 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
             &(serde_json::to_string_pretty(&lines).doing("write the list as JSON")? + "\n"),
         );
     }
-    let mut rows = Rows::new(&["Run", "Began", "State", "Title"]);
+    let mut rows = Rows::new(&["Run", "Began", "State", "Took", "Stacks", "Title"]);
     for line in lines {
-        rows.push(vec![line.name, line.began_at, String::from(line.state), line.title]);
+        let took = line.wall_ns.map_or_else(String::new, number::span);
+        let (state, stacks) = (String::from(line.state), line.stacks.join(","));
+        rows.push(vec![line.name, line.began_at, state, took, stacks, line.title]);
     }
     answer(&rows.text(globals.format_or(Format::Table), globals.table_width()))
 }
 
+fn texts(stacks: &[StackSpec]) -> Vec<String> {
+    stacks.iter().map(ToString::to_string).collect()
+}
+
 fn line(path: &std::path::Path) -> Result<Line, Fault> {
-    let run = Ledger::open(path)?.run()?;
+    let ledger = Ledger::open(path)?;
+    let run = ledger.run()?;
     Ok(Line {
         name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         began_at: calendar::rfc3339(run.began_at),
         state: run.state.word(),
+        wall_ns: ledger.took()?.map(|took| took.0),
+        // A plan that this surtax does not know is a run all the same.
+        stacks: ledger.plan().map_or_else(|_| Vec::new(), |plan| texts(&plan.stacks)),
         title: run.title,
         path: path.to_path_buf(),
     })

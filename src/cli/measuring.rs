@@ -166,7 +166,14 @@ pub(super) fn resume(
     fail_if: &[Threshold],
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
-    let ledger = Ledger::resume(&shelf::find(&shelf::directory()?, run)?)?;
+    let path = shelf::find(&shelf::directory()?, run)?;
+    let ledger = Ledger::open(&path)?;
+    if ledger.run()?.state == RunState::Finished {
+        note("the run is finished: nothing is left to do, and this is what it found", globals);
+        return conclude(&ledger, RunState::Finished, report, fail_if, globals);
+    }
+    drop(ledger);
+    let ledger = Ledger::resume(&path)?;
     let plan = ledger.plan()?;
     let done = ledger.done()?.len();
     note(
@@ -195,7 +202,18 @@ fn carry_out(
     let closed = footing.close(globals);
     let state = ended?;
     closed?;
-    let findings = compare(&ledger)?;
+    conclude(&ledger, state, report, fail_if, globals)
+}
+
+/// Says what a run found, where it is kept, and whether a threshold is crossed.
+fn conclude(
+    ledger: &Ledger,
+    state: RunState,
+    report: Option<&Path>,
+    fail_if: &[Threshold],
+    globals: &Globals,
+) -> Result<ExitCode, Fault> {
+    let findings = compare(ledger)?;
     if let Some(report) = report {
         write(report, &html::html(&findings))?;
     }

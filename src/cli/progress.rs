@@ -129,16 +129,30 @@ impl Meter {
         self.plan.runs = Some(blocks.min(self.limit));
     }
 
-    /// What is still wide, as text; empty where nothing is, or nothing was asked.
+    /// What is still wide, as text, and why the run goes on where that is narrow enough already;
+    /// empty where nothing is wide, or nothing was asked.
     fn width(&self) -> String {
-        let Some((widest, goal)) = self.widest.zip(self.plan.precision_ppm) else {
-            return String::new();
+        let Some(goal) = self.plan.precision_ppm else { return String::new() };
+        let wanted = percentage::text(goal);
+        let Some(widest) = self.widest else {
+            let is_early = usize::try_from(self.blocks_done).is_ok_and(|done| done < LOOK_FROM);
+            let early = format!(", ±{wanted} is looked for from {LOOK_FROM} blocks on");
+            return if is_early { early } else { String::new() };
         };
         let arms = self.plan.arms();
         let arm = arms.into_iter().find(|arm| arm.index == widest.arm);
-        let stack = arm.map_or_else(String::new, |arm| arm.stack.to_string());
+        let stack = arm.map_or_else(String::new, |arm| arm_name(&arm));
         let width = 100.0 * widest.half_width;
-        format!(", `{stack}` is known to ±{width:.1} %, wanted ±{}", percentage::text(goal))
+        let known = format!(", `{stack}` is known to ±{width:.1} %, wanted ±{wanted}");
+        if widest.half_width > f64::from(goal) / 1e6 {
+            return known;
+        }
+        let more = match widest.more_blocks {
+            Some(1) => String::from("1 more block makes"),
+            Some(more) => format!("about {more} more blocks make"),
+            None => String::from("more blocks make"),
+        };
+        format!("{known}: after so few blocks that may be luck, {more} sure")
     }
 
     /// Ends the block when no arm of it is left to run.
@@ -449,6 +463,25 @@ mod tests {
         meter.end_record(&record, meter.began_at);
         assert_eq!(meter.ended, [2]);
         assert!(ended(&record, arm).ends_with("others used 93 % of a CPU; counts all the same"));
+    }
+
+    #[test]
+    fn a_run_that_goes_on_though_it_is_narrow_enough_says_why() {
+        let mut plan = plan(&["native", "runc"]);
+        plan.precision_ppm = Some(20_000);
+        let mut meter = Meter::new(&plan, []);
+        assert_eq!(meter.width(), ", ±2% is looked for from 16 blocks on");
+        meter.see(Look::Wide(Widest { arm: 2, half_width: 0.031, more_blocks: Some(40) }));
+        assert_eq!(meter.width(), ", `runc` is known to ±3.1 %, wanted ±2%");
+        meter.see(Look::Wide(Widest { arm: 1, half_width: 0.012, more_blocks: Some(5) }));
+        assert_eq!(
+            meter.width(),
+            ", `native (again)` is known to ±1.2 %, wanted ±2%: after so few blocks that may be luck, \
+             about 5 more blocks make sure"
+        );
+        meter.blocks_done = 30;
+        meter.see(Look::Narrow);
+        assert_eq!(meter.width(), "");
     }
 
     #[test]

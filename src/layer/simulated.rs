@@ -195,8 +195,8 @@ impl Inside {
             }
             Request::Clock => self.say(Reply::Clock { at: self.now }),
             Request::Identify => self.say(Reply::Identity(self.model.facts())),
-            Request::Resolve(_) => self.say(Reply::Identity(Vec::new())),
             Request::DropCaches => self.say(Reply::Dropped(Vec::new())),
+            Request::Resolve(_) => self.say(Reply::Identity(Vec::new())),
             Request::Stop => self.say(Reply::Stopped),
             _ => {}
         }

@@ -150,6 +150,18 @@ impl Ledger {
             .map_err(|error| refused(&self.path, "read the run", &error))
     }
 
+    /// Host time from the first trial's begin to the last one's end; none before one has ended.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn took(&self) -> Result<Option<Nanoseconds>, Fault> {
+        let query = "SELECT max(ended_at_ns) - min(began_at_ns) FROM trials";
+        let read = |row: &Row| Ok(row.get::<_, Option<i64>>(0)?.map(|ns| Nanoseconds(natural(ns))));
+        self.connection
+            .query_row(query, [], read)
+            .map_err(|error| refused(&self.path, "read how long it took", &error))
+    }
+
     /// The plan, as it was when the run began.
     ///
     /// # Errors
@@ -249,21 +261,6 @@ impl Ledger {
             rows.collect::<rusqlite::Result<_>>()
         };
         read().map_err(|error| refused(&self.path, "read a condition of all trials", &error))
-    }
-
-    /// One condition of a trial's last attempt, by its key.
-    ///
-    /// # Errors
-    /// The machine's.
-    pub fn condition(&self, trial: TrialId, key: &str) -> Result<Option<f64>, Fault> {
-        let query = "SELECT value FROM conditions JOIN trials USING (trial)
-                     WHERE block = ?1 AND position = ?2 AND arm = ?3 AND key = ?4
-                     ORDER BY attempt DESC LIMIT 1";
-        let names = rusqlite::params![trial.block, trial.position, trial.arm, key];
-        self.connection
-            .query_row(query, names, |row| row.get(0))
-            .optional()
-            .map_err(|error| refused(&self.path, "read a condition", &error))
     }
 
     fn collect<T>(

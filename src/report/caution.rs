@@ -2,20 +2,27 @@
 //!
 //! That kernels differ is no caution: another kernel is what a virtual machine is.
 
+mod width;
+
 use super::bill::Bill;
 use super::compare::Column;
+use super::estimate::{self, WALL};
 use super::foreign::line;
 use super::number::{self, percent};
-use super::{ArmFindings, Caution, Interval, LevelEvidence};
-use crate::ledger::{Proofs, TrialState};
+use super::wall::Wall;
+use super::{ArmFindings, Caution, LevelEvidence};
+use crate::ledger::{Proofs, StoredTrial, TrialState};
 use crate::plan::TrialId;
 use crate::trial::disturbance::Disturbance;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use surtax_instrument::quantity::Bytes;
-use surtax_statistics::Estimate;
+use surtax_statistics::NoiseFloor;
 
-/// With fewer trials than these, an interval rests on the noise having a bell's shape.
-const TRIALS_FEW: u32 = 6;
+/// With fewer quiet or disturbed trials than these, the two are not compared.
+const TRIALS_TO_COMPARE: usize = 3;
+
+/// From this ratio on, disturbed trials are said to have taken longer than quiet ones.
+const SLOWED_FROM: f64 = 1.005;
 
 /// Memory that differs by less is the kernel's own.
 const MEMORY_SLACK_SHARE: f64 = 0.1;
@@ -37,16 +44,18 @@ pub(super) struct Signs<'a> {
     pub(super) proofs: &'a Proofs,
     /// What was read from disks during each trial, in bytes.
     pub(super) page_ins: &'a HashMap<TrialId, f64>,
-    /// The noise floor as a share.
-    pub(super) noise: Option<f64>,
-    /// The equivalence margin as a share.
-    pub(super) margin: f64,
-    /// How far the second baseline arm is from the first.
-    pub(super) noise_estimate: Option<Estimate>,
     /// What is wrong with the clock of a guest.
     pub(super) guest_clock: Option<Caution>,
+    /// The wall time of each arm that is compared.
+    pub(super) walls: &'a [Option<Wall>],
+    /// How much the baseline differs from itself.
+    pub(super) noise: Option<NoiseFloor>,
+    /// The equivalence margin as a share.
+    pub(super) margin: f64,
     /// The precision that the plan asks for, as a share.
     pub(super) precision: Option<f64>,
+    /// What a block took, where one is done.
+    pub(super) block_ns: Option<f64>,
 }
 
 /// Every caution, most important first.
@@ -61,19 +70,19 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(changed_evidence(signs));
     cautions.extend(unavailable(signs));
     cautions.extend(lost_trials(signs));
-    cautions.extend(few_trials(signs.arms));
+    cautions.extend(width::few_trials(signs));
     cautions.extend(super::steady::caution(signs.arms));
     cautions.extend(signs.guest_clock.clone());
-    cautions.extend(precision(signs));
+    cautions.extend(width::precision(signs));
     cautions.extend(disturbed(signs));
     cautions.extend(super::position::caution(signs.columns));
-    cautions.extend(noise(signs));
+    cautions.extend(width::noise(signs));
     cautions.extend(overdrafts(signs));
     cautions.extend(leftovers(signs));
     cautions
 }
 
-pub(super) fn caution(code: &str, finding: String, advice: &str) -> Caution {
+pub(super) fn caution(code: &str, finding: String, advice: impl Into<String>) -> Caution {
     Caution { code: code.into(), finding, advice: advice.into() }
 }
 
@@ -160,15 +169,16 @@ fn cpus(arms: &[ArmFindings]) -> Option<Caution> {
     let (expected, others) = unequal(arms, had, |a, b| a == b)?;
     let words: Vec<String> =
         others.iter().map(|(stack, count)| format!("`{stack}` had {count}")).collect();
+    let least = others.iter().map(|(_, count)| *count).fold(expected, u64::min);
     Some(caution(
         "unequal-cpus",
         format!("the baseline had {expected} CPUs, but {}", words.join(", ")),
-        "give every stack the same, as in `native:cpus=2` and `qemu:cpus=2`",
+        format!("give every stack the same, as in `native:cpus={least}` and `qemu:cpus={least}`"),
     ))
 }
 
 fn memory(arms: &[ArmFindings]) -> Option<Caution> {
-    use super::estimate::float;
+    let float = estimate::float;
     let near = |a: u64, b: u64| float(a.abs_diff(b)) <= MEMORY_SLACK_SHARE * float(a.max(b));
     let had = |evidence: &[LevelEvidence]| {
         let limit = fact(evidence, "limit_memory_bytes").unwrap_or(u64::MAX);
@@ -177,10 +187,15 @@ fn memory(arms: &[ArmFindings]) -> Option<Caution> {
     let (expected, others) = unequal(arms, had, near)?;
     let words: Vec<String> =
         others.iter().map(|(stack, bytes)| format!("`{stack}` had {}", Bytes(*bytes))).collect();
+    let least = others.iter().map(|(_, bytes)| *bytes).fold(expected, u64::min);
     Some(caution(
         "unequal-memory",
         format!("the baseline had {} of memory, but {}", Bytes(expected), words.join(", ")),
-        "if the command needs that much, give every stack the same with `memory=`",
+        format!(
+            "if the command needs more than {}, its page cache included, give every stack the same \
+             with `memory=`",
+            Bytes(least)
+        ),
     ))
 }
 
@@ -290,64 +305,34 @@ fn disturbed(signs: &Signs<'_>) -> Option<Caution> {
     }
     // What happened most often, at its worst.
     let (_, worst) = worst.into_values().max_by_key(|(count, _)| *count)?;
-    let finding =
-        format!("{} were disturbed and count; at worst, {}", arms.join(", "), line(&worst.words()));
+    let finding = format!(
+        "{} were disturbed and count; at worst, {}{}",
+        arms.join(", "),
+        line(&worst.words()),
+        slowed(signs).unwrap_or_default()
+    );
     Some(caution("disturbed", finding, worst.advice()))
 }
 
-fn few_trials(arms: &[ArmFindings]) -> Option<Caution> {
-    let few = arms.iter().filter(|arm| (1..TRIALS_FEW).contains(&arm.trial_count));
-    let stacks: BTreeSet<&str> = few.clone().map(|arm| arm.stack.as_str()).collect();
-    let fewest = few.map(|arm| arm.trial_count).min()?;
-    let has_many = |arm: &ArmFindings| arm.trial_count >= TRIALS_FEW;
-    let stacks =
-        if arms.iter().any(has_many) { named(stacks) } else { String::from("every stack") };
-    let trials = if fewest == 1 { "1 trial counts" } else { &format!("{fewest} trials count") };
-    Some(caution(
-        "few-trials",
-        format!("only {trials} of {stacks}; the fewer, the more an interval takes on trust"),
-        "repeat with `--runs 10` or more",
-    ))
-}
-
-fn noise(signs: &Signs<'_>) -> Option<Caution> {
-    let floor = signs.noise.filter(|floor| *floor > signs.margin)?;
-    Some(caution(
-        "noisy-machine",
-        format!(
-            "the noise floor, {}, is wider than the margin of ±{}: small differences are lost in it",
-            super::verdict::departure(floor),
-            percent(signs.margin)
-        ),
-        "end what else runs on this machine, or repeat with more `--runs`",
-    ))
-}
-
-/// A plan that named a precision and ended before it was reached.
-fn precision(signs: &Signs<'_>) -> Option<Caution> {
-    let goal = signs.precision?;
-    let width = |interval: &Interval| (interval.high - interval.low) / 2.0 / interval.ratio;
-    let again = signs.noise_estimate.as_ref().map(super::estimate::interval);
-    let again = again.as_ref().zip(signs.arms.get(1)).map(|(interval, arm)| (arm, width(interval)));
-    let wall = |arm: &ArmFindings| {
-        let metric = arm.metrics.iter().find(|metric| metric.metric == "wall_ns")?;
-        metric.overhead.as_ref().map(width)
+/// How much longer the disturbed trials took than the quiet ones, of the arm where that is most.
+fn slowed(signs: &Signs<'_>) -> Option<String> {
+    let median = |trials: &[&StoredTrial]| {
+        let walls: Vec<f64> =
+            trials.iter().filter_map(|trial| Some(trial.sample(WALL)?.value)).collect();
+        estimate::median(&walls).filter(|_| walls.len() >= TRIALS_TO_COMPARE)
     };
-    let all = signs.arms.iter().filter_map(|arm| Some((arm, wall(arm)?))).chain(again);
-    let (arm, widest) =
-        all.filter(|(_, width)| *width > goal).max_by(|a, b| a.1.total_cmp(&b.1))?;
-    // An interval narrows with the square root of the blocks.
-    let blocks = f64::from(arm.trial_count) * (widest / goal).powi(2);
-    Some(caution(
-        "precision-missed",
-        format!(
-            "the goal of ±{} was not reached: `{}` is known to ±{}",
-            percent(goal),
-            arm.stack,
-            percent(widest)
-        ),
-        &format!("give it about {blocks:.0} blocks in all, or a quieter machine"),
-    ))
+    let of_arm = |(column, arm): (&Column<'_>, &ArmFindings)| {
+        let (quiet, disturbed): (Vec<_>, Vec<_>) =
+            column.counted.iter().copied().partition(|trial| trial.disturbances.is_empty());
+        Some((arm.name.clone(), median(&disturbed)? / median(&quiet)?))
+    };
+    let arms = signs.columns.iter().zip(signs.arms).filter_map(of_arm);
+    let (name, ratio) = arms.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let longer = match ratio {
+        SLOWED_FROM.. => format!("{} longer than", super::verdict::departure(ratio - 1.0)),
+        _ => String::from("no longer than"),
+    };
+    Some(format!("; those of `{name}` took {longer} its quiet ones"))
 }
 
 fn overdrafts(signs: &Signs<'_>) -> Option<Caution> {

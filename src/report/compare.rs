@@ -8,10 +8,11 @@ use super::caution::{self, Signs};
 use super::estimate::{self, Baseline};
 use super::foreign::{last_words, line};
 use super::program::Ran;
-use super::verdict::{self, Case};
+use super::verdict::{self, Case, Judgement};
+use super::wall::{self, Compared, Wall};
 use super::{
-    ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence, RunFacts, TrialPoint,
-    Trouble, Verdict,
+    ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence, ProgressPoint, RunFacts,
+    TrialPoint, TrialUsage, Trouble, Verdict,
 };
 use super::{guest_clock, steady};
 use crate::fault::Fault;
@@ -38,17 +39,18 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let counted = |arm: usize| columns.get(arm).map_or(&[][..], |column| &column.counted);
     let baseline = Baseline { first: counted(0), again: counted(1) };
     let noise = baseline.noise_floor();
-
+    let walls = wall::of_columns(&columns, baseline);
     let ran = |arm: usize| columns.get(arm).map_or_else(Ran::default, |it| Ran::of(it, &proofs));
     let program = ran(0).or(ran(1));
+    let stack = plan.baseline.to_string();
+    let judge = Judge { baseline, noise, margin, stack, program: &program };
 
     let mut arms = Vec::new();
     let mut bills = Vec::new();
-    for column in &columns {
-        let stack = plan.baseline.to_string();
-        let judge = Judge { baseline, noise, margin, stack, program: &program };
+    for (column, wall) in columns.iter().zip(&walls) {
         let bill = bill::of(&column.counted, column.depth());
-        let mut arm = arm_findings(ledger, column, &judge, &bill, &proofs, first_began(&trials))?;
+        let sources = Sources { ledger, proofs: &proofs, first_began_ns: first_began(&trials) };
+        let mut arm = arm_findings(&sources, column, wall.as_ref(), &judge, &bill)?;
         arm.warm_up = warm_ups.get(&arm.arm).cloned();
         if let Some(sentence) = arm.warm_up.as_ref().and_then(steady::sentence) {
             arm.because = format!("{}; {sentence}", arm.because);
@@ -57,23 +59,25 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         bills.push(bill);
     }
     let noise_floor = noise.map(|noise| estimate::interval(&noise.estimate));
+    let run = run_facts(&plan, &run, &trials, blocks_done(&columns), margin);
     let signs = Signs {
         arms: &arms,
         columns: &columns,
         bills: &bills,
         proofs: &proofs,
         page_ins: &ledger.conditions_of("page_in_bytes")?,
-        noise: noise.map(|noise| noise.floor),
+        walls: &walls,
+        noise,
         margin,
-        noise_estimate: noise.map(|noise| noise.estimate),
         precision: plan.precision(),
         guest_clock: guest_clock::caution(ledger, &columns)?,
+        block_ns: block_ns(&trials, run.blocks_done),
     };
     let cautions = caution::all(&signs);
     Ok(Findings {
         schema_version: SCHEMA_VERSION,
         surtax_version: env!("CARGO_PKG_VERSION").into(),
-        run: run_facts(&plan, &run, &trials, blocks_done(&columns), margin),
+        run,
         machine: machine.iter().map(key_value).collect(),
         arms,
         noise_floor,
@@ -109,6 +113,11 @@ impl Column<'_> {
         self.ended.iter().copied().filter(|trial| trial.state == TrialState::Disturbed)
     }
 
+    /// Whether it is compared with the baseline, and not a part of that.
+    pub(super) fn is_compared(&self) -> bool {
+        self.part() == "compared"
+    }
+
     fn part(&self) -> &'static str {
         match self.arm.index {
             0 => "baseline",
@@ -128,6 +137,13 @@ struct Judge<'a> {
     program: &'a Ran,
 }
 
+/// Where an arm is read from.
+struct Sources<'a> {
+    ledger: &'a Ledger,
+    proofs: &'a Proofs,
+    first_began_ns: u64,
+}
+
 fn columns<'a>(plan: &Plan, trials: &'a [StoredTrial]) -> Vec<Column<'a>> {
     let mut by_arm: HashMap<u32, Vec<&StoredTrial>> = HashMap::new();
     for trial in trials.iter().filter(|trial| trial.state != TrialState::Running) {
@@ -143,44 +159,62 @@ fn columns<'a>(plan: &Plan, trials: &'a [StoredTrial]) -> Vec<Column<'a>> {
 }
 
 fn arm_findings(
-    ledger: &Ledger,
+    sources: &Sources<'_>,
     column: &Column<'_>,
+    wall: Option<&Wall>,
     judge: &Judge<'_>,
     bill: &Bill,
-    proofs: &Proofs,
-    first_began_ns: u64,
 ) -> Result<ArmFindings, Fault> {
-    let is_compared = column.part() == "compared";
-    let trouble = trouble(ledger, column)?;
-    let ran = Ran::of(column, proofs);
-    let (verdict, because) = judged(column, judge, trouble.as_ref(), &ran);
-    let is_compared = is_compared && !matches!(verdict, Verdict::Invalid { .. });
+    let trouble = trouble(sources.ledger, column)?;
+    let ran = Ran::of(column, sources.proofs);
+    let Judgement { verdict, because, more_blocks } =
+        judged(column, wall, judge, trouble.as_ref(), &ran);
+    let is_valid = !matches!(verdict, Verdict::Invalid { .. });
+    let wall = wall.filter(|_| is_valid);
     let distinct = |words: BTreeSet<&str>| words.into_iter().map(String::from).collect();
     let hashes = column.counted.iter().filter_map(|trial| trial.stdout_hash.as_deref());
     let statuses = column.ended.iter().filter_map(|trial| trial.exit_status.as_deref());
-    let evidence = evidence(column, proofs);
-    let metrics = estimate::metrics(&column.counted, is_compared.then_some(judge.baseline));
-    let wall = metrics.iter().find(|metric| metric.metric == "wall_ns");
+    let evidence = evidence(column, sources.proofs);
+    let baseline = (column.is_compared() && is_valid).then_some(judge.baseline);
+    let compared = wall.and_then(|wall| wall.overhead.as_ref().ok());
+    let points = column.ended.iter().map(|trial| point(trial, sources.first_began_ns));
     Ok(ArmFindings {
         arm: column.arm.index,
         stack: line(&column.arm.stack.to_string()),
         name: name(column, &evidence),
         part: column.part().into(),
-        trials: column.ended.iter().map(|trial| point(trial, first_began_ns)).collect(),
+        trials: points.collect(),
         trial_count: number(column.counted.len()),
         disturbed_count: number(column.disturbed().count()),
         repeated_count: number(column.repeated().count()),
         warm_up: None,
-        overhead: wall.and_then(|wall| wall.overhead),
-        metrics,
+        metrics: estimate::metrics(&column.counted, baseline),
+        overhead: compared.map(|compared| estimate::interval(&compared.estimate)),
+        block_count: compared.map_or(0, |compared| number(compared.estimate.block_count)),
+        progress: progress(column, wall, judge),
+        p_value: compared.map(|compared| compared.p_value),
+        p_value_adjusted: compared.map(|compared| compared.p_value_adjusted),
+        detectable_effect: compared.and_then(Compared::detectable_effect),
         verdict,
         because,
+        more_blocks,
         payers: bill.payers.clone(),
         evidence,
         stdout_hashes: distinct(hashes.collect()),
         exit_statuses: distinct(statuses.collect()),
         trouble,
     })
+}
+
+/// How the interval of an arm came to be; of the second baseline arm, that of the noise floor.
+fn progress(column: &Column<'_>, wall: Option<&Wall>, judge: &Judge<'_>) -> Vec<ProgressPoint> {
+    match (wall, column.part()) {
+        (Some(wall), _) => wall.progress.clone(),
+        (None, "baseline-again") => {
+            judge.baseline.own_blocks().map_or_else(Vec::new, |blocks| wall::progress(&blocks))
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn number(count: usize) -> u32 {
@@ -201,32 +235,34 @@ fn name(column: &Column<'_>, evidence: &[LevelEvidence]) -> String {
 
 fn judged(
     column: &Column<'_>,
+    wall: Option<&Wall>,
     judge: &Judge<'_>,
     trouble: Option<&Trouble>,
     ran: &Ran,
-) -> (Verdict, String) {
+) -> Judgement {
     if column.counted.is_empty() {
         let reason = trouble.map_or("no trial of it has ended yet", |trouble| &trouble.why);
         let because = format!("no number of it counts: {reason}");
-        return (Verdict::Invalid { reason: reason.into() }, because);
+        return Judgement::without(Verdict::Invalid { reason: reason.into() }, because);
     }
-    if column.part() != "compared" {
-        let because = match column.part() {
-            "baseline" => "what the others are compared with",
-            _ => "the same once more: how far it is from itself is the noise floor",
-        };
-        return (Verdict::Baseline, String::from(because));
+    match column.part() {
+        "baseline" => {
+            Judgement::without(Verdict::Baseline, String::from("what the others are compared with"))
+        }
+        "baseline-again" => {
+            let because = "the same once more: how far it is from itself is the noise floor";
+            Judgement::without(Verdict::Baseline, String::from(because))
+        }
+        _ => {
+            if let Some(another) = ran.against(judge.program).filter(|it| !it.is_asked_for) {
+                let verdict = Verdict::Invalid { reason: String::from("another program") };
+                return Judgement::without(verdict, format!("not compared: {}", another.words));
+            }
+            let overhead = wall.map(|wall| &wall.overhead);
+            let (baseline, noise, margin) = (judge.stack.as_str(), judge.noise, judge.margin);
+            verdict::of(&Case { baseline, overhead, noise, margin })
+        }
     }
-    if let Some(another) = ran.against(judge.program).filter(|another| !another.is_asked_for) {
-        let reason = String::from("another program");
-        return (Verdict::Invalid { reason }, format!("not compared: {}", another.words));
-    }
-    verdict::of(&Case {
-        baseline: &judge.stack,
-        overhead: judge.baseline.overhead(&column.counted, "wall_ns"),
-        noise: judge.noise,
-        margin: judge.margin,
-    })
 }
 
 fn point(trial: &StoredTrial, first_began_ns: u64) -> TrialPoint {
@@ -238,6 +274,13 @@ fn point(trial: &StoredTrial, first_began_ns: u64) -> TrialPoint {
         at_ns: trial.began_at.0.saturating_sub(first_began_ns),
         wall_ns: whole("wall_ns"),
         start_ns: whole("start_ns"),
+        usage: TrialUsage {
+            cpu_user_ns: whole("cpu_user_ns"),
+            cpu_system_ns: whole("cpu_system_ns"),
+            cpu_others_ns: whole("cpu_others_ns"),
+            memory_peak_bytes: whole("memory_peak_bytes"),
+            memory_others_peak_bytes: whole("memory_others_peak_bytes"),
+        },
         state: trial.state.word().into(),
         why: line(&trial.why),
         disturbances: trial.disturbances.iter().map(disturbance).collect(),
@@ -315,6 +358,13 @@ fn run_facts(
         precision: plan.precision(),
         conduct: steady::conduct(plan),
     }
+}
+
+/// What a block took on average, without the time between two sessions of a run that was resumed.
+fn block_ns(trials: &[StoredTrial], blocks_done: u32) -> Option<f64> {
+    let took = |trial: &StoredTrial| Some(trial.ended_at?.0.saturating_sub(trial.began_at.0));
+    let all = trials.iter().filter_map(took).fold(0, u64::saturating_add);
+    (blocks_done > 0).then(|| estimate::float(all) / f64::from(blocks_done))
 }
 
 /// Blocks in which every arm that ever counts has ended; an arm that was given up holds back none.

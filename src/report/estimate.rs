@@ -3,12 +3,19 @@
 //! A block pairs when the arm and at least one of the two baseline arms have a trial that counts in
 //! it. A metric that is zero somewhere has no ratio, so it gets no overhead rather than a wrong one.
 
-use super::{Interval, MetricFindings};
+use super::{Interval, MetricFindings, QuantileFindings};
 use crate::ledger::StoredTrial;
 use std::collections::BTreeMap;
 use surtax_statistics::{
-    Block, Estimate, NoiseFloor, Sample, Summary, TooFew, noise_floor, overhead,
+    Block, Confidence, Estimate, NoiseFloor, Sample, Summary, critical_value, noise_floor,
+    overhead, quantile_interval, relative_half_width,
 };
+
+/// The metric that gets a verdict and quantiles.
+pub(super) const WALL: &str = "wall_ns";
+
+/// The quantiles of wall time that are reported as far as the trials support them.
+const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
 /// The metrics of a report in its order, with their units. In all of them less is better.
 const METRICS: [(&str, &str); 9] = [
@@ -33,22 +40,20 @@ pub(super) struct Baseline<'a> {
 }
 
 impl Baseline<'_> {
-    /// The overhead of an arm on one metric; `None` where a ratio has no meaning.
-    pub(super) fn overhead(
-        &self,
-        arm: &[&StoredTrial],
-        metric: &str,
-    ) -> Option<Result<Estimate, TooFew>> {
+    /// The blocks of an arm on one metric, in their order; `None` where a ratio has no meaning.
+    pub(super) fn blocks(&self, arm: &[&StoredTrial], metric: &str) -> Option<Vec<Block>> {
         let baseline = by_block(self.first.iter().chain(self.again), metric);
-        let blocks = paired(&baseline, &by_block(arm.iter(), metric))?;
-        Some(overhead(&blocks))
+        paired(&baseline, &by_block(arm.iter(), metric))
+    }
+
+    /// The blocks of the second baseline arm against the first, on wall time.
+    pub(super) fn own_blocks(&self) -> Option<Vec<Block>> {
+        paired(&by_block(self.first.iter(), WALL), &by_block(self.again.iter(), WALL))
     }
 
     /// How much the baseline differs from itself on wall time.
     pub(super) fn noise_floor(&self) -> Option<NoiseFloor> {
-        let first = by_block(self.first.iter(), "wall_ns");
-        let again = by_block(self.again.iter(), "wall_ns");
-        noise_floor(&paired(&first, &again)?).ok()
+        noise_floor(&self.own_blocks()?).ok()
     }
 }
 
@@ -60,7 +65,9 @@ pub(super) fn metrics(arm: &[&StoredTrial], baseline: Option<Baseline<'_>>) -> V
             arm.iter().filter_map(|trial| Some(trial.sample(metric)?.value)).collect();
         let Ok(sample) = Sample::counts(&values) else { continue };
         let summary = Summary::of(&sample);
-        let overhead = baseline.and_then(|it| it.overhead(arm, metric)?.ok());
+        let blocks = baseline.and_then(|baseline| baseline.blocks(arm, metric));
+        let overhead = blocks.and_then(|blocks| overhead(&blocks).ok());
+        let quantiles = if metric == WALL { quantiles(&sample) } else { Vec::new() };
         found.push(MetricFindings {
             metric: metric.into(),
             unit: unit.into(),
@@ -69,16 +76,47 @@ pub(super) fn metrics(arm: &[&StoredTrial], baseline: Option<Baseline<'_>>) -> V
             min: summary.min,
             max: summary.max,
             quartiles: (summary.quartile_first, summary.quartile_third),
+            quantiles,
             overhead: overhead.as_ref().map(interval),
         });
     }
     found
 }
 
+/// The quantiles of a sample, each as far as it supports one.
+fn quantiles(sample: &Sample) -> Vec<QuantileFindings> {
+    let of = |p: f64| match quantile_interval(sample, p, Confidence::P95) {
+        Ok(found) => QuantileFindings {
+            p,
+            value: Some(found.quantile),
+            low: Some(found.low),
+            high: Some(found.high),
+            confidence: Some(found.confidence),
+            why: None,
+        },
+        Err(refused) => {
+            let why = Some(refused.to_string());
+            QuantileFindings { p, value: None, low: None, high: None, confidence: None, why }
+        }
+    };
+    QUANTILES.map(of).into()
+}
+
 /// An estimate as a report says it.
 pub(super) fn interval(estimate: &Estimate) -> Interval {
     let Estimate { ratio, low, high, .. } = *estimate;
     Interval { ratio, low, high, confidence: estimate.confidence.share() }
+}
+
+/// Half the interval's width as a share of the ratio, as so many blocks with such noise would give it.
+///
+/// It falls with the square root of the blocks and with Student's t for them.
+pub(super) fn half_width_with(estimate: &Estimate, block_count: usize) -> f64 {
+    let errors = |block_count: usize| {
+        let blocks = u32::try_from(block_count).unwrap_or(u32::MAX).max(2);
+        critical_value(blocks - 1, estimate.confidence) / f64::from(blocks).sqrt()
+    };
+    relative_half_width(estimate) * errors(block_count) / errors(estimate.block_count)
 }
 
 /// The median; `None` of nothing.

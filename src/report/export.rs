@@ -3,10 +3,10 @@
 //! Field names are those of the findings and of the ledger, units included. What is unknown is an
 //! empty field or `null`; it is never zero. The tests hold the names: a change shows in review.
 
-use super::{ArmFindings, Findings, MetricFindings, Verdict};
+use super::{ArmFindings, Findings, MetricFindings, QuantileFindings, Verdict};
 
 /// Fields of [`csv`].
-const METRIC_FIELDS: [&str; 18] = [
+const METRIC_FIELDS: [&str; 32] = [
     "arm",
     "stack",
     "part",
@@ -25,10 +25,24 @@ const METRIC_FIELDS: [&str; 18] = [
     "confidence",
     "verdict",
     "why",
+    "because",
+    "block_count",
+    "more_blocks",
+    "p_value",
+    "p_value_adjusted",
+    "detectable_effect",
+    "p50_low",
+    "p50_high",
+    "p90",
+    "p90_low",
+    "p90_high",
+    "p99",
+    "p99_low",
+    "p99_high",
 ];
 
 /// Fields of [`csv_trials`].
-const TRIAL_FIELDS: [&str; 12] = [
+const TRIAL_FIELDS: [&str; 17] = [
     "arm",
     "stack",
     "part",
@@ -41,6 +55,11 @@ const TRIAL_FIELDS: [&str; 12] = [
     "start_ns",
     "why",
     "disturbed",
+    "cpu_user_ns",
+    "cpu_system_ns",
+    "cpu_others_ns",
+    "memory_peak_bytes",
+    "memory_others_peak_bytes",
 ];
 
 /// All findings as one JSON object, ended by a line feed.
@@ -85,6 +104,11 @@ pub fn csv_trials(findings: &Findings) -> String {
                 or_empty(trial.start_ns),
                 trial.why.clone(),
                 trial.disturbed(),
+                or_empty(trial.usage.cpu_user_ns),
+                or_empty(trial.usage.cpu_system_ns),
+                or_empty(trial.usage.cpu_others_ns),
+                or_empty(trial.usage.memory_peak_bytes),
+                or_empty(trial.usage.memory_others_peak_bytes),
             ]);
         }
     }
@@ -103,12 +127,20 @@ pub fn verdict_word(verdict: &Verdict) -> &'static str {
     }
 }
 
-fn metric_row(arm: &ArmFindings, metric: Option<&MetricFindings>) -> [String; 18] {
+fn metric_row(arm: &ArmFindings, metric: Option<&MetricFindings>) -> [String; 32] {
     let number = |of: &dyn Fn(&MetricFindings) -> f64| or_empty(metric.map(of));
     let word = |of: &dyn Fn(&MetricFindings) -> &str| metric.map_or("", of).to_owned();
     let overhead = metric.and_then(|metric| metric.overhead);
+    // A verdict, and what it rests on, are of wall time.
     let is_judged = metric.is_none_or(|metric| metric.metric == "wall_ns");
     let verdict = if is_judged { verdict_word(&arm.verdict) } else { "" };
+    let because = if is_judged { arm.because.as_str() } else { "" };
+    let block_count = (is_judged && arm.overhead.is_some()).then_some(arm.block_count);
+    let judged = |number: Option<f64>| or_empty(number.filter(|_| is_judged));
+    let quantile = |p: f64, of: fn(&QuantileFindings) -> Option<f64>| {
+        let mut quantiles = metric.iter().flat_map(|metric| &metric.quantiles);
+        or_empty(quantiles.find(|found| found.p.total_cmp(&p).is_eq()).and_then(of))
+    };
     let why = match &arm.verdict {
         Verdict::Invalid { reason } => reason.as_str(),
         _ => "",
@@ -132,6 +164,20 @@ fn metric_row(arm: &ArmFindings, metric: Option<&MetricFindings>) -> [String; 18
         or_empty(overhead.map(|it| it.confidence)),
         verdict.into(),
         why.into(),
+        because.into(),
+        or_empty(block_count),
+        or_empty(arm.more_blocks.filter(|_| is_judged)),
+        judged(arm.p_value),
+        judged(arm.p_value_adjusted),
+        judged(arm.detectable_effect),
+        quantile(0.5, |it| it.low),
+        quantile(0.5, |it| it.high),
+        quantile(0.9, |it| it.value),
+        quantile(0.9, |it| it.low),
+        quantile(0.9, |it| it.high),
+        quantile(0.99, |it| it.value),
+        quantile(0.99, |it| it.low),
+        quantile(0.99, |it| it.high),
     ]
 }
 
@@ -173,18 +219,24 @@ mod tests {
         let arm = &findings["arms"][2];
         assert_eq!(
             names(arm).join(" "),
-            "arm because disturbed_count evidence exit_statuses metrics name overhead part payers \
-             repeated_count stack stdout_hashes trial_count trials trouble verdict \
-             warm_up"
+            "arm because block_count detectable_effect disturbed_count evidence exit_statuses metrics \
+             more_blocks name overhead p_value p_value_adjusted part payers progress repeated_count \
+             stack stdout_hashes trial_count trials trouble verdict warm_up"
         );
         assert_eq!(
             names(&arm["metrics"][0]).join(" "),
-            "better max median metric min overhead quartiles unit"
+            "better max median metric min overhead quantiles quartiles unit"
         );
+        assert_eq!(
+            names(&arm["metrics"][0]["quantiles"][0]).join(" "),
+            "confidence high low p value why"
+        );
+        assert_eq!(names(&arm["progress"][0]).join(" "), "block_count confidence high low ratio");
         assert_eq!(names(&arm["metrics"][0]["overhead"]).join(" "), "confidence high low ratio");
         assert_eq!(
             names(&arm["trials"][0]).join(" "),
-            "at_ns attempt block disturbances position start_ns state wall_ns why"
+            "at_ns attempt block cpu_others_ns cpu_system_ns cpu_user_ns disturbances \
+             memory_others_peak_bytes memory_peak_bytes position start_ns state wall_ns why"
         );
         assert_eq!(
             names(&arm["payers"][0]).join(" "),
@@ -208,12 +260,29 @@ mod tests {
         assert_eq!(
             lines[0],
             "arm,stack,part,trial_count,metric,unit,better,median,min,quartile_first,\
-             quartile_third,max,overhead_ratio,overhead_low,overhead_high,confidence,verdict,why"
+             quartile_third,max,overhead_ratio,overhead_low,overhead_high,confidence,verdict,why,\
+             because,block_count,more_blocks,p_value,p_value_adjusted,detectable_effect,p50_low,\
+             p50_high,p90,p90_low,p90_high,p99,p99_low,p99_high"
         );
         assert_eq!(lines.len(), 1 + 3 * 9 + 1);
-        let gap = "3,qemu,compared,0,,,,,,,,,,,,,invalid,`/dev/kvm` boots no guest\\u{1b}[2J";
+        let gap = "3,qemu,compared,0,,,,,,,,,,,,,invalid,`/dev/kvm` boots no guest\\u{1b}[2J,\
+                   no number of it counts: `/dev/kvm` boots no guest\\u{1b}[2J,,,,,,,,,,,,,";
         assert_eq!(*lines.last().unwrap(), gap);
         assert!(lines[1].starts_with("0,native,baseline,6,wall_ns,ns,lower,100"), "{}", lines[1]);
+    }
+
+    #[test]
+    fn a_quantile_that_so_few_trials_do_not_support_is_empty_and_the_reason_is_in_the_json() {
+        let findings: Value = serde_json::from_str(&json(&example(10, |_| {}))).unwrap();
+        let quantiles = &findings["arms"][2]["metrics"][0]["quantiles"];
+        assert!(quantiles[0]["low"].is_number() && quantiles[0]["why"].is_null(), "{quantiles}");
+        assert!(quantiles[2]["value"].is_null(), "{quantiles}");
+        let why = "an interval of this quantile takes 368 values, there are 10";
+        assert_eq!(quantiles[2]["why"], why);
+        assert_eq!(findings["arms"][2]["metrics"][1]["quantiles"], serde_json::json!([]));
+        let text = csv(&example(10, |_| {}));
+        let row = text.lines().find(|row| row.starts_with("2,runc,compared,10,wall_ns")).unwrap();
+        assert!(row.contains(",differs,,") && row.ends_with(",,,,,,"), "{row}");
     }
 
     #[test]
@@ -222,12 +291,19 @@ mod tests {
         let lines: Vec<&str> = text.split_terminator("\r\n").collect();
         assert_eq!(
             lines[0],
-            "arm,stack,part,block,position,attempt,at_ns,state,wall_ns,start_ns,why,disturbed"
+            "arm,stack,part,block,position,attempt,at_ns,state,wall_ns,start_ns,why,disturbed,\
+             cpu_user_ns,cpu_system_ns,cpu_others_ns,memory_peak_bytes,memory_others_peak_bytes"
         );
-        assert_eq!(lines[1], "0,native,baseline,0,0,1,0,done,1000000000,5000000,,");
+        // Level 0 counts the command too: the others are what is left of 1,000,151,000 ns.
+        assert_eq!(
+            lines[1],
+            "0,native,baseline,0,0,1,0,done,1000000000,5000000,,,1000000000,1000,150000,20971520,\
+             41943040"
+        );
         assert_eq!(lines.len(), 1 + 3 * 6 + 1);
         assert!(
-            lines.last().unwrap().contains(",unavailable,,5000000,"),
+            lines.last().unwrap().contains(",unavailable,,5000000,")
+                && lines.last().unwrap().ends_with(",,,,,"),
             "{}",
             lines.last().unwrap()
         );

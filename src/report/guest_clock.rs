@@ -18,9 +18,9 @@ pub(super) fn caution(ledger: &Ledger, columns: &[Column<'_>]) -> Result<Option<
         .iter()
         .find_map(|column| Some((&column.arm.stack, column.counted.iter().find(is_void)?)));
     let Some((stack, trial)) = found else { return Ok(None) };
-    let rate = |end: &str| ledger.condition(trial.id, &format!("clock_rate_{end}_ppm"));
-    let back = ledger.condition(trial.id, "clock_back_count")?;
-    let how = how(rate("low")?, rate("high")?, back);
+    let of = |key: &str| Ok(ledger.conditions_of(key)?.get(&trial.id).copied());
+    let back = of("clock_back_count")?;
+    let how = how(of("clock_rate_low_ppm")?, of("clock_rate_high_ppm")?, back);
     let stack = line(&stack.to_string());
     Ok(Some(Caution {
         code: String::from("guest-clock"),

@@ -12,7 +12,7 @@ pub mod foreign;
 mod guest_clock;
 pub mod html;
 pub mod markdown;
-mod number;
+pub mod number;
 pub mod page;
 mod page_ins;
 mod position;
@@ -21,6 +21,7 @@ mod steady;
 pub mod terminal;
 pub mod threshold;
 mod verdict;
+mod wall;
 
 pub use compare::compare;
 use serde::Serialize;
@@ -116,10 +117,26 @@ pub struct ArmFindings {
     pub warm_up: Option<WarmUpFindings>,
     /// The overhead in wall time, of an arm that is compared.
     pub overhead: Option<Interval>,
+    /// The blocks that it rests on: those in which the arm and the baseline count.
+    pub block_count: u32,
+    /// The interval over the first three blocks and over more and more of them, at most 60 times; of
+    /// the second baseline arm, that of its difference to the first.
+    pub progress: Vec<ProgressPoint>,
+    /// The chance of an overhead at least so far from none, were there none.
+    pub p_value: Option<f64>,
+    /// The same by Holm's adjustment for all compared arms: where there are several, `differs` takes
+    /// less than 0.05.
+    pub p_value_adjusted: Option<f64>,
+    /// The smallest overhead, as a share, that so many blocks so noisy call different in 80 of 100
+    /// runs, as one of so many compared arms. It must be above the noise floor, too.
+    pub detectable_effect: Option<f64>,
     /// The verdict on wall time.
     pub verdict: Verdict,
     /// One sentence that explains it.
     pub because: String,
+    /// About how many more blocks would decide, where no verdict could be given and a reasonable
+    /// number would do.
+    pub more_blocks: Option<u32>,
     /// Where the CPU time went: medians per trial, the command first, host view.
     pub payers: Vec<PayerFindings>,
     /// What proved where it ran, per level; from its first counted trial, with differences between trials as cautions.
@@ -161,12 +178,30 @@ pub struct TrialPoint {
     pub wall_ns: Option<u64>,
     /// From the first act to the agent's first frame.
     pub start_ns: Option<u64>,
+    /// CPU time and memory, as far as they were read.
+    #[serde(flatten)]
+    pub usage: TrialUsage,
     /// `done`, `disturbed`, `failed`, `broken`, `unavailable`, `invalid`, `void`.
     pub state: String,
     /// Why it does not count; empty when it does.
     pub why: String,
     /// What disturbed it, the worst first; one that is `done` counts all the same.
     pub disturbances: Vec<DisturbanceFinding>,
+}
+
+/// What one trial used. The others are those who worked for its stack on this host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TrialUsage {
+    /// CPU time of the command in user mode.
+    pub cpu_user_ns: Option<u64>,
+    /// CPU time of the command in its kernel.
+    pub cpu_system_ns: Option<u64>,
+    /// CPU time of the others.
+    pub cpu_others_ns: Option<u64>,
+    /// The command's largest resident set.
+    pub memory_peak_bytes: Option<u64>,
+    /// Peak memory of the others.
+    pub memory_others_peak_bytes: Option<u64>,
 }
 
 impl TrialPoint {
@@ -209,8 +244,37 @@ pub struct MetricFindings {
     pub max: f64,
     /// First and third quartile.
     pub quartiles: (f64, f64),
+    /// Of wall time: p50, p90 and p99, as far as the trials support them.
+    pub quantiles: Vec<QuantileFindings>,
     /// Overhead over the baseline, as a ratio of the costs: 1.12 is 12 % slower, dearer or larger.
     pub overhead: Option<Interval>,
+}
+
+/// A quantile between two values of the sample; without a number where the sample is too small.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QuantileFindings {
+    /// Which: 0.99 is p99.
+    pub p: f64,
+    /// The sample's quantile, of type 7 (Hyndman and Fan, 1996).
+    pub value: Option<f64>,
+    /// Lower end, a value of the sample.
+    pub low: Option<f64>,
+    /// Upper end, a value of the sample.
+    pub high: Option<f64>,
+    /// What the interval covers, at least 0.95: order statistics come in steps.
+    pub confidence: Option<f64>,
+    /// Why there is no number.
+    pub why: Option<String>,
+}
+
+/// What an overhead was after so many blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ProgressPoint {
+    /// How many blocks counted.
+    pub block_count: u32,
+    /// The overhead that they gave.
+    #[serde(flatten)]
+    pub overhead: Interval,
 }
 
 /// An estimate with its 95 % interval.

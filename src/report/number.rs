@@ -34,6 +34,16 @@ pub fn span(ns: u64) -> String {
     }
 }
 
+/// About how long something will take: `48 s`, `12 min`, `3 h 20 min`.
+pub fn rough_span(ns: f64) -> String {
+    let seconds = ns / 1e9;
+    match seconds {
+        ..100.0 => format!("{seconds:.0} s"),
+        ..7_200.0 => format!("{:.0} min", seconds / 60.0),
+        _ => whole(ns).map_or_else(|| GAP.to_owned(), span),
+    }
+}
+
 /// An overhead with its interval: `+12 % [+9, +15]`, or from a factor of three on `7.9× [7.6, 8.2]`.
 pub fn overhead(interval: &Interval) -> String {
     let Interval { ratio, low, high, .. } = *interval;
@@ -58,6 +68,11 @@ pub fn percent(share: f64) -> String {
 /// A share without a sign, as exact as an interval from `low` to `high` allows.
 pub fn percent_within(share: f64, low: f64, high: f64) -> String {
     format!("{:.*} %", decimals(low, high), (share * 100.0).abs())
+}
+
+/// A chance under equality: `p = 0.078`, `p < 0.001`.
+pub fn p_value(p: f64) -> String {
+    if p < 0.001 { String::from("p < 0.001") } else { format!("p = {}", trimmed(p, 3)) }
 }
 
 /// What an axis of ratios writes at a tick: `−50 %`, `+0 %`, `+2.5 %`, `2×`, `10×`.
@@ -147,5 +162,6 @@ mod tests {
         assert_eq!(span(48_260_000_000), "48.2 s");
         assert_eq!(span(725_000_000_000), "12 min 5 s");
         assert_eq!(span(12_000_000_000_000), "3 h 20 min");
+        assert_eq!([48.26e9, 725e9, 1.2e13].map(rough_span), ["48 s", "12 min", "3 h 20 min"]);
     }
 }

@@ -42,7 +42,8 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
                 bytes(expected),
                 words.join(", ")
             ),
-            "let every stack find the same: `--cache cold` for nothing in memory, `--cache warm` for all",
+            "let every stack find the same: let the command read its files once more with \
+             `--warm-up 1`",
         )
     })
 }

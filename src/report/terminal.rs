@@ -7,6 +7,7 @@ use super::export::verdict_word;
 use super::number::{self, GAP};
 use super::page::Page;
 use super::{ArmFindings, Findings, Trouble, Verdict, foreign};
+use crate::plan::shell_line;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, LineStyle, Table, presets};
 use std::io::IsTerminal;
 
@@ -23,10 +24,21 @@ pub struct Look {
     pub width: u16,
     /// Whether there are colours.
     pub colour: Colour,
+    /// What surtax is called in a line to copy.
+    pub name: Name,
 }
 
 /// How text looks in a file.
-pub const PLAIN: Look = Look { width: WIDTH_ELSEWHERE, colour: Colour::No };
+pub const PLAIN: Look = Look { width: WIDTH_ELSEWHERE, colour: Colour::No, name: Name::Plain };
+
+/// What surtax is called in a line to copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// `surtax`: wherever the text is read.
+    Plain,
+    /// The file that runs, where no `surtax` is in `PATH`.
+    AsRun,
+}
 
 /// Whether there are colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +59,7 @@ impl Look {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let colour = if output.is_terminal() && !refused { Colour::Yes } else { Colour::No };
-        Self { width: width.unwrap_or(WIDTH_ELSEWHERE), colour }
+        Self { width: width.unwrap_or(WIDTH_ELSEWHERE), colour, name: Name::AsRun }
     }
 }
 
@@ -66,8 +78,21 @@ pub fn render(findings: &Findings, look: Look) -> String {
     page.gap();
     let line = &findings.run.repeat_with;
     // Where the run was asked for, its directory need not be said.
-    page.unbroken("Repeat with: ", line.split_once(" && ").map_or(line, |(_, line)| line));
+    let line = line.split_once(" && ").map_or(line.as_str(), |(_, line)| line);
+    page.unbroken("Repeat with: ", &called(line, look.name));
     page.finish()
+}
+
+/// A line that begins with `surtax`, with what a shell would find under another name.
+fn called(line: &str, name: Name) -> String {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_found = || std::env::split_paths(&path).any(|place| place.join("surtax").is_file());
+    let run = || std::env::current_exe().ok()?.to_str().map(String::from);
+    let rest = line.strip_prefix("surtax ").filter(|_| name == Name::AsRun && !is_found());
+    match rest.zip(run()) {
+        Some((rest, run)) => format!("{} {rest}", shell_line([run.as_str()])),
+        None => String::from(line),
+    }
 }
 
 fn heading(page: &mut Page, findings: &Findings) {
@@ -304,6 +329,22 @@ mod tests {
         assert!(!render(&findings, PLAIN).contains('\x1b'));
         let colourful = Look { colour: Colour::Yes, ..PLAIN };
         assert!(render(&findings, colourful).contains('\x1b'));
+    }
+
+    #[test]
+    fn the_line_that_repeats_a_run_names_the_file_that_runs_where_path_has_no_surtax() {
+        // Nothing called `surtax` is in the `PATH` of a test; the file that runs is this test.
+        let line = called("surtax compare --in native -- true", Name::AsRun);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        if std::env::split_paths(&path).all(|place| !place.join("surtax").is_file()) {
+            assert!(
+                line.starts_with('/') && line.ends_with(" compare --in native -- true"),
+                "{line}"
+            );
+        }
+        let plain = "surtax compare -- true";
+        assert_eq!(called(plain, Name::Plain), plain);
+        assert_eq!(called("a title", Name::AsRun), "a title");
     }
 
     #[test]

@@ -3,100 +3,185 @@
 use super::Verdict;
 use super::estimate::interval;
 use super::number::{self, percent};
+use super::wall::Compared;
 use surtax_statistics::{self as statistics, Estimate, NoiseFloor, TooFew, blocks_needed};
 
 /// From this ratio on, percents are hard to read.
 const FACTORS_FROM: f64 = 3.0;
+
+/// So many blocks more may be asked of anybody; of who has made many, twice as many.
+const MORE_BLOCKS_REASONABLE: usize = 200;
+
+/// From so many blocks on, ranks decide, which come in coarse steps.
+const RANKS_FROM: usize = 7;
 
 /// What the verdict rests on.
 pub(super) struct Case<'a> {
     /// The baseline's stack.
     pub(super) baseline: &'a str,
     /// The overhead in wall time; `None` where there is no ratio.
-    pub(super) overhead: Option<Result<Estimate, TooFew>>,
+    pub(super) overhead: Option<&'a Result<Compared, TooFew>>,
     /// The noise floor, where the baseline has one.
     pub(super) noise: Option<NoiseFloor>,
     /// Half-width of the equivalence margin, as a share.
     pub(super) margin: f64,
 }
 
-/// The verdict on an arm that has trials that count, and why.
-pub(super) fn of(case: &Case<'_>) -> (Verdict, String) {
-    let baseline = case.baseline;
-    match (case.overhead, case.noise) {
-        (None, _) => {
-            (Verdict::Inconclusive, format!("its wall time has no ratio to that of `{baseline}`"))
-        }
-        (Some(Err(TooFew { have, need })), _) => (
-            Verdict::Inconclusive,
-            format!(
-                "an interval takes {need} blocks in which it and `{baseline}` count, and there {}",
-                if have == 1 { "is 1".into() } else { format!("are {have}") }
-            ),
-        ),
-        (Some(Ok(estimate)), None) => (
-            Verdict::Inconclusive,
-            format!(
-                "{}, but `{baseline}` has too few trials to say how much it differs from itself",
-                difference(&estimate, baseline)
-            ),
-        ),
-        (Some(Ok(estimate)), Some(noise)) => judged(&estimate, &noise, case),
+/// A verdict and why.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Judgement {
+    pub(super) verdict: Verdict,
+    /// One sentence.
+    pub(super) because: String,
+    /// About how many more blocks would decide, where a reasonable number would.
+    pub(super) more_blocks: Option<u32>,
+}
+
+impl Judgement {
+    /// One that no number of blocks would change.
+    pub(super) fn without(verdict: Verdict, because: String) -> Self {
+        Self { verdict, because, more_blocks: None }
     }
 }
 
-fn judged(estimate: &Estimate, noise: &NoiseFloor, case: &Case<'_>) -> (Verdict, String) {
-    let Case { baseline, margin, .. } = case;
+/// The verdict on an arm that has trials that count, and why.
+pub(super) fn of(case: &Case<'_>) -> Judgement {
+    let baseline = case.baseline;
+    let undecided = |because| Judgement::without(Verdict::Inconclusive, because);
+    match (case.overhead, case.noise) {
+        (None, _) => undecided(format!("its wall time has no ratio to that of `{baseline}`")),
+        (Some(Err(TooFew { have, need })), _) => {
+            let there = if *have == 1 { "is 1".into() } else { format!("are {have}") };
+            let because = format!(
+                "an interval takes {need} blocks in which it and `{baseline}` count, and there \
+                 {there}"
+            );
+            let more_blocks = u32::try_from(need - have).ok();
+            Judgement { more_blocks, ..undecided(because) }
+        }
+        (Some(Ok(compared)), None) => undecided(format!(
+            "{}, but `{baseline}` has too few trials to say how much it differs from itself",
+            difference(&compared.estimate, baseline)
+        )),
+        (Some(Ok(compared)), Some(noise)) => judged(compared, &noise, case),
+    }
+}
+
+fn judged(compared: &Compared, noise: &NoiseFloor, case: &Case<'_>) -> Judgement {
+    let Case { baseline, margin, .. } = *case;
+    let estimate = &compared.estimate;
+    let is_within = margin > 0.0 && estimate.within(margin);
     let blocks = number::count(estimate.block_count, "block");
-    match statistics::verdict(estimate, noise, *margin) {
-        statistics::Verdict::Differs => {
-            let small = if estimate.within(*margin) {
-                format!(", which is within the margin of ±{}", percent(*margin))
+    let floor = departure(noise.floor);
+    match statistics::verdict(estimate, noise, margin) {
+        statistics::Verdict::Differs if compared.is_beyond_chance() => {
+            let small = if is_within {
+                format!(", and yet within the margin of ±{}", percent(margin))
             } else {
                 String::new()
             };
-            let words = format!(
-                "{}{small} (95 % interval {}; {blocks})",
+            let because = format!(
+                "{} (95 % interval {}; {blocks}), more than the noise floor, {floor}{small}",
                 difference(estimate, baseline),
                 bounds(estimate)
             );
-            (Verdict::Differs, words)
+            Judgement::without(Verdict::Differs, because)
         }
-        statistics::Verdict::Equivalent => {
-            let words = format!(
-                "as fast as `{baseline}` within ±{} (95 % interval {}; {blocks})",
-                percent(*margin),
-                signed_bounds(estimate)
+        statistics::Verdict::Differs | statistics::Verdict::Equivalent if is_within => {
+            let because = format!(
+                "as fast as `{baseline}` within the margin of ±{} (95 % interval {}; {blocks}; \
+                 noise floor {floor}){}",
+                percent(margin),
+                signed_bounds(estimate),
+                would_have_shown(compared, noise, margin)
             );
-            (Verdict::Equivalent, words)
+            Judgement::without(Verdict::Equivalent, because)
         }
-        statistics::Verdict::Inconclusive => {
-            (Verdict::Inconclusive, undecided(estimate, noise, case))
-        }
+        _ => undecided(compared, noise, case),
     }
 }
 
-fn undecided(estimate: &Estimate, noise: &NoiseFloor, case: &Case<'_>) -> String {
-    let Case { baseline, margin, .. } = case;
+/// What neither differs nor is the same.
+fn undecided(compared: &Compared, noise: &NoiseFloor, case: &Case<'_>) -> Judgement {
+    let Case { baseline, margin, .. } = *case;
+    let estimate = &compared.estimate;
     let blocks = number::count(estimate.block_count, "block");
-    if !estimate.holds(1.0) {
-        return format!(
-            "{} (95 % interval {}; {blocks}), but `{baseline}` is as far from itself: the noise \
-             floor is {}",
-            difference(estimate, baseline),
-            bounds(estimate),
-            departure(noise.floor)
-        );
-    }
-    let more = match blocks_needed(estimate, *margin) {
-        Some(0) | None => String::new(),
-        Some(more) => format!("; about {} would decide", number::count(more, "more block")),
+    let floor = departure(noise.floor);
+    let more = more_blocks(compared, noise, margin);
+    let would_decide = match more {
+        Some(more) => format!(
+            "about {} (`--runs {}`) would decide",
+            number::count(more, "more block"),
+            estimate.block_count + more
+        ),
+        None => String::from("no reasonable number of blocks would decide"),
     };
-    format!(
-        "anything from {} to {} (95 % interval; {blocks}){more}",
-        share(estimate.low, estimate),
-        way(estimate.high, estimate, baseline)
-    )
+    let differs = format!(
+        "{} (95 % interval {}; {blocks})",
+        difference(estimate, baseline),
+        bounds(estimate)
+    );
+    let because = if estimate.holds(1.0) {
+        format!(
+            "anything from {} to {} (95 % interval; {blocks}; noise floor {floor}), so neither a \
+             difference nor within the margin of ±{}{}; {would_decide}",
+            share(estimate.low, estimate),
+            way(estimate.high, estimate, baseline),
+            percent(margin),
+            would_have_shown(compared, noise, f64::INFINITY)
+        )
+    } else if is_above(estimate, noise) {
+        format!(
+            "{differs}, but among {} comparisons chance alone gives one like it too often ({} by Holm, \
+             not below 0.05); {would_decide}",
+            compared.family,
+            number::p_value(compared.p_value_adjusted)
+        )
+    } else {
+        format!(
+            "{differs}, but `{baseline}` may be as far from itself: the noise floor is {floor}; \
+             {would_decide}"
+        )
+    };
+    let more_blocks = more.and_then(|more| u32::try_from(more).ok());
+    Judgement { verdict: Verdict::Inconclusive, because, more_blocks }
+}
+
+/// Which overheads this run would have found, unless that is above `limit`, a share.
+fn would_have_shown(compared: &Compared, noise: &NoiseFloor, limit: f64) -> String {
+    let found = compared.detectable_effect().map(|effect| effect.max(noise.floor));
+    match found.filter(|found| found.is_finite() && *found <= limit) {
+        Some(found) => format!("; a difference of {} would likely have shown", departure(found)),
+        None => String::new(),
+    }
+}
+
+/// Whether the estimate is farther from 1 than the noise floor.
+fn is_above(estimate: &Estimate, noise: &NoiseFloor) -> bool {
+    estimate.ratio.max(1.0 / estimate.ratio) - 1.0 > noise.floor
+}
+
+/// About how many more blocks would decide if the estimates stay where they are: until the interval
+/// lies within the margin, or excludes 1 and the noise floor has come down below the difference.
+/// `None` when that is more than anybody would wait for.
+fn more_blocks(compared: &Compared, noise: &NoiseFloor, margin: f64) -> Option<usize> {
+    let off = |estimate: &Estimate| (estimate.ratio - 1.0).abs();
+    let (found, own) = (off(&compared.estimate), off(&noise.estimate));
+    let have = compared.estimate.block_count;
+    let alike = blocks_needed(&compared.estimate, margin - found);
+    let beyond_chance = blocks_needed(&compared.strict, found).map(|more| {
+        let in_ranks = compared.ranks_needed().saturating_sub(have);
+        if have + more >= RANKS_FROM { more.max(in_ranks) } else { more }
+    });
+    let above_floor = blocks_needed(&noise.estimate, found - own);
+    let apart = beyond_chance.zip(above_floor).map(|(one, other)| one.max(other));
+    let more = [alike, apart].into_iter().flatten().min()?.max(1);
+    Some(more).filter(|more| reasonable(*more, have))
+}
+
+/// Whether so many more blocks may be asked of who has made `have`.
+pub(super) fn reasonable(more: usize, have: usize) -> bool {
+    more <= MORE_BLOCKS_REASONABLE.max(2 * have)
 }
 
 /// `5 % faster`, as exact as the interval allows.
@@ -150,41 +235,102 @@ fn signed_bounds(estimate: &Estimate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surtax_statistics::{Block, noise_floor, overhead};
+    use surtax_statistics::{Block, Confidence, noise_floor, overhead, overhead_at, p_value};
 
-    fn case(ratios: &[f64], noise: f64) -> (Verdict, String) {
-        let blocks = |ratios: &[f64]| -> Vec<Block> {
-            ratios.iter().map(|ratio| Block::new(&[1.0], &[*ratio]).unwrap()).collect()
+    fn blocks(ratios: &[f64]) -> Vec<Block> {
+        ratios.iter().map(|ratio| Block::new(&[1.0], &[*ratio]).unwrap()).collect()
+    }
+
+    /// One of `family` comparisons, whose adjusted p-value is as many times its own.
+    fn among(family: u32, ratios: &[f64], noise: f64) -> Judgement {
+        let blocks_of_arm = blocks(ratios);
+        let compared = || {
+            let confidence = Confidence::new(1.0 - 0.05 / f64::from(family)).unwrap();
+            let p_value = p_value(&blocks_of_arm)?;
+            Ok(Compared {
+                estimate: overhead(&blocks_of_arm)?,
+                strict: overhead_at(&blocks_of_arm, confidence)?,
+                p_value,
+                p_value_adjusted: p_value * f64::from(family),
+                family: family as usize,
+            })
         };
         of(&Case {
             baseline: "native",
-            overhead: Some(overhead(&blocks(ratios))),
+            overhead: Some(&compared()),
             noise: noise_floor(&blocks(&[1.0 - noise, 1.0, 1.0 + noise, 1.0])).ok(),
             margin: 0.03,
         })
+    }
+
+    fn case(ratios: &[f64], noise: f64) -> (Verdict, String) {
+        let Judgement { verdict, because, .. } = among(1, ratios, noise);
+        (verdict, because)
     }
 
     #[test]
     fn each_verdict_says_why_in_a_sentence() {
         let (verdict, because) = case(&[1.12, 1.10, 1.14, 1.12, 1.09, 1.15], 0.001);
         assert_eq!(verdict, Verdict::Differs);
-        assert_eq!(because, "12 % slower than `native` (95 % interval 10 % to 14 %; 6 blocks)");
+        assert_eq!(
+            because,
+            "12 % slower than `native` (95 % interval 10 % to 14 %; 6 blocks), more than the noise \
+             floor, 0.1 %"
+        );
         let (verdict, because) = case(&[1.0, 1.001, 0.999, 1.0, 1.001, 0.999], 0.001);
         assert_eq!(verdict, Verdict::Equivalent);
-        assert!(
-            because.starts_with("as fast as `native` within ±3 % (95 % interval "),
-            "{because}"
+        assert_eq!(
+            because,
+            "as fast as `native` within the margin of ±3 % (95 % interval [−0.1, +0.1] %; 6 blocks; \
+             noise floor 0.1 %); a difference of 0.1 % would likely have shown"
         );
         let (verdict, because) = case(&[1.1, 0.9, 1.12, 0.95, 1.0, 1.04], 0.001);
         assert_eq!(verdict, Verdict::Inconclusive);
-        assert!(
-            because.starts_with("anything from ") && because.contains(" % slower than `native`"),
-            "{because}"
+        assert_eq!(
+            because,
+            "anything from 7 % faster to 11 % slower than `native` (95 % interval; 6 blocks; noise \
+             floor 0.1 %), so neither a difference nor within the margin of ±3 %; a difference of \
+             14 % would likely have shown; about 69 more blocks (`--runs 75`) would decide"
         );
+    }
+
+    #[test]
+    fn a_number_of_blocks_that_nobody_would_wait_for_is_not_named() {
+        let ratios: Vec<f64> =
+            (0..12).map(|block| if block % 2 == 0 { 1.33 } else { 0.73 }).collect();
+        let judgement = among(1, &ratios, 0.3);
+        assert_eq!(judgement.verdict, Verdict::Inconclusive);
         assert!(
-            because.contains("; 6 blocks); about") && because.ends_with("more blocks would decide"),
-            "{because}"
+            judgement.because.ends_with("; no reasonable number of blocks would decide"),
+            "{}",
+            judgement.because
         );
+        assert_eq!(judgement.more_blocks, None);
+    }
+
+    #[test]
+    fn of_many_comparisons_one_that_chance_may_have_made_is_none() {
+        // Of seven blocks all slower, 2 of 2⁷ signs are as extreme: p = 0.016.
+        let ratios = [1.12, 1.10, 1.14, 1.12, 1.09, 1.15, 1.13];
+        assert_eq!(among(1, &ratios, 0.001).verdict, Verdict::Differs);
+        assert_eq!(among(3, &ratios, 0.001).verdict, Verdict::Differs);
+        let one_of_five = among(5, &ratios, 0.001);
+        assert_eq!(one_of_five.verdict, Verdict::Inconclusive);
+        let why = "but among 5 comparisons chance alone gives one like it too often (p = 0.078 by \
+                   Holm, not below 0.05); about 1 more block (`--runs 8`) would decide";
+        assert!(one_of_five.because.ends_with(why), "{}", one_of_five.because);
+        assert_eq!(one_of_five.more_blocks, Some(1));
+        // Within the margin it is the same, whatever chance may do.
+        let near = [1.012, 1.010, 1.014, 1.012, 1.009, 1.015, 1.013];
+        assert_eq!(among(1, &near, 0.001).verdict, Verdict::Differs);
+        assert_eq!(among(5, &near, 0.001).verdict, Verdict::Equivalent);
+    }
+
+    #[test]
+    fn a_certain_difference_that_does_not_matter_is_said_to_be_within_the_margin() {
+        let (verdict, because) = case(&[1.012, 1.010, 1.014, 1.012, 1.009, 1.015, 1.013], 0.001);
+        assert_eq!(verdict, Verdict::Differs);
+        assert!(because.ends_with(", and yet within the margin of ±3 %"), "{because}");
     }
 
     #[test]
@@ -207,10 +353,11 @@ mod tests {
 
     #[test]
     fn too_few_blocks_say_how_many_are_needed() {
-        let (verdict, because) = case(&[1.05], 0.01);
-        assert_eq!(verdict, Verdict::Inconclusive);
+        let judgement = among(1, &[1.05], 0.01);
+        assert_eq!(judgement.verdict, Verdict::Inconclusive);
+        assert_eq!(judgement.more_blocks, Some(2));
         assert_eq!(
-            because,
+            judgement.because,
             "an interval takes 3 blocks in which it and `native` count, and there is 1"
         );
     }

@@ -160,7 +160,7 @@ struct Replies {
 impl Replies {
     fn pass_up(mut self, upward: &Upward, stopped: &Sender<()>) {
         loop {
-            let reply = match self.listener.receive(FOREVER) {
+            let mut reply = match self.listener.receive(FOREVER) {
                 Ok(Stamped { reply: Reply::Stopped, .. }) => {
                     let _ = stopped.send(());
                     return;
@@ -171,7 +171,7 @@ impl Replies {
                     return;
                 }
             };
-            let mut reply = match reply {
+            reply = match reply {
                 Reply::Dropped(below) => {
                     let here = std::iter::once(cache::drop_page_cache());
                     Reply::Dropped(here.chain(below).collect())

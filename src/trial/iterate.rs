@@ -117,9 +117,9 @@ mod tests {
             cpu_user: Nanoseconds(wall / 2),
             cpu_system: Nanoseconds(0),
             memory_peak: Bytes(wall),
-            stops: None,
             stdout: Output { hash, ..Output::default() },
             stderr: Output::default(),
+            stops: None,
         };
         let bill = vec![Reading {
             payer: String::from("shim"),

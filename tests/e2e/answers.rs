@@ -88,6 +88,56 @@ fn a_threshold_fails_a_run_only_when_it_is_shown_to_be_crossed() {
 }
 
 #[test]
+fn what_a_verdict_rests_on_is_in_every_format() {
+    let machine = Machine::take();
+    let answer = machine.json(&simulated(&["--runs", "20"]));
+    let dear = arm(&answer, "simulated:cost=1.07,noise=0.02,seed=1");
+    let because = dear["because"].as_str().unwrap();
+    assert!(because.contains("slower than") && because.contains("the noise floor"), "{because}");
+    assert_eq!(dear["block_count"], 20);
+    assert_eq!(dear["p_value"], dear["p_value_adjusted"], "there is one comparison");
+    let effect = dear["detectable_effect"].as_f64().unwrap();
+    assert!((0.002..0.05).contains(&effect), "{effect}");
+    let progress = dear["progress"].as_array().unwrap();
+    let (first, last) = (&progress[0], progress.last().unwrap());
+    assert_eq!((&first["block_count"], &last["block_count"]), (&3.into(), &20.into()));
+    for end in ["ratio", "low", "high"] {
+        assert_eq!(last[end], dear["overhead"][end]);
+    }
+    let quantiles = &dear["metrics"][0]["quantiles"];
+    assert!(quantiles[0]["low"].is_number() && quantiles[2]["value"].is_null(), "{quantiles}");
+    let said = |arguments: &[&str]| text(&machine.surtax(arguments).stdout);
+    assert!(said(&["show", "--format", "markdown"]).contains(because));
+    assert!(said(&["show", "--format", "csv"]).contains(because));
+    let words: Vec<String> = said(&["show"]).split_whitespace().map(String::from).collect();
+    assert!(words.join(" ").contains(because), "{words:?}");
+    let trials = said(&["export", "--trials"]);
+    assert!(trials.starts_with("arm,") && trials.contains(",cpu_user_ns,"), "{trials}");
+    let page = machine.path("report.html");
+    machine.surtax(&["report", "-o", page.to_str().unwrap()]);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("id=\"progress\"") && page.contains("id=\"spread\""));
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_finished_run_says_so_when_it_is_resumed_and_the_list_says_what_it_was() {
+    let machine = Machine::take();
+    let answer = machine.json(&simulated(&["--runs", "3"]));
+    let resumed = machine.surtax(&["resume", "--format", "json"]);
+    assert!(resumed.status.success());
+    let said = text(&resumed.stderr);
+    assert!(said.contains("the run is finished") && !said.contains("goes on"), "{said}");
+    let again: Value = serde_json::from_slice(&resumed.stdout).unwrap();
+    assert_eq!(again["arms"], answer["arms"]);
+    let list = machine.json(&["list", "--format", "json"]);
+    let run = list.as_array().unwrap().last().unwrap();
+    assert_eq!(run["stacks"][1], "simulated:cost=1.07,noise=0.02,seed=1");
+    assert_eq!(run["wall_ns"], answer["run"]["wall_ns"]);
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_variable_of_a_stack_reaches_the_command_there_alone() {
     let machine = Machine::take();
     if !["native", "runc"].iter().all(|stack| is_usable(&machine, stack)) {

@@ -143,10 +143,88 @@ fn disturbed_trials_that_count_are_counted_and_cautioned_against() {
     assert_eq!(findings.arms[0].disturbed_count, 0);
     assert_eq!(codes(&findings), ["layer-unavailable", "disturbed"]);
     let caution = &findings.cautions[1];
-    let finding =
-        "7 of 10 trials of `runc` were disturbed and count; at worst, others used 60 % of a CPU";
+    let finding = "7 of 10 trials of `runc` were disturbed and count; at worst, others used 60 % of a \
+                   CPU; those of `runc` took no longer than its quiet ones";
     assert_eq!(caution.finding, finding);
     assert!(caution.advice.starts_with("stop what else runs"), "{}", caution.advice);
+}
+
+#[test]
+fn disturbed_trials_that_took_longer_are_said_to_have() {
+    let findings = example(10, |record| {
+        if record.trial.arm == 2 && record.trial.block < 4 {
+            disturb(record, 0.5);
+            change_measured(record, |measured| measured.wall.0 += 220_000_000);
+        }
+    });
+    let caution = findings.cautions.iter().find(|caution| caution.code == "disturbed").unwrap();
+    let slowed = "; those of `runc` took 20 % longer than its quiet ones";
+    assert!(caution.finding.ends_with(slowed), "{}", caution.finding);
+}
+
+/// A ledger of so many blocks, with the wall time of each arm over that of the baseline.
+fn ratios(stacks: &[&str], blocks: u32, ratio: impl Fn(u32, u32) -> f64) -> Findings {
+    let shelf = tempfile::tempdir().unwrap();
+    let mut ledger = ledger(&shelf.path().join("run.surtax"), stacks);
+    let arms = u32::try_from(stacks.len()).unwrap() + 1;
+    for (block, arm) in (0..blocks).flat_map(|block| (0..arms).map(move |arm| (block, arm))) {
+        let wall = std::time::Duration::from_secs_f64(ratio(block, arm)).as_nanos();
+        add(&mut ledger, &done(id(block, arm), u64::try_from(wall).unwrap()));
+    }
+    compare(&ledger).unwrap()
+}
+
+#[test]
+fn of_twenty_equal_stacks_none_is_called_different_though_an_interval_excludes_one() {
+    let stacks: Vec<String> = (0..20).map(|stack| format!("stack{stack}")).collect();
+    let stacks: Vec<&str> =
+        std::iter::once("native").chain(stacks.iter().map(String::as_str)).collect();
+    // The baseline is as good as without noise. Arm 2 is slower in nine of ten blocks, which ranks
+    // alone give in 2 × 2 of 1,024 cases; the others are as often faster.
+    let wobble = |block: u32, arm: u32| match arm {
+        0 | 1 => 1.0 + f64::from(block % 2) * 1e-5,
+        2 => 1.0 + if block == 0 { -0.0001 } else { 0.03 + 0.001 * f64::from(block) },
+        _ => 1.0 + 0.06 * (f64::from(block * 7 % 10) - 4.5) / 4.5,
+    };
+    let alone = ratios(&stacks[..2], 10, wobble);
+    assert_eq!(alone.arms[2].verdict, Verdict::Differs, "{}", alone.arms[2].because);
+    assert_eq!(alone.arms[2].p_value, alone.arms[2].p_value_adjusted);
+    let among = ratios(&stacks, 10, wobble);
+    let found = &among.arms[2];
+    assert!(found.overhead.unwrap().low > 1.0 && found.p_value.unwrap() < 0.05);
+    assert!(found.p_value_adjusted.unwrap() > 0.05, "{:?}", found.p_value_adjusted);
+    assert!(among.arms[2..].iter().all(|arm| arm.verdict == Verdict::Inconclusive));
+    assert!(found.because.contains("among 20 comparisons"), "{}", found.because);
+    // What they cost in plain sight they cost among twenty, too.
+    let dear = ratios(&stacks, 10, |block, arm| match arm {
+        2 => 1.1 + 0.001 * f64::from(block),
+        _ => wobble(block, arm),
+    });
+    assert_eq!(dear.arms[2].verdict, Verdict::Differs, "{}", dear.arms[2].because);
+}
+
+#[test]
+fn a_caution_about_a_width_says_what_would_narrow_it_and_by_how_much() {
+    let wobble = |block: u32, arm: u32| 1.0 + 0.02 * f64::from((block * 5 + arm * 3) % 7);
+    let few = ratios(&["native", "runc"], 4, wobble);
+    let advice = |code: &str, findings: &Findings| {
+        let caution = findings.cautions.iter().find(|caution| caution.code == code);
+        caution.unwrap_or_else(|| panic!("no `{code}` in {:?}", codes(findings))).advice.clone()
+    };
+    let said = advice("few-trials", &few);
+    assert!(
+        said.starts_with("repeat with `--runs 10` ") && said.contains(" would be known to about ±")
+    );
+    // Half the width takes four times the blocks and a little less, because t falls too.
+    let widths: Vec<f64> = said
+        .split('±')
+        .skip(1)
+        .map(|rest| rest.split(' ').next().unwrap().parse().unwrap())
+        .collect();
+    let expected = (3.182 / 4.0_f64.sqrt()) / (2.262 / 10.0_f64.sqrt());
+    assert!((widths[1] / widths[0] - expected).abs() < 0.3, "{said}");
+    let said = advice("noisy-machine", &ratios(&["native", "runc"], 12, wobble));
+    assert!(said.contains(" would bring the floor down to the margin"), "{said}");
 }
 
 #[test]

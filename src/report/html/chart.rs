@@ -153,6 +153,27 @@ impl Canvas {
         self.path(d, None, width);
     }
 
+    /// A line through points.
+    pub fn polyline(&mut self, points: &[(f64, f64)], width: f64) {
+        self.path(through(points), None, width);
+    }
+
+    /// The surface between two lines, a shade of the ink.
+    pub fn band(&mut self, low: &[(f64, f64)], high: &[(f64, f64)], opacity: f64) {
+        let around: Vec<(f64, f64)> = low.iter().chain(high.iter().rev()).copied().collect();
+        if around.is_empty() {
+            return;
+        }
+        self.scene.add(Primitive::Path(Box::new(PathData {
+            d: through(&around) + "z",
+            fill: Some(ink()),
+            stroke: Color::None,
+            stroke_width: 0.0,
+            opacity: Some(opacity),
+            stroke_dasharray: None,
+        })));
+    }
+
     /// Marks of one shape as one path; `radius` is half the size.
     pub fn marks(&mut self, shape: Shape, points: &[(f64, f64)], radius: f64, fill: Fill) {
         let mut d = String::with_capacity(points.len() * 40);
@@ -219,6 +240,8 @@ pub fn fitting_prose(text: &str, width: f64, size: u32) -> String {
 }
 
 fn cut(text: &str, length: f64) -> String {
+    // A hair more, or a text that has just its width would lose a letter to rounding.
+    let length = length + 1e-6;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -272,11 +295,13 @@ fn outline(shape: Shape, (x, y): (f64, f64), r: f64) -> String {
 }
 
 fn polygon(corners: &[(f64, f64)]) -> String {
-    let mut d = String::from("M");
-    for (place, (x, y)) in corners.iter().enumerate() {
-        d.push_str(&format!("{}{x:.1} {y:.1}", if place == 0 { "" } else { "L" }));
-    }
-    d + "z"
+    through(corners) + "z"
+}
+
+fn through(points: &[(f64, f64)]) -> String {
+    let step = |place: usize| if place == 0 { "M" } else { "L" };
+    let steps = points.iter().enumerate();
+    steps.map(|(place, (x, y))| format!("{}{x:.1} {y:.1}", step(place))).collect()
 }
 
 #[cfg(test)]
@@ -321,5 +346,17 @@ mod tests {
     fn a_long_name_is_cut_to_the_width_it_has() {
         assert_eq!(fitting("qemu:mem=2G+docker", 75.0, 12), "qemu:mem=…");
         assert_eq!(fitting("runc", 75.0, 12), "runc");
+    }
+
+    #[test]
+    fn a_name_that_has_just_the_width_of_its_letters_is_whole() {
+        for length in 5..60 {
+            let name = "q".repeat(length);
+            for size in [11, 12, 13] {
+                assert_eq!(fitting(&name, width_of(&name, size), size), name);
+            }
+            // As where the room is made for the longest name, with what stands beside it.
+            assert_eq!(fitting(&name, width_of(&name, 13) + 34.0 - 34.0, 13), name);
+        }
     }
 }

@@ -14,12 +14,14 @@ pub fn comparison(arms: &[Arm<'_>]) -> String {
         "Verdict",
         "#CPU, command",
         "#CPU, others",
-        "#Memory, peak",
+        "#Memory, command",
+        "#Memory, others",
         "#Trials",
     ];
     let mut table = Table::new("Medians over the trials that count", &columns).sortable();
     for arm in arms {
         let median = |name| arm.metric(name).map(|metric| metric.median);
+        let bytes = |name| Cell::number(median(name), |bytes| number::amount(bytes, "bytes"));
         let overhead = match arm.overhead() {
             Some(interval) => Cell::Number(number::overhead(&interval), interval.ratio),
             None => Cell::Gap,
@@ -31,7 +33,8 @@ pub fn comparison(arms: &[Arm<'_>]) -> String {
             Cell::Markup(arm.verdict()),
             Cell::number(bill::command_ns(arm), number::time),
             Cell::number(median("cpu_others_ns"), number::time),
-            Cell::number(median("memory_peak_bytes"), |bytes| number::amount(bytes, "bytes")),
+            bytes("memory_peak_bytes"),
+            bytes("memory_others_peak_bytes"),
             Cell::Number(trials(arm), f64::from(arm.found.trial_count)),
         ];
         table.row(Some(arm.found.arm), cells);

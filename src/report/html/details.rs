@@ -86,6 +86,8 @@ fn arm(arm: &Arm<'_>) -> String {
 /// What was measured and proved.
 fn findings(arm: &Arm<'_>) -> String {
     let mut text = metrics(&arm.found.metrics);
+    text.push_str(&quantiles(arm));
+    text.push_str(&chance(arm));
     text.push_str(&bill::payers(std::slice::from_ref(arm), "Who paid"));
     for (place, level) in arm.found.evidence.iter().enumerate() {
         text.push_str(&evidence(place, level));
@@ -116,6 +118,50 @@ fn metrics(metrics: &[MetricFindings]) -> String {
         table.row(None, cells);
     }
     table.finish()
+}
+
+/// The quantiles of wall time, as far as the trials support them.
+fn quantiles(arm: &Arm<'_>) -> String {
+    let columns = ["Quantile", "#Value", "#Interval", "Remark"];
+    let mut table = Table::new("Quantiles of wall time", &columns);
+    for found in arm.metric("wall_ns").iter().flat_map(|metric| &metric.quantiles) {
+        let interval = match found.low.zip(found.high) {
+            Some((low, high)) => {
+                Cell::Number(format!("{} – {}", number::time(low), number::time(high)), low)
+            }
+            None => Cell::Gap,
+        };
+        let covers = |share: f64| format!("{:.1} % interval", share * 100.0);
+        let remark = found.why.clone().or(found.confidence.map(covers)).unwrap_or_default();
+        let cells = vec![
+            Cell::Text(format!("p{}", number::trimmed(found.p * 100.0, 1))),
+            Cell::number(found.value, number::time),
+            interval,
+            Cell::Text(remark),
+        ];
+        table.row(None, cells);
+    }
+    table.finish()
+}
+
+/// What chance would do to the verdict.
+fn chance(arm: &Arm<'_>) -> String {
+    let Some((p, adjusted)) = arm.found.p_value.zip(arm.found.p_value_adjusted) else {
+        return String::new();
+    };
+    let mut text = format!(
+        "The chance of such an overhead, were there none: {}; by Holm for all compared arms, {}.",
+        number::p_value(p),
+        number::p_value(adjusted)
+    );
+    if let Some(effect) = arm.found.detectable_effect.filter(|effect| effect.is_finite()) {
+        text.push_str(&format!(
+            " A difference of {} would be called one in 80 of 100 such runs, if it is above the noise \
+             floor.",
+            number::percent(effect)
+        ));
+    }
+    format!("<p class=\"variants\">{}</p>\n", escape::line(&text))
 }
 
 fn evidence(level: usize, found: &LevelEvidence) -> String {

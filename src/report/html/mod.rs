@@ -14,6 +14,8 @@ mod heading;
 mod legend;
 mod overhead;
 mod policy;
+mod progress;
+mod spread;
 mod table;
 mod trials;
 
@@ -32,6 +34,8 @@ pub fn html(findings: &Findings) -> String {
         heading::cautions(&findings.cautions),
         overhead::overhead(findings, &arms),
         Some(comparison::comparison(&arms)),
+        progress::progress(findings, &arms),
+        spread::spread(findings, &arms),
         trials::trials(findings, &arms),
         bill::bill(&arms),
         Some(details::details(&arms)),

@@ -2,7 +2,7 @@
 
 pub(in crate::report) mod sample;
 
-use super::super::{Caution, Findings, Trouble, Verdict};
+use super::super::{Caution, Findings, TrialPoint, Trouble, Verdict};
 use super::html;
 use sample::{arm, colleague, empty, gap, interval, key_value, payer};
 
@@ -52,6 +52,11 @@ fn every_part_of_the_findings_is_on_the_page() {
         "surtax compare --seed 42",
         "dockerd, containerd, shim",
         "time to start",
+        "Memory, others",
+        "Quantiles of wall time",
+        "an interval of this quantile takes 36 values",
+        "by Holm for all compared arms, p = 0.01",
+        "A difference of 1.8 % would be called one",
     ];
     for text in found {
         assert!(page.contains(text), "{text}");
@@ -73,7 +78,7 @@ fn a_gap_is_a_named_row_with_its_reason_and_never_a_zero() {
 #[test]
 fn both_drawings_of_a_chart_have_a_role_a_name_and_a_table() {
     let page = html(&colleague());
-    for chart in ["overhead", "trials", "bill"] {
+    for chart in ["overhead", "progress", "spread", "trials", "bill"] {
         let section = section(&page, chart);
         assert_eq!(section.matches("role=\"img\"").count(), 2, "{chart}");
         for class in ["wide", "narrow"] {
@@ -134,7 +139,7 @@ fn what_a_guest_says_is_shown_and_never_obeyed() {
     let page = html(&findings);
     assert_eq!(page.matches("<script").count(), 1);
     assert_eq!(page.matches("</script").count(), 1);
-    assert_eq!(page.matches("<title>").count(), page.matches("</title>").count() - 6);
+    assert_eq!(page.matches("<title>").count(), page.matches("</title>").count() - 8);
     assert!(!page.contains(|c: char| c.is_control() && c != '\n'));
     assert!(!page.contains('\u{202e}') && !page.contains("</pre><!--"));
     assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;\\u{1b}[2J\\u{202e}"));
@@ -191,6 +196,38 @@ fn a_disturbed_trial_that_counts_is_hollow_and_the_legend_says_so() {
 }
 
 #[test]
+fn every_arm_that_ran_has_its_progress_and_its_distribution() {
+    let findings = colleague();
+    let page = html(&findings);
+    let progress = section(&page, "progress");
+    // In two drawings, and a row of the table for each of at most twelve points.
+    let shown = |section: &str, arm: u32| section.matches(&format!("data-arm=\"{arm}\"")).count();
+    assert_eq!(shown(progress, 0), 0, "the baseline has no overhead");
+    assert_eq!(shown(progress, 2), 2 + 12);
+    assert_eq!(shown(progress, 7), 0, "a gap has none either");
+    let said = "runc: +1 % [−3, +5] after 3 blocks, +1 % [−1, +2] after 14 blocks";
+    assert!(progress.contains(said));
+    assert!(progress.matches("↓ no overhead").count() >= 2 * 2, "those of qemu, in two drawings");
+    let spread = section(&page, "spread");
+    for arm in 0..7 {
+        assert_eq!(shown(spread, arm), 2 + 1, "arm {arm}");
+    }
+    assert!(spread.contains("hollow ones were disturbed") && spread.contains("A dot is a trial;"));
+    assert!(spread.contains("runc: median 2."), "its description");
+}
+
+#[test]
+fn an_outlier_stands_at_the_edge_of_the_distribution_and_says_how_far_it_is() {
+    let mut findings = colleague();
+    let counts = |trial: &&mut TrialPoint| trial.state == "done";
+    let trial = findings.arms[2].trials.iter_mut().find(counts).expect("a trial that counts");
+    trial.wall_ns = Some(24_000_000_000);
+    let page = html(&findings);
+    let spread = section(&page, "spread");
+    assert_eq!(spread.matches("1 up to 9.").count(), 2, "{spread}");
+}
+
+#[test]
 fn a_hundred_thousand_trials_fit_in_five_megabytes_and_the_thinning_is_said() {
     let mut findings = colleague();
     for arm in &mut findings.arms {
@@ -221,7 +258,9 @@ fn many_arms_share_the_room_of_the_trials() {
         Trouble { why: "why".into(), remedy: None, stderr: None },
     ));
     sample::run_trials(&mut findings, 100);
-    assert!(html(&findings).len() < 5_000_000);
+    let page = html(&findings);
+    let sizes = ["progress", "spread", "trials", "arms"].map(|id| (id, section(&page, id).len()));
+    assert!(page.len() < 5_000_000, "{} {sizes:?}", page.len());
 }
 
 /// `SURTAX_SAMPLE=/tmp/report.html cargo test -- --ignored a_sample_to_look_at`, then a browser.

@@ -12,6 +12,7 @@ use super::legend::{self, Arm, counts};
 use super::table::{Cell, Table};
 use super::{escape, number};
 use thin::Bin;
+pub use thin::real;
 
 /// As many trials are shown one by one.
 pub const POINTS_MAX: usize = 4_000;

@@ -55,6 +55,7 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
         min: median * 0.97,
         max: median * 1.09,
         quartiles: (median * 0.99, median * 1.02),
+        quantiles: if name == "wall_ns" { quantiles(median) } else { Vec::new() },
         overhead: compared,
     };
     ArmFindings {
@@ -72,11 +73,18 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
             metric("cpu_system_ns", "ns", 0.64e9 * ratio),
             metric("cpu_others_ns", "ns", 3.1e8 * (ratio - 1.0).max(0.01)),
             metric("memory_peak_bytes", "bytes", 412e6 + 5e6 * ratio),
+            metric("memory_others_peak_bytes", "bytes", 38e6 * ratio),
             metric("start_ns", "ns", 1.2e7 * ratio * ratio),
         ],
         because: because(&verdict),
         warm_up: None,
+        more_blocks: (verdict == Verdict::Inconclusive).then_some(26),
         overhead: compared,
+        block_count: 14,
+        progress: compared.map_or_else(Vec::new, progress),
+        p_value: compared.map(|_| 0.002),
+        p_value_adjusted: compared.map(|_| 0.01),
+        detectable_effect: compared.map(|_| 0.018),
         verdict,
         payers: vec![payer("the command", "workload", 8.5e9)],
         evidence: vec![LevelEvidence {
@@ -92,6 +100,31 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
         exit_statuses: vec!["exit 0".into()],
         trouble: None,
     }
+}
+
+/// Those of 14 trials: too few for the tails.
+fn quantiles(median: f64) -> Vec<QuantileFindings> {
+    let of = |p: f64, share: Option<f64>| QuantileFindings {
+        p,
+        value: share.map(|share| median * share),
+        low: share.map(|share| median * share * 0.99),
+        high: share.map(|share| median * share * 1.02),
+        confidence: share.map(|_| 0.96),
+        why: share.is_none().then(|| "an interval of this quantile takes 36 values".into()),
+    };
+    vec![of(0.5, Some(1.0)), of(0.9, None), of(0.99, None)]
+}
+
+/// An interval that narrows from the third block on.
+fn progress(last: Interval) -> Vec<ProgressPoint> {
+    let point = |block_count: u32| {
+        let wide = 0.012 * (14.0 / f64::from(block_count)).powf(0.8);
+        let off = 1.0 + 0.3 * wide * f64::from(block_count * 5 % 7 % 3) - 0.3 * wide;
+        ProgressPoint { block_count, overhead: interval(last.ratio * off, wide) }
+    };
+    let mut points: Vec<ProgressPoint> = (3..14).map(point).collect();
+    points.push(ProgressPoint { block_count: 14, overhead: last });
+    points
 }
 
 fn because(verdict: &Verdict) -> String {
@@ -124,6 +157,9 @@ pub fn gap(place: u32, stack: &str, why: &str, trouble: Trouble) -> ArmFindings 
     let mut gap = arm(place, stack, "compared", 1.0, verdict);
     gap.metrics.clear();
     gap.overhead = None;
+    gap.block_count = 0;
+    gap.progress.clear();
+    (gap.p_value, gap.p_value_adjusted, gap.detectable_effect) = (None, None, None);
     gap.payers.clear();
     gap.evidence.clear();
     gap.stdout_hashes.clear();
@@ -169,6 +205,7 @@ pub fn run_trials(findings: &mut Findings, blocks: u32) {
                 at_ns: ns(at_ns),
                 wall_ns: (!unavailable).then(|| ns(if failed { wall_ns * 0.2 } else { wall_ns })),
                 start_ns: Some(11_000_000),
+                usage: TrialUsage::default(),
                 state: state.into(),
                 why: why.into(),
                 disturbances: (disturbed || marked).then(others).into_iter().collect(),

@@ -53,6 +53,7 @@ fn bin(trials: &[&TrialPoint]) -> Option<Bin> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::TrialUsage;
 
     fn trial(at_ns: u64, wall_ns: u64) -> TrialPoint {
         TrialPoint {
@@ -62,6 +63,7 @@ mod tests {
             at_ns,
             wall_ns: Some(wall_ns),
             start_ns: None,
+            usage: TrialUsage::default(),
             state: "done".into(),
             why: String::new(),
             disturbances: Vec::new(),

@@ -1,0 +1,326 @@
+//! The distribution per arm: every trial that counts as a dot, or as many quantiles as dots.
+//!
+//! Times stand over the median of their own arm, on one axis: how wide an arm scatters, its second
+//! mode and its tail can be compared though one arm takes ten times as long as another. Dots of
+//! quantiles: Kay, Kola, Hullman and Munson, "When (ish) is My Bus?", CHI 2016.
+
+use super::super::{Findings, QuantileFindings};
+use super::axis::Axis;
+use super::chart::{self, Anchor, Canvas, Caption, Fill, Shape};
+use super::legend::{self, Arm};
+use super::table::{Cell, Table};
+use super::trials::real;
+use super::{escape, number};
+
+/// As many dots stand for an arm.
+const DOTS_MAX: usize = 60;
+/// As many dots are drawn over all arms.
+const DOTS_OF_ALL_MAX: usize = 3_000;
+/// Beyond so many times the middle half's width from it, a dot stands at the edge: "far out" of
+/// Tukey, Exploratory Data Analysis, 1977, chapter 2.
+const FAR_OUT: f64 = 3.0;
+/// A middle half narrower than this share of the median is taken as so wide.
+const HALF_LEAST: f64 = 0.005;
+const RADIUS: f64 = 2.7;
+const HEAP_HEIGHT: f64 = 30.0;
+const FOOT: f64 = 28.0;
+const TIME_WIDTH: f64 = 76.0;
+
+/// Where things stand in one of the two drawings.
+struct Frame {
+    class: &'static str,
+    width: f64,
+    row_height: f64,
+    plot: (f64, f64),
+    names_above: bool,
+}
+
+/// What is shown of one arm.
+struct Heap<'a> {
+    arm: &'a Arm<'a>,
+    median_ns: f64,
+    /// Over the median: first and third quartile.
+    half: (f64, f64),
+    dots: Vec<Dot>,
+}
+
+/// One trial, or one quantile.
+#[derive(Clone, Copy)]
+struct Dot {
+    /// Over the arm's median.
+    ratio: f64,
+    is_disturbed: bool,
+}
+
+/// The section; `None` when no trial counts.
+pub fn spread(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
+    let each = (DOTS_OF_ALL_MAX / arms.len().max(1)).clamp(10, DOTS_MAX);
+    let heaps: Vec<Heap<'_>> = arms.iter().filter_map(|arm| Heap::of(arm, each)).collect();
+    if heaps.is_empty() {
+        return None;
+    }
+    let names = heaps.iter().map(|heap| chart::width_of(&heap.arm.name(), 13));
+    let left = (names.fold(90.0, f64::max) + 34.0).min(360.0);
+    let wide = Frame {
+        class: "wide",
+        width: chart::WIDE,
+        row_height: 50.0,
+        plot: (left, chart::WIDE - TIME_WIDTH - 12.0),
+        names_above: false,
+    };
+    let narrow = Frame {
+        class: "narrow",
+        width: chart::NARROW,
+        row_height: 66.0,
+        plot: (6.0, chart::NARROW - 6.0),
+        names_above: true,
+    };
+    Some(format!(
+        "<section id=\"spread\"><h2>How the times scatter</h2>\n<figure>\n{}{}\
+         <figcaption>{}</figcaption></figure>\n\
+         <details><summary>The numbers of this chart</summary>{}</details></section>\n",
+        draw(findings, &heaps, &wide),
+        draw(findings, &heaps, &narrow),
+        escape::line(&explanation(&heaps, each)),
+        numbers(arms)
+    ))
+}
+
+impl<'a> Heap<'a> {
+    fn of(arm: &'a Arm<'a>, dot_count: usize) -> Option<Self> {
+        let counted = arm.found.trials.iter().filter(|trial| legend::counts(trial));
+        let mut walls: Vec<(f64, bool)> = counted
+            .filter_map(|trial| Some((real(trial.wall_ns?), !trial.disturbances.is_empty())))
+            .filter(|(wall_ns, _)| *wall_ns > 0.0)
+            .collect();
+        walls.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let quantile = |share: f64| quantile(&walls, share);
+        let median_ns = quantile(0.5)?;
+        let half = (quantile(0.25)? / median_ns, quantile(0.75)? / median_ns);
+        let dots = if walls.len() <= dot_count {
+            let dot = |(wall_ns, is_disturbed): &(f64, bool)| Dot {
+                ratio: wall_ns / median_ns,
+                is_disturbed: *is_disturbed,
+            };
+            walls.iter().map(dot).collect()
+        } else {
+            let share = |place: usize| (real(place as u64) + 0.5) / real(dot_count as u64);
+            let dot = |wall_ns: f64| Dot { ratio: wall_ns / median_ns, is_disturbed: false };
+            (0..dot_count).filter_map(|place| quantile(share(place)).map(dot)).collect()
+        };
+        Some(Self { arm, median_ns, half, dots })
+    }
+
+    /// Whether a ratio is so near to the middle half that it decides the axis.
+    fn is_near(&self, ratio: f64) -> bool {
+        let reach = FAR_OUT * (self.half.1 - self.half.0).max(HALF_LEAST);
+        (self.half.0 - reach..=self.half.1 + reach).contains(&ratio)
+    }
+}
+
+/// The value below which so large a share of the sorted times lies: of type 7, as everywhere.
+fn quantile(walls: &[(f64, bool)], share: f64) -> Option<f64> {
+    let last = walls.len().checked_sub(1)?;
+    let place = real(last as u64) * share;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a place within the list"
+    )]
+    let below = place.floor() as usize;
+    let (low, high) = (walls.get(below)?.0, walls.get((below + 1).min(last))?.0);
+    Some(low + (high - low) * (place - place.floor()))
+}
+
+fn draw(findings: &Findings, heaps: &[Heap<'_>], frame: &Frame) -> String {
+    let count = u32::try_from(heaps.len()).unwrap_or(u32::MAX);
+    let bottom = frame.row_height * f64::from(count) + 4.0;
+    let mut canvas = Canvas::new(frame.width, bottom + FOOT);
+    let near = heaps.iter().flat_map(|heap| {
+        heap.dots.iter().map(|dot| dot.ratio).filter(|ratio| heap.is_near(*ratio))
+    });
+    let axis = Axis::over(near.chain([0.99, 1.01]), frame.plot.0, frame.plot.1);
+    for tick in axis.ratio_ticks(60.0) {
+        canvas.open(if (tick.value - 1.0).abs() < 1e-9 { "one" } else { "grid" }, None, None);
+        canvas.line((tick.at, 4.0), (tick.at, bottom), 1.0, None);
+        canvas.close();
+        canvas.open("axis", None, None);
+        let x = tick.at.clamp(18.0, frame.width - 18.0);
+        let label = if (tick.value - 1.0).abs() < 1e-9 { "median" } else { tick.label.as_str() };
+        canvas.text((x, bottom + 18.0), 12, Anchor::Middle, label);
+        canvas.close();
+    }
+    let heights: Vec<Vec<(f64, u32)>> =
+        heaps.iter().map(|heap| stacked(heap, &axis, frame.plot.0)).collect();
+    let tallest = heights.iter().flatten().map(|(_, height)| height + 1).max().unwrap_or(1);
+    let step = (2.0 * RADIUS).min(HEAP_HEIGHT / f64::from(tallest));
+    for ((heap, places), row) in heaps.iter().zip(&heights).zip(0..count) {
+        let base = frame.row_height * f64::from(row + 1) - 8.0;
+        heap.draw(&mut canvas, frame, &axis, places, base, step);
+    }
+    let said: Vec<String> = heaps.iter().map(Heap::spoken).collect();
+    canvas.svg(&Caption {
+        id: &format!("spread-{}", frame.class),
+        class: frame.class,
+        title: &format!("Wall times of each arm of {} over its median", findings.run.title),
+        description: &said.join("; "),
+    })
+}
+
+/// Where each dot of an arm stands: across, and how many stand below it.
+fn stacked(heap: &Heap<'_>, axis: &Axis, start: f64) -> Vec<(f64, u32)> {
+    let width = 2.0 * RADIUS;
+    let (mut bin, mut height) = (f64::NEG_INFINITY, 0);
+    let place = |dot: &Dot| {
+        let column = ((axis.at(dot.ratio) - start) / width).floor();
+        height = if column > bin { 0 } else { height + 1 };
+        bin = column;
+        (start + (column + 0.5) * width, height)
+    };
+    heap.dots.iter().map(place).collect()
+}
+
+impl Heap<'_> {
+    fn draw(
+        &self,
+        canvas: &mut Canvas,
+        frame: &Frame,
+        axis: &Axis,
+        places: &[(f64, u32)],
+        base: f64,
+        step: f64,
+    ) {
+        canvas.open("row", Some(self.arm.found.arm), Some(&self.spoken()));
+        let name_at = if frame.names_above { (2.0, base - 42.0) } else { (0.0, base - 4.0) };
+        let room = if frame.names_above { frame.width - TIME_WIDTH } else { frame.plot.0 - 12.0 };
+        canvas.open("name", None, None);
+        canvas.text(name_at, 13, Anchor::Start, &chart::fitting(&self.arm.name(), room, 13));
+        canvas.close();
+        canvas.open("value", None, None);
+        let time = number::time(self.median_ns);
+        canvas.text((frame.width - 2.0, name_at.1), 13, Anchor::End, &time);
+        canvas.close();
+
+        canvas.open(&self.arm.class, None, None);
+        let of = |is_disturbed: bool| -> Vec<(f64, f64)> {
+            let dots = self.dots.iter().zip(places);
+            dots.filter(|(dot, _)| dot.is_disturbed == is_disturbed)
+                .map(|(_, (x, height))| (*x, base - RADIUS - step * f64::from(*height)))
+                .collect()
+        };
+        canvas.marks(Shape::Circle, &of(false), RADIUS - 0.3, Fill::Solid);
+        canvas.marks(Shape::Circle, &of(true), RADIUS - 0.5, Fill::Hollow);
+        canvas.line(
+            (axis.at(self.half.0), base + 3.0),
+            (axis.at(self.half.1), base + 3.0),
+            2.0,
+            None,
+        );
+        canvas.close();
+        self.edges(canvas, axis, base);
+        canvas.close();
+    }
+
+    /// How many dots stand at an edge because they are beyond it.
+    fn edges(&self, canvas: &mut Canvas, axis: &Axis, base: f64) {
+        let beyond = self.dots.iter().filter(|dot| !axis.has(dot.ratio));
+        let (below, above): (Vec<&Dot>, Vec<&Dot>) = beyond.partition(|dot| dot.ratio < 1.0);
+        canvas.open("axis", None, None);
+        let y = base - 12.0;
+        if let Some(last) = above.last() {
+            let text = format!("{} up to {} →", above.len(), number::ratio_tick(last.ratio));
+            canvas.text((axis.at(f64::MAX), y), 11, Anchor::End, &text);
+        }
+        if let Some(first) = below.first() {
+            let text = format!("← {} down to {}", below.len(), number::ratio_tick(first.ratio));
+            canvas.text((axis.at(0.0), y), 11, Anchor::Start, &text);
+        }
+        canvas.close();
+    }
+
+    /// What a row shows, for those who cannot see it.
+    fn spoken(&self) -> String {
+        let (low, high) = (self.half.0 * self.median_ns, self.half.1 * self.median_ns);
+        format!(
+            "{}: median {}, middle half {} to {}",
+            self.arm.name(),
+            number::time(self.median_ns),
+            number::time(low),
+            number::time(high)
+        )
+    }
+}
+
+fn explanation(heaps: &[Heap<'_>], each: usize) -> String {
+    let is_reduced = heaps
+        .iter()
+        .any(|heap| usize::try_from(heap.arm.found.trial_count).is_ok_and(|count| count > each));
+    let dot = if is_reduced {
+        format!("A dot is a trial, or of an arm with more than {each} a {each}th of them")
+    } else {
+        String::from("A dot is a trial")
+    };
+    let is_disturbed = heaps.iter().any(|heap| heap.dots.iter().any(|dot| dot.is_disturbed));
+    let hollow = if is_disturbed { "; hollow ones were disturbed" } else { "" };
+    format!(
+        "Wall times over the median of their own arm, which stands at the right, on one scale. \
+         {dot}{hollow}; the line below spans the middle half. Two heaps are two modes, of the command \
+         or of the machine; a long tail to the right is what a median leaves out."
+    )
+}
+
+fn numbers(arms: &[Arm<'_>]) -> String {
+    let columns = [
+        "Stack",
+        "#Trials",
+        "#Fastest",
+        "#First quartile",
+        "#Median",
+        "#Third quartile",
+        "#p90",
+        "#p99",
+        "#Slowest",
+    ];
+    let mut table =
+        Table::new("Wall time; a quantile that the trials do not support is left out", &columns);
+    for arm in arms {
+        let Some(wall) = arm.metric("wall_ns") else { continue };
+        let time = |ns: f64| Cell::number(Some(ns), number::time);
+        let tail = |p: f64| {
+            let is_it = |found: &&QuantileFindings| found.p.total_cmp(&p).is_eq();
+            let found = wall.quantiles.iter().find(is_it);
+            Cell::number(found.and_then(|found| found.value), number::time)
+        };
+        let cells = vec![
+            Cell::Code(arm.name()),
+            Cell::Number(arm.found.trial_count.to_string(), f64::from(arm.found.trial_count)),
+            time(wall.min),
+            time(wall.quartiles.0),
+            time(wall.median),
+            time(wall.quartiles.1),
+            tail(0.9),
+            tail(0.99),
+            time(wall.max),
+        ];
+        table.row(Some(arm.found.arm), cells);
+    }
+    table.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_statistics() {
+        let values = [4.0, 1.0, 3.0, 2.0, 8.0];
+        let mut walls: Vec<(f64, bool)> = values.map(|wall_ns| (wall_ns, false)).into();
+        walls.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let sample = surtax_statistics::Sample::new(&values).unwrap();
+        for share in [0.0, 0.1, 0.25, 0.5, 0.9, 1.0] {
+            let expected = surtax_statistics::quantile(&sample, share);
+            assert!((quantile(&walls, share).unwrap() - expected).abs() < 1e-12, "{share}");
+        }
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+}
