@@ -10,6 +10,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 use surtax_instrument::clock;
+use surtax_statistics::TooFew;
 
 /// What to measure. Every flag is optional here; the plan refuses what is missing.
 #[derive(Clone, Debug, Default, Args)]
@@ -123,6 +124,32 @@ pub(super) struct GateArguments {
     pub(super) fail_if: Vec<Threshold>,
 }
 
+impl GateArguments {
+    /// Refuses thresholds that a run of this plan could not decide, however it ends.
+    fn require_an_answer(&self, plan: &Plan) -> Result<(), Fault> {
+        let Some(threshold) = self.fail_if.first() else { return Ok(()) };
+        if plan.stacks.len() == 1 {
+            let baseline = &plan.baseline;
+            return Err(Fault::user(format!(
+                "`--fail-if '{threshold}'` has nothing to decide: only `{baseline}` is measured"
+            ))
+            .hint("name what to compare it with, as in `--in native,runc`"));
+        }
+        match (plan.runs, surtax_statistics::overhead(&[])) {
+            (Some(runs), Err(TooFew { need, .. }))
+                if usize::try_from(runs).is_ok_and(|runs| runs < need) =>
+            {
+                Err(Fault::user(format!(
+                    "`--fail-if '{threshold}'` cannot be decided with `runs = {runs}`: an interval \
+                     takes {need} blocks"
+                ))
+                .hint("ask for `--runs 10`, or leave the count out"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Where results go.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ResultArguments {
@@ -196,6 +223,7 @@ impl ResultArguments {
     pub(super) fn question(&self, draft: Draft, globals: &Globals) -> Result<Question, Fault> {
         self.check()?;
         let Decided { plan, notes } = draft.complete(&surroundings(&registered())?)?;
+        self.gate.require_an_answer(&plan)?;
         notes.iter().for_each(|text| super::note(text, globals));
         let Self { output, report, gate } = self.clone();
         Ok(Question { plan, output, report, fail_if: gate.fail_if })

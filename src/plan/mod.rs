@@ -3,6 +3,7 @@
 //! It comes from the command line or from a TOML file, is written into the ledger whole, and is
 //! enough to expand every trial again: same seed, same order, on every version.
 
+mod budget;
 mod conduct;
 pub mod duration;
 mod estimate;

@@ -25,12 +25,13 @@ pub fn parse(text: &str) -> Result<u32, Fault> {
     };
     let (whole, fraction) = number.trim().split_once('.').unwrap_or((number.trim(), "0"));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(whole) || !digits(fraction) || whole.len() > 2 || fraction.len() > 4 {
+    if !digits(whole) || !digits(fraction) || fraction.len() > 4 {
         return Err(refuse("write a percentage with at most four decimals, as in `0.5%`"));
     }
     match format!("{whole}{fraction:0<4}").parse() {
         Ok(ppm @ 1..=500_000) => Ok(ppm),
-        _ => Err(refuse("choose more than 0% and at most 50%")),
+        _ => Err(Fault::user(format!("the percentage `{typed}` is out of range"))
+            .hint("choose more than 0% and at most 50%")),
     }
 }
 
@@ -57,6 +58,15 @@ mod tests {
     fn what_is_no_share_of_a_time_is_refused() {
         for text in ["", "%", "3", "-1%", "0%", "51%", "1e1%", "0.00001%", "three%", "３%"] {
             assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_percentage_that_is_too_large_is_said_to_be_so_and_not_to_be_none() {
+        for text in ["51%", "100%", "150.5%", "0%", "99999999999999999999%"] {
+            let fault = parse(text).unwrap_err();
+            let said = format!("the percentage `{text}` is out of range");
+            assert_eq!((fault.message, fault.hint.is_some()), (said, true));
         }
     }
 

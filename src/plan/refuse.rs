@@ -4,14 +4,13 @@
 //! cannot. What was decided for the user and might surprise is returned as a note.
 
 use super::expand::BLOCK_LIMIT;
-use super::{ConductDraft, Plan, SCHEMA_VERSION, shell};
+use super::{ConductDraft, Plan, SCHEMA_VERSION, budget, shell};
 use crate::fault::Fault;
 use crate::layer::{Card, Root};
 use crate::stack::StackSpec;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_statistics::LOOK_FROM;
 
 /// Blocks of a plan that names neither a count nor a time.
 const DEFAULT_RUNS: u32 = 10;
@@ -144,11 +143,13 @@ impl Draft {
     pub fn complete(self, around: &Surroundings<'_>) -> Result<Decided, Fault> {
         self.check_command()?;
         self.check_counts()?;
+        self.check_precision()?;
         let cwd = self.checked_cwd(&around.cwd)?;
         let writable = self.checked_writable(&cwd)?;
         let environment = self.checked_environment()?;
         let (conduct, warm_up) = self.checked_conduct()?;
         let (stacks, baseline) = self.checked_stacks(&cwd, around.cards)?;
+        let added = added_baseline(&self, &stacks, &baseline);
         let usual = if self.precision_ppm.is_some() { PRECISION_RUNS } else { DEFAULT_RUNS };
         let runs = if self.time.is_none() { self.runs.or(Some(usual)) } else { self.runs };
         let plan = Plan {
@@ -171,7 +172,8 @@ impl Draft {
             equivalence_margin_ppm: self.margin_ppm.unwrap_or(DEFAULT_MARGIN_PPM),
             seed: self.seed.unwrap_or(around.fresh_seed),
         };
-        let notes = notes(&plan);
+        let mut notes = notes(&plan);
+        notes.extend(added);
         Ok(Decided { plan, notes })
     }
 
@@ -211,19 +213,6 @@ impl Draft {
                 return Err(self.refuse("runs", format!("`runs = {runs}` is above {BLOCK_LIMIT}")));
             }
             _ => {}
-        }
-        let least = u32::try_from(LOOK_FROM).unwrap_or(u32::MAX);
-        if let (Some(_), Some(runs)) = (self.precision_ppm, self.runs.filter(|&runs| runs < least))
-        {
-            return Err(self
-                .refuse(
-                    "precision",
-                    format!("`precision` with `runs = {runs}` can never be reached"),
-                )
-                .hint(format!(
-                    "ask for at least {least} runs, or for a time, or leave the count out: before \
-                     block {least} an interval may be narrow by accident"
-                )));
         }
         if let Some(warm_up) = self.warm_up.filter(|&count| count > WARM_UP_LIMIT) {
             let message = format!("`warm_up = {warm_up}` is above {WARM_UP_LIMIT}");
@@ -315,6 +304,13 @@ pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Says that a baseline is measured that was not among the stacks.
+fn added_baseline(draft: &Draft, stacks: &[StackSpec], baseline: &StackSpec) -> Option<String> {
+    let other = if draft.baseline.is_some() { "" } else { "; `--baseline STACK` names another" };
+    let is_added = stacks.len() > draft.stacks.len();
+    is_added.then(|| format!("`{baseline}` is measured too, as the baseline{other}"))
+}
+
 fn notes(plan: &Plan) -> Vec<String> {
     let mut notes = Vec::new();
     for stack in plan.stacks.iter().filter(|stack| is_native(stack)) {
@@ -331,6 +327,7 @@ fn notes(plan: &Plan) -> Vec<String> {
             "ends after {runs} blocks at the latest, as narrow or not; `--time` or `--runs` sets another end"
         ));
     }
+    notes.extend(budget::notes(plan));
     let shell_words = ["|", "||", "&&", ";", "<", ">", ">>", "2>&1", "&"];
     if let Some(word) = plan.command.iter().find(|word| shell_words.contains(&word.as_str())) {
         notes.push(format!(

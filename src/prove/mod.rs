@@ -7,12 +7,17 @@
 mod bare;
 mod bench;
 mod binomial;
+mod centre;
+mod equivalence;
 mod false_positives;
 mod invalid;
+mod order;
+mod place;
 mod planted;
 mod power;
 mod real_false_positives;
 mod real_planted;
+mod recounted;
 pub mod toil;
 
 use crate::fault::Fault;
@@ -24,6 +29,10 @@ pub static REGISTRY: &[&dyn Proof] = &[
     &false_positives::FalsePositives,
     &planted::Planted,
     &power::Power,
+    &centre::Centre,
+    &equivalence::Equivalence,
+    &order::Order,
+    &recounted::Recounted,
     &real_false_positives::RealFalsePositives,
     &real_planted::RealPlanted,
     &invalid::Invalid,

@@ -68,6 +68,7 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(memory(signs.arms));
     cautions.extend(super::page_ins::caution_of(signs));
     cautions.extend(changed_evidence(signs));
+    cautions.extend(nothing_compared(signs.arms));
     cautions.extend(unavailable(signs));
     cautions.extend(lost_trials(signs));
     cautions.extend(width::few_trials(signs));
@@ -232,6 +233,31 @@ fn changed_evidence(signs: &Signs<'_>) -> Vec<Caution> {
         }
     }
     cautions
+}
+
+/// A run that has numbers and no comparison, where no row of a failing stack says why.
+fn nothing_compared(arms: &[ArmFindings]) -> Option<Caution> {
+    let counts = |arm: &ArmFindings| arm.trial_count > 0;
+    let stack = baseline(arms).map(|arm| arm.stack.as_str()).next()?;
+    if baseline(arms).any(counts) {
+        let is_alone = compared(arms).all(|arm| arm.trials.is_empty());
+        return is_alone.then(|| {
+            caution(
+                "nothing-compared",
+                format!("only `{stack}` has trials that count, so there is no overhead to tell"),
+                "name what to compare it with, as in `--in native,runc`",
+            )
+        });
+    }
+    compared(arms).any(counts).then(|| {
+        caution(
+            "nothing-compared",
+            format!(
+                "the baseline `{stack}` has no trial that counts, so nothing can be compared with it"
+            ),
+            "see why in its row, or name another baseline with `--baseline`",
+        )
+    })
 }
 
 fn unavailable(signs: &Signs<'_>) -> Vec<Caution> {

@@ -385,4 +385,6 @@ fn blocks_done(columns: &[Column<'_>]) -> u32 {
 }
 
 #[cfg(test)]
+mod odd_ledgers;
+#[cfg(test)]
 pub(super) mod tests;

@@ -55,10 +55,11 @@ impl FromStr for Threshold {
 
     fn from_str(text: &str) -> Result<Self, Fault> {
         let shown = text.escape_debug();
-        let refuse = || {
-            Fault::user(format!("`{shown}` is no threshold")).hint("write it as in `wall > +3%`")
-        };
-        let (name, limit) = text.split_once('>').ok_or_else(refuse)?;
+        let (name, limit) = text.split_once('>').ok_or_else(|| {
+            Fault::user(format!("`{shown}` is no threshold: it has no `>`")).hint(
+                "write it as in `wall > +3%`; of every metric more is worse, so there is no `<`",
+            )
+        })?;
         let (name, limit) = (name.trim(), limit.trim());
         let known = METRICS.into_iter().find(|(known, metric)| *known == name || *metric == name);
         let Some((name, metric)) = known else {
@@ -76,7 +77,11 @@ impl FromStr for Threshold {
             (None, Some(factor)) => number(factor),
             (None, None) => None,
         };
-        let ratio = ratio.filter(|ratio| *ratio > 0.0).ok_or_else(refuse)?;
+        let ratio = ratio.filter(|ratio| *ratio > 0.0).ok_or_else(|| {
+            let limit = limit.escape_debug();
+            Fault::user(format!("`{limit}` in `{shown}` is no limit of a cost"))
+                .hint("write a share above -100%, as in `+3%`, or a factor above 0, as in `1.5x`")
+        })?;
         Ok(Self { name, metric, ratio, typed: text.trim().to_owned() })
     }
 }
@@ -179,6 +184,10 @@ mod tests {
         }
         let fault = "wal > 3%".parse::<Threshold>().unwrap_err();
         assert!(fault.hint.unwrap().starts_with("use `wall`"));
+        let fault = "wall < 3%".parse::<Threshold>().unwrap_err();
+        assert_eq!(fault.message, "`wall < 3%` is no threshold: it has no `>`");
+        let fault = "wall > 3".parse::<Threshold>().unwrap_err();
+        assert_eq!(fault.message, "`3` in `wall > 3` is no limit of a cost");
     }
 
     #[test]

@@ -49,7 +49,10 @@ pub(super) fn of(case: &Case<'_>) -> Judgement {
     let baseline = case.baseline;
     let undecided = |because| Judgement::without(Verdict::Inconclusive, because);
     match (case.overhead, case.noise) {
-        (None, _) => undecided(format!("its wall time has no ratio to that of `{baseline}`")),
+        (None, _) => undecided(format!(
+            "its wall time has no ratio to that of `{baseline}`: a time that counts is zero or no \
+             number"
+        )),
         (Some(Err(TooFew { have, need })), _) => {
             let there = if *have == 1 { "is 1".into() } else { format!("are {have}") };
             let because = format!(

@@ -89,6 +89,118 @@ fn an_unknown_flag_and_a_number_without_a_unit_are_refused_with_the_right_one() 
 }
 
 #[test]
+fn budgets_that_contradict_each_other_are_refused_before_anything_is_started() {
+    let question = ["compare", "--in", "native,runc"];
+    let refused = |flags: &[&str], expected: &[&str]| {
+        refused(&[question.as_slice(), flags, &["--", "true"]].concat(), expected);
+    };
+    refused(
+        &["--precision", "2%", "--runs", "5"],
+        &["`precision` with `runs = 5` can never be reached", "hint: ask for at least 16 runs"],
+    );
+    refused(
+        &["--precision", "0.0001%"],
+        &["`precision = 0.0001%` cannot be reached", "hint: ask for `0.01%` or more"],
+    );
+    refused(&["--precision", "150%"], &["the percentage `150%` is out of range", "at most 50%"]);
+    refused(&["--time", "0s"], &["the duration `0s` is zero"]);
+    refused(
+        &["--fail-if", "wall > +3%", "--runs", "2"],
+        &["`--fail-if 'wall > +3%'` cannot be decided with `runs = 2`", "takes 3 blocks"],
+    );
+}
+
+#[test]
+fn a_threshold_that_decides_nothing_is_refused_with_what_would() {
+    let refused = |stacks: &str, threshold: &str, expected: &[&str]| {
+        let question = ["compare", "--in", stacks, "--fail-if", threshold, "--", "true"];
+        refused(&question, expected);
+    };
+    let stacks = "native,runc";
+    refused(stacks, "walls > +3%", &["`walls` in `walls > +3%` is no metric", "use `wall`"]);
+    refused(stacks, "wall < 3%", &["it has no `>`", "of every metric more is worse"]);
+    refused(stacks, "wall > 3", &["`3` in `wall > 3` is no limit of a cost", "as in `+3%`"]);
+    refused(stacks, "wall > NaN%", &["`NaN%` in `wall > NaN%` is no limit of a cost"]);
+    refused(
+        "native",
+        "wall > +3%",
+        &["has nothing to decide: only `native` is measured", "as in `--in native,runc`"],
+    );
+}
+
+#[test]
+fn a_goal_that_time_ran_out_for_is_said_at_the_end() {
+    let machine = Machine::take();
+    let stacks = "simulated:seed=1,simulated:cost=1.07,seed=1";
+    let question =
+        ["compare", "--in", stacks, "--baseline", "simulated:seed=1", "--precision", "2%"];
+    let limits = ["--time", "1ms", "--format", "json", "--", "true"];
+    let answer = machine.json(&[question.as_slice(), &limits].concat());
+    let cautions = answer["cautions"].as_array().expect("cautions are a list");
+    let missed = cautions.iter().find(|caution| caution["code"] == "precision-missed");
+    let missed = missed.unwrap_or_else(|| panic!("{cautions:#?}")).to_string();
+    assert!(missed.contains("the goal of ±2 % was not reached"), "{missed}");
+    assert!(missed.contains("at least 16 blocks"), "{missed}");
+}
+
+#[test]
+fn a_baseline_that_was_not_named_is_added_and_said() {
+    let output = surtax(&["plan", "--in", "runc", "--", "true"]);
+    assert!(output.status.success(), "{}", errors(&output));
+    let said = "note: `native` is measured too, as the baseline; `--baseline STACK` names another";
+    assert!(errors(&output).contains(said), "{}", errors(&output));
+}
+
+#[test]
+fn a_run_of_the_baseline_alone_can_be_shown_exported_and_reported_and_says_so() {
+    let machine = Machine::take();
+    let run = machine.path("run.surtax");
+    let run = run.to_str().expect("UTF-8");
+    let page = machine.path("run.html");
+    let page = page.to_str().expect("UTF-8");
+    let said = "only `simulated` has trials that count, so there is no overhead to tell";
+    let stack = ["--in", "simulated", "--baseline", "simulated", "--runs", "4", "-o", run];
+    for arguments in [
+        &[["compare"].as_slice(), &stack, &["--", "true"]].concat(),
+        ["show", run].as_slice(),
+        &["show", run, "--format", "markdown"],
+        &["show", run, "--format", "json"],
+    ] {
+        let output = machine.surtax(arguments);
+        let answer = crate::machine::text(&output.stdout);
+        assert!(output.status.success(), "{arguments:?}: {}", errors(&output));
+        let words = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(said), "{arguments:?}: {answer}");
+    }
+    let exported = machine.surtax(&["export", run]);
+    assert!(exported.status.success(), "{}", errors(&exported));
+    let reported = machine.surtax(&["report", run, "-o", page]);
+    assert!(reported.status.success(), "{}", errors(&reported));
+    let html = std::fs::read_to_string(page).expect("the report was written");
+    assert!(html.contains("so there is no overhead to tell"));
+}
+
+#[test]
+fn a_cost_that_is_no_number_is_a_named_gap_and_a_time_of_zero_has_no_ratio() {
+    let machine = Machine::take();
+    let answer = |stack: &str| {
+        let stacks = format!("simulated,{stack}");
+        let question = ["compare", "--in", &stacks, "--baseline", "simulated", "--runs", "4"];
+        machine.json(&[question.as_slice(), &["--format", "json", "--", "true"]].concat())
+    };
+    for cost in ["NaN", "0", "-1", "inf"] {
+        let answer = answer(&format!("simulated:cost={cost}"));
+        let why =
+            answer["arms"][2]["trouble"]["why"].as_str().expect("a gap has a reason").to_owned();
+        assert!(why.starts_with(&format!("simulated: cost {cost} with noise")), "{why}");
+    }
+    let answer = answer("simulated:cost=1e-12");
+    let because = answer["arms"][2]["because"].as_str().expect("a verdict has a reason");
+    assert!(because.ends_with("a time that counts is zero or no number"), "{because}");
+    assert_eq!(answer["arms"][2]["overhead"], serde_json::Value::Null);
+}
+
+#[test]
 fn a_plan_from_flags_reads_as_the_same_plan() {
     let flags = ["--in", "native", "--seed", "7", "--runs", "2", "--", "sh", "-c", "echo '$HOME'"];
     let written = surtax(&[&["plan", "--toml"], flags.as_slice()].concat());

@@ -34,6 +34,19 @@ fn equal_simulated_stacks_are_equal_and_planted_costs_are_held_and_found() {
 }
 
 #[test]
+fn the_order_the_centre_and_the_margin_hold_and_numbers_can_be_counted_again() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "native") {
+        return;
+    }
+    let lines = lines(&machine, "order,centre,equivalence,recounted");
+    let is_real = |line: &&Value| line["part"].as_str().unwrap().starts_with("native");
+    let real = lines.iter().find(is_real).unwrap();
+    assert_eq!((&real["tried"], &real["found"]), (&Value::from(2), &Value::from(2)));
+    machine.assert_as_before();
+}
+
+#[test]
 fn real_work_that_was_planted_is_found_and_equal_work_is_not() {
     let machine = Machine::take();
     if !["native", "runc"].iter().all(|stack| is_usable(&machine, stack)) {

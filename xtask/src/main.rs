@@ -1,5 +1,6 @@
-//! Chores of this repository: `cargo xtask tidy`.
+//! Chores of this repository: `cargo xtask tidy`, `cargo xtask mutants`.
 
+mod mutants;
 mod tidy;
 
 use std::process::ExitCode;
@@ -8,8 +9,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["tidy"] => tidy::run(),
+        ["mutants", arguments @ ..] => mutants::run(arguments),
         _ => {
-            eprintln!("usage: cargo xtask tidy");
+            eprintln!("usage: cargo xtask tidy\n       {}", mutants::USAGE);
             ExitCode::from(2)
         }
     }

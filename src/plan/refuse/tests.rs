@@ -36,6 +36,19 @@ fn native_is_the_baseline_and_is_added_where_it_is_missing() {
 }
 
 #[test]
+fn a_baseline_that_is_not_among_the_stacks_is_added_and_said() {
+    let added = decided(draft(&["runc"])).notes;
+    assert_eq!(
+        added,
+        ["`native` is measured too, as the baseline; `--baseline STACK` names another"]
+    );
+    let baseline = draft(&["qemu"]).stacks.pop();
+    let named = decided(Draft { baseline, ..draft(&["native", "runc"]) });
+    assert_eq!(named.notes, ["`qemu` is measured too, as the baseline"]);
+    assert!(decided(draft(&["native", "runc"])).notes.is_empty());
+}
+
+#[test]
 fn another_baseline_can_be_named_and_is_among_the_stacks_once() {
     let baseline = draft(&["runc"]).stacks.pop();
     let plan = decided(Draft { baseline, ..draft(&["native", "runc"]) }).plan;

@@ -1,11 +1,11 @@
 //! The faults, each as a script: what the command does, and what somebody outside does to it.
 
+use super::super::place::Place;
 use super::caught::{
     caches_differ, has_lost_trials, is_another_program, is_invalid, is_said_at_all,
     its_agent_was_stopped, its_carrier_was_stopped, others_used_the_cpu, outputs_differ,
     the_command_was_stopped, the_guest_clock_is_doubted, was_held_back,
 };
-use super::place::Place;
 use super::{Actor, Kind, often, seldom};
 use crate::fault::Fault;
 use crate::plan::{Draft, shell_line};

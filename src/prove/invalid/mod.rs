@@ -7,15 +7,14 @@
 mod accelerator;
 mod caught;
 mod kinds;
-mod place;
 
 use super::bench::{compared, draft};
+use super::place::Place;
 use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
 use crate::fault::Fault;
 use crate::plan::Draft;
 use crate::report::{ArmFindings, Findings};
 use kinds::KINDS;
-use place::Place;
 
 /// A fault: what happens in the compared stack and not in its baseline, which is the same layer.
 struct Kind {

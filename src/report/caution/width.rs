@@ -7,7 +7,9 @@ use crate::report::estimate::half_width_with;
 use crate::report::number::{self, percent};
 use crate::report::verdict::{departure, reasonable};
 use std::collections::BTreeSet;
-use surtax_statistics::{Estimate, blocks_needed, blocks_to_precision, relative_half_width};
+use surtax_statistics::{
+    Estimate, LOOK_FROM, blocks_needed, blocks_to_precision, relative_half_width,
+};
 
 /// With fewer trials than these, an interval rests on the noise having a bell's shape.
 const TRIALS_FEW: u32 = 6;
@@ -78,6 +80,20 @@ pub(super) fn noise(signs: &Signs<'_>) -> Option<Caution> {
 /// A plan that named a precision and ended before it was reached.
 pub(super) fn precision(signs: &Signs<'_>) -> Option<Caution> {
     let goal = signs.precision?;
+    let is_unknown = |arm: &&super::ArmFindings| {
+        arm.part == "compared" && arm.trial_count > 0 && arm.overhead.is_none()
+    };
+    if let Some(arm) = signs.arms.iter().find(is_unknown) {
+        return Some(caution(
+            "precision-missed",
+            format!(
+                "the goal of ±{} was not reached: the overhead of `{}` has no interval",
+                percent(goal),
+                arm.stack
+            ),
+            format!("give the run more time, or at least {LOOK_FROM} blocks"),
+        ));
+    }
     let (name, estimate) =
         widest(signs).filter(|(_, estimate)| relative_half_width(estimate) > goal)?;
     let width = relative_half_width(&estimate);

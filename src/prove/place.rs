@@ -53,7 +53,8 @@ impl Place {
         &self.directory
     }
 
-    fn mark(&self) -> PathBuf {
+    /// The file that the mark is left in.
+    pub(super) fn mark(&self) -> PathBuf {
         self.directory.join("mark")
     }
 

@@ -1,0 +1,118 @@
+//! Budgets: whether what a plan asks for can be reached before it ends, as far as that can be known
+//! before it begins.
+//!
+//! How much a command varies is found out by running it. But none is known that varies by less than
+//! [`QUIET_PPM`], so what even that one would not reach is refused, or said.
+
+use super::expand::BLOCK_LIMIT;
+use super::refuse::Draft;
+use super::{Plan, percentage};
+use crate::fault::Fault;
+use surtax_statistics::LOOK_FROM;
+
+/// The deviation of a command that hardly varies at all: 0.1 %.
+const QUIET_PPM: u64 = 1_000;
+
+/// Half the width of a 95 % interval in thousandths of the deviation of one trial, times the root of
+/// the number of blocks: 1.96 √1.5, since each block has two baseline trials.
+const HALF_WIDTH_THOUSANDTHS: u64 = 2_400;
+
+impl Draft {
+    /// Refuses a precision that no run of this plan could reach.
+    pub(super) fn check_precision(&self) -> Result<(), Fault> {
+        let Some(precision) = self.precision_ppm else { return Ok(()) };
+        let least = u32::try_from(LOOK_FROM).unwrap_or(u32::MAX);
+        if let Some(runs) = self.runs.filter(|&runs| runs < least) {
+            return Err(self
+                .refuse(
+                    "precision",
+                    format!("`precision` with `runs = {runs}` can never be reached"),
+                )
+                .hint(format!(
+                    "ask for at least {least} runs, or for a time, or leave the count out: before \
+                     block {least} an interval may be narrow by accident"
+                )));
+        }
+        let blocks = blocks_at_best(precision);
+        if blocks > u64::from(BLOCK_LIMIT) {
+            let shown = percentage::text(precision);
+            return Err(self
+                .refuse(
+                    "precision",
+                    format!(
+                        "`precision = {shown}` cannot be reached: a command that varies by 0.1 % \
+                         takes {blocks} blocks, and a plan has at most {BLOCK_LIMIT}"
+                    ),
+                )
+                .hint("ask for `0.01%` or more; `2%` is usual"));
+        }
+        Ok(())
+    }
+}
+
+/// What a plan asks for and will hardly get.
+pub(super) fn notes(plan: &Plan) -> Vec<String> {
+    let Some(precision) = plan.precision_ppm else { return Vec::new() };
+    let shown = percentage::text(precision);
+    let mut notes = Vec::new();
+    let blocks = blocks_at_best(precision);
+    if let Some(runs) = plan.runs.filter(|&runs| blocks > u64::from(runs)) {
+        notes.push(format!(
+            "{runs} blocks hardly reach ±{shown}: a command that varies by 0.1 % takes about \
+             {blocks}, and most vary by more; ask for more `--runs`, or for less"
+        ));
+    }
+    if precision >= plan.equivalence_margin_ppm {
+        let margin = percentage::text(plan.equivalence_margin_ppm);
+        notes.push(format!(
+            "stops at ±{shown}, which is too wide to call a stack equivalent within ±{margin}; ask \
+             for a `--precision` below that, or for a wider `--margin`"
+        ));
+    }
+    notes
+}
+
+/// How many blocks it takes where a command hardly varies.
+fn blocks_at_best(precision_ppm: u32) -> u64 {
+    let (wanted, at_one) = (u64::from(precision_ppm), QUIET_PPM * HALF_WIDTH_THOUSANDTHS / 1_000);
+    at_one.pow(2).div_ceil(wanted.pow(2).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{around, draft};
+    use super::*;
+    use crate::plan::Decided;
+
+    fn decided(precision_ppm: u32, runs: Option<u32>) -> Result<Decided, Fault> {
+        let precision_ppm = Some(precision_ppm);
+        Draft { precision_ppm, runs, ..draft(&["native", "runc"]) }.complete(&around())
+    }
+
+    #[test]
+    fn a_precision_that_no_plan_is_long_enough_for_is_refused() {
+        let fault = decided(1, None).unwrap_err();
+        assert_eq!(
+            fault.message,
+            "`precision = 0.0001%` cannot be reached: a command that varies by 0.1 % takes 5760000 \
+             blocks, and a plan has at most 100000"
+        );
+        assert_eq!(fault.hint.as_deref(), Some("ask for `0.01%` or more; `2%` is usual"));
+        assert!(decided(7, None).is_err() && decided(100, None).is_ok());
+    }
+
+    #[test]
+    fn a_count_that_hardly_reaches_the_precision_is_said_and_not_refused() {
+        let notes = decided(100, Some(50)).unwrap().notes;
+        let said = "50 blocks hardly reach ±0.01%: a command that varies by 0.1 % takes about 576,";
+        assert!(notes[0].starts_with(said), "{notes:?}");
+        assert!(decided(10_000, Some(50)).unwrap().notes.is_empty());
+    }
+
+    #[test]
+    fn a_precision_that_is_wider_than_the_margin_can_find_nothing_equivalent() {
+        let notes = decided(100_000, Some(50)).unwrap().notes;
+        assert!(notes[0].contains("too wide to call a stack equivalent within ±3%"), "{notes:?}");
+        assert!(decided(29_999, Some(50)).unwrap().notes.is_empty());
+    }
+}

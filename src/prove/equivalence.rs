@@ -1,0 +1,124 @@
+//! Equivalence: stacks at the edge of the margin that are called the same, and equal ones that are not.
+//!
+//! A stack that costs as much more or less as the margin allows must hardly ever be called equivalent:
+//! two one-sided tests at 2.5 %, which are what the 95 % interval asks, are wrong as often as that. On
+//! a quiet machine equal stacks must be called so, or the word would never be used.
+
+use super::bench::{compared, draft};
+use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
+use crate::fault::Fault;
+use crate::report::Verdict;
+
+/// Blocks of each run, as `compare` makes them unless told.
+const BLOCKS: u32 = 10;
+
+/// How often a stack at the edge may be called equivalent.
+const RATE: f64 = 0.025;
+
+/// How many equal stacks are called so on a quiet machine, at least. What is missing to all of them is
+/// the share that is called different.
+const RATE_OF_EQUALS: f64 = 0.98;
+
+/// What is asked: a true cost, the deviation of the noise, and whether that is the same.
+struct Case {
+    cost: &'static str,
+    noise: &'static str,
+    is_equal: bool,
+}
+
+/// Plans have a margin of 3 % unless told.
+const CASES: [Case; 3] = [
+    Case { cost: "1.03", noise: "0.03", is_equal: false },
+    Case { cost: "0.97", noise: "0.03", is_equal: false },
+    Case { cost: "1.00", noise: "0.005", is_equal: true },
+];
+
+pub(super) struct Equivalence;
+
+impl Proof for Equivalence {
+    fn name(&self) -> &'static str {
+        "equivalence"
+    }
+
+    fn summary(&self) -> &'static str {
+        "simulated stacks at the edge of the margin, and equal ones: how many are called equivalent"
+    }
+
+    fn run_count(&self, size: Size) -> u32 {
+        per_case(size) * u32::try_from(CASES.len()).unwrap_or(u32::MAX)
+    }
+
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+        let count = per_case(size);
+        let mut lines = Vec::new();
+        let mut seed = 0;
+        for case in &CASES {
+            let mut found = 0;
+            for _ in 0..count {
+                seed += 1;
+                found += u32::from(is_called_equivalent(bench, case, seed)?);
+            }
+            lines.push(line(case, count, found));
+        }
+        Ok(lines)
+    }
+}
+
+fn per_case(size: Size) -> u32 {
+    size.pick(60, 1000)
+}
+
+fn is_called_equivalent(bench: &Bench<'_>, case: &Case, seed: u64) -> Result<bool, Fault> {
+    let Case { cost, noise, .. } = case;
+    let baseline = format!("simulated:noise={noise},seed={seed}");
+    let arm = format!("{baseline},cost={cost}");
+    let findings = bench.findings(draft(&baseline, &[&arm], BLOCKS, seed)?)?;
+    Ok(compared(&findings).iter().any(|arm| arm.verdict == Verdict::Equivalent))
+}
+
+fn line(case: &Case, tried: u32, found: u32) -> Line {
+    let Case { cost, noise, is_equal } = case;
+    let (bar, because) = if *is_equal {
+        let least = binomial::at_least(tried, RATE_OF_EQUALS);
+        (Bar::AtLeast(least), "98 % fall short of it once in a thousand campaigns")
+    } else {
+        let most = binomial::at_most(tried, RATE);
+        (Bar::AtMost(most), "2.5 % exceeds it once in a thousand campaigns")
+    };
+    Line {
+        proof: "equivalence",
+        part: format!("cost {cost}, noise {noise}, margin 3 %"),
+        tried,
+        found,
+        what: "called equivalent",
+        bar,
+        because: String::from(because),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bare::Run;
+    use super::*;
+
+    /// How many of 60 bare estimates lie within the margin themselves, whatever their intervals say.
+    fn within(cost: f64) -> u32 {
+        let run = |seed| Run { cost, ..Run::equal(seed) };
+        let is_within = |seed: &u64| (run(*seed).estimate().ratio - 1.0).abs() <= 0.03;
+        u32::try_from((0..60).filter(is_within).count()).unwrap()
+    }
+
+    #[test]
+    fn a_surtax_that_believes_the_estimate_without_its_interval_misses_the_bar() {
+        for (case, cost) in [(&CASES[0], 1.03), (&CASES[1], 0.97)] {
+            assert!(line(case, 60, 1).is_met());
+            let believed = line(case, 60, within(cost));
+            assert!(!believed.is_met(), "{believed:?}");
+        }
+    }
+
+    #[test]
+    fn a_surtax_that_never_says_equivalent_misses_the_bar() {
+        assert!(line(&CASES[2], 60, 59).is_met() && !line(&CASES[2], 60, 30).is_met());
+    }
+}

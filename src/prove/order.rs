@@ -1,0 +1,121 @@
+//! Order: a machine that is slower in the first place of a block, and who is charged with it.
+//!
+//! The first place costs two deviations of the noise more, whichever stack has it. Shuffled, that is
+//! noise. In a fixed order one stack pays it in every block: its true cost falls out of the interval,
+//! and the second arm of the baseline does not show it where the first one pays.
+
+use super::bench::{compared, draft, overhead};
+use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
+use crate::fault::Fault;
+use crate::report::{ArmFindings, Findings};
+
+/// What the compared stack truly costs.
+const COST: &str = "1.05";
+
+/// The same as a number.
+const TRUTH: f64 = 1.05;
+
+/// Blocks of each run, as `compare` makes them unless told.
+const BLOCKS: u32 = 10;
+
+/// The share that may be outside.
+const RATE: f64 = 0.05;
+
+/// One of three arms: the baseline twice, and the stack that is compared.
+const SHARE_OF_FIRST_PLACES: f64 = 1.0 / 3.0;
+
+pub(super) struct Order;
+
+impl Proof for Order {
+    fn name(&self) -> &'static str {
+        "order"
+    }
+
+    fn summary(&self) -> &'static str {
+        "simulated stacks on a machine that is slower in the first place of a block: who is charged"
+    }
+
+    fn run_count(&self, size: Size) -> u32 {
+        size.pick(50, 1000)
+    }
+
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+        let (mut outside, mut first) = (0, 0);
+        for seed in 1..=self.run_count(size) {
+            let findings = run(bench, seed.into())?;
+            let arm = compared(&findings).first();
+            let arm = arm.ok_or_else(|| Fault::bug("no stack was to come first now and then"))?;
+            let found = overhead(arm)?;
+            outside += u32::from(!(found.low <= TRUTH && TRUTH <= found.high));
+            first += first_places(arm);
+        }
+        let runs = self.run_count(size);
+        Ok(vec![outside_line(runs, outside), first_line(runs * BLOCKS, first)])
+    }
+}
+
+fn run(bench: &Bench<'_>, seed: u64) -> Result<Findings, Fault> {
+    let baseline = format!("simulated:shape=position,seed={seed}");
+    bench.findings(draft(&baseline, &[&format!("{baseline},cost={COST}")], BLOCKS, seed)?)
+}
+
+/// In how many blocks an arm ran before all others.
+fn first_places(arm: &ArmFindings) -> u32 {
+    let first = arm.trials.iter().filter(|trial| trial.position == 0 && trial.state == "done");
+    u32::try_from(first.count()).unwrap_or(u32::MAX)
+}
+
+fn outside_line(tried: u32, found: u32) -> Line {
+    Line {
+        proof: "order",
+        part: format!("cost {COST}, the first place of a block is slower"),
+        tried,
+        found,
+        what: "outside the interval",
+        bar: Bar::AtMost(binomial::at_most(tried, RATE)),
+        because: String::from("5 % exceeds it once in a thousand campaigns"),
+    }
+}
+
+fn first_line(tried: u32, found: u32) -> Line {
+    let share = SHARE_OF_FIRST_PLACES;
+    let (least, most) = (binomial::at_least(tried, share), binomial::at_most(tried, share));
+    Line {
+        proof: "order",
+        part: String::from("blocks that the compared stack begins"),
+        tried,
+        found,
+        what: "first",
+        bar: Bar::Within(least, most),
+        because: String::from("each of three arms is the first in a third of them"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bare;
+    use super::*;
+
+    /// A quick campaign of bare runs in this order.
+    fn judged(order: bare::Order) -> Line {
+        let is_outside = |seed: &u64| {
+            let run = bare::Run { order, position: 0.06, cost: TRUTH, ..bare::Run::equal(*seed) };
+            !run.estimate().holds(TRUTH)
+        };
+        let outside = (1..=50).filter(is_outside).count();
+        outside_line(50, u32::try_from(outside).unwrap())
+    }
+
+    #[test]
+    fn a_fixed_order_charges_the_first_place_to_one_stack_and_misses_the_bar() {
+        assert!(judged(bare::Order::Shuffled).is_met());
+        let fixed = judged(bare::Order::Fixed);
+        assert!(!fixed.is_met(), "{fixed:?}");
+    }
+
+    #[test]
+    fn a_stack_that_is_never_first_or_always_misses_the_bar() {
+        assert!(first_line(500, 167).is_met());
+        assert!(!first_line(500, 0).is_met() && !first_line(500, 500).is_met());
+    }
+}

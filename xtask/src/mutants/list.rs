@@ -1,0 +1,225 @@
+//! The mutants: which part of the method each breaks, by which change, and which proof must notice.
+
+/// One change of the source that makes surtax wrong.
+#[derive(Debug)]
+pub struct Mutant {
+    /// The word after `--only`.
+    pub name: &'static str,
+    /// What does not hold any more, for people.
+    pub breaks: &'static str,
+    /// The file that is changed, from the root of the repository.
+    pub path: &'static str,
+    /// What stands there, exactly once.
+    pub text: &'static str,
+    /// What stands there instead.
+    pub instead: &'static str,
+    /// The proofs of which one must miss a bar, as after `surtax prove --only`.
+    pub proofs: &'static str,
+}
+
+/// Every mutant, in the order in which a number comes about: order, conditions, what counts, estimate,
+/// verdict, cautions.
+pub const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "order-fixed",
+        breaks: "every block runs its arms in the order of the plan",
+        path: "src/plan/order.rs",
+        text: "arms.swap(unshuffled as usize - 1, below(unshuffled, &mut random) as usize);",
+        instead: "below(unshuffled, &mut random);",
+        proofs: "order",
+    },
+    Mutant {
+        name: "order-of-the-run",
+        breaks: "one random order is that of all blocks of a run",
+        path: "src/plan/order.rs",
+        text: "random.set_stream(u64::from(block));",
+        instead: "random.set_stream(u64::from(block.min(0)));",
+        proofs: "order",
+    },
+    Mutant {
+        name: "conditions-ignored",
+        breaks: "nothing that the machine does disturbs a trial",
+        path: "src/trial/disturbance.rs",
+        text: "value.filter(|value| *value > limit)",
+        instead: "value.filter(|_| false)",
+        proofs: "recounted",
+    },
+    Mutant {
+        name: "disturbed-unrepeated",
+        breaks: "a disturbed trial is not repeated",
+        path: "src/trial/repeat.rs",
+        text: "self.repeated.insert(trial);\n        Next::Repeat",
+        instead: "self.repeated.insert(trial);\n        Next::Stands",
+        proofs: "recounted",
+    },
+    Mutant {
+        name: "disturbed-counted",
+        breaks: "a disturbed attempt counts beside its repeat",
+        path: "src/report/compare.rs",
+        text: "ended.iter().copied().filter(|trial| trial.state == TrialState::Done).collect()",
+        instead: "ended.iter().copied().filter(|trial| matches!(trial.state, TrialState::Done | TrialState::Disturbed)).collect()",
+        proofs: "recounted",
+    },
+    Mutant {
+        name: "failures-counted",
+        breaks: "a command that fails counts as one that succeeds",
+        path: "src/trial/protocol.rs",
+        text: "if measured.outcome.status == Status::Exit(0) {",
+        instead: "if measured.outcome.status == Status::Exit(0) || measured.wall.0 > 0 {",
+        proofs: "invalid",
+    },
+    Mutant {
+        name: "blocks-unpaired",
+        breaks: "an arm is compared with the baseline of other blocks too",
+        path: "src/report/estimate.rs",
+        text: "blocks.entry(trial.id.block).or_default()",
+        instead: "blocks.entry(trial.id.block / 2).or_default()",
+        proofs: "recounted",
+    },
+    Mutant {
+        name: "second-arm-unused",
+        breaks: "the baseline's second arm is left out of the overhead",
+        path: "src/report/estimate.rs",
+        text: "let baseline = by_block(self.first.iter().chain(self.again), metric);",
+        instead: "let baseline = by_block(self.first.iter(), metric);",
+        proofs: "recounted",
+    },
+    Mutant {
+        name: "second-arm-equal",
+        breaks: "the baseline is compared with itself and not with its second arm",
+        path: "src/report/estimate.rs",
+        text: "let again = by_block(self.again.iter(), \"wall_ns\");",
+        instead: "let again = by_block(self.first.iter(), \"wall_ns\");",
+        proofs: "false-positives",
+    },
+    Mutant {
+        name: "estimate-shifted",
+        breaks: "the estimate and its interval are 3 % too high",
+        path: "statistics/src/overhead.rs",
+        text: "let shift = skew_shift(blocks, centre);",
+        instead: "let shift = skew_shift(blocks, centre) + 0.03;",
+        proofs: "planted",
+    },
+    Mutant {
+        name: "estimate-smallest",
+        breaks: "the estimate is the smallest ratio of a block and not their centre",
+        path: "statistics/src/overhead.rs",
+        text: "let centre = signed_rank::hodges_lehmann(&sorted);",
+        instead: "let centre = sorted[0];",
+        proofs: "centre",
+    },
+    Mutant {
+        name: "ranks-too-sure",
+        breaks: "the interval of ranks leaves out twice as many at each end",
+        path: "statistics/src/signed_rank.rs",
+        text: "let from_above = pair_count(sorted.len()) + 1 - rank;",
+        instead: "let rank = rank * 2;\n    let from_above = pair_count(sorted.len()) + 1 - rank;",
+        proofs: "planted",
+    },
+    Mutant {
+        name: "student-too-sure",
+        breaks: "Student's interval is half as wide",
+        path: "statistics/src/student.rs",
+        text: "let half = critical_value(degrees_of_freedom, confidence) * error;",
+        instead: "let half = critical_value(degrees_of_freedom, confidence) * error / 2.0;",
+        proofs: "planted",
+    },
+    Mutant {
+        name: "noise-floor-ignored",
+        breaks: "a difference below the noise floor is reported",
+        path: "statistics/src/equivalence.rs",
+        text: "departure(estimate.ratio) > noise.floor",
+        instead: "departure(estimate.ratio) > 0.0 * noise.floor",
+        proofs: "false-positives",
+    },
+    Mutant {
+        name: "equivalence-by-estimate",
+        breaks: "a stack is called equivalent when its estimate is within the margin, however wide the \
+                 interval",
+        path: "statistics/src/equivalence.rs",
+        text: "} else if margin > 0.0 && estimate.within(margin) {",
+        instead: "} else if margin > 0.0 && departure(estimate.ratio) <= margin {",
+        proofs: "equivalence",
+    },
+    Mutant {
+        name: "outputs-uncompared",
+        breaks: "stacks that print something else are not told of",
+        path: "src/report/caution.rs",
+        text: "arm.trial_count > 0 && hashes(arm) != expected",
+        instead: "arm.trial_count > 1_000_000_000 && hashes(arm) != expected",
+        proofs: "invalid",
+    },
+    Mutant {
+        name: "losses-unsaid",
+        breaks: "trials that do not count are not told of",
+        path: "src/report/caution.rs",
+        text: "if lost == 0 || column.counted.is_empty() {",
+        instead: "if lost < 1_000_000_000 || column.counted.is_empty() {",
+        proofs: "invalid",
+    },
+];
+
+impl Mutant {
+    /// The changed text of the file.
+    ///
+    /// # Errors
+    /// What is to be changed is not there exactly once.
+    pub fn applied_to(&self, source: &str) -> Result<String, String> {
+        match source.matches(self.text).count() {
+            1 => Ok(source.replacen(self.text, self.instead, 1)),
+            count => Err(format!(
+                "the mutant `{}` changes `{}` in {}, where it stands {count} times: bring \
+                 xtask/src/mutants/list.rs up to date",
+                self.name, self.text, self.path
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    fn root() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    }
+
+    fn texts_below(folder: &Path) -> String {
+        let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let text = |path: PathBuf| {
+            if path.is_dir() { texts_below(&path) } else { fs::read_to_string(path).unwrap() }
+        };
+        paths.map(text).collect()
+    }
+
+    #[test]
+    fn every_mutant_changes_one_place_of_this_tree() {
+        for mutant in MUTANTS {
+            let source = fs::read_to_string(root().join(mutant.path)).unwrap();
+            let changed = mutant.applied_to(&source).unwrap_or_else(|words| panic!("{words}"));
+            assert!(changed.contains(mutant.instead), "{}", mutant.name);
+        }
+    }
+
+    #[test]
+    fn every_mutant_has_a_name_of_its_own_and_names_proofs_that_there_are() {
+        let names: BTreeSet<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
+        assert_eq!(names.len(), MUTANTS.len());
+        let proofs = texts_below(&root().join("src/prove"));
+        for name in MUTANTS.iter().flat_map(|mutant| mutant.proofs.split(',')) {
+            assert!(proofs.contains(&format!("\"{name}\"")), "no proof `{name}`");
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_gone_or_there_twice_is_refused() {
+        let mutant = &MUTANTS[0];
+        for source in [String::new(), mutant.text.repeat(2)] {
+            let words = mutant.applied_to(&source).unwrap_err();
+            assert!(words.contains("bring xtask/src/mutants/list.rs up to date"), "{words}");
+        }
+    }
+}
