@@ -146,7 +146,8 @@ fn list(proofs: &[&dyn Proof]) -> Rows {
 
 /// How long a proof takes, about.
 fn estimated(proof: &dyn Proof, size: Size) -> Duration {
-    Duration::from_millis(u64::from(proof.run_count(size)) * u64::from(proof.run_ms()))
+    let runs = 0..proof.run_count(size);
+    Duration::from_millis(runs.map(|run| u64::from(proof.run_ms(size, run))).sum())
 }
 
 fn text(said: &Answer, globals: &Globals) -> Result<String, Fault> {
@@ -196,8 +197,9 @@ struct Pace<'a> {
     /// How long all of them should take, and those that are done should have taken.
     all_ms: u64,
     done_ms: Cell<u64>,
-    name: Cell<&'static str>,
-    run_ms: Cell<u32>,
+    size: Size,
+    /// The proof that is being made, and how many of its runs are done.
+    now: Cell<Option<(&'static dyn Proof, u32)>>,
     began_at: Nanoseconds,
     said_at: Cell<Nanoseconds>,
     globals: &'a Globals,
@@ -212,8 +214,8 @@ impl<'a> Pace<'a> {
             done: Cell::new(0),
             all_ms: u64::try_from(all_ms).unwrap_or(u64::MAX),
             done_ms: Cell::new(0),
-            name: Cell::new(""),
-            run_ms: Cell::new(0),
+            size,
+            now: Cell::new(None),
             began_at: now,
             said_at: Cell::new(now),
             globals,
@@ -226,14 +228,17 @@ impl<'a> Pace<'a> {
         format!("{} runs, which take about {takes} on two CPUs", self.all)
     }
 
-    fn now(&self, proof: &dyn Proof) {
-        self.name.set(proof.name());
-        self.run_ms.set(proof.run_ms());
+    fn now(&self, proof: &'static dyn Proof) {
+        self.now.set(Some((proof, 0)));
     }
 
     fn ended(&self) {
         self.done.set(self.done.get() + 1);
-        self.done_ms.set(self.done_ms.get() + u64::from(self.run_ms.get()));
+        if let Some((proof, run)) = self.now.get() {
+            let run_ms = u64::from(proof.run_ms(self.size, run));
+            self.done_ms.set(self.done_ms.get() + run_ms);
+            self.now.set(Some((proof, run + 1)));
+        }
         let now = clock::monotonic_raw();
         if Duration::from(now.since(self.said_at.get())) >= SAY_EVERY {
             self.said_at.set(now);
@@ -243,7 +248,7 @@ impl<'a> Pace<'a> {
 
     fn text(&self, passed: Duration) -> String {
         let Self { all, .. } = *self;
-        let (done, name) = (self.done.get(), self.name.get());
+        let (done, name) = (self.done.get(), self.now.get().map_or("", |(proof, _)| proof.name()));
         let (all_ms, done_ms) = (self.all_ms, self.done_ms.get());
         #[expect(clippy::cast_precision_loss, reason = "about so much")]
         let left = passed.mul_f64(all_ms.saturating_sub(done_ms) as f64 / done_ms.max(1) as f64);

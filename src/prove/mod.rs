@@ -49,8 +49,9 @@ pub trait Proof: Sync {
     /// How many runs of a plan it makes.
     fn run_count(&self, size: Size) -> u32;
 
-    /// How long one of them takes, about, in milliseconds: for an estimate of what is left.
-    fn run_ms(&self) -> u32 {
+    /// How long one of them takes, about, in milliseconds, counted from 0: for an estimate of what is
+    /// left.
+    fn run_ms(&self, _size: Size, _run: u32) -> u32 {
         75
     }
 

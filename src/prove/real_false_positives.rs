@@ -40,7 +40,7 @@ impl Proof for RealFalsePositives {
         per_part(size) * 2 * u32::try_from(LAYERS.len()).unwrap_or(u32::MAX)
     }
 
-    fn run_ms(&self) -> u32 {
+    fn run_ms(&self, _: Size, _: u32) -> u32 {
         5000
     }
 

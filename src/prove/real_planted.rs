@@ -41,7 +41,7 @@ impl Proof for RealPlanted {
         per_work(size) * u32::try_from(LAYERS.len() * WORKS.len()).unwrap_or(u32::MAX)
     }
 
-    fn run_ms(&self) -> u32 {
+    fn run_ms(&self, _: Size, _: u32) -> u32 {
         10_000
     }
 

@@ -6,6 +6,9 @@ use super::super::{Bar, Bench, Line};
 use crate::fault::Fault;
 use crate::report::Verdict;
 
+/// How long it takes to be refused, about, in milliseconds.
+pub(super) const RUN_MS: u32 = 400;
+
 /// What one try showed.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {

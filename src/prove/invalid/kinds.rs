@@ -20,6 +20,7 @@ const PLAIN: Kind = Kind {
     layer: "native",
     blocks: 3,
     often,
+    run_ms: 300,
     script: "",
     change: |_, _, _| Ok(()),
     actor: None,
@@ -94,6 +95,7 @@ pub(super) const KINDS: [Kind; 18] = [
         layer: "qemu:accel=tcg",
         blocks: 1,
         often: seldom,
+        run_ms: 15_000,
         script: "[ $FAULT ] && fault_on && fault_off; :",
         actor: Some(Actor { script: STOPS_QEMU, knows: |_| Some(our_id()) }),
         is_caught: its_carrier_was_stopped,
@@ -101,6 +103,7 @@ pub(super) const KINDS: [Kind; 18] = [
     },
     Kind {
         name: "a busy neighbour",
+        run_ms: 3_000,
         script: WORKS,
         actor: Some(Actor { script: KEEPS_BUSY, knows: |_| Some(String::new()) }),
         is_caught: others_used_the_cpu,
@@ -108,6 +111,7 @@ pub(super) const KINDS: [Kind; 18] = [
     },
     Kind {
         name: "a CPU quota on the group above",
+        run_ms: 3_000,
         script: WORKS,
         actor: Some(Actor { script: SETS_A_QUOTA, knows: quota }),
         is_caught: was_held_back,
@@ -115,6 +119,7 @@ pub(super) const KINDS: [Kind; 18] = [
     },
     Kind {
         name: "a cold cache",
+        run_ms: 1_000,
         script: READS,
         change: add_cold_file,
         actor: Some(Actor { script: DROPS_ITS_PAGES, knows: cold_file }),
@@ -126,6 +131,7 @@ pub(super) const KINDS: [Kind; 18] = [
         layer: "qemu:accel=tcg,cpus=1",
         blocks: 1,
         often: seldom,
+        run_ms: 15_000,
         script: TIMES_ITSELF,
         change: count_instructions,
         actor: Some(Actor { script: TIMES_IT, knows: |_| Some(String::new()) }),

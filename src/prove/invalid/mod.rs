@@ -23,6 +23,8 @@ struct Kind {
     blocks: u32,
     /// How often it is planted.
     often: fn(Size) -> u32,
+    /// How long that takes each time, about, in milliseconds.
+    run_ms: u32,
     /// What the shell does there; `FAULT` is set in the compared stack alone, and `mark` leaves a mark.
     script: &'static str,
     /// What else tells the two stacks apart.
@@ -80,8 +82,13 @@ impl Proof for Invalid {
         of_kinds + often(size)
     }
 
-    fn run_ms(&self) -> u32 {
-        2500
+    fn run_ms(&self, size: Size, run: u32) -> u32 {
+        let mut before = 0;
+        let kind = KINDS.iter().find(|kind| {
+            before += (kind.often)(size);
+            run < before
+        });
+        kind.map_or(accelerator::RUN_MS, |kind| kind.run_ms)
     }
 
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
@@ -204,6 +211,17 @@ mod tests {
     fn a_fault_that_cannot_be_planted_is_no_success() {
         let line = impossible(&KINDS[0], "no such layer");
         assert_eq!((line.tried, line.found, line.bar), (0, 0, Bar::Shown));
+    }
+
+    #[test]
+    fn a_run_takes_as_long_as_its_kind_does() {
+        let (first, run_count) = (often(Size::Full), Invalid.run_count(Size::Full));
+        let took = |run| Invalid.run_ms(Size::Full, run);
+        assert_eq!((took(0), took(first)), (KINDS[0].run_ms, KINDS[1].run_ms));
+        assert_eq!(took(run_count - 1), accelerator::RUN_MS);
+        let natives = KINDS.iter().take_while(|kind| kind.layer == "native").count();
+        let qemu = first * u32::try_from(natives).unwrap();
+        assert!(took(qemu) > 10 * took(0));
     }
 
     #[test]
