@@ -4,10 +4,6 @@
 //! adjustment of the p-values of all of them leaves it one; where there is one comparison, its
 //! interval decides alone. The family is every compared arm that has an interval: a verdict is given
 //! on wall time, and on nothing else.
-//!
-//! Ranks of few blocks cannot give a p-value that is small enough for many comparisons, whatever the
-//! stacks cost. There an interval of Student's t decides, at the confidence that each of so many is
-//! asked for (Bonferroni), as it does with fewer than seven blocks anyway.
 
 use super::ProgressPoint;
 use super::compare::Column;
@@ -54,10 +50,7 @@ pub(super) struct Compared {
 impl Compared {
     /// Whether a difference may be called one among so many comparisons.
     pub(super) fn is_beyond_chance(&self) -> bool {
-        let is_too_few_for_ranks = self.estimate.block_count < self.ranks_needed();
-        self.family == 1
-            || self.p_value_adjusted < FAMILY_LEVEL
-            || is_too_few_for_ranks && !self.strict.holds(1.0)
+        self.family == 1 || self.p_value_adjusted < FAMILY_LEVEL
     }
 
     /// The smallest overhead that would be found, as a share, in 80 of 100 runs of so many blocks.
@@ -66,14 +59,6 @@ impl Compared {
     /// order passes a lower one, so this is rather too large.
     pub(super) fn detectable_effect(&self) -> Option<f64> {
         Some(detectable_effect(&self.strict)).filter(|effect| effect.is_finite())
-    }
-
-    /// The fewest blocks whose ranks can give a p-value that is small enough: that of n blocks is at
-    /// least 2 / 2ⁿ.
-    fn ranks_needed(&self) -> usize {
-        let chance = |blocks: &u32| 2.0 / 2.0_f64.powf(f64::from(*blocks));
-        let asked = FAMILY_LEVEL / count(self.family);
-        (1..64).find(|blocks| chance(blocks) < asked).map_or(64, |blocks: u32| blocks as usize)
     }
 }
 
@@ -280,16 +265,5 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn ranks_of_seven_blocks_are_enough_for_three_comparisons_and_not_for_four() {
-        let estimate = overhead(&[Block::new(&[1.0], &[1.1]).unwrap(); 7]).unwrap();
-        let of = |family| {
-            let (p_value, p_value_adjusted) = (0.0, 0.0);
-            Compared { estimate, strict: estimate, p_value, p_value_adjusted, family }
-                .ranks_needed()
-        };
-        assert_eq!((of(1), of(3), of(4), of(20)), (6, 7, 8, 10));
     }
 }
