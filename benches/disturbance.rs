@@ -10,6 +10,7 @@
 //!   1.01. Pairs are added until the interval is narrower than that, up to 200.
 //! - **Command** `cargo bench --bench disturbance -- --enforce`, as root, on a quiet machine.
 
+mod busy;
 mod figure;
 mod footing;
 mod one_trial;
@@ -34,9 +35,6 @@ const PEER: &str = "--peer";
 /// How long the command should take, in seconds.
 const TARGET: f64 = 1.0;
 
-/// Rounds of the loop for the first guess.
-const FIRST_ROUNDS: u32 = 2_000_000;
-
 /// How long the peer may take.
 const DEADLINE: Duration = Duration::from_secs(600);
 
@@ -52,7 +50,7 @@ fn main() -> ExitCode {
         println!("disturbance: SKIPPED: {why}");
         return sheet.close();
     }
-    let script = calibrated();
+    let script = busy::awk_script(TARGET, alone);
     let command = ["awk", script.as_str()];
     let plan = one_trial::plan("native", &command);
     let mut number = 0;
@@ -136,24 +134,4 @@ fn alone(command: &[&str]) -> Duration {
     let wall = clock::monotonic_raw().since(began).into();
     assert!(status.success(), "{status}");
     wall
-}
-
-/// The script that keeps awk busy for about [`TARGET`].
-fn calibrated() -> String {
-    let mut rounds = FIRST_ROUNDS;
-    for _ in 0..3 {
-        let took = alone(&["awk", &script(rounds)]).as_secs_f64();
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a float beyond the type's range becomes its end"
-        )]
-        let next = (f64::from(rounds) * TARGET / took) as u32;
-        rounds = next.max(1);
-    }
-    script(rounds)
-}
-
-fn script(rounds: u32) -> String {
-    format!("BEGIN {{ for (i = 0; i < {rounds}; i++) sum += i % 7; print sum }}")
 }

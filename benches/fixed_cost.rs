@@ -63,7 +63,7 @@ fn with_runtime(
     bar: Option<f64>,
 ) {
     let name = format!("fixed cost: {stack} over `{} run`", program[0]);
-    let bundle = match Bundle::of(stack, program, footing) {
+    let bundle = match Bundle::of(stack, program, &["true"], footing) {
         Ok(bundle) => bundle,
         Err(why) => return println!("{name}: SKIPPED: {why}"),
     };

@@ -1,4 +1,5 @@
-//! An OCI runtime without surtax: the bundle that our driver writes, with `true` in place of the agent.
+//! An OCI runtime without surtax: the bundle that our driver writes, with a command in place of the
+//! agent.
 //!
 //! The bundle and its merged root are made once; each run is the runtime's own command and nothing
 //! else. So the peer is spared the mounts that a trial makes anew.
@@ -14,7 +15,7 @@ use surtax::stack::root;
 use surtax_instrument::clock;
 
 /// How long a run may take.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(600);
 
 /// A bundle that a runtime can run again and again.
 pub struct Bundle {
@@ -24,16 +25,22 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// The bundle of `stack`, and the command line that runs it: `program` with its `own` options.
+    /// The bundle of `stack`, the command line that runs it (`program` with its own options), and the
+    /// command inside.
     ///
     /// # Errors
     /// Why the stack cannot run here.
-    pub fn of(stack: &str, program: &[&str], footing: &Footing) -> Result<Self, String> {
+    pub fn of(
+        stack: &str,
+        program: &[&str],
+        command: &[&str],
+        footing: &Footing,
+    ) -> Result<Self, String> {
         let mut config = written_by_the_driver(stack, footing)?;
         let room = footing.lab.room("bare").map_err(|fault| fault.message)?;
         let bundle = bundle(&room);
         let namespace = namespace(&room, footing.ground().cache);
-        config["process"]["args"] = json!(["true"]);
+        config["process"]["args"] = json!(command);
         config["root"]["path"] = json!(root::merged_at(&bundle));
         config["linux"]["cgroupsPath"] = json!(Path::new("/").join(room.group()).join("container"));
         let file = std::fs::File::create(bundle.join("config.json")).expect("a file is made");

@@ -13,9 +13,9 @@ use super::{Bar, Bench, Line, Proof, Size, Stopped};
 use crate::fault::Fault;
 use crate::layer::NOISE_SHAPES;
 use crate::plan::shell_line;
-use crate::report::{ArmFindings, Findings, Interval};
+use crate::report::{ArmFindings, Findings, Interval, Verdict};
 use std::collections::BTreeMap;
-use surtax_statistics::{self as statistics, Block, Estimate, Verdict};
+use surtax_statistics::{self as statistics, Block, Estimate};
 
 /// Blocks of a simulated run, as `compare` makes them unless told.
 const BLOCKS: u32 = 10;
@@ -116,14 +116,10 @@ fn agrees(findings: &Findings, blocks: u32) -> Result<bool, Fault> {
         return Ok(false);
     }
     let Some((cost, noise, verdict)) = recount(&walls) else { return Ok(false) };
-    let said = match verdict {
-        Verdict::Differs => crate::report::Verdict::Differs,
-        Verdict::Equivalent => crate::report::Verdict::Equivalent,
-        Verdict::Inconclusive => crate::report::Verdict::Inconclusive,
-    };
-    Ok(is_same(&overhead(arm)?, &cost)
+    // No overhead, where these trials have one, is another answer and no fault.
+    Ok(overhead(arm).is_ok_and(|found| is_same(&found, &cost))
         && findings.noise_floor.is_some_and(|found| is_same(&found, &noise))
-        && arm.verdict == said)
+        && arm.verdict == verdict)
 }
 
 /// The wall times of an arm that count, by block.
@@ -148,7 +144,22 @@ fn recount(walls: &[BTreeMap<u32, Vec<f64>>; 3]) -> Option<(Estimate, Estimate, 
     }
     let cost = statistics::overhead(&blocks).ok()?;
     let noise = statistics::noise_floor(&pairs).ok()?;
-    Some((cost, noise.estimate, statistics::verdict(&cost, &noise, MARGIN)))
+    Some((cost, noise.estimate, verdict(&cost, &noise.estimate)))
+}
+
+/// The rule of the verdict, written once more: above the noise floor and without 1 in the interval it
+/// differs; within the margin it is equivalent.
+fn verdict(cost: &Estimate, noise: &Estimate) -> Verdict {
+    let departure = |ratio: f64| ratio.max(1.0 / ratio) - 1.0;
+    let floor = departure(noise.low).max(departure(noise.high));
+    let excludes_one = cost.low > 1.0 || cost.high < 1.0;
+    if excludes_one && departure(cost.ratio) > floor {
+        Verdict::Differs
+    } else if cost.low >= 1.0 - MARGIN && cost.high <= 1.0 + MARGIN {
+        Verdict::Equivalent
+    } else {
+        Verdict::Inconclusive
+    }
 }
 
 fn is_same(found: &Interval, expected: &Estimate) -> bool {

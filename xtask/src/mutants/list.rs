@@ -90,7 +90,7 @@ pub const MUTANTS: &[Mutant] = &[
         path: "src/report/estimate.rs",
         text: "&by_block(self.again.iter(), WALL))",
         instead: "&by_block(self.first.iter(), WALL))",
-        proofs: "false-positives",
+        proofs: "false-positives,recounted",
     },
     Mutant {
         name: "estimate-shifted",
@@ -130,7 +130,7 @@ pub const MUTANTS: &[Mutant] = &[
         path: "statistics/src/equivalence.rs",
         text: "departure(estimate.ratio) > noise.floor",
         instead: "departure(estimate.ratio) > 0.0 * noise.floor",
-        proofs: "false-positives",
+        proofs: "false-positives,recounted",
     },
     Mutant {
         name: "equivalence-by-estimate",
