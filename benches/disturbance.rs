@@ -16,15 +16,15 @@ mod footing;
 mod one_trial;
 mod pairs;
 
+use busy::alone;
 use figure::Sheet;
 use footing::Footing;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::Duration;
 use surtax::lab::{self, Process, Program, Room};
 use surtax::stack::Limits;
-use surtax_instrument::clock;
 
 /// Pairs that count, at least.
 const PAIRS: u32 = 30;
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         println!("disturbance: SKIPPED: {why}");
         return sheet.close();
     }
-    let script = busy::awk_script(TARGET, alone);
+    let script = busy::awk_script(TARGET);
     let command = ["awk", script.as_str()];
     let plan = one_trial::plan("native", &command);
     let mut number = 0;
@@ -122,16 +122,4 @@ fn serve(command: &[String]) {
         answers.write_all(&took.to_le_bytes()).expect("somebody reads");
         answers.flush().expect("somebody reads");
     }
-}
-
-/// The command by itself, from before its fork to after its end.
-fn alone(command: &[&str]) -> Duration {
-    #[expect(clippy::disallowed_methods, reason = "nothing of surtax is between the two stamps")]
-    let mut child = Command::new(command[0]);
-    child.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::null());
-    let began = clock::monotonic_raw();
-    let status = child.status().expect("the command starts");
-    let wall = clock::monotonic_raw().since(began).into();
-    assert!(status.success(), "{status}");
-    wall
 }

@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     let is_full = std::env::args().any(|word| word == "--full");
     let repeat_s = if is_full { REPEAT_S } else { REPEAT_S * SCALE };
     let footing = Footing::open();
-    let script = busy::awk_script(repeat_s / f64::from(RUNS_PER_REPEAT), alone);
+    let script = busy::awk_script(repeat_s / f64::from(RUNS_PER_REPEAT));
     let repeat = repeat_of(&script);
     let bundle = match Bundle::of("runc", &["runc"], &["sh", "-c", &repeat], &footing) {
         Ok(bundle) => bundle,
@@ -203,16 +203,4 @@ fn compared(run: &Path, precision: &str, time: &str, command: &[&str]) -> Value 
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {said}", output.status);
     serde_json::from_slice(&output.stdout).expect("the answer is JSON")
-}
-
-/// The command by itself.
-fn alone(command: &[&str]) -> Duration {
-    #[expect(clippy::disallowed_methods, reason = "nothing of surtax is between the two stamps")]
-    let mut child = Command::new(command[0]);
-    child.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::null());
-    let began = clock::monotonic_raw();
-    let status = child.status().expect("the command starts");
-    let wall = clock::monotonic_raw().since(began).into();
-    assert!(status.success(), "{status}");
-    wall
 }

@@ -45,11 +45,11 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let stack = plan.baseline.to_string();
     let judge = Judge { baseline, noise, margin, stack, program: &program };
 
+    let sources = Sources { ledger, proofs: &proofs, first_began_ns: first_began(&trials) };
     let mut arms = Vec::new();
     let mut bills = Vec::new();
     for (column, wall) in columns.iter().zip(&walls) {
         let bill = bill::of(&column.counted, column.depth());
-        let sources = Sources { ledger, proofs: &proofs, first_began_ns: first_began(&trials) };
         let mut arm = arm_findings(&sources, column, wall.as_ref(), &judge, &bill)?;
         arm.warm_up = warm_ups.get(&arm.arm).cloned();
         if let Some(sentence) = arm.warm_up.as_ref().and_then(steady::sentence) {

@@ -6,8 +6,8 @@
 
 use super::Caution;
 use super::caution::{Signs, caution};
+use super::estimate::median;
 use surtax_instrument::quantity::Bytes;
-use surtax_statistics::{Sample, Summary};
 
 /// Less than this is what programs and their libraries come to, and what others read meanwhile.
 const SLACK_BYTES: f64 = 8.0 * 1_048_576.0;
@@ -22,7 +22,7 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         let trials = columns.iter().flat_map(|column| &column.counted);
         let read: Vec<f64> =
             trials.filter_map(|trial| signs.page_ins.get(&trial.id).copied()).collect();
-        Some(Summary::of(&Sample::counts(&read).ok()?).median)
+        median(&read)
     };
     let expected = of(0..2)?;
     let is_unequal = |read: &f64| {
@@ -43,7 +43,7 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
                 words.join(", ")
             ),
             "let every stack find the same: let the command read its files once more with \
-             `--warm-up 1`",
+             `--warmup 1`",
         )
     })
 }

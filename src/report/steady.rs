@@ -4,16 +4,14 @@
 //! later ones is found from all starts of a stack together, the two arms of the baseline as one, so
 //! that what is left out never depends on how a single trial went.
 
+use super::estimate::{WALL, median};
 use super::foreign::line;
 use super::number::{count, percent};
 use super::{ArmFindings, Caution, WarmUpFindings};
 use crate::ledger::{StoredTrial, TrialState};
 use crate::plan::Plan;
 use std::collections::BTreeMap;
-use surtax_statistics::{Sample, Steadiness, Summary, warm_up};
-
-/// The metric that iterations have.
-const WALL: &str = "wall_ns";
+use surtax_statistics::{Steadiness, warm_up};
 
 /// Finds the warm-up of every arm that ran the command several times in each start, and makes the wall
 /// time of its trials that of the iterations after it. By arm.
@@ -35,8 +33,7 @@ pub(super) fn leave_out(trials: &mut [StoredTrial]) -> BTreeMap<u32, WarmUpFindi
         let left_out = found.get(&stack_of(trial.id.arm)).map_or(0, |found| found.left_out);
         let left_out = usize::try_from(left_out).unwrap_or(usize::MAX);
         let steady = trial.iterations.get(left_out..).unwrap_or_default();
-        let Ok(sample) = Sample::counts(steady) else { continue };
-        let median = Summary::of(&sample).median;
+        let Some(median) = median(steady) else { continue };
         for sample in trial.samples.iter_mut().filter(|sample| sample.metric == WALL) {
             sample.value = median;
             sample.whole = whole(median);
