@@ -72,9 +72,14 @@ iproute2            ip
 kmod                modprobe
 sqlite3             sqlite3
 busybox-static      busybox
+bubblewrap          bwrap
 runc                runc
 crun                crun
+systemd-container   systemd-nspawn
+lxc                 lxc-start
 docker.io           dockerd
+podman              podman
+conmon              conmon
 qemu-system-x86     qemu-system-x86_64
 qemu-system-common  /usr/lib/qemu/virtiofsd
 seabios             /usr/share/seabios/bios-256k.bin

@@ -21,6 +21,7 @@ pub fn facts() -> Vec<Fact> {
     say("memory_total_bytes", memory_total(), "/proc/meminfo");
     say("clocksource", read(CLOCKSOURCE), CLOCKSOURCE);
     say("distribution", distribution(), "/etc/os-release");
+    say("process_id", Some(std::process::id().to_string()), "getpid(2)");
     say("user_id", Some(rustix::process::getuid().as_raw().to_string()), "getuid(2)");
     say("cgroup", read("/proc/self/cgroup"), "/proc/self/cgroup");
     say("root_mount", root_mount(), "/proc/self/mountinfo");

@@ -121,7 +121,8 @@ fn load(path: &str) -> io::Result<()> {
     }
 }
 
-fn mount_fresh(kind: &str, directory: &str, options: &str) -> io::Result<()> {
+/// Mounts a file system without a source; one that is there already is no error.
+pub fn mount_fresh(kind: &str, directory: &str, options: &str) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let options = CString::new(options)?;
     match mount(kind, directory, kind, MountFlags::empty(), Some(options.as_c_str())) {
@@ -153,7 +154,8 @@ fn enter_root(directory: &str) -> io::Result<()> {
 }
 
 /// Sets `IFF_UP` on `lo`; the kernel gives it its addresses.
-fn bring_loopback_up() -> io::Result<()> {
+/// Brings the loopback interface of this network namespace up.
+pub fn bring_loopback_up() -> io::Result<()> {
     let socket = UdpSocket::bind(("0.0.0.0", 0))?;
     // SAFETY: all zeroes are a valid `ifreq`: an empty name and empty numbers.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -1,10 +1,12 @@
 //! The agent: the small static binary that surtax starts on the inside of every layer.
 //!
 //! In a container it is the entry process and speaks on its standard input and output
-//! (`agent stdio`); in a virtual machine it is PID 1 of an initramfs. It starts, times and reaps
+//! (`agent stdio`; `agent enclosed` makes namespaces first); in a virtual machine it is PID 1 of an
+//! initramfs. It starts, times and reaps
 //! the command, relays bytes to a starter of the next layer, and says what it sees. It has no
 //! threads, no async runtime and no JSON.
 
+mod enclosed;
 mod identity;
 mod init;
 mod relay;
@@ -21,8 +23,10 @@ fn main() -> ExitCode {
     if rustix::process::getpid().is_init() && std::path::Path::new(init::SCRIPT).exists() {
         init::main();
     }
-    match std::env::args().nth(1).as_deref() {
-        Some("stdio") => serve_stdio(),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["stdio"] => serve_stdio(),
+        ["enclosed", kinds] => enclosed::main(kinds),
         _ => {
             eprintln!("surtax agent: started by surtax as `agent stdio`, not by hand");
             ExitCode::from(2)

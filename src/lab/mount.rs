@@ -44,6 +44,13 @@ pub enum Mount {
         /// The mounts below included.
         read_only: bool,
     },
+    /// A mount made before becomes what is seen at `target`, also at `/` itself, with what is below it.
+    Move {
+        /// Where it was made.
+        source: PathBuf,
+        /// Where it is from now on.
+        target: PathBuf,
+    },
     /// A fresh `proc`, `sysfs`, `devpts`, …: `mount -t kind kind target`.
     Fresh {
         /// The file system's name.
@@ -63,6 +70,7 @@ impl Mount {
             Self::Tmpfs { target }
             | Self::Overlay { target, .. }
             | Self::Bind { target, .. }
+            | Self::Move { target, .. }
             | Self::Fresh { target, .. } => target,
         }
     }
@@ -94,6 +102,8 @@ pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
             bound.doing(format_args!("bind `{from}` at `{at}`"))?;
             if *read_only { make_read_only(target, *recursive) } else { Ok(()) }
         }
+        Mount::Move { source, .. } => rustix::mount::mount_move(source, target)
+            .doing(format_args!("move the mount `{}` to `{at}`", source.display())),
         Mount::Fresh { kind, options, .. } => {
             let (flags, data) = split_options(options)?;
             rustix::mount::mount(kind.as_str(), target, kind.as_str(), flags, data.as_c_str())

@@ -2,11 +2,17 @@
 //!
 //! One file per environment. This one holds the contract and the registry, nothing else.
 
+mod bubblewrap;
+mod container_tool;
 mod docker;
 mod first_process;
 mod gvisor;
+mod lxc;
+mod namespaces;
 mod native;
+mod nspawn;
 mod oci;
+mod podman;
 mod qemu;
 mod simulated;
 
@@ -21,11 +27,16 @@ use surtax_instrument::wire::{Fact, Role};
 /// Every kind of layer, in the order in which `doctor` lists them.
 pub static REGISTRY: &[&dyn Layer] = &[
     &native::Native,
+    &namespaces::Namespaces,
+    &bubblewrap::BUBBLEWRAP,
     &oci::RUNC,
     &oci::CRUN,
     &oci::YOUKI,
+    &nspawn::NSPAWN,
+    &lxc::LXC,
     &gvisor::GVISOR,
     &docker::Docker,
+    &podman::PODMAN,
     &qemu::Qemu,
     &simulated::Simulated,
 ];

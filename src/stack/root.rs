@@ -109,7 +109,8 @@ pub fn writable(view: &View, merged: &Path) -> Vec<Mount> {
 }
 
 /// A whole root for a process of this level itself: merged files, kept directories, and the
-/// level's own `/proc`, `/sys`, `/dev` and `/run`.
+/// level's own `/proc`, `/sys`, `/dev` and `/run`. It is the root of its mount namespace, as it would
+/// not be after `chroot(2)`: the kernel lets nobody make a user namespace there.
 ///
 /// # Errors
 /// As [`lowers`] and [`merge`].
@@ -123,6 +124,7 @@ pub fn merge_for_native(view: &View, cache: &Path, scratch: &Path) -> Result<Vec
         read_only: false,
     }));
     mounts.extend(writable(view, &merged));
+    mounts.push(Mount::Move { source: merged, target: PathBuf::from("/") });
     Ok(mounts)
 }
 

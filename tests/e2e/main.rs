@@ -11,6 +11,7 @@ mod answers;
 mod cli;
 mod conditions;
 mod conduct;
+mod containers;
 mod enter;
 mod guests;
 mod hostile;

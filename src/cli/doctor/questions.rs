@@ -1,4 +1,4 @@
-//! What the doctor asks: one question per layer, and one per accelerator where there are two.
+//! What the doctor asks: one question per layer, and one per variant where they can differ.
 
 use super::checks::Check;
 use crate::cli::measuring::Footing;
@@ -16,7 +16,12 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Layers that are asked about by variants.
-const VARIANTS: &[(&str, &[&str])] = &[("qemu", &["qemu:accel=kvm", "qemu:accel=tcg"])];
+const VARIANTS: &[(&str, &[&str])] = &[
+    ("namespaces", &["namespaces", "namespaces:user=private", "namespaces:time=private"]),
+    ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace"]),
+    ("docker", &["docker", "docker:net=bridge", "docker:net=host", "docker:runtime=runsc"]),
+    ("qemu", &["qemu:accel=kvm", "qemu:accel=tcg"]),
+];
 
 /// One question per layer of the registry, in its order. Layers for tests of surtax are left out.
 pub(super) fn about_all(footing: &Arc<Footing>) -> Result<Vec<Check>, Fault> {

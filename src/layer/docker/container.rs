@@ -42,6 +42,8 @@ pub struct Wanted<'a> {
     pub network: &'a str,
     /// The engine's word for its runtime; `None` for the default.
     pub runtime: Option<&'a str>,
+    /// Whether no filter of system calls is put in its way.
+    pub is_unfiltered: bool,
     /// Whether layers may be started inside.
     pub is_privileged: bool,
     /// What this process could give away: bits of `capabilities(7)`.
@@ -100,6 +102,7 @@ fn host_config(wanted: &Wanted<'_>) -> Result<HostConfig, Fault> {
         tmpfs: Some([("/run".to_owned(), "rw,exec,nosuid,nodev,mode=755".to_owned())].into()),
         network_mode: Some(wanted.network.to_owned()),
         runtime: wanted.runtime.map(str::to_owned),
+        security_opt: wanted.is_unfiltered.then(|| vec![String::from("seccomp=unconfined")]),
         ..HostConfig::default()
     };
     Ok(if wanted.is_privileged { privileged(config, wanted) } else { config })
@@ -237,6 +240,7 @@ mod tests {
             view: &view,
             network: "none",
             runtime: Some("runsc"),
+            is_unfiltered: false,
             is_privileged: false,
             bounding_capabilities: u64::MAX,
         };

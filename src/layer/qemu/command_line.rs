@@ -31,6 +31,8 @@ pub(super) enum Accelerator {
 pub(super) enum Board {
     /// A PC with PCI Express.
     Q35,
+    /// A PC of the nineties, with PCI: `i440fx`.
+    Pc,
     /// No PCI and no BIOS tables to speak of: virtio over memory-mapped registers.
     Microvm,
 }
@@ -44,6 +46,8 @@ pub(super) struct Machine {
     pub(super) board: Board,
     /// Virtual CPUs.
     pub(super) cpus: u32,
+    /// The CPU model that was named; else all that the accelerator can give.
+    pub(super) cpu: Option<String>,
     /// Memory.
     pub(super) memory_mib: u64,
     /// An ELF kernel with a PVH entry, or a bzImage.
@@ -81,14 +85,23 @@ impl Board {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Q35 => "q35",
+            Self::Pc => "pc",
             Self::Microvm => "microvm",
+        }
+    }
+
+    /// What the type of the board that QEMU made has in its name.
+    pub(super) fn type_word(self) -> &'static str {
+        match self {
+            Self::Pc => "i440fx",
+            Self::Q35 | Self::Microvm => self.name(),
         }
     }
 
     /// The driver that finds virtio devices on this board.
     pub(super) fn transport_module(self) -> &'static str {
         match self {
-            Self::Q35 => "virtio_pci",
+            Self::Q35 | Self::Pc => "virtio_pci",
             Self::Microvm => "virtio_mmio",
         }
     }
@@ -96,7 +109,7 @@ impl Board {
     /// The end of the names of its virtio devices.
     fn bus(self) -> &'static str {
         match self {
-            Self::Q35 => "pci",
+            Self::Q35 | Self::Pc => "pci",
             Self::Microvm => "device",
         }
     }
@@ -150,11 +163,12 @@ impl Machine {
         argv
     }
 
-    /// All that the accelerator can give: under TCG that holds SVM, so that KVM runs inside.
-    pub(super) fn cpu_model(&self) -> &'static str {
-        match self.accelerator {
-            Accelerator::Kvm => "host",
-            Accelerator::Tcg => "max",
+    /// What was named, or all that the accelerator can give: under TCG that holds SVM, so that KVM runs inside.
+    pub(super) fn cpu_model(&self) -> &str {
+        match (&self.cpu, self.accelerator) {
+            (Some(named), _) => named,
+            (None, Accelerator::Kvm) => "host",
+            (None, Accelerator::Tcg) => "max",
         }
     }
 
@@ -180,6 +194,7 @@ mod tests {
             accelerator: Accelerator::Tcg,
             board: Board::Q35,
             cpus: 2,
+            cpu: None,
             memory_mib: 2048,
             kernel: "/cache/vmlinux".into(),
             initramfs: "/room/initramfs".into(),
@@ -266,6 +281,14 @@ qemu-system-x86_64
 -no-reboot
 ",
         );
+    }
+
+    #[test]
+    fn a_board_and_a_cpu_are_the_ones_that_were_named() {
+        let cpu = Some(String::from("EPYC-v1"));
+        let line = Machine { board: Board::Pc, cpu, ..machine() }.command_line().join(" ");
+        assert!(line.contains(" -machine pc,memory-backend=memory -cpu EPYC-v1 "), "{line}");
+        assert!(line.contains(" -device virtio-serial-pci "), "{line}");
     }
 
     #[test]

@@ -70,7 +70,17 @@ static CARD: Card = Card {
             values: &["kvm", "tcg"],
             help: "who runs its instructions (default: kvm where a reference guest proved it, else tcg)",
         },
-        Choice { key: "machine", values: &["q35", "microvm"], help: "the board (default q35)" },
+        Choice {
+            key: "machine",
+            values: &["q35", "pc", "microvm"],
+            help: "the board (default q35)",
+        },
+        Choice {
+            key: "cpu",
+            values: &[],
+            help: "the CPU model, as `qemu-system-x86_64 -cpu help` lists them (default: host under kvm, \
+                   max under tcg)",
+        },
         Choice {
             key: "kernel",
             values: &[],
@@ -140,6 +150,7 @@ impl Layer for Qemu {
             accelerator,
             board: asked.board,
             cpus: asked.cpus,
+            cpu: asked.cpu.clone(),
             memory_mib: asked.memory_mib,
             kernel: kernel.image.clone(),
             initramfs: write_initramfs(asked.board, &kernel, site, room)?,

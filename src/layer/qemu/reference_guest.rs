@@ -93,6 +93,7 @@ pub(super) fn attempt(
         accelerator: Accelerator::Kvm,
         board: Board::Q35,
         cpus: 1,
+        cpu: None,
         memory_mib: MEMORY_MIB,
         kernel: kernel.image.clone(),
         initramfs,

@@ -22,6 +22,8 @@ pub(super) struct Asked {
     pub(super) kernel: Option<String>,
     /// Virtual CPUs: as many as were named, else one for each CPU that it may run on.
     pub(super) cpus: u32,
+    /// The CPU model, if one was named.
+    pub(super) cpu: Option<String>,
     /// Memory.
     pub(super) memory_mib: u64,
     /// CPUs of this level on which QEMU and virtiofsd may run.
@@ -62,9 +64,11 @@ impl Asked {
             icount,
             board: match option("machine") {
                 Some("microvm") => Board::Microvm,
+                Some("pc") => Board::Pc,
                 _ => Board::Q35,
             },
             kernel: option("kernel").map(String::from),
+            cpu: option("cpu").map(cpu_model).transpose()?,
             cpus: match limits.cpu_millis {
                 Some(millis) if millis > 1000 && icount.is_some() => {
                     return Err(Fault::user("qemu: with `icount=` a machine has one CPU")
@@ -79,6 +83,16 @@ impl Asked {
             cpuset: limits.cpuset.clone(),
         })
     }
+}
+
+/// A name of `-cpu help`. Its features are not options here: `,` begins the layer's next option.
+fn cpu_model(name: &str) -> Result<String, Fault> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return Ok(name.to_owned());
+    }
+    Err(Fault::user(format!("qemu: `{name}` is not the name of a CPU model"))
+        .hint("`qemu-system-x86_64 -cpu help` lists them"))
 }
 
 fn whole_cpus(millis: u32) -> Result<u32, Fault> {
@@ -149,6 +163,7 @@ mod tests {
             board: Board::Microvm,
             kernel: Some("/k".into()),
             cpus: 2,
+            cpu: None,
             memory_mib: 512,
             cpuset: Some(vec![1]),
             icount: None,
@@ -173,6 +188,14 @@ mod tests {
     fn a_machine_kept_on_one_cpu_has_one() {
         let limits = Limits { cpuset: Some(vec![1]), ..Limits::default() };
         assert_eq!(Asked::read(&spec(&[]), &limits).unwrap().cpus, 1);
+    }
+
+    #[test]
+    fn a_cpu_model_is_a_name_and_no_more() {
+        let asked = Asked::read(&spec(&[("cpu", "EPYC-v1")]), &Limits::default()).unwrap();
+        assert_eq!(asked.cpu.as_deref(), Some("EPYC-v1"));
+        let fault = Asked::read(&spec(&[("cpu", "max +svm")]), &Limits::default()).unwrap_err();
+        assert_eq!(fault.message, "qemu: `max +svm` is not the name of a CPU model");
     }
 
     #[test]
