@@ -3,7 +3,7 @@
 //! An absent file gives no fact; the host treats a missing fact as "unknown", never as zero.
 
 use std::fs;
-use surtax_instrument::wire::Fact;
+use surtax_instrument::wire::{Fact, SCRATCH};
 
 /// Everything that can be seen.
 pub fn facts() -> Vec<Fact> {
@@ -25,6 +25,7 @@ pub fn facts() -> Vec<Fact> {
     say("user_id", Some(rustix::process::getuid().as_raw().to_string()), "getuid(2)");
     say("cgroup", read("/proc/self/cgroup"), "/proc/self/cgroup");
     say("root_mount", root_mount(), "/proc/self/mountinfo");
+    say("scratch_mount", scratch_mount(), "/proc/self/mountinfo");
     say("seccomp", status_line("Seccomp"), "/proc/self/status");
     say("capabilities", status_line("CapEff"), "/proc/self/status");
     for namespace in ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"] {
@@ -80,11 +81,22 @@ fn distribution() -> Option<String> {
     Some(name.trim_matches('"').to_owned())
 }
 
-/// File system type and source of `/`, the last mount there.
+/// File system type, source and options of `/`, the last mount there.
 fn root_mount() -> Option<String> {
+    mount_at("/")?
+}
+
+/// The same of the scratch directory, where there is one; `none` if it is no mount.
+fn scratch_mount() -> Option<String> {
+    std::path::Path::new(SCRATCH).is_dir().then_some(())?;
+    Some(mount_at(SCRATCH)?.unwrap_or_else(|| String::from("none")))
+}
+
+/// The last mount at a path, if there is one; nothing where mounts are not told.
+fn mount_at(path: &str) -> Option<Option<String>> {
     let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let line = text.lines().rfind(|line| line.split(' ').nth(4) == Some("/"))?;
-    line.split_once(" - ").map(|(_, rest)| rest.to_owned())
+    let line = text.lines().rfind(|line| line.split(' ').nth(4) == Some(path));
+    Some(line.and_then(|line| line.split_once(" - ")).map(|(_, rest)| rest.to_owned()))
 }
 
 fn status_line(key: &str) -> Option<String> {

@@ -8,6 +8,7 @@
 //! | `hello` | opens the channel (the virtio-serial port called `surtax`) and sends the first frame |
 //! | `mkdir DIR` | makes a directory and its parents |
 //! | `virtiofs TAG DIR` | mounts the host's files |
+//! | `scratch DIR` | makes a directory to which everybody may write |
 //! | `overlay LOWER DIR` | mounts LOWER under a throw-away upper layer in memory |
 //! | `bind FROM DIR` | shows FROM, and what is mounted below it, at DIR |
 //! | `fresh KIND DIR [OPTIONS]` | mounts a file system without a source: `proc`, `tmpfs`, … |
@@ -27,6 +28,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::clock;
@@ -86,6 +88,10 @@ fn follow(words: &[&str]) -> io::Result<()> {
         [] => Ok(()),
         ["load", path] => load(path),
         ["mkdir", directory] => fs::create_dir_all(directory),
+        ["scratch", directory] => {
+            fs::create_dir_all(directory)?;
+            fs::set_permissions(directory, fs::Permissions::from_mode(0o1777))
+        }
         ["virtiofs", tag, directory] => {
             fs::create_dir_all(directory)?;
             Ok(mount(tag, directory, c"virtiofs", MountFlags::empty(), None)?)

@@ -24,6 +24,9 @@ pub const FRAME_LIMIT: usize = 1 << 20;
 /// The most bytes of one [`Request::Put`] or `Data` frame.
 pub const CHUNK: usize = 64 << 10;
 
+/// Where a command finds its scratch directory, in every stack that names a medium for it.
+pub const SCRATCH: &str = "/scratch";
+
 /// What the outside asks of the inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {

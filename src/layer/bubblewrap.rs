@@ -9,7 +9,7 @@
 //! - **Checked against** bubblewrap 0.8.0, `bwrap(1)`.
 
 use super::container_tool::{ContainerTool, NET, Order, Wanted, agent_words, word};
-use super::{Card, Limit};
+use super::{Card, Limit, scratch};
 use crate::fault::Fault;
 use crate::layer::oci::config::AGENT;
 
@@ -18,7 +18,7 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
     card: &Card {
         kind: "bubblewrap",
         summary: "namespaces and bind mounts by bwrap, as Flatpak uses them",
-        options: &[NET],
+        options: &[NET, scratch::CHOICE],
         limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
         holds_layers: false,
         ran_on_hardware: true,

@@ -11,7 +11,7 @@
 //! - **Checked against** what each tool's own file says.
 
 use super::first_process::FirstProcess;
-use super::{Card, Choice, Layer, Payer, Running, Site, Source, Unavailable, Usable};
+use super::{Card, Choice, Layer, Payer, Running, Site, Source, Unavailable, Usable, scratch};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
 use crate::lab::{self, Mount, Process, Program, Room};
@@ -58,6 +58,8 @@ pub(super) struct Wanted<'a> {
     pub root: &'a Path,
     /// The static agent as a file that the tool can see.
     pub agent: &'a Path,
+    /// The trial's room, for what a tool wants elsewhere.
+    pub room: &'a Room,
     /// A directory of the room in memory, for what the tool wants to write.
     pub scratch: &'a Path,
     /// The group that it is started in, which has the limits.
@@ -66,6 +68,8 @@ pub(super) struct Wanted<'a> {
     pub name: &'a str,
     /// The level's own, so that a command sees the same name everywhere.
     pub host_name: &'a str,
+    /// Where its scratch directory is; a volume is the tool's to make.
+    pub medium: Option<scratch::Medium>,
     /// Whether its network is this level's own.
     pub shares_network: bool,
     /// Whether it gets a `/run` of its own; else it has the one of its root.
@@ -118,6 +122,7 @@ impl Layer for ContainerTool {
         let mut mounts = root::merge(&lowers, scratch)?;
         let merged = root::merged_at(scratch);
         mounts.extend(root::writable(site.view, &merged));
+        mounts.extend(scratch::mounts(site.view, &merged, room)?);
         // The tool's own `/run` may cover the one in which the agent is.
         let agent = scratch.join("agent");
         mounts.push(Mount::Bind {
@@ -131,10 +136,12 @@ impl Layer for ContainerTool {
             program: &path.to_string_lossy(),
             root: &merged,
             agent: &agent,
+            room,
             scratch,
             group: &group,
             name: &name(site, room),
             host_name: &rustix::system::uname().nodename().to_string_lossy(),
+            medium: site.view.scratch,
             shares_network: shares_network(spec),
             has_own_run: site.view.root == super::Root::Overlay,
         })?;

@@ -12,7 +12,7 @@
 
 use super::first_process::FirstProcess;
 use super::oci::{NET, Oci, PRIVILEGED};
-use super::{Card, Choice, Limit, Unavailable, value_of};
+use super::{Card, Choice, Limit, Unavailable, scratch, value_of};
 use crate::fault::Fault;
 use crate::lab;
 use crate::stack::LayerSpec;
@@ -49,6 +49,7 @@ pub static GVISOR: Oci = Oci {
                 help: "whether the sandbox opens files itself and not through its gofer (default: true)",
             },
             NET,
+            scratch::CHOICE,
             PRIVILEGED,
         ],
         // A limit on processes would count the sentry's own threads, whose number the command does

@@ -8,7 +8,7 @@
 //! - **Checked against** LXC 5.0.2, `lxc.container.conf(5)`.
 
 use super::container_tool::{ContainerTool, NET, Order, Wanted, agent_words, word};
-use super::{Card, Limit};
+use super::{Card, Limit, scratch};
 use crate::fault::{Doing, Fault};
 use crate::lab::Mount;
 use crate::layer::oci::config::AGENT;
@@ -23,7 +23,7 @@ pub static LXC: ContainerTool = ContainerTool {
     card: &Card {
         kind: "lxc",
         summary: "a container by LXC, for one command without an init",
-        options: &[NET],
+        options: &[NET, scratch::CHOICE],
         limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
         holds_layers: false,
         ran_on_hardware: true,

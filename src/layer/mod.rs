@@ -14,6 +14,7 @@ mod nspawn;
 mod oci;
 mod podman;
 mod qemu;
+pub mod scratch;
 mod simulated;
 
 use crate::agent::Link;
@@ -188,6 +189,8 @@ pub struct View {
     pub writable: Vec<PathBuf>,
     /// The working directory.
     pub cwd: PathBuf,
+    /// Where its scratch directory is, if it has one.
+    pub scratch: Option<scratch::Medium>,
 }
 
 /// Where a root file system comes from.

@@ -8,7 +8,7 @@
 //! - **Checked against** `unshare(2)`, `mount(8)`.
 
 use super::first_process::FirstProcess;
-use super::{Card, Choice, Layer, Limit, Payer, Root, Running, Site, Source, Unavailable, Usable};
+use super::{Card, Layer, Limit, Payer, Root, Running, Site, Source, Unavailable, Usable, scratch};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room};
@@ -28,7 +28,7 @@ pub struct Native;
 static CARD: Card = Card {
     kind: "native",
     summary: "an ordinary process of this machine, on a throw-away layer over its files",
-    options: &[] as &[Choice],
+    options: &[scratch::CHOICE],
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
     holds_layers: false,
     ran_on_hardware: true,
@@ -99,7 +99,10 @@ impl PlainProcess {
             _ => root::lowers(&site.view.root, site.cache)?,
         };
         if site.view.root != Root::Host {
-            let mounts = root::merge_for_native(site.view, site.cache, room.directory())?;
+            let place = room.directory();
+            let mut mounts = root::merge_for_native(site.view, site.cache, place)?;
+            mounts.extend(scratch::mounts(site.view, &root::merged_at(place), room)?);
+            mounts.push(root::become_root(place));
             program.mount_namespace = Some(room.mount_namespace(&mounts)?);
         }
         let console = ConsoleTail::new();

@@ -10,7 +10,7 @@
 //! - **Checked against** systemd 252, `systemd-nspawn(1)`.
 
 use super::container_tool::{ContainerTool, NET, Order, Wanted, agent_words, word};
-use super::{Card, Limit};
+use super::{Card, Limit, scratch};
 use crate::fault::Fault;
 use crate::lab::Mount;
 use crate::layer::oci::config::AGENT;
@@ -20,7 +20,7 @@ pub static NSPAWN: ContainerTool = ContainerTool {
     card: &Card {
         kind: "nspawn",
         summary: "a container by systemd-nspawn, for one command without an init",
-        options: &[NET],
+        options: &[NET, scratch::CHOICE],
         limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
         holds_layers: false,
         ran_on_hardware: true,

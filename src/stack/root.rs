@@ -109,8 +109,7 @@ pub fn writable(view: &View, merged: &Path) -> Vec<Mount> {
 }
 
 /// A whole root for a process of this level itself: merged files, kept directories, and the
-/// level's own `/proc`, `/sys`, `/dev` and `/run`. It is the root of its mount namespace, as it would
-/// not be after `chroot(2)`: the kernel lets nobody make a user namespace there.
+/// level's own `/proc`, `/sys`, `/dev` and `/run`.
 ///
 /// # Errors
 /// As [`lowers`] and [`merge`].
@@ -124,8 +123,14 @@ pub fn merge_for_native(view: &View, cache: &Path, scratch: &Path) -> Result<Vec
         read_only: false,
     }));
     mounts.extend(writable(view, &merged));
-    mounts.push(Mount::Move { source: merged, target: PathBuf::from("/") });
     Ok(mounts)
+}
+
+/// Makes the merged root the root of its mount namespace; the last mount. After `chroot(2)` instead, the
+/// kernel would let nobody make a user namespace in it.
+#[must_use]
+pub fn become_root(scratch: &Path) -> Mount {
+    Mount::Move { source: merged_at(scratch), target: PathBuf::from("/") }
 }
 
 /// What proves where the root comes from.

@@ -106,3 +106,43 @@ fn what_an_option_of_a_layer_names_is_read_back() {
         }
     }
 }
+
+/// What every layer has of media for `/scratch`.
+const MEDIA: [(&str, &[&str]); 9] = [
+    ("native", &["layer", "bind", "tmpfs"]),
+    ("namespaces", &["layer", "bind", "tmpfs"]),
+    ("bubblewrap", &["layer", "bind", "tmpfs"]),
+    ("runc", &["layer", "bind", "tmpfs"]),
+    ("nspawn", &["layer", "bind", "tmpfs"]),
+    ("lxc", &["layer", "bind", "tmpfs"]),
+    ("gvisor", &["layer", "bind", "tmpfs"]),
+    ("docker", &["layer", "bind", "tmpfs", "volume"]),
+    ("podman", &["layer", "bind", "tmpfs", "volume"]),
+];
+
+#[test]
+fn a_scratch_directory_is_on_the_medium_that_its_stack_names_and_empty_at_every_start() {
+    let machine = Machine::take();
+    let script = "set -e; test -z \"$(ls -A /scratch)\"; \
+                  dd if=/dev/zero of=/scratch/data bs=64k count=16 conv=fsync 2>/dev/null; \
+                  test $(stat -c %s /scratch/data) = 1048576";
+    for (kind, media) in MEDIA {
+        if !is_usable(&machine, kind) {
+            continue;
+        }
+        for medium in media {
+            let stack = format!("{kind}:scratch={medium}");
+            let answer = machine.json(&compare(&stack, "1", &["sh", "-c", script]));
+            let arms = answer["arms"].as_array().unwrap();
+            for arm in arms {
+                // The baseline has got one as well, for the command needs it.
+                assert_eq!(arm["trial_count"], 1, "{stack}: {}: {}", arm["stack"], arm["trouble"]);
+            }
+            let arm = arms.iter().find(|arm| arm["stack"] == stack).unwrap();
+            assert_eq!(fact(&arm["evidence"][0], "scratch"), *medium, "{stack}");
+            let mounted = fact(&arm["evidence"][0], "inside_scratch_mount");
+            assert_eq!(mounted == "none", *medium == "layer", "{stack}: {mounted}");
+        }
+        machine.assert_as_before();
+    }
+}

@@ -52,6 +52,7 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
                 root: Root::Overlay,
                 writable: Vec::<PathBuf>::new(),
                 cwd: Path::new("/").to_path_buf(),
+                scratch: None,
             };
             let limits = Limits::default();
             let site = footing.site(&view, &limits, PROOF_DEADLINE);

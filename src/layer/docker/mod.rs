@@ -18,7 +18,8 @@ mod skeleton;
 use super::first_process::FirstProcess;
 use super::oci::config;
 use super::{
-    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, value_of,
+    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
+    value_of,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -34,7 +35,7 @@ use skeleton::Skeleton;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::wire::{Fact, Role};
+use surtax_instrument::wire::{Fact, Role, SCRATCH};
 
 /// How long the daemon may take over one request. Not the layer's deadline: a request that is given
 /// up may still be done, after we have looked for what to remove.
@@ -68,6 +69,7 @@ static CARD: Card = Card {
             values: &[],
             help: "the daemon's unix socket (default: $DOCKER_HOST, /var/run/docker.sock, a private daemon)",
         },
+        scratch::choice(&["layer", "bind", "tmpfs", "volume"]),
         Choice {
             key: "seccomp",
             values: &["default", "unconfined"],
@@ -128,10 +130,13 @@ impl Layer for Docker {
         let network = choose_network(spec, &about)?;
         daemon.can_share_network(&network)?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
-        let skeleton = Skeleton::read(&lowers[0].source)?;
+        let has_own = site.view.scratch.is_some();
+        let skeleton = Skeleton::read(&lowers[0].source, has_own.then_some(SCRATCH))?;
         let image = image(site, &daemon, &engine, &skeleton)?;
         let layers = layers(&skeleton, &lowers, room)?;
         let source = |path: &Path| daemon.source(path);
+        let is_bound = site.view.scratch == Some(scratch::Medium::Bind);
+        let disk = is_bound.then(|| scratch::directory(room)).transpose()?;
 
         let system = rustix::system::uname();
         let wanted = Wanted {
@@ -143,6 +148,7 @@ impl Layer for Docker {
             layers: &layers,
             source: &source,
             view: site.view,
+            scratch: disk.as_deref(),
             network: &network,
             runtime: spec.options.get("runtime").map(String::as_str),
             is_unfiltered: spec.options.get("seccomp").is_some_and(|value| value == "unconfined"),

@@ -11,7 +11,9 @@
 pub(super) mod config;
 
 use super::first_process::FirstProcess;
-use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
+use super::{
+    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
+};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Mount, Process, Program, Room};
@@ -76,7 +78,7 @@ macro_rules! card {
         &Card {
             kind: $kind,
             summary: $summary,
-            options: &[NET, PRIVILEGED],
+            options: &[NET, scratch::CHOICE, PRIVILEGED],
             limits: LIMITS,
             holds_layers: true,
             ran_on_hardware: true,
@@ -150,6 +152,9 @@ impl Layer for Oci {
         let mut mounts = root::merge(&lowers, bundle)?;
         if self.refuses_hybrid {
             mounts.extend(cover_unified(site));
+        }
+        if site.view.scratch == Some(scratch::Medium::Layer) {
+            mounts.extend(scratch::mounts(site.view, &root::merged_at(bundle), room)?);
         }
         let namespace = room.mount_namespace(&mounts)?;
         write_bundle(spec, site, room, bundle)?;
@@ -322,6 +327,8 @@ fn write_bundle(
         _ => Network::None,
     };
     let system = rustix::system::uname();
+    let is_bound = site.view.scratch == Some(scratch::Medium::Bind);
+    let disk = is_bound.then(|| scratch::directory(room)).transpose()?;
     let container = Container {
         root: &root::merged_at(bundle),
         agent: site.agent,
@@ -332,6 +339,7 @@ fn write_bundle(
             && site.lab.hierarchies().unified().is_some(),
         counts_swap: counts_swap(site),
         view: site.view,
+        scratch: disk.as_deref(),
         network,
         is_privileged: is_privileged(spec, site),
         bounding_capabilities: config::bounding_capabilities()?,

@@ -28,7 +28,9 @@ mod unpack;
 mod virtiofsd;
 
 use super::first_process::FirstProcess;
-use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
+use super::{
+    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
+};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Process, Room};
@@ -43,7 +45,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::time::Duration;
-use surtax_instrument::wire::{Fact, Role};
+use surtax_instrument::wire::{Fact, Role, SCRATCH};
 use virtiofsd::{Served, Serving, Virtiofsd};
 
 /// How long the end of the machine's process is waited for when its agent is gone.
@@ -87,6 +89,7 @@ static CARD: Card = Card {
             help: "a kernel's file, its modules in ../lib/modules (default: this level's own, \
                    else the distribution's for clouds)",
         },
+        scratch::CHOICE,
         Choice {
             key: "icount",
             values: &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"],
@@ -140,11 +143,9 @@ impl Layer for Qemu {
         })?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
-        let served = Served {
-            root: &base.source,
-            modules: &kernel.found.modules,
-            writable: &site.view.writable,
-        };
+        let writable = writable(site, room)?;
+        let served =
+            Served { root: &base.source, modules: &kernel.found.modules, writable: &writable };
         let files = virtiofsd.serve(&served, room, group.as_deref())?;
         let machine = Machine {
             accelerator,
@@ -358,6 +359,15 @@ fn tsc_for(accelerator: Accelerator, asked: &Asked) -> Result<Option<u64>, Fault
     }
 }
 
+/// The directories of this level that a guest may write to, in the order in which it mounts them.
+fn writable(site: &Site<'_>, room: &Room) -> Result<Vec<PathBuf>, Fault> {
+    let mut writable = site.view.writable.clone();
+    if site.view.scratch == Some(scratch::Medium::Bind) {
+        writable.push(scratch::directory(room)?);
+    }
+    Ok(writable)
+}
+
 /// Puts the agent, its modules and its script where QEMU finds them.
 fn write_initramfs(
     board: Board,
@@ -371,7 +381,11 @@ fn write_initramfs(
         initramfs::check_writable(&real)?;
         writable.push(real);
     }
-    let files = initramfs::Files { release: kernel.found.release.clone(), writable };
+    let scratch = site.view.scratch;
+    if scratch == Some(scratch::Medium::Bind) {
+        writable.push(PathBuf::from(SCRATCH));
+    }
+    let files = initramfs::Files { release: kernel.found.release.clone(), writable, scratch };
     initramfs::write(room, site.agent, kernel, board, Some(&files))
 }
 
