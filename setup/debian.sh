@@ -82,6 +82,8 @@ podman              podman
 conmon              conmon
 qemu-system-x86     qemu-system-x86_64
 qemu-system-common  /usr/lib/qemu/virtiofsd
+qemu-utils          qemu-img
+e2fsprogs           mke2fs
 seabios             /usr/share/seabios/bios-256k.bin
 END
 }

@@ -3,6 +3,7 @@
 //! An absent file gives no fact; the host treats a missing fact as "unknown", never as zero.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use surtax_instrument::wire::{Fact, SCRATCH};
 
 /// Everything that can be seen.
@@ -26,6 +27,8 @@ pub fn facts() -> Vec<Fact> {
     say("cgroup", read("/proc/self/cgroup"), "/proc/self/cgroup");
     say("root_mount", root_mount(), "/proc/self/mountinfo");
     say("scratch_mount", scratch_mount(), "/proc/self/mountinfo");
+    say("scratch_drivers", scratch_drivers(), "/sys/class/block");
+    say("scratch_write_cache", scratch_write_cache(), "/sys/class/block");
     say("seccomp", status_line("Seccomp"), "/proc/self/status");
     say("capabilities", status_line("CapEff"), "/proc/self/status");
     for namespace in ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"] {
@@ -88,8 +91,36 @@ fn root_mount() -> Option<String> {
 
 /// The same of the scratch directory, where there is one; `none` if it is no mount.
 fn scratch_mount() -> Option<String> {
-    std::path::Path::new(SCRATCH).is_dir().then_some(())?;
+    Path::new(SCRATCH).is_dir().then_some(())?;
     Some(mount_at(SCRATCH)?.unwrap_or_else(|| String::from("none")))
+}
+
+/// The place in `/sys` of the disk that holds the scratch directory, if one does.
+fn scratch_disk() -> Option<PathBuf> {
+    let mount = mount_at(SCRATCH)??;
+    let name = mount.split(' ').nth(1)?.strip_prefix("/dev/")?;
+    fs::canonicalize(Path::new("/sys/class/block").join(name)).ok()
+}
+
+/// The drivers between that disk and the machine, the disk's own first.
+fn scratch_drivers() -> Option<String> {
+    let disk = scratch_disk()?;
+    let devices = disk.ancestors().flat_map(|place| [place.join("device"), place.to_path_buf()]);
+    let mut names: Vec<String> = Vec::new();
+    for device in devices {
+        let Ok(driver) = fs::read_link(device.join("driver")) else { continue };
+        let name = driver.file_name()?.to_string_lossy().into_owned();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Some(names.join(" "))
+}
+
+/// What the kernel believes of that disk's own cache: `write back` or `write through`.
+fn scratch_write_cache() -> Option<String> {
+    let text = fs::read_to_string(scratch_disk()?.join("queue/write_cache")).ok()?;
+    Some(text.trim().to_owned())
 }
 
 /// The last mount at a path, if there is one; nothing where mounts are not told.

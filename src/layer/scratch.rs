@@ -10,6 +10,7 @@
 //! | `bind` | a directory of this level's disk, below `/var/tmp`, shown inside |
 //! | `tmpfs` | memory, mounted on the inside |
 //! | `volume` | a volume of the engine, in the engine's own directory |
+//! | `virtio-blk`, … | a disk of the virtual machine, with an empty ext4 |
 
 use super::{Choice, View, value_of};
 use crate::fault::{Doing, Fault};
@@ -37,10 +38,15 @@ pub enum Medium {
     Tmpfs,
     /// A volume of an engine.
     Volume,
+    /// A disk of a virtual machine.
+    Disk,
 }
 
 impl Medium {
     const ALL: [Self; 4] = [Self::Layer, Self::Bind, Self::Tmpfs, Self::Volume];
+
+    /// The words that name a disk, by its controller.
+    const DISKS: [&str; 4] = ["virtio-blk", "virtio-scsi", "ide", "nvme"];
 
     /// The word after `scratch=`.
     #[must_use]
@@ -50,6 +56,7 @@ impl Medium {
             Self::Bind => "bind",
             Self::Tmpfs => "tmpfs",
             Self::Volume => "volume",
+            Self::Disk => "disk",
         }
     }
 }
@@ -71,6 +78,9 @@ pub const CHOICE: Choice = choice(&["layer", "bind", "tmpfs"]);
 #[must_use]
 pub fn medium(spec: &LayerSpec) -> Option<Medium> {
     let word = spec.options.get(KEY)?;
+    if Medium::DISKS.contains(&word.as_str()) {
+        return Some(Medium::Disk);
+    }
     Medium::ALL.into_iter().find(|medium| medium.name() == word)
 }
 
@@ -93,7 +103,7 @@ pub fn directory(room: &Room) -> Result<PathBuf, Fault> {
 pub fn mounts(view: &View, merged: &Path, room: &Room) -> Result<Vec<Mount>, Fault> {
     let target = merged.join(SCRATCH.trim_start_matches('/'));
     Ok(match view.scratch {
-        None | Some(Medium::Volume) => Vec::new(),
+        None | Some(Medium::Volume | Medium::Disk) => Vec::new(),
         Some(Medium::Layer) => vec![Mount::Directory { target, mode: MODE }],
         Some(Medium::Tmpfs) => vec![Mount::Fresh {
             kind: String::from("tmpfs"),
@@ -120,6 +130,7 @@ pub fn prove(view: &View, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
     let fits = match medium {
         Medium::Layer => mounted == "none",
         Medium::Tmpfs => kind == "tmpfs",
+        Medium::Disk => kind == "ext4",
         // Of what kind it is, is a matter of this level's disk, or of how a sandbox shows it.
         Medium::Bind | Medium::Volume => mounted != "none",
     };

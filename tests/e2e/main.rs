@@ -12,6 +12,7 @@ mod cli;
 mod conditions;
 mod conduct;
 mod containers;
+mod disks;
 mod enter;
 mod guests;
 mod hostile;

@@ -56,7 +56,7 @@ conformance! {
     docker_runsc: "docker:runtime=runsc",
     podman: "podman",
     qemu_q35: "qemu:accel=tcg,machine=q35",
-    qemu_pc: "qemu:accel=tcg,machine=pc,cpu=Nehalem",
+    qemu_pc: "qemu:accel=tcg,machine=pc,cpu=Nehalem,scratch=ide,format=qcow2",
     qemu_microvm: "qemu:accel=tcg,machine=microvm",
 }
 

@@ -153,7 +153,7 @@ fn mounts(wanted: &Wanted<'_>) -> Result<Vec<Mount>, Fault> {
 /// Of a directory of the container's own layer the skeleton takes care.
 fn scratch(wanted: &Wanted<'_>) -> Option<Mount> {
     let typ = match wanted.view.scratch? {
-        Medium::Layer => return None,
+        Medium::Layer | Medium::Disk => return None,
         Medium::Bind => {
             return Some(bind(&(wanted.source)(wanted.scratch?), Path::new(SCRATCH), false));
         }

@@ -8,6 +8,7 @@
 //! - **Payers** the runtime's own process and the container's group: engine. The group carries the command.
 //! - **Checked against** OCI runtime specification 1.0.2; runc 1.1.5, crun 1.8.1, runsc 20260905.
 
+mod command_line;
 pub(super) mod config;
 
 use super::first_process::FirstProcess;
@@ -18,6 +19,7 @@ use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Mount, Process, Program, Room};
 use crate::stack::{LayerSpec, Limits, root};
+use command_line::{CONTAINER, CommandLine};
 use config::{Container, Network};
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -34,9 +36,6 @@ const STOP_DEADLINE: Duration = Duration::from_secs(2);
 
 /// How long a question to a runtime may take.
 const ASK_DEADLINE: Duration = Duration::from_secs(10);
-
-/// The container's name. Each room has its own list of containers, so one name will do.
-const CONTAINER: &str = "container";
 
 /// A runtime's own proof.
 type Prove = fn(&FirstProcess, &LayerSpec, &[Fact]) -> Result<Vec<Fact>, Fault>;
@@ -273,45 +272,6 @@ impl RunningOci {
                 return Err(Fault::machine(format!("{kind}: it ended with {status}")));
             }
         }
-    }
-}
-
-/// The runtime's command lines, all with the same list of containers.
-struct CommandLine {
-    program: String,
-    own: Vec<String>,
-    /// The kernel refuses the inner one of two containers a session keyring of its own.
-    is_nested: bool,
-    /// With the configuration, the list of containers and the mount point of the root.
-    bundle: PathBuf,
-}
-
-impl CommandLine {
-    fn run(&self) -> Vec<String> {
-        let (pid_file, bundle) = (text(&self.pid_file()), text(&self.bundle));
-        let mut words = vec!["run", "--pid-file", &pid_file, "--bundle", &bundle];
-        if self.is_nested && !self.program.ends_with("runsc") {
-            words.push("--no-new-keyring");
-        }
-        words.push(CONTAINER);
-        self.with(&words)
-    }
-
-    fn delete(&self) -> Vec<String> {
-        self.with(&["delete", "--force", CONTAINER])
-    }
-
-    fn with(&self, words: &[&str]) -> Vec<String> {
-        let mut all = vec![self.program.clone()];
-        all.extend(["--root".to_owned(), text(&self.bundle.join("runtime"))]);
-        all.extend(self.own.iter().cloned());
-        all.extend(words.iter().map(|word| (*word).to_owned()));
-        all
-    }
-
-    /// Where the runtime writes which process the container's first one is.
-    fn pid_file(&self) -> PathBuf {
-        self.bundle.join("pid")
     }
 }
 

@@ -3,6 +3,7 @@
 //! Nothing is left to QEMU's defaults that a measurement could depend on: one accelerator (never a
 //! list to fall back through), one board, no devices but those named here.
 
+use super::disk::Made;
 use std::path::PathBuf;
 
 /// The descriptor at which QEMU finds the agent's end of the virtio-serial port.
@@ -60,6 +61,8 @@ pub(super) struct Machine {
     pub(super) icount: Option<u8>,
     /// The socket of virtiofsd, where files are served.
     pub(super) files: Option<PathBuf>,
+    /// The disk of the scratch directory, where there is one.
+    pub(super) disk: Option<Made>,
 }
 
 impl Accelerator {
@@ -118,7 +121,7 @@ impl Board {
 impl Machine {
     /// The whole command line, the program first.
     ///
-    /// There is no network, no disk and no random number device: the agent needs none of them, and
+    /// There is no network, no disk but one for scratch data, and no random number device: the agent needs none of them, and
     /// the guest's kernel seeds itself from the CPU.
     pub(super) fn command_line(&self) -> Vec<String> {
         let bus = self.board.bus();
@@ -155,6 +158,9 @@ impl Machine {
             let path = socket.display().to_string().replace(',', ",,");
             add("-chardev", format!("socket,id=files,path={path}"));
             add("-device", format!("vhost-user-fs-{bus},chardev=files,tag={FILES_TAG}"));
+        }
+        for [option, value] in self.disk.iter().flat_map(|disk| disk.arguments(bus)) {
+            add(&option, value);
         }
         add("-display", "none".into());
         for flag in ["-nodefaults", "-no-user-config", "-no-reboot"] {
@@ -201,6 +207,7 @@ mod tests {
             tsc_khz: Some(2_596_124),
             icount: None,
             files: Some("/room/files.sock".into()),
+            disk: None,
         }
     }
 

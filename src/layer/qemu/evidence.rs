@@ -126,6 +126,7 @@ mod tests {
             tsc_khz: None,
             icount: None,
             files: None,
+            disk: None,
         }
     }
 

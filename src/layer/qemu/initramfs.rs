@@ -46,6 +46,8 @@ enum Directive {
     Overlay(String, &'static str),
     /// Make a directory to which everybody may write.
     Scratch(String),
+    /// Mount the machine's only disk, to which everybody may write.
+    Disk(String),
     /// Show the first at the second.
     Bind(String, String),
     /// Mount a file system without a source: its kind, where, its options.
@@ -67,6 +69,7 @@ impl fmt::Display for Directive {
             Self::Hello => write!(f, "hello"),
             Self::Virtiofs(tag, at) => write!(f, "virtiofs {tag} {at}"),
             Self::Overlay(lower, at) => write!(f, "overlay {lower} {at}"),
+            Self::Disk(at) => write!(f, "disk {at}"),
             Self::Scratch(at) => write!(f, "scratch {at}"),
             Self::Bind(from, at) => write!(f, "bind {from} {at}"),
             Self::Fresh(kind, at, options) => {
@@ -89,6 +92,8 @@ pub(super) struct Files {
     pub(super) writable: Vec<PathBuf>,
     /// Where the scratch directory is, if there is one; what is bound there, is one of the above.
     pub(super) scratch: Option<Medium>,
+    /// Modules that its disk needs.
+    pub(super) modules: Vec<&'static str>,
 }
 
 /// The script: `early` modules, the first frame, and then, if there are `files`, the `late` modules
@@ -134,6 +139,7 @@ fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Direc
         Some(Medium::Tmpfs) => {
             script.push(Directive::Fresh("tmpfs", inside(SCRATCH), "mode=1777"));
         }
+        Some(Medium::Disk) => script.push(Directive::Disk(inside(SCRATCH))),
         Some(Medium::Bind | Medium::Volume) | None => {}
     }
     script.push(Directive::Loopback);
@@ -158,7 +164,10 @@ pub(super) fn write(
     let mut loaded = BTreeSet::new();
     let (first, rest) = kernel::MODULES.split_at(1);
     let early = tree.order(&[board.transport_module(), first[0]], &mut loaded, &plain)?;
-    let late = if files.is_some() { tree.order(rest, &mut loaded, &plain)? } else { Vec::new() };
+    let late = match files {
+        Some(files) => tree.order(&[rest, &files.modules].concat(), &mut loaded, &plain)?,
+        None => Vec::new(),
+    };
     let script = script(&early, &late, files);
     let modules: Vec<&Module> = early.iter().chain(&late).collect();
     let agent = fs::read(agent).doing(format_args!("read the agent `{}`", agent.display()))?;
@@ -254,8 +263,12 @@ mod tests {
 
     #[test]
     fn a_guest_with_files_puts_its_root_together_after_hello() {
-        let files =
-            Files { release: "6.1.0".into(), writable: vec!["/home/a/out".into()], scratch: None };
+        let files = Files {
+            release: "6.1.0".into(),
+            writable: vec!["/home/a/out".into()],
+            scratch: None,
+            modules: Vec::new(),
+        };
         let script = script(&[module("virtio")], &[module("fuse")], Some(&files));
         let lines: Vec<String> =
             script.iter().map(|directive| directive.to_string().trim_end().to_owned()).collect();

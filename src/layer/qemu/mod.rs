@@ -14,6 +14,7 @@
 mod apt;
 mod boot;
 mod command_line;
+mod disk;
 mod elf;
 mod errand;
 mod evidence;
@@ -89,7 +90,11 @@ static CARD: Card = Card {
             help: "a kernel's file, its modules in ../lib/modules (default: this level's own, \
                    else the distribution's for clouds)",
         },
-        scratch::CHOICE,
+        disk::MEDIA,
+        disk::FORMAT,
+        disk::CACHE,
+        disk::AIO,
+        disk::DISK_SIZE,
         Choice {
             key: "icount",
             values: &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"],
@@ -154,10 +159,11 @@ impl Layer for Qemu {
             cpu: asked.cpu.clone(),
             memory_mib: asked.memory_mib,
             kernel: kernel.image.clone(),
-            initramfs: write_initramfs(asked.board, &kernel, site, room)?,
+            initramfs: write_initramfs(&asked, &kernel, site, room)?,
             tsc_khz: tsc_for(accelerator, &asked)?,
             icount: asked.icount,
             files: Some(files.socket.clone()),
+            disk: asked.disk.clone().map(|disk| disk.make(room)).transpose()?,
         };
         let console = ConsoleTail::new();
         let guest = boot(&machine, room, group.as_deref(), &console)
@@ -231,6 +237,10 @@ impl Running for RunningQemu {
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let mut facts = evidence::of_machine(&mut self.qmp, &self.cpus, &self.machine, inside)?;
         facts.extend(evidence::of_kernel(&self.kernel, &self.machine, inside)?);
+        if let Some(disk) = &self.machine.disk {
+            let pid = self.process.pid();
+            facts.extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside)?);
+        }
         facts.append(&mut self.facts);
         Ok(facts)
     }
@@ -370,7 +380,7 @@ fn writable(site: &Site<'_>, room: &Room) -> Result<Vec<PathBuf>, Fault> {
 
 /// Puts the agent, its modules and its script where QEMU finds them.
 fn write_initramfs(
-    board: Board,
+    asked: &Asked,
     kernel: &Kernel,
     site: &Site<'_>,
     room: &Room,
@@ -385,8 +395,10 @@ fn write_initramfs(
     if scratch == Some(scratch::Medium::Bind) {
         writable.push(PathBuf::from(SCRATCH));
     }
-    let files = initramfs::Files { release: kernel.found.release.clone(), writable, scratch };
-    initramfs::write(room, site.agent, kernel, board, Some(&files))
+    let modules = asked.disk.as_ref().map(|disk| disk.modules(asked.board)).unwrap_or_default();
+    let release = kernel.found.release.clone();
+    let files = initramfs::Files { release, writable, scratch, modules };
+    initramfs::write(room, site.agent, kernel, asked.board, Some(&files))
 }
 
 fn qemu_version(room: &Room) -> Result<String, Fault> {

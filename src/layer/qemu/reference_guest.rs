@@ -100,6 +100,7 @@ pub(super) fn attempt(
         tsc_khz: None,
         icount: None,
         files: None,
+        disk: None,
     };
     let deadline = if site.level == 0 { HOST_DEADLINE } else { NESTED_DEADLINE };
     let (boot_ms, why) = match first_frame(&machine, room, deadline) {

@@ -1,6 +1,7 @@
 //! What was asked for: the options and the limits of a `qemu` layer, read and completed.
 
 use super::command_line::{Accelerator, Board};
+use super::disk::Disk;
 use crate::fault::{Doing, Fault};
 use crate::stack::{LayerSpec, Limits};
 use surtax_instrument::quantity::Bytes;
@@ -28,6 +29,8 @@ pub(super) struct Asked {
     pub(super) memory_mib: u64,
     /// CPUs of this level on which QEMU and virtiofsd may run.
     pub(super) cpuset: Option<Vec<u32>>,
+    /// The disk of the scratch directory, if that is on one.
+    pub(super) disk: Option<Disk>,
     /// Guest time by instructions: two to this power in nanoseconds each.
     pub(super) icount: Option<u8>,
 }
@@ -59,14 +62,16 @@ impl Asked {
             Some("tcg") => Some(Accelerator::Tcg),
             _ => icount.map(|_| Accelerator::Tcg),
         };
+        let board = match option("machine") {
+            Some("microvm") => Board::Microvm,
+            Some("pc") => Board::Pc,
+            _ => Board::Q35,
+        };
         Ok(Self {
             accelerator,
             icount,
-            board: match option("machine") {
-                Some("microvm") => Board::Microvm,
-                Some("pc") => Board::Pc,
-                _ => Board::Q35,
-            },
+            board,
+            disk: Disk::read(spec, board)?,
             kernel: option("kernel").map(String::from),
             cpu: option("cpu").map(cpu_model).transpose()?,
             cpus: match limits.cpu_millis {
@@ -166,6 +171,7 @@ mod tests {
             cpu: None,
             memory_mib: 512,
             cpuset: Some(vec![1]),
+            disk: None,
             icount: None,
         };
         assert_eq!(Asked::read(&spec, &limits), Ok(expected));
