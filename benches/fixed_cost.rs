@@ -3,7 +3,8 @@
 //! - **Measures** one trial of `true` as a campaign runs it in an open lab: conditions, room, start,
 //!   evidence, run, stop, close. For information, where that time goes.
 //! - **Peer** `runc run` of `true` on the same bundle, its root mounted beforehand; `docker run --rm`
-//!   of `true` at the same daemon. For information `runsc run` likewise, and fork, exec and wait.
+//!   of `true` at the same daemon. For information `runsc run` likewise, what one would type for `bwrap`,
+//!   `systemd-nspawn`, `lxc-start` and `podman run`, and fork, exec and wait.
 //! - **Bar** `runc` and `docker` at most 1.5 times their peer, ratio of medians of 40 and 20 pairs.
 //! - **Command** `cargo bench --bench fixed_cost -- --enforce`, as root, on a quiet machine.
 
@@ -13,6 +14,7 @@ mod footing;
 mod one_trial;
 mod pairs;
 mod runtime;
+mod tools;
 
 use docker::Engine;
 use figure::Sheet;
@@ -25,6 +27,7 @@ use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Reply, Request};
 use surtax_statistics::{Sample, quantile};
+use tools::Tool;
 
 /// Pairs that count, of runtimes.
 const PAIRS: u32 = 40;
@@ -47,6 +50,9 @@ fn main() -> ExitCode {
     with_runtime(&mut sheet, &footing, "runc", &["runc"], Some(BAR));
     with_runtime(&mut sheet, &footing, "gvisor", &RUNSC, None);
     with_docker(&mut sheet, &footing);
+    for kind in ["bubblewrap", "nspawn", "lxc", "podman"] {
+        with_tool(&mut sheet, &footing, kind);
+    }
     with_native(&mut sheet, &footing);
     for stack in ["native", "runc", "gvisor"] {
         say_where_it_goes(&sheet, &footing, stack);
@@ -84,6 +90,18 @@ fn with_docker(sheet: &mut Sheet, footing: &Footing) {
     pairs::compare(sheet, name, bar, ENGINE_PAIRS, || trials.next(), || engine.run());
     engine.close();
     say_where_it_goes(sheet, footing, "docker");
+}
+
+fn with_tool(sheet: &mut Sheet, footing: &Footing, kind: &str) {
+    let name = format!("fixed cost: {kind} over the tool's own command line");
+    let tool = match Tool::of(kind, footing) {
+        Ok(tool) => tool,
+        Err(why) => return println!("{name}: SKIPPED: {why}"),
+    };
+    let mut trials = Trials::of(kind, footing);
+    pairs::compare(sheet, &name, None, PAIRS, || trials.next(), || tool.run());
+    tool.close();
+    say_where_it_goes(sheet, footing, kind);
 }
 
 fn with_native(sheet: &mut Sheet, footing: &Footing) {

@@ -10,8 +10,10 @@
 //!   together, and the tool is inside them before its first instruction.
 //! - **Checked against** what each tool's own file says.
 
-use super::first_process::FirstProcess;
-use super::{Card, Choice, Layer, Payer, Running, Site, Source, Unavailable, Usable, scratch};
+use super::first_process::{FirstProcess, empties};
+use super::{
+    Card, Choice, Layer, Payer, Running, Site, Source, Unavailable, Usable, scratch, version,
+};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
 use crate::lab::{self, Mount, Process, Program, Room};
@@ -25,9 +27,6 @@ use surtax_instrument::wire::{Fact, Role};
 
 /// How long a tool may take to end after the container's command has.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
-
-/// How long a question to a tool may take.
-const ASK_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A tool, and what sets it apart from the others.
 pub struct ContainerTool {
@@ -226,7 +225,8 @@ impl Running for RunningContainer {
 
     fn stop(mut self: Box<Self>) -> Result<(), Fault> {
         drop(self.link.take());
-        match self.process.wait(STOP_DEADLINE)? {
+        let ended = self.process.wait(STOP_DEADLINE)?;
+        match ended.filter(|_| empties(&self.group, &self.hierarchies, STOP_DEADLINE)) {
             Some(_) => Ok(()),
             None => Err(Fault::machine(format!(
                 "{}: the container did not end and was killed",
@@ -246,12 +246,10 @@ fn name(site: &Site<'_>, room: &Room) -> String {
     format!("surtax-{}-{room}", site.lab.id())
 }
 
-/// Where the tool is, and the first line of what it says of its version.
+/// Where the tool is, and what it says of its version.
 fn tool_facts(path: &Path) -> Result<Vec<Fact>, Fault> {
+    let version = version::of(path, &[])?;
     let path = path.to_string_lossy().into_owned();
-    let answer = lab::ask(&[path.clone(), String::from("--version")], None, ASK_DEADLINE)
-        .map_err(|fault| fault.during(format_args!("ask `{path}` for its version")))?;
-    let version = answer.lines().next().unwrap_or_default().trim().to_owned();
     Ok(vec![Fact::new("tool", path, "PATH"), Fact::new("tool_version", version, "--version")])
 }
 

@@ -11,11 +11,16 @@ use crate::stack::Limits;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::probe::cgroup::{Hierarchies, Version, parse_cpus};
 use surtax_instrument::wire::Fact;
 
 /// The namespaces that a container may have of its own.
 const NAMESPACES: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
+
+/// Between two looks at a group that is about to be empty.
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 /// The kernel rounds a memory limit down to whole pages, which are at most this big.
 const PAGE_BYTES_MAX: u64 = 64 << 10;
@@ -256,6 +261,24 @@ impl FirstProcess {
             .doing(format_args!("read the limit `{}` back", path.display()))?;
         Ok((path, text.trim_end().to_owned()))
     }
+}
+
+/// Waits until nobody is in a group any more, or in one below it; says whether that came to be.
+///
+/// A tool may be gone a moment before the last process that it made.
+pub fn empties(group: &Path, hierarchies: &Hierarchies, within: Duration) -> bool {
+    let began = monotonic_raw();
+    let is_empty = || {
+        let mut all = hierarchies.0.iter().map(|hierarchy| hierarchy.directory(group));
+        all.all(|directory| pids_below(&directory).is_empty())
+    };
+    while !is_empty() {
+        if Duration::from(monotonic_raw().since(began)) > within {
+            return false;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    true
 }
 
 /// The processes of a group and of those below it; those that are gone meanwhile are left out.

@@ -16,6 +16,7 @@ mod podman;
 mod qemu;
 pub mod scratch;
 mod simulated;
+mod version;
 
 use crate::agent::Link;
 use crate::fault::Fault;

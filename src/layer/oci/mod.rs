@@ -13,7 +13,7 @@ pub(super) mod config;
 
 use super::first_process::FirstProcess;
 use super::{
-    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
+    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch, version,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -21,11 +21,9 @@ use crate::lab::{self, Mount, Process, Program, Room};
 use crate::stack::{LayerSpec, Limits, root};
 use command_line::{CONTAINER, CommandLine};
 use config::{Container, Network};
-use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::probe::cgroup::Hierarchies;
@@ -358,19 +356,9 @@ fn runtime_facts(path: &Path, version: &str) -> Vec<Fact> {
     ]
 }
 
-/// The first line of what a runtime says of its version; each program is asked once.
+/// Without a directory that is there, crun makes `/run/crun` even to say its version.
 fn version(path: &Path) -> Result<String, Fault> {
-    static KNOWN: LazyLock<Mutex<HashMap<PathBuf, String>>> = LazyLock::new(Mutex::default);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(version) = known.get(path) {
-        return Ok(version.clone());
-    }
-    // Without a directory that is there, crun makes `/run/crun` even to say its version.
-    let question = [&text(path), "--root", "/proc", "--version"].map(String::from);
-    let answer = lab::ask(&question, None, ASK_DEADLINE)?;
-    let version = answer.lines().next().unwrap_or_default().trim().to_owned();
-    known.insert(path.to_path_buf(), version.clone());
-    Ok(version)
+    version::of(path, &["--root", "/proc"])
 }
 
 fn text(path: &Path) -> String {
