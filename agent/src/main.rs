@@ -1,10 +1,12 @@
 //! The agent: the small static binary that surtax starts on the inside of every layer.
 //!
 //! In a container it is the entry process and speaks on its standard input and output
-//! (`agent stdio`); in a virtual machine it is PID 1 of an initramfs. It starts, times and reaps
+//! (`agent stdio`); in a virtual machine it is PID 1 of an initramfs; on another machine it lives under
+//! a lease (`agent leased SECONDS`) and takes its own file away. It starts, times and reaps
 //! the command, relays bytes to a starter of the next layer, and says what it sees. It has no
 //! threads, no async runtime and no JSON.
 
+mod channel;
 mod identity;
 mod init;
 mod relay;
@@ -13,16 +15,21 @@ mod run;
 mod serve;
 mod stops;
 
-use std::fs::File;
+use channel::Channel;
+use std::fs::{self, File};
+use std::io;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::time::Duration;
 
 fn main() -> ExitCode {
     if rustix::process::getpid().is_init() && std::path::Path::new(init::SCRIPT).exists() {
         init::main();
     }
-    match std::env::args().nth(1).as_deref() {
-        Some("stdio") => serve_stdio(),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["stdio"] => serve(|requests, replies| Ok(Channel::new(requests, replies))),
+        ["leased", seconds] => serve_leased(seconds),
         _ => {
             eprintln!("surtax agent: started by surtax as `agent stdio`, not by hand");
             ExitCode::from(2)
@@ -30,15 +37,39 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve_stdio() -> ExitCode {
+/// Serves a host on another machine. From its first frame on nothing of us is left in files here.
+fn serve_leased(seconds: &str) -> ExitCode {
+    let Ok(limit) = seconds.parse().map(Duration::from_secs) else {
+        eprintln!("surtax agent: `{seconds}` is not a number of seconds");
+        return ExitCode::from(2);
+    };
+    if let Err(error) = remove_own_file() {
+        eprintln!("surtax agent: its own file stays behind: {error}");
+    }
+    serve(|requests, replies| Channel::leased(requests, replies, limit))
+}
+
+/// Removes the file that we run from, and its directory if it is empty then: it was made for us.
+fn remove_own_file() -> io::Result<()> {
+    let file = std::env::current_exe()?;
+    fs::remove_file(&file)?;
+    file.parent().map_or(Ok(()), fs::remove_dir)
+}
+
+fn serve(channel: impl FnOnce(File, File) -> io::Result<Channel>) -> ExitCode {
     let (Ok(requests), Ok(replies)) = (
         std::io::stdin().as_fd().try_clone_to_owned(),
         std::io::stdout().as_fd().try_clone_to_owned(),
     ) else {
         return ExitCode::from(3);
     };
-    let mut session = serve::Session::new(File::from(requests), File::from(replies));
-    match session.greet().and_then(|()| session.serve()) {
+    let served = channel(File::from(requests), File::from(replies))
+        .map_err(surtax_instrument::wire::WireError::Io)
+        .and_then(|channel| {
+            let mut session = serve::Session::new(channel);
+            session.greet().and_then(|()| session.serve())
+        });
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("surtax agent: {error}");
