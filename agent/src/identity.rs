@@ -3,7 +3,8 @@
 //! An absent file gives no fact; the host treats a missing fact as "unknown", never as zero.
 
 use std::fs;
-use surtax_instrument::wire::Fact;
+use std::path::{Path, PathBuf};
+use surtax_instrument::wire::{Fact, SCRATCH};
 
 /// Everything that can be seen.
 pub fn facts() -> Vec<Fact> {
@@ -21,9 +22,13 @@ pub fn facts() -> Vec<Fact> {
     say("memory_total_bytes", memory_total(), "/proc/meminfo");
     say("clocksource", read(CLOCKSOURCE), CLOCKSOURCE);
     say("distribution", distribution(), "/etc/os-release");
+    say("process_id", Some(std::process::id().to_string()), "getpid(2)");
     say("user_id", Some(rustix::process::getuid().as_raw().to_string()), "getuid(2)");
     say("cgroup", read("/proc/self/cgroup"), "/proc/self/cgroup");
     say("root_mount", root_mount(), "/proc/self/mountinfo");
+    say("scratch_mount", scratch_mount(), "/proc/self/mountinfo");
+    say("scratch_drivers", scratch_drivers(), "/sys/class/block");
+    say("scratch_write_cache", scratch_write_cache(), "/sys/class/block");
     say("seccomp", status_line("Seccomp"), "/proc/self/status");
     say("capabilities", status_line("CapEff"), "/proc/self/status");
     for namespace in ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"] {
@@ -79,11 +84,50 @@ fn distribution() -> Option<String> {
     Some(name.trim_matches('"').to_owned())
 }
 
-/// File system type and source of `/`, the last mount there.
+/// File system type, source and options of `/`, the last mount there.
 fn root_mount() -> Option<String> {
+    mount_at("/")?
+}
+
+/// The same of the scratch directory, where there is one; `none` if it is no mount.
+fn scratch_mount() -> Option<String> {
+    Path::new(SCRATCH).is_dir().then_some(())?;
+    Some(mount_at(SCRATCH)?.unwrap_or_else(|| String::from("none")))
+}
+
+/// The place in `/sys` of the disk that holds the scratch directory, if one does.
+fn scratch_disk() -> Option<PathBuf> {
+    let mount = mount_at(SCRATCH)??;
+    let name = mount.split(' ').nth(1)?.strip_prefix("/dev/")?;
+    fs::canonicalize(Path::new("/sys/class/block").join(name)).ok()
+}
+
+/// The drivers between that disk and the machine, the disk's own first.
+fn scratch_drivers() -> Option<String> {
+    let disk = scratch_disk()?;
+    let devices = disk.ancestors().flat_map(|place| [place.join("device"), place.to_path_buf()]);
+    let mut names: Vec<String> = Vec::new();
+    for device in devices {
+        let Ok(driver) = fs::read_link(device.join("driver")) else { continue };
+        let name = driver.file_name()?.to_string_lossy().into_owned();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Some(names.join(" "))
+}
+
+/// What the kernel believes of that disk's own cache: `write back` or `write through`.
+fn scratch_write_cache() -> Option<String> {
+    let text = fs::read_to_string(scratch_disk()?.join("queue/write_cache")).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// The last mount at a path, if there is one; nothing where mounts are not told.
+fn mount_at(path: &str) -> Option<Option<String>> {
     let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let line = text.lines().rfind(|line| line.split(' ').nth(4) == Some("/"))?;
-    line.split_once(" - ").map(|(_, rest)| rest.to_owned())
+    let line = text.lines().rfind(|line| line.split(' ').nth(4) == Some(path));
+    Some(line.and_then(|line| line.split_once(" - ")).map(|(_, rest)| rest.to_owned()))
 }
 
 fn status_line(key: &str) -> Option<String> {

@@ -8,6 +8,8 @@
 //! | `hello` | opens the channel (the virtio-serial port called `surtax`) and sends the first frame |
 //! | `mkdir DIR` | makes a directory and its parents |
 //! | `virtiofs TAG DIR` | mounts the host's files |
+//! | `scratch DIR` | makes a directory to which everybody may write |
+//! | `disk DIR` | mounts the machine's only disk, an ext4 to which everybody may write |
 //! | `overlay LOWER DIR` | mounts LOWER under a throw-away upper layer in memory |
 //! | `bind FROM DIR` | shows FROM, and what is mounted below it, at DIR |
 //! | `fresh KIND DIR [OPTIONS]` | mounts a file system without a source: `proc`, `tmpfs`, … |
@@ -28,7 +30,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::wire::Failure;
@@ -39,8 +42,8 @@ pub const SCRIPT: &str = "/surtax.conf";
 /// The name of the virtio-serial port.
 const PORT: &str = "surtax";
 
-/// How long the port may take to appear after its driver was loaded.
-const PORT_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a device may take to appear after its driver was loaded.
+const DEVICE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Runs the machine until the host is done with it. Never returns: the machine restarts, which the
 /// hypervisor takes as its end.
@@ -87,6 +90,18 @@ fn follow(words: &[&str]) -> io::Result<()> {
         [] => Ok(()),
         ["load", path] => load(path),
         ["mkdir", directory] => fs::create_dir_all(directory),
+        ["scratch", directory] => {
+            fs::create_dir_all(directory)?;
+            fs::set_permissions(directory, fs::Permissions::from_mode(0o1777))
+        }
+        ["disk", directory] => {
+            fs::create_dir_all(directory)?;
+            let device = wait_for(find_disk, "disk")?;
+            mount(&device, directory, c"ext4", MountFlags::empty(), None)?;
+            // So that it is as empty as on any other medium.
+            fs::remove_dir(Path::new(directory).join("lost+found"))?;
+            fs::set_permissions(directory, fs::Permissions::from_mode(0o1777))
+        }
         ["virtiofs", tag, directory] => {
             fs::create_dir_all(directory)?;
             Ok(mount(tag, directory, c"virtiofs", MountFlags::empty(), None)?)
@@ -122,7 +137,8 @@ fn load(path: &str) -> io::Result<()> {
     }
 }
 
-fn mount_fresh(kind: &str, directory: &str, options: &str) -> io::Result<()> {
+/// Mounts a file system without a source; one that is there already is no error.
+pub fn mount_fresh(kind: &str, directory: &str, options: &str) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let options = CString::new(options)?;
     match mount(kind, directory, kind, MountFlags::empty(), Some(options.as_c_str())) {
@@ -154,7 +170,8 @@ fn enter_root(directory: &str) -> io::Result<()> {
 }
 
 /// Sets `IFF_UP` on `lo`; the kernel gives it its addresses.
-fn bring_loopback_up() -> io::Result<()> {
+/// Brings the loopback interface of this network namespace up.
+pub fn bring_loopback_up() -> io::Result<()> {
     let socket = UdpSocket::bind(("0.0.0.0", 0))?;
     // SAFETY: all zeroes are a valid `ifreq`: an empty name and empty numbers.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -176,19 +193,37 @@ fn greet() -> io::Result<Session> {
 }
 
 fn open_port() -> io::Result<File> {
+    let device = wait_for(find_port, "virtio-serial port called `surtax`")?;
+    OpenOptions::new().read(true).write(true).open(device)
+}
+
+/// Waits until a device is there: its driver may still be looking for it.
+fn wait_for(find: fn() -> Option<PathBuf>, what: &str) -> io::Result<PathBuf> {
     let began = clock::monotonic_raw();
     loop {
-        if let Some(device) = find_port() {
-            return OpenOptions::new().read(true).write(true).open(device);
+        if let Some(device) = find() {
+            return Ok(device);
         }
-        if Duration::from(clock::monotonic_raw().since(began)) > PORT_DEADLINE {
-            return Err(io::Error::other(format!("no virtio-serial port is called `{PORT}`")));
+        if Duration::from(clock::monotonic_raw().since(began)) > DEVICE_DEADLINE {
+            return Err(io::Error::other(format!("there is no {what}")));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-fn find_port() -> Option<std::path::PathBuf> {
+/// The machine's disk; it has at most one.
+fn find_disk() -> Option<PathBuf> {
+    let is_disk = |name: &str| ["vd", "sd", "hd", "nvme"].iter().any(|kind| name.starts_with(kind));
+    let names = fs::read_dir("/sys/block")
+        .ok()?
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
+    let device =
+        names.into_iter().find(|name| is_disk(name)).map(|name| Path::new("/dev").join(name))?;
+    device.exists().then_some(device)
+}
+
+fn find_port() -> Option<PathBuf> {
     let ports = fs::read_dir("/sys/class/virtio-ports").ok()?;
     let port = ports.flatten().find(|port| {
         fs::read_to_string(port.path().join("name")).is_ok_and(|name| name.trim() == PORT)

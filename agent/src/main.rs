@@ -1,12 +1,13 @@
 //! The agent: the small static binary that surtax starts on the inside of every layer.
 //!
 //! In a container it is the entry process and speaks on its standard input and output
-//! (`agent stdio`); in a virtual machine it is PID 1 of an initramfs; on another machine it lives under
-//! a lease (`agent leased SECONDS`) and takes its own file away. It starts, times and reaps
-//! the command, relays bytes to a starter of the next layer, and says what it sees. It has no
-//! threads, no async runtime and no JSON.
+//! (`agent stdio`; `agent enclosed` makes namespaces first); in a virtual machine it is PID 1 of an
+//! initramfs; on another machine it lives under a lease (`agent leased SECONDS`) and takes its own file
+//! away. It starts, times and reaps the command, relays bytes to a starter of the next layer, and says
+//! what it sees. It has no threads, no async runtime and no JSON.
 
 mod channel;
+mod enclosed;
 mod identity;
 mod init;
 mod relay;
@@ -28,13 +29,18 @@ fn main() -> ExitCode {
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["stdio"] => serve(|requests, replies| Ok(Channel::new(requests, replies))),
+        ["stdio"] => serve_stdio(),
         ["leased", seconds] => serve_leased(seconds),
+        ["enclosed", kinds] => enclosed::main(kinds),
         _ => {
             eprintln!("surtax agent: started by surtax as `agent stdio`, not by hand");
             ExitCode::from(2)
         }
     }
+}
+
+fn serve_stdio() -> ExitCode {
+    serve(|requests, replies| Ok(Channel::new(requests, replies)))
 }
 
 /// Serves a host on another machine. From its first frame on nothing of us is left in files here.

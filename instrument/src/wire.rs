@@ -28,6 +28,9 @@ pub const CHUNK: usize = 64 << 10;
 /// keeps it in memory, under this name, for a [`Request::Relay`].
 pub const PUSHED_STARTER: &str = "/surtax-starter";
 
+/// Where a command finds its scratch directory, in every stack that names a medium for it.
+pub const SCRATCH: &str = "/scratch";
+
 /// What the outside asks of the inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {

@@ -120,7 +120,8 @@ impl Census {
             if is_for_init_to_reap(&text("stat")) {
                 continue;
             }
-            let marks = [super::REAPER_ARGUMENT, "/run/surtax/", "/dev/shm/surtax-"];
+            let marks =
+                [super::REAPER_ARGUMENT, "/run/surtax/", "/dev/shm/surtax-", "/var/tmp/surtax-"];
             let is_ours = [TAG, "surtax-reaper", "surtax-agent"].contains(&name)
                 || marks.iter().any(|mark| line.contains(mark))
                 || groups.contains(&format!("/{}", super::PREFIX));
@@ -133,11 +134,12 @@ impl Census {
 
     fn count_files(&mut self) -> Result<(), Fault> {
         let mut places = vec![super::run_directory(), super::journal::state_path()?];
-        let memory = entries(Path::new(super::MEMORY_DIRECTORY));
+        let elsewhere = [super::MEMORY_DIRECTORY, super::DISK_DIRECTORY];
+        let labs = elsewhere.into_iter().flat_map(|place| entries(Path::new(place)));
         let is_ours = |path: &PathBuf| {
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(super::PREFIX))
         };
-        places.extend(memory.into_iter().filter(is_ours));
+        places.extend(labs.filter(is_ours));
         for _ in 0..FILE_LIMIT {
             let Some(place) = places.pop() else { return Ok(()) };
             self.count("file", entries(&place));

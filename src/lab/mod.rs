@@ -44,6 +44,9 @@ use surtax_instrument::probe::cgroup::Hierarchies;
 /// Where directories in memory are made.
 const MEMORY_DIRECTORY: &str = "/dev/shm";
 
+/// Where directories on a disk are made, also on machines whose `/run` and `/tmp` are in memory.
+const DISK_DIRECTORY: &str = "/var/tmp";
+
 /// The static agent itself; `build.rs` made it.
 const AGENT_BINARY: &[u8] = include_bytes!(env!("SURTAX_AGENT"));
 
@@ -91,6 +94,7 @@ struct Ground {
     id: String,
     directory: PathBuf,
     memory_directory: PathBuf,
+    disk_directory: PathBuf,
     group: PathBuf,
     groups: Groups,
     /// `None` once the lab is closed.
@@ -107,6 +111,7 @@ impl Ground {
         let mut undos = vec![
             Undo::Directory { path: self.directory.clone() },
             Undo::Directory { path: self.memory_directory.clone() },
+            Undo::Directory { path: self.disk_directory.clone() },
         ];
         if let Some((path, names)) = self.groups.to_enable() {
             undos.push(Undo::Controllers { path, names });
@@ -198,6 +203,7 @@ impl Lab {
         let mut ground = Ground {
             directory: run_directory().join(&id),
             memory_directory: Path::new(MEMORY_DIRECTORY).join(format!("{PREFIX}{id}")),
+            disk_directory: Path::new(DISK_DIRECTORY).join(format!("{PREFIX}{id}")),
             group: PathBuf::from(format!("{PREFIX}{id}")),
             groups: setup.groups.clone(),
             journal: Mutex::new(Some(Journal::create(state, header)?)),

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::CString;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::probe::cgroup::{Hierarchies, unescape};
@@ -44,6 +44,20 @@ pub enum Mount {
         /// The mounts below included.
         read_only: bool,
     },
+    /// A mount made before becomes what is seen at `target`, also at `/` itself, with what is below it.
+    Move {
+        /// Where it was made.
+        source: PathBuf,
+        /// Where it is from now on.
+        target: PathBuf,
+    },
+    /// A directory, for what is below `target` to be written to; it is no mount.
+    Directory {
+        /// Where, below something that is ours.
+        target: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
     /// A fresh `proc`, `sysfs`, `devpts`, …: `mount -t kind kind target`.
     Fresh {
         /// The file system's name.
@@ -63,6 +77,8 @@ impl Mount {
             Self::Tmpfs { target }
             | Self::Overlay { target, .. }
             | Self::Bind { target, .. }
+            | Self::Move { target, .. }
+            | Self::Directory { target, .. }
             | Self::Fresh { target, .. } => target,
         }
     }
@@ -94,6 +110,12 @@ pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
             bound.doing(format_args!("bind `{from}` at `{at}`"))?;
             if *read_only { make_read_only(target, *recursive) } else { Ok(()) }
         }
+        Mount::Directory { mode, .. } => {
+            fs::set_permissions(target, fs::Permissions::from_mode(*mode))
+                .doing(format_args!("set the permissions of `{at}`"))
+        }
+        Mount::Move { source, .. } => rustix::mount::mount_move(source, target)
+            .doing(format_args!("move the mount `{}` to `{at}`", source.display())),
         Mount::Fresh { kind, options, .. } => {
             let (flags, data) = split_options(options)?;
             rustix::mount::mount(kind.as_str(), target, kind.as_str(), flags, data.as_c_str())

@@ -1,9 +1,9 @@
 //! Processes: the only place in surtax where one is started.
 //!
-//! A program is put into its groups, its mount namespace and its root before its first instruction,
-//! and dies with the *thread* that started it (`PR_SET_PDEATHSIG`): programs that must outlive a
-//! helper thread are started from the main one. Between `fork` and `exec` only system calls are made
-//! that allocate nothing and take no lock; everything else is prepared before.
+//! A program is put into its groups and its mount namespace before its first instruction, and dies
+//! with the *thread* that started it (`PR_SET_PDEATHSIG`): programs that must outlive a helper thread
+//! are started from the main one. Between `fork` and `exec` only system calls are made that allocate
+//! nothing and take no lock; everything else is prepared before.
 
 use crate::fault::{Doing, Fault};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -25,8 +25,8 @@ use surtax_instrument::quantity::Nanoseconds;
 /// What to start, and where.
 #[derive(Debug, Default)]
 pub struct Program {
-    /// Program and arguments; the program is looked up in this process's `PATH` (inside `root`, if
-    /// there is one, in `PATH` of `environment`).
+    /// Program and arguments; the program is looked up in this process's `PATH`, in a mount namespace of
+    /// its own in `PATH` of `environment`.
     pub argv: Vec<String>,
     /// The whole environment if given, else this process's.
     pub environment: Option<Vec<(String, String)>>,
@@ -40,8 +40,6 @@ pub struct Program {
     pub group: Option<PathBuf>,
     /// The mount namespace it enters before `exec`.
     pub mount_namespace: Option<OwnedFd>,
-    /// Where in that namespace its root is (`chroot`), before `exec`.
-    pub root: Option<PathBuf>,
     /// In the session of our terminal, so that Ctrl-C reaches it: true for `enter` only. All others
     /// get a session of their own.
     pub foreground: bool,
@@ -137,7 +135,6 @@ struct Entry {
     /// `cgroup.procs` of its groups.
     doors: Vec<File>,
     mount_namespace: Option<OwnedFd>,
-    root: Option<CString>,
     cwd: Option<CString>,
     /// Where each descriptor is now, and which number it must get.
     descriptors: Handed,
@@ -148,11 +145,10 @@ struct Entry {
 }
 
 /// The steps of [`Entry::run`], for messages.
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 7] = [
     "die with surtax",
     "enter its group",
     "enter its mount namespace",
-    "enter its root",
     "enter its working directory",
     "begin a session",
     "close foreign descriptors",
@@ -174,26 +170,22 @@ impl Entry {
             let kind = Some(LinkNameSpaceType::Mount);
             rustix::thread::move_into_link_name_space(namespace.as_fd(), kind).map_err(at(2))?;
         }
-        if let Some(root) = &self.root {
-            rustix::process::chroot(root.as_c_str()).map_err(at(3))?;
-            rustix::process::chdir(c"/").map_err(at(3))?;
-        }
         if let Some(cwd) = &self.cwd {
-            rustix::process::chdir(cwd.as_c_str()).map_err(at(4))?;
+            rustix::process::chdir(cwd.as_c_str()).map_err(at(3))?;
         }
         if !self.foreground {
-            rustix::process::setsid().map_err(at(5))?;
+            rustix::process::setsid().map_err(at(4))?;
         }
         self.hand_down()
     }
 
     fn hand_down(&self) -> Result<(), (u8, Errno)> {
-        close_others_on_exec().map_err(at(6))?;
+        close_others_on_exec().map_err(at(5))?;
         for (from, to) in &self.descriptors {
             // SAFETY: `to` is a plain number; what was there is a reserved copy of `/dev/null` or
             // a descriptor of the parent's that the child does not use.
             if unsafe { libc::dup2(from.as_raw_fd(), *to) } < 0 {
-                return Err((7, last_errno()));
+                return Err((6, last_errno()));
             }
         }
         Ok(())
@@ -234,7 +226,6 @@ pub(super) fn spawn(program: Program, doors: Vec<File>) -> Result<Process, Fault
     let entry = Entry {
         doors,
         mount_namespace: program.mount_namespace,
-        root: program.root.as_deref().map(c_path).transpose()?,
         cwd: program.cwd.as_deref().map(c_path).transpose()?,
         descriptors,
         foreground: program.foreground,
@@ -276,8 +267,7 @@ fn started(mut child: Child, name: String) -> Result<Process, Fault> {
 /// The command line, environment and program file.
 fn command(program: &Program) -> Result<Command, Fault> {
     let name = &program.argv[0];
-    let file = if program.root.is_some() || program.mount_namespace.is_some() || name.contains('/')
-    {
+    let file = if program.mount_namespace.is_some() || name.contains('/') {
         PathBuf::from(name)
     } else {
         find(name).ok_or_else(|| {

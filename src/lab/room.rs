@@ -29,6 +29,7 @@ pub struct Room {
     name: String,
     directory: PathBuf,
     memory_directory: OnceLock<PathBuf>,
+    disk_directory: OnceLock<PathBuf>,
     group: PathBuf,
     promised: Mutex<Vec<u64>>,
     closed: bool,
@@ -48,6 +49,7 @@ impl Room {
             name: name.to_owned(),
             directory,
             memory_directory: OnceLock::new(),
+            disk_directory: OnceLock::new(),
             group,
             promised: Mutex::new(Vec::new()),
             closed: false,
@@ -68,26 +70,44 @@ impl Room {
     /// # Errors
     /// The machine's: there is no `/dev/shm`, or it cannot be written.
     pub fn memory_directory(&self) -> Result<&Path, Fault> {
-        if let Some(path) = self.memory_directory.get() {
+        self.made(&self.memory_directory, &self.ground.memory_directory)
+            .map_err(|fault| fault.hint("mount -t tmpfs tmpfs /dev/shm"))
+    }
+
+    /// A directory of its own on a disk (below `/var/tmp`), made when first asked for.
+    ///
+    /// # Errors
+    /// The machine's: there is no `/var/tmp`, or it cannot be written.
+    pub fn disk_directory(&self) -> Result<&Path, Fault> {
+        self.made(&self.disk_directory, &self.ground.disk_directory)
+    }
+
+    /// The room's part of one of the lab's directories, made the first time.
+    fn made<'a>(&self, known: &'a OnceLock<PathBuf>, parent: &Path) -> Result<&'a Path, Fault> {
+        if let Some(path) = known.get() {
             return Ok(path);
         }
-        let path = self.ground.memory_directory.join(&self.name);
+        let path = parent.join(&self.name);
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&path)
-            .doing(format_args!("make `{}`", path.display()))
-            .map_err(|fault| fault.hint("mount -t tmpfs tmpfs /dev/shm"))?;
-        Ok(self.memory_directory.get_or_init(|| path))
+            .doing(format_args!("make `{}`", path.display()))?;
+        Ok(known.get_or_init(|| path))
     }
 
-    /// A text with placeholders for the paths that only this room has: `ROOM`, `ROOM_IN_MEMORY`, and
-    /// `ROOM_GROUP`.
+    /// A text with placeholders for the paths that only this room has: `ROOM`, `ROOM_IN_MEMORY`,
+    /// `ROOM_ON_DISK` and `ROOM_GROUP`.
     #[must_use]
     pub fn nameless(&self, text: &str) -> String {
         let memory = self.ground.memory_directory.join(&self.name);
-        let own =
-            [(&*memory, "ROOM_IN_MEMORY"), (&self.directory, "ROOM"), (&self.group, "ROOM_GROUP")];
+        let disk = self.ground.disk_directory.join(&self.name);
+        let own = [
+            (&*memory, "ROOM_IN_MEMORY"),
+            (&*disk, "ROOM_ON_DISK"),
+            (&self.directory, "ROOM"),
+            (&self.group, "ROOM_GROUP"),
+        ];
         own.iter().fold(text.to_owned(), |text, (path, placeholder)| {
             text.replace(&*path.to_string_lossy(), placeholder)
         })
@@ -229,8 +249,10 @@ impl Room {
             note(journal.undone(&undone).map(|()| Vec::new()));
         }
         note(self.ground.groups.end(&self.group));
-        if let Some(memory_directory) = self.memory_directory.get() {
-            note(directory::remove(memory_directory));
+        for elsewhere in [&self.memory_directory, &self.disk_directory] {
+            if let Some(path) = elsewhere.get() {
+                note(directory::remove(path));
+            }
         }
         note(directory::remove(&self.directory));
         first_fault.map_or(Ok(found), Err)

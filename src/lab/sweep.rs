@@ -93,8 +93,9 @@ fn strays(state: &Path) -> Result<Vec<String>, Fault> {
         .iter()
         .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
         .collect();
-    let mut places =
-        vec![(super::run_directory(), ""), (PathBuf::from(super::MEMORY_DIRECTORY), super::PREFIX)];
+    let elsewhere = [super::MEMORY_DIRECTORY, super::DISK_DIRECTORY];
+    let mut places = vec![(super::run_directory(), "")];
+    places.extend(elsewhere.map(|place| (PathBuf::from(place), super::PREFIX)));
     let hierarchies = Hierarchies::discover().doing("list the cgroup hierarchies")?;
     places
         .extend(hierarchies.0.into_iter().map(|hierarchy| (hierarchy.mount_point, super::PREFIX)));

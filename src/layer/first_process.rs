@@ -44,6 +44,29 @@ impl FirstProcess {
         Self { pid, hierarchies: hierarchies.clone() }
     }
 
+    /// The agent among the processes of a group and of those below it, by what it saw of itself.
+    ///
+    /// # Errors
+    /// None of them is in the agent's namespaces: what answers is not what was started.
+    pub fn among(group: &Path, hierarchies: &Hierarchies, inside: &[Fact]) -> Result<Self, Fault> {
+        let (pid, mnt) = (value_of(inside, "namespace_pid")?, value_of(inside, "namespace_mnt")?);
+        let number = value_of(inside, "process_id")?;
+        let is_agent = |process: &Self| {
+            let is_in = |kind, theirs| process.namespace(kind).is_ok_and(|ours| ours == theirs);
+            process.innermost_pid().is_ok_and(|own| own == number)
+                && is_in("pid", pid)
+                && is_in("mnt", mnt)
+        };
+        let pids =
+            hierarchies.0.iter().flat_map(|hierarchy| pids_below(&hierarchy.directory(group)));
+        pids.map(|pid| Self::of(pid, hierarchies)).find(is_agent).ok_or_else(|| {
+            Fault::machine(format!(
+                "no process in the group `{}` is number {number} of the agent's `{pid}`, in its `{mnt}`",
+                group.display()
+            ))
+        })
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         Path::new("/proc").join(self.pid.to_string()).join(name)
     }
@@ -58,7 +81,11 @@ impl FirstProcess {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    fn namespace(&self, kind: &str) -> Result<String, Fault> {
+    /// One of its namespaces, as the kernel names it: `net:[4026531840]`.
+    ///
+    /// # Errors
+    /// The machine's, when it has ended or the kernel has no such kind.
+    pub fn namespace(&self, kind: &str) -> Result<String, Fault> {
         let path = self.file("ns").join(kind);
         let link = fs::read_link(&path).doing(format_args!("read `{}`", path.display()))?;
         Ok(link.to_string_lossy().into_owned())
@@ -147,6 +174,13 @@ impl FirstProcess {
         path.ok_or_else(|| Fault::machine(format!("process {} is in no group", self.pid)))
     }
 
+    /// Its process id as it sees it itself, in the innermost of its namespaces.
+    fn innermost_pid(&self) -> Result<String, Fault> {
+        let status = self.text("status")?;
+        let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+        Ok(line.split_whitespace().last().unwrap_or_default().to_owned())
+    }
+
     /// Its parent's process id.
     ///
     /// # Errors
@@ -222,6 +256,18 @@ impl FirstProcess {
             .doing(format_args!("read the limit `{}` back", path.display()))?;
         Ok((path, text.trim_end().to_owned()))
     }
+}
+
+/// The processes of a group and of those below it; those that are gone meanwhile are left out.
+fn pids_below(directory: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    let mut pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            pids.extend(pids_below(&entry.path()));
+        }
+    }
+    pids
 }
 
 /// Whether a path of `/proc/PID/cgroup` is that of a group or of one below it. In a nested level the

@@ -12,7 +12,7 @@
 
 use super::first_process::FirstProcess;
 use super::oci::{NET, Oci, PRIVILEGED};
-use super::{Card, Choice, Limit, Unavailable, value_of};
+use super::{Card, Choice, Limit, Unavailable, scratch, value_of};
 use crate::fault::Fault;
 use crate::lab;
 use crate::stack::LayerSpec;
@@ -37,7 +37,19 @@ pub static GVISOR: Oci = Oci {
                 values: &["systrap", "ptrace", "kvm"],
                 help: "how system calls reach gVisor's kernel (default: systrap)",
             },
+            Choice {
+                key: "overlay",
+                values: &["self", "memory", "none"],
+                help: "where gVisor keeps what is written to its root: a file beside it (default), \
+                       its own memory, or the root itself",
+            },
+            Choice {
+                key: "directfs",
+                values: &["true", "false"],
+                help: "whether the sandbox opens files itself and not through its gofer (default: true)",
+            },
             NET,
+            scratch::CHOICE,
             PRIVILEGED,
         ],
         subject: None,
@@ -62,7 +74,30 @@ fn platform(spec: &LayerSpec) -> &str {
 
 fn arguments(spec: &LayerSpec) -> Vec<String> {
     let network = spec.options.get("net").map_or("none", String::as_str);
-    vec![format!("--platform={}", platform(spec)), format!("--network={network}")]
+    let mut words = vec![format!("--platform={}", platform(spec)), format!("--network={network}")];
+    words.extend(file_system(spec).map(|(flag, value)| format!("--{flag}={value}")));
+    words
+}
+
+/// The flags of the file-system options, and the values that they get; none for an option that is not there.
+fn file_system(spec: &LayerSpec) -> impl Iterator<Item = (&'static str, &str)> {
+    let overlay = spec.options.get("overlay").map(|medium| match medium.as_str() {
+        "memory" => "root:memory",
+        "none" => "none",
+        _ => DEFAULTS[0].1,
+    });
+    let directfs = spec.options.get("directfs").map(String::as_str);
+    let flags = [(DEFAULTS[0].0, overlay), (DEFAULTS[1].0, directfs)];
+    flags.into_iter().filter_map(|(flag, value)| Some((flag, value?)))
+}
+
+/// What `runsc` does unless told: a flag with this value is not on its sandbox's command line.
+const DEFAULTS: [(&str, &str); 2] = [("overlay2", "root:self"), ("directfs", "true")];
+
+/// The value of a flag on a sandbox's command line, whose words end with zero bytes.
+fn flag<'a>(command_line: &'a str, name: &str) -> Option<&'a str> {
+    let mut words = command_line.split('\0');
+    words.find_map(|word| word.strip_prefix("--")?.strip_prefix(name)?.strip_prefix('='))
 }
 
 /// Debian's runsc of 2022 does not know systrap, and would say so only when it is started.
@@ -98,13 +133,19 @@ fn knows(flags: &str, platform: &str) -> bool {
 fn prove(sandbox: &FirstProcess, spec: &LayerSpec, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
     let platform = platform(spec);
     let command_line = sandbox.text("cmdline")?;
-    let wanted = format!("--platform={platform}");
-    if !command_line.split('\0').any(|word| word == wanted) {
-        let words = command_line.replace('\0', " ");
-        return Err(Fault::machine(format!(
-            "gvisor: the sandbox was not started with `{wanted}` but as `{}`",
-            words.trim_end()
-        )));
+    let file_system = DEFAULTS.map(|(name, default)| {
+        let asked = file_system(spec).find_map(|(asked, value)| (asked == name).then_some(value));
+        (name, asked.unwrap_or(default), flag(&command_line, name).unwrap_or(default))
+    });
+    let platform_flag = ("platform", platform, flag(&command_line, "platform").unwrap_or_default());
+    for (name, asked, found) in file_system.into_iter().chain([platform_flag]) {
+        if asked != found {
+            let words = command_line.replace('\0', " ");
+            return Err(Fault::machine(format!(
+                "gvisor: the sandbox was not started with `--{name}={asked}` but as `{}`",
+                words.trim_end()
+            )));
+        }
     }
     let release = value_of(inside, "kernel_release")?;
     let log = value_of(inside, "kernel_log_first_line").unwrap_or("unknown");
@@ -115,6 +156,8 @@ fn prove(sandbox: &FirstProcess, spec: &LayerSpec, inside: &[Fact]) -> Result<Ve
     }
     let mut facts = vec![
         Fact::new("platform", platform, "/proc/PID/cmdline"),
+        Fact::new("overlay", file_system[0].2, "/proc/PID/cmdline"),
+        Fact::new("directfs", file_system[1].2, "/proc/PID/cmdline"),
         Fact::new("kernel_release", release, "uname(2) inside"),
         Fact::new("kernel_log_first_line", log, "syslog(2) inside"),
     ];
@@ -150,5 +193,15 @@ mod tests {
         spec.options.insert("platform".into(), "ptrace".into());
         spec.options.insert("net".into(), "host".into());
         assert_eq!(arguments(&spec), ["--platform=ptrace", "--network=host"]);
+        spec.options.insert("overlay".into(), "memory".into());
+        spec.options.insert("directfs".into(), "false".into());
+        assert_eq!(arguments(&spec)[2..], ["--overlay2=root:memory", "--directfs=false"]);
+    }
+
+    #[test]
+    fn a_flag_is_read_back_whole() {
+        let line = "runsc-sandbox\0--overlay2=root:memory\0--platform=systrap\0boot\0";
+        assert_eq!(flag(line, "overlay2"), Some("root:memory"));
+        assert_eq!(flag(line, "overlay"), None);
     }
 }

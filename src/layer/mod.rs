@@ -2,12 +2,19 @@
 //!
 //! One file per environment. This one holds the contract and the registry, nothing else.
 
+mod bubblewrap;
+mod container_tool;
 mod docker;
 mod first_process;
 mod gvisor;
+mod lxc;
+mod namespaces;
 mod native;
+mod nspawn;
 mod oci;
+mod podman;
 mod qemu;
+pub mod scratch;
 mod simulated;
 mod ssh;
 
@@ -22,11 +29,16 @@ use surtax_instrument::wire::{Fact, Role};
 /// Every kind of layer, in the order in which `doctor` lists them.
 pub static REGISTRY: &[&dyn Layer] = &[
     &native::Native,
+    &namespaces::Namespaces,
+    &bubblewrap::BUBBLEWRAP,
     &oci::RUNC,
     &oci::CRUN,
     &oci::YOUKI,
+    &nspawn::NSPAWN,
+    &lxc::LXC,
     &gvisor::GVISOR,
     &docker::Docker,
+    &podman::PODMAN,
     &qemu::Qemu,
     &ssh::Ssh,
     &simulated::Simulated,
@@ -185,6 +197,8 @@ pub struct View {
     pub writable: Vec<PathBuf>,
     /// The working directory.
     pub cwd: PathBuf,
+    /// Where its scratch directory is, if it has one.
+    pub scratch: Option<scratch::Medium>,
 }
 
 /// Where a root file system comes from.

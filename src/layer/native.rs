@@ -8,7 +8,7 @@
 //! - **Checked against** `unshare(2)`, `mount(8)`.
 
 use super::first_process::FirstProcess;
-use super::{Card, Choice, Layer, Limit, Payer, Root, Running, Site, Source, Unavailable, Usable};
+use super::{Card, Layer, Limit, Payer, Root, Running, Site, Source, Unavailable, Usable, scratch};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room};
@@ -28,7 +28,7 @@ pub struct Native;
 static CARD: Card = Card {
     kind: "native",
     summary: "an ordinary process of this machine, on a throw-away layer over its files",
-    options: &[] as &[Choice],
+    options: &[scratch::CHOICE],
     subject: None,
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
     holds_layers: false,
@@ -59,12 +59,39 @@ impl Layer for Native {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
+        Ok(Box::new(RunningNative(PlainProcess::start("native", &["stdio"], site, room)?)))
+    }
+}
+
+/// The agent as a process of this level, on a merged root of its own: `native`, and what begins with it.
+pub(super) struct PlainProcess {
+    kind: &'static str,
+    pub process: Process,
+    link: Option<Link>,
+    pub group: PathBuf,
+    pub hierarchies: Hierarchies,
+    pub limits: Limits,
+    root_facts: Vec<Fact>,
+}
+
+impl PlainProcess {
+    /// Starts the agent with these arguments, in a group with the limits of the site.
+    ///
+    /// # Errors
+    /// The machine's: the group, a mount or the process could not be made.
+    pub fn start(
+        kind: &'static str,
+        arguments: &[&str],
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Self, Fault> {
         let group = room.subgroup("command", site.limits)?;
         let (requests, to_agent) = lab::pipe()?;
         let (replies, from_agent) = lab::pipe()?;
         let (last_words, stderr) = lab::pipe()?;
+        let agent = site.agent.to_string_lossy().into_owned();
         let mut program = Program {
-            argv: vec![site.agent.to_string_lossy().into_owned(), String::from("stdio")],
+            argv: std::iter::once(agent).chain(arguments.iter().map(|&w| w.to_owned())).collect(),
             stdio: [Some(requests), Some(from_agent), Some(stderr)],
             group: Some(group.clone()),
             ..Program::default()
@@ -74,46 +101,97 @@ impl Layer for Native {
             _ => root::lowers(&site.view.root, site.cache)?,
         };
         if site.view.root != Root::Host {
-            let mounts = root::merge_for_native(site.view, site.cache, room.directory())?;
+            let place = room.directory();
+            let mut mounts = root::merge_for_native(site.view, site.cache, place)?;
+            mounts.extend(scratch::mounts(site.view, &root::merged_at(place), room)?);
+            mounts.push(root::become_root(place));
             program.mount_namespace = Some(room.mount_namespace(&mounts)?);
-            program.root = Some(root::merged_at(room.directory()));
         }
         let console = ConsoleTail::new();
         console.drain(last_words);
         let process = room.spawn(program)?;
-        let link = Link::over("native", File::from(replies), File::from(to_agent), &console);
-        Ok(Box::new(RunningNative {
+        Ok(Self {
+            kind,
             process,
-            link: Some(link),
+            link: Some(Link::over(kind, File::from(replies), File::from(to_agent), &console)),
             group,
             hierarchies: site.lab.hierarchies().clone(),
             limits: site.limits.clone(),
             root_facts: root::facts(&site.view.root, &lowers),
-        }))
-    }
-}
-
-struct RunningNative {
-    process: Process,
-    link: Option<Link>,
-    group: PathBuf,
-    hierarchies: Hierarchies,
-    limits: Limits,
-    root_facts: Vec<Fact>,
-}
-
-impl Running for RunningNative {
-    fn link(&mut self) -> Result<Link, Fault> {
-        self.link.take().ok_or_else(|| Fault::bug("the link of `native` was taken twice"))
+        })
     }
 
-    fn payers(&self) -> Vec<Payer> {
+    /// The way to the agent, once.
+    ///
+    /// # Errors
+    /// Ours, the second time.
+    pub fn link(&mut self) -> Result<Link, Fault> {
+        let kind = self.kind;
+        self.link.take().ok_or_else(|| Fault::bug(format!("the link of `{kind}` was taken twice")))
+    }
+
+    /// The agent and the command.
+    pub fn payers(&self) -> Vec<Payer> {
         vec![Payer {
             name: String::from("surtax agent"),
             role: Role::Surtax,
             source: Source::Group(self.group.clone()),
             carries_workload: true,
         }]
+    }
+
+    /// That `agent`, on this level, has the limits that were asked for, and where its root is from.
+    ///
+    /// # Errors
+    /// A limit is not what was asked for.
+    pub fn facts(&mut self, agent: &FirstProcess) -> Result<Vec<Fact>, Fault> {
+        let mut facts = Vec::new();
+        if self.limits != Limits::default() {
+            facts.push(agent.group_is(&self.group)?);
+            facts.extend(agent.limits(&self.group, &self.limits)?);
+        }
+        facts.append(&mut self.root_facts);
+        Ok(facts)
+    }
+
+    /// Waits until the agent has left.
+    ///
+    /// # Errors
+    /// It did not, and was killed.
+    pub fn stop(mut self) -> Result<(), Fault> {
+        drop(self.link.take());
+        let kind = self.kind;
+        match self.process.wait(STOP_DEADLINE)? {
+            Some(_) => Ok(()),
+            None => Err(Fault::machine(format!("{kind}: the agent did not leave and was killed"))),
+        }
+    }
+}
+
+/// That the agent runs on the kernel of this level.
+///
+/// # Errors
+/// Another kernel answers.
+pub(super) fn same_kernel(kind: &str, inside: &[Fact]) -> Result<Fact, Fault> {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let theirs = super::value_of(inside, "kernel_release")?;
+    if release != theirs {
+        return Err(Fault::machine(format!(
+            "{kind}: it runs on kernel `{theirs}`, and this level on `{release}`"
+        )));
+    }
+    Ok(Fact::new("kernel_release", release, "uname(2), outside and inside"))
+}
+
+struct RunningNative(PlainProcess);
+
+impl Running for RunningNative {
+    fn link(&mut self) -> Result<Link, Fault> {
+        self.0.link()
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        self.0.payers()
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
@@ -131,28 +209,13 @@ impl Running for RunningNative {
             }
             facts.push(Fact::new(key, theirs, path));
         }
-        let release = rustix::system::uname().release().to_string_lossy().into_owned();
-        let theirs = super::value_of(inside, "kernel_release")?;
-        if release != theirs {
-            return Err(Fault::machine(format!(
-                "native: it runs on kernel `{theirs}`, and this level on `{release}`"
-            )));
-        }
-        facts.push(Fact::new("kernel_release", release, "uname(2), outside and inside"));
-        if self.limits != Limits::default() {
-            let first = FirstProcess::of(self.process.pid(), &self.hierarchies);
-            facts.push(first.group_is(&self.group)?);
-            facts.extend(first.limits(&self.group, &self.limits)?);
-        }
-        facts.append(&mut self.root_facts);
+        facts.push(same_kernel("native", inside)?);
+        let agent = FirstProcess::of(self.0.process.pid(), &self.0.hierarchies);
+        facts.extend(self.0.facts(&agent)?);
         Ok(facts)
     }
 
-    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
-        drop(self.link.take());
-        match self.process.wait(STOP_DEADLINE)? {
-            Some(_) => Ok(()),
-            None => Err(Fault::machine("native: the agent did not leave and was killed")),
-        }
+    fn stop(self: Box<Self>) -> Result<(), Fault> {
+        self.0.stop()
     }
 }

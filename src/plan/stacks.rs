@@ -2,7 +2,7 @@
 
 use super::refuse::{Draft, is_native};
 use crate::fault::Fault;
-use crate::layer::{Card, Root};
+use crate::layer::{Card, Root, scratch};
 use crate::stack::StackSpec;
 use std::path::Path;
 
@@ -44,7 +44,45 @@ impl Draft {
         if !stacks.contains(&baseline) {
             stacks.insert(0, baseline.clone());
         }
-        Ok((stacks, baseline))
+        if !stacks.iter().any(names_scratch) {
+            return Ok((stacks, baseline));
+        }
+        let stacks: Vec<StackSpec> = stacks
+            .into_iter()
+            .map(|stack| self.scratched(stack, cards))
+            .collect::<Result<_, _>>()?;
+        let mut seen = stacks.iter().enumerate();
+        if let Some((_, twice)) = seen.find(|(index, stack)| stacks[..*index].contains(stack)) {
+            return Err(self
+                .refuse("stacks", format!("`{twice}` is there twice, once without its `scratch=`"))
+                .hint("list it once: where another stack names a medium, the default is `layer`"));
+        }
+        Ok((stacks, self.scratched(baseline, cards)?))
+    }
+
+    /// The stack with a scratch directory: where one stack names a medium for it, the command needs the
+    /// directory in all of them.
+    fn scratched(&self, mut stack: StackSpec, cards: &[&'static Card]) -> Result<StackSpec, Fault> {
+        let named = stack.to_string();
+        let Some(innermost) = stack.layers.last_mut() else { return Ok(stack) };
+        if innermost.root()? == Root::Host {
+            return Err(self
+                .refuse("stacks", format!("`{named}` has no place for a scratch directory"))
+                .hint("leave `root=host` out, or every `scratch=`"));
+        }
+        let card = cards.iter().find(|card| card.kind == innermost.kind);
+        if !card.is_some_and(|card| card.options.iter().any(|choice| choice.key == scratch::KEY)) {
+            let kind = &innermost.kind;
+            return Err(self
+                .refuse(
+                    "stacks",
+                    format!("`{kind}` has no scratch directory, and another stack has"),
+                )
+                .hint(format!("leave `{named}` out, or every `scratch=`")));
+        }
+        let medium = scratch::Medium::Layer.name();
+        innermost.options.entry(scratch::KEY.to_owned()).or_insert_with(|| medium.to_owned());
+        Ok(stack)
     }
 
     /// The stack, its outermost layer held to the CPUs of `pin` unless it names its own.
@@ -82,4 +120,8 @@ impl Draft {
         }
         Ok(stack)
     }
+}
+
+fn names_scratch(stack: &StackSpec) -> bool {
+    stack.innermost().is_some_and(|layer| scratch::medium(layer).is_some())
 }

@@ -23,8 +23,8 @@ const FULL_AT_MOST: u32 = 38;
 /// Runs of each cost and length in full.
 const FULL: u32 = 1000;
 
-/// Blocks of a run: few, and as many as `compare` makes unless told.
-const BLOCKS: [u32; 2] = [6, 10];
+/// Blocks of a run: few, as many as `compare` makes unless told, and enough for intervals of ranks.
+const BLOCKS: [u32; 3] = [6, 10, 20];
 
 pub(super) struct Planted;
 

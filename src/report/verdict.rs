@@ -4,7 +4,9 @@ use super::Verdict;
 use super::estimate::interval;
 use super::number::{self, percent};
 use super::wall::Compared;
-use surtax_statistics::{self as statistics, Estimate, NoiseFloor, TooFew, blocks_needed};
+use surtax_statistics::{
+    self as statistics, Estimate, NoiseFloor, TooFew, blocks_needed, is_equivalent,
+};
 
 /// From this ratio on, percents are hard to read.
 const FACTORS_FROM: f64 = 3.0;
@@ -70,7 +72,7 @@ pub(super) fn of(case: &Case<'_>) -> Judgement {
 fn judged(compared: &Compared, noise: &NoiseFloor, case: &Case<'_>) -> Judgement {
     let Case { baseline, margin, .. } = *case;
     let estimate = &compared.estimate;
-    let is_within = margin > 0.0 && estimate.within(margin);
+    let is_within = is_equivalent(estimate, margin);
     let blocks = number::count(estimate.block_count, "block");
     let floor = departure(noise.floor);
     match statistics::verdict(estimate, noise, margin) {

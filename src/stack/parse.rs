@@ -7,7 +7,7 @@ use super::common_options::{ALIASES, ANY_VARIABLE, COMMON, refuse_name, refuse_v
 use super::nearest::instead;
 use super::{LayerSpec, StackSpec};
 use crate::fault::Fault;
-use crate::layer::{Card, Choice, REGISTRY};
+use crate::layer::{Card, Choice, REGISTRY, scratch};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -260,7 +260,12 @@ impl<'a> Source<'a> {
             let own = card.options.iter().find(|choice| choice.key == key);
             match own {
                 Some(choice) if card.subject == Some(key) => self.check_subject(choice, value)?,
-                Some(choice) => self.check_choice(card, choice, value)?,
+                Some(choice) => {
+                    if key == scratch::KEY {
+                        self.check_innermost(layer, innermost, key, value)?;
+                    }
+                    self.check_choice(card, choice, value)?;
+                }
                 None if COMMON.contains(&canonical(key)) => {
                     refuse_value(card, canonical(key), value, cards).map_err(|fault| Fault {
                         hint: fault.hint,
@@ -307,6 +312,24 @@ impl<'a> Source<'a> {
             .hint("use letters, digits and `.`, `_`, `:`, `@`, `%`, `-`, and no `-` first"))
     }
 
+    /// Refuses what is for the command on a layer in which it does not run.
+    fn check_innermost(
+        &self,
+        layer: &LayerText<'_>,
+        innermost: &LayerText<'_>,
+        key: &str,
+        value: &str,
+    ) -> Result<(), Fault> {
+        if std::ptr::eq(layer, innermost) {
+            return Ok(());
+        }
+        let (kind, inner) = (layer.kind, innermost.kind);
+        let message = format!("`{key}` is for the command, which runs in `{inner}`");
+        Err(self
+            .refuse(key, message)
+            .hint(format!("take it from `{kind}` and write `{inner}:{key}={value}`")))
+    }
+
     /// Refuses a variable that no command would get.
     fn check_variable(
         &self,
@@ -315,13 +338,7 @@ impl<'a> Source<'a> {
         key: &str,
         value: &str,
     ) -> Result<(), Fault> {
-        if !std::ptr::eq(layer, innermost) {
-            let (kind, inner) = (layer.kind, innermost.kind);
-            let message = format!("`{key}` is for the command, which runs in `{inner}`");
-            return Err(self
-                .refuse(key, message)
-                .hint(format!("take it from `{kind}` and write `{inner}:{key}={value}`")));
-        }
+        self.check_innermost(layer, innermost, key, value)?;
         refuse_name(variable(key).unwrap_or_default())
             .map_err(|fault| Fault { hint: fault.hint, ..self.refuse(key, fault.message) })
     }

@@ -8,7 +8,7 @@ use super::{LayerSpec, Limits, StackSpec};
 use crate::agent::{Link, unexpected};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Lab, Room};
-use crate::layer::{self, Card, Payer, Root, Running, Site, View};
+use crate::layer::{self, Card, Payer, Root, Running, Site, View, scratch};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -59,7 +59,8 @@ impl Ground<'_> {
     /// The user's: the layer's `root` is none.
     pub fn view(&self, outermost: &LayerSpec) -> Result<View, Fault> {
         let (writable, cwd) = (self.writable.to_vec(), self.cwd.to_path_buf());
-        Ok(View { root: outermost.root()?, writable, cwd })
+        let scratch = scratch::medium(outermost);
+        Ok(View { root: outermost.root()?, writable, cwd, scratch })
     }
 
     /// Where the outermost layer of a stack is asked about, or started.
@@ -105,7 +106,7 @@ impl StackSpec {
         let inside = greet(&mut link, &outermost.kind, ground.start_deadline)
             .and_then(|_| identify(&mut link))
             .map_err(|fault| with_obituary(fault, running.as_mut()))?;
-        let mut evidence = vec![prove(outermost, running.as_mut(), &inside, &room)?];
+        let mut evidence = vec![prove(outermost, running.as_mut(), &inside, &view, &room)?];
         if !rest.is_empty() {
             let inside = Inside { card: driver.card(), root: &view.root };
             let (deeper, facts) = descend(link, rest, ground, &inside)?;
@@ -230,9 +231,11 @@ fn prove(
     layer: &LayerSpec,
     running: &mut dyn Running,
     inside: &[Fact],
+    view: &View,
     room: &Room,
 ) -> Result<LevelFacts, Fault> {
     let mut facts = running.evidence(inside)?;
+    facts.extend(scratch::prove(view, inside).map_err(|fault| fault.during(&layer.kind))?);
     let seen = inside.iter().map(|Fact { key, value, source }| {
         Fact::new(format!("inside_{key}"), value, format!("{source} on the inside"))
     });

@@ -126,6 +126,13 @@ pub fn merge_for_native(view: &View, cache: &Path, scratch: &Path) -> Result<Vec
     Ok(mounts)
 }
 
+/// Makes the merged root the root of its mount namespace; the last mount. After `chroot(2)` instead, the
+/// kernel would let nobody make a user namespace in it.
+#[must_use]
+pub fn become_root(scratch: &Path) -> Mount {
+    Mount::Move { source: merged_at(scratch), target: PathBuf::from("/") }
+}
+
 /// What proves where the root comes from.
 #[must_use]
 pub fn facts(root: &Root, lowers: &[Lower]) -> Vec<Fact> {

@@ -49,11 +49,18 @@ pub enum Verdict {
 pub fn verdict(estimate: &Estimate, noise: &NoiseFloor, margin: f64) -> Verdict {
     if !estimate.holds(1.0) && departure(estimate.ratio) > noise.floor {
         Verdict::Differs
-    } else if margin > 0.0 && estimate.within(margin) {
+    } else if is_equivalent(estimate, margin) {
         Verdict::Equivalent
     } else {
         Verdict::Inconclusive
     }
+}
+
+/// Says whether the whole interval lies within 1 ± `margin`; never of a margin that is not a positive
+/// number.
+#[must_use]
+pub fn is_equivalent(estimate: &Estimate, margin: f64) -> bool {
+    margin > 0.0 && estimate.within(margin)
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ mod warm_up;
 
 pub use bootstrap::{Bootstrap, Bounds};
 pub use confidence::Confidence;
-pub use equivalence::{Verdict, verdict};
+pub use equivalence::{Verdict, is_equivalent, verdict};
 pub use family::{holm, p_value};
 pub use histogram::{Histogram, OutOfRange, Unreadable};
 pub use noise::{NoiseFloor, noise_floor};

@@ -11,6 +11,8 @@ mod answers;
 mod cli;
 mod conditions;
 mod conduct;
+mod containers;
+mod disks;
 mod enter;
 mod guests;
 mod hostile;

@@ -1,6 +1,6 @@
 //! Roots and writes: another user space from a directory or an image, and what becomes of writes.
 
-use crate::answers::{arm, fact};
+use crate::answers::{arm, compare, fact};
 use crate::machine::{Machine, is_usable, skip, text};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -236,5 +236,14 @@ fn a_shared_directory_keeps_writes_in_every_layer_and_nothing_else_does() {
     assert_eq!(kept.lines().count(), runs, "{}", text(&output.stderr));
     assert!(!lost.exists());
     assert_eq!(fs::read_to_string(beside).unwrap(), "before\n");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_command_in_native_may_make_namespaces_as_it_may_without_surtax() {
+    let machine = Machine::take();
+    // After a `chroot` the kernel would refuse it a user namespace.
+    let answer = machine.json(&compare("native", "1", &["unshare", "--user", "--mount", "true"]));
+    assert_eq!(arm(&answer, "native")["trial_count"], 1, "{answer}");
     machine.assert_as_before();
 }

@@ -42,11 +42,21 @@ macro_rules! conformance {
 conformance! {
     native: "native",
     native_direct: "native:root=host",
+    namespaces: "namespaces",
+    namespaces_all: "namespaces:user=private,time=private",
+    bubblewrap: "bubblewrap",
     runc: "runc",
     crun: "crun",
+    nspawn: "nspawn",
+    lxc: "lxc",
     gvisor: "gvisor",
+    gvisor_ptrace: "gvisor:platform=ptrace",
     docker: "docker",
+    docker_host_network: "docker:net=host",
+    docker_runsc: "docker:runtime=runsc",
+    podman: "podman",
     qemu_q35: "qemu:accel=tcg,machine=q35",
+    qemu_pc: "qemu:accel=tcg,machine=pc,cpu=Nehalem,scratch=ide,format=qcow2",
     qemu_microvm: "qemu:accel=tcg,machine=microvm",
 }
 

@@ -1,4 +1,4 @@
-//! What the doctor asks: one question per layer, and one per accelerator where there are two.
+//! What the doctor asks: one question per layer, and one per variant where they can differ.
 
 use super::checks::Check;
 use crate::cli::measuring::Footing;
@@ -17,7 +17,12 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Layers that are asked about by variants.
-const VARIANTS: &[(&str, &[&str])] = &[("qemu", &["qemu:accel=kvm", "qemu:accel=tcg"])];
+const VARIANTS: &[(&str, &[&str])] = &[
+    ("namespaces", &["namespaces", "namespaces:user=private", "namespaces:time=private"]),
+    ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace"]),
+    ("docker", &["docker", "docker:net=bridge", "docker:net=host", "docker:runtime=runsc"]),
+    ("qemu", &["qemu:accel=kvm", "qemu:accel=tcg"]),
+];
 
 /// One question per layer of the registry, in its order. Layers for tests of surtax are left out.
 pub(super) fn about_all(footing: &Arc<Footing>) -> Result<Vec<Check>, Fault> {
@@ -56,6 +61,7 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
                 root: Root::Overlay,
                 writable: Vec::<PathBuf>::new(),
                 cwd: Path::new("/").to_path_buf(),
+                scratch: None,
             };
             let limits = Limits::default();
             let site = footing.site(&view, &limits, PROOF_DEADLINE);

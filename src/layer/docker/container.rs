@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 use crate::layer::View;
 use crate::layer::oci::config::{AGENT, capability_names};
+use crate::layer::scratch::Medium;
 use crate::stack::Limits;
 use crate::stack::root::{Lower, Writes};
 use bollard::models::{
@@ -10,6 +11,7 @@ use bollard::models::{
     MountVolumeOptions, MountVolumeOptionsDriverConfig,
 };
 use std::path::{Path, PathBuf};
+use surtax_instrument::wire::SCRATCH;
 
 /// The bit of `CAP_SYS_RESOURCE`, without which a daemon cannot give all capabilities away.
 const SYS_RESOURCE: u64 = 1 << 24;
@@ -38,10 +40,14 @@ pub struct Wanted<'a> {
     pub source: &'a dyn Fn(&Path) -> PathBuf,
     /// What is kept, and what else is seen.
     pub view: &'a View,
+    /// Where its scratch directory is on this level, if it is on a disk.
+    pub scratch: Option<&'a Path>,
     /// The engine's word for its network.
     pub network: &'a str,
     /// The engine's word for its runtime; `None` for the default.
     pub runtime: Option<&'a str>,
+    /// Whether no filter of system calls is put in its way.
+    pub is_unfiltered: bool,
     /// Whether layers may be started inside.
     pub is_privileged: bool,
     /// What this process could give away: bits of `capabilities(7)`.
@@ -100,6 +106,7 @@ fn host_config(wanted: &Wanted<'_>) -> Result<HostConfig, Fault> {
         tmpfs: Some([("/run".to_owned(), "rw,exec,nosuid,nodev,mode=755".to_owned())].into()),
         network_mode: Some(wanted.network.to_owned()),
         runtime: wanted.runtime.map(str::to_owned),
+        security_opt: wanted.is_unfiltered.then(|| vec![String::from("seccomp=unconfined")]),
         ..HostConfig::default()
     };
     Ok(if wanted.is_privileged { privileged(config, wanted) } else { config })
@@ -139,7 +146,21 @@ fn mounts(wanted: &Wanted<'_>) -> Result<Vec<Mount>, Fault> {
         mounts.push(bind(&(wanted.source)(path), path, false));
     }
     mounts.push(bind(wanted.agent, Path::new(AGENT), true));
+    mounts.extend(scratch(wanted));
     Ok(mounts)
+}
+
+/// Of a directory of the container's own layer the skeleton takes care.
+fn scratch(wanted: &Wanted<'_>) -> Option<Mount> {
+    let typ = match wanted.view.scratch? {
+        Medium::Layer | Medium::Disk => return None,
+        Medium::Bind => {
+            return Some(bind(&(wanted.source)(wanted.scratch?), Path::new(SCRATCH), false));
+        }
+        Medium::Tmpfs => MountType::TMPFS,
+        Medium::Volume => MountType::VOLUME,
+    };
+    Some(Mount { typ: Some(typ), target: Some(SCRATCH.to_owned()), ..Mount::default() })
 }
 
 fn layered(layer: &Layered, seen: &dyn Fn(&Path) -> PathBuf) -> Result<Mount, Fault> {
@@ -218,8 +239,12 @@ mod tests {
                 above: "/dev/shm/surtax-1/room/2".into(),
             },
         ];
-        let view =
-            View { root: Root::Overlay, writable: vec!["/srv".into()], cwd: PathBuf::from("/") };
+        let view = View {
+            root: Root::Overlay,
+            writable: vec!["/srv".into()],
+            cwd: PathBuf::from("/"),
+            scratch: None,
+        };
         let limits = Limits {
             cpu_millis: Some(500),
             cpuset: Some(vec![1, 3]),
@@ -237,6 +262,8 @@ mod tests {
             view: &view,
             network: "none",
             runtime: Some("runsc"),
+            scratch: None,
+            is_unfiltered: false,
             is_privileged: false,
             bounding_capabilities: u64::MAX,
         };

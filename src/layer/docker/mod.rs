@@ -12,12 +12,14 @@ mod attach;
 mod container;
 mod daemon;
 mod engine;
+mod facts;
 mod skeleton;
 
 use super::first_process::FirstProcess;
 use super::oci::config;
 use super::{
-    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, value_of,
+    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
+    value_of,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -28,11 +30,12 @@ use bollard::models::ContainerInspectResponse;
 use container::{Layered, Wanted};
 use daemon::{Candidate, Daemon};
 use engine::{About, Engine};
+use facts::{container_facts, daemon_facts};
 use skeleton::Skeleton;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::wire::{Fact, Role};
+use surtax_instrument::wire::{Fact, Role, SCRATCH};
 
 /// How long the daemon may take over one request. Not the layer's deadline: a request that is given
 /// up may still be done, after we have looked for what to remove.
@@ -65,6 +68,12 @@ static CARD: Card = Card {
             key: "socket",
             values: &[],
             help: "the daemon's unix socket (default: $DOCKER_HOST, /var/run/docker.sock, a private daemon)",
+        },
+        scratch::choice(&["layer", "bind", "tmpfs", "volume"]),
+        Choice {
+            key: "seccomp",
+            values: &["default", "unconfined"],
+            help: "the daemon's filter of system calls, or none (default: default)",
         },
         Choice {
             key: "privileged",
@@ -123,10 +132,13 @@ impl Layer for Docker {
         let network = choose_network(spec, &about)?;
         daemon.can_share_network(&network)?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
-        let skeleton = Skeleton::read(&lowers[0].source)?;
+        let has_own = site.view.scratch.is_some();
+        let skeleton = Skeleton::read(&lowers[0].source, has_own.then_some(SCRATCH))?;
         let image = image(site, &daemon, &engine, &skeleton)?;
         let layers = layers(&skeleton, &lowers, room)?;
         let source = |path: &Path| daemon.source(path);
+        let is_bound = site.view.scratch == Some(scratch::Medium::Bind);
+        let disk = is_bound.then(|| scratch::directory(room)).transpose()?;
 
         let system = rustix::system::uname();
         let wanted = Wanted {
@@ -138,8 +150,10 @@ impl Layer for Docker {
             layers: &layers,
             source: &source,
             view: site.view,
+            scratch: disk.as_deref(),
             network: &network,
             runtime: spec.options.get("runtime").map(String::as_str),
+            is_unfiltered: spec.options.get("seccomp").is_some_and(|value| value == "unconfined"),
             is_privileged: site.carries_layers
                 || spec.options.get("privileged").is_some_and(|value| value == "true"),
             bounding_capabilities: config::bounding_capabilities()?,
@@ -212,7 +226,7 @@ impl Running for RunningDocker {
         let mut facts = self.facts.clone();
         facts.push(self.first.group_is(&self.group)?);
         facts.extend(self.first.limits(&self.group, &self.limits)?);
-        facts.extend(self.first.privileges()?);
+        let privileges = self.first.privileges()?;
         let runtime = value_of(&facts, "runtime")?.to_owned();
         let release = value_of(inside, "kernel_release")?;
         if runtime.contains("runsc") || runtime.contains("gvisor") {
@@ -226,7 +240,9 @@ impl Running for RunningDocker {
             let shared: &[&str] = if self.network == "host" { &["net", "user"] } else { &["user"] };
             facts.push(self.first.is_the_agent(inside)?);
             facts.push(self.first.namespaces(shared)?);
+            self.require_filter(value_of(&privileges, "seccomp")?)?;
         }
+        facts.extend(privileges);
         Ok(facts)
     }
 
@@ -239,6 +255,26 @@ impl Running for RunningDocker {
         }
         let kind = &self.spec.kind;
         Err(Fault::machine(format!("{kind}: the container did not end and was removed by force")))
+    }
+}
+
+impl RunningDocker {
+    /// That system calls are filtered, or not, as the option says where there is one.
+    fn require_filter(&self, found: &str) -> Result<(), Fault> {
+        let asked = self.spec.options.get("seccomp").map(String::as_str);
+        let expected = match asked {
+            Some("default") => "filter",
+            Some("unconfined") => "none",
+            _ => return Ok(()),
+        };
+        if found == expected {
+            return Ok(());
+        }
+        let asked = asked.unwrap_or_default();
+        Err(Fault::machine(format!(
+            "docker: `seccomp={asked}` was asked for, and the container's filter is `{found}`"
+        ))
+        .hint("look at `docker info` for its security options, and at `privileged`"))
     }
 }
 
@@ -335,42 +371,6 @@ fn pid(inspected: &ContainerInspectResponse) -> Result<u32, Fault> {
         let error = state.and_then(|state| state.error.clone()).unwrap_or_default();
         Fault::machine(format!("docker: the container ended as soon as it was started: {error}"))
     })
-}
-
-fn daemon_facts(origin: &str, socket: &Path, about: &About) -> Vec<Fact> {
-    let mut facts = vec![
-        Fact::new("daemon", origin, "how it was found"),
-        Fact::new("daemon_socket", socket.display().to_string(), "how it was found"),
-        Fact::new("docker_api_version", about.spoken.to_string(), "GET /version"),
-    ];
-    let mut say = |key: &str, value: Option<String>, source: &str| {
-        facts.extend(value.map(|value| Fact::new(key, value, source)));
-    };
-    say("docker_version", about.version.version.clone(), "GET /version");
-    for part in about.version.components.iter().flatten().filter(|part| part.name != "Engine") {
-        let key = format!("{}_version", part.name.replace('-', "_"));
-        say(&key, Some(part.version.clone()), "GET /version");
-    }
-    let info = &about.info;
-    say("storage_driver", info.driver.clone(), "GET /info");
-    say("cgroup_driver", info.cgroup_driver.map(|driver| driver.to_string()), "GET /info");
-    say("cgroup_version", info.cgroup_version.map(|version| version.to_string()), "GET /info");
-    facts
-}
-
-fn container_facts(inspected: &ContainerInspectResponse, network: &str) -> Vec<Fact> {
-    let source = "GET /containers/NAME/json";
-    let host = inspected.host_config.as_ref();
-    let runtime = host.and_then(|host| host.runtime.clone());
-    let said = [
-        ("container_id", inspected.id.clone()),
-        ("image_id", inspected.image.clone()),
-        ("runtime", runtime),
-        ("container_storage_driver", inspected.driver.clone()),
-        ("network", host.and_then(|host| host.network_mode.clone()).or(Some(network.to_owned()))),
-    ];
-    let known = said.into_iter().filter_map(|(key, value)| Some((key, value?)));
-    known.map(|(key, value)| Fact::new(key, value, source)).collect()
 }
 
 fn payer(name: &str, source: Source, carries_workload: bool) -> Payer {

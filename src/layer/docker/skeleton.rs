@@ -31,11 +31,12 @@ enum Kind {
 }
 
 impl Skeleton {
-    /// Reads the top level of the root at `base`.
+    /// Reads the top level of the root at `base`; `scratch` is a directory that the container's own layer
+    /// has beside it, to which everybody may write.
     ///
     /// # Errors
     /// The machine's, when it cannot be read.
-    pub fn read(base: &Path) -> Result<Self, Fault> {
+    pub fn read(base: &Path, scratch: Option<&str>) -> Result<Self, Fault> {
         let doing = format!("list the root `{}`", base.display());
         let mut entries = Vec::new();
         for entry in fs::read_dir(base).doing(&doing)? {
@@ -59,6 +60,11 @@ impl Skeleton {
                 let kind = Kind::EmptyDirectory;
                 entries.push(Entry { name: own, mode: 0o755, owner: (0, 0), kind });
             }
+        }
+        if let Some(path) = scratch {
+            let name = PathBuf::from(path.trim_start_matches('/'));
+            entries.retain(|entry| entry.name != name);
+            entries.push(Entry { name, mode: 0o1777, owner: (0, 0), kind: Kind::EmptyDirectory });
         }
         entries.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(Self { entries })
@@ -132,7 +138,7 @@ mod tests {
         fs::write(at("plain"), "").unwrap();
         symlink("usr/bin", at("bin")).unwrap();
 
-        let skeleton = Skeleton::read(root.path()).unwrap();
+        let skeleton = Skeleton::read(root.path(), Some("/scratch")).unwrap();
         let mounted: Vec<_> = skeleton.directories().collect();
         assert_eq!(mounted, [Path::new("tmp"), Path::new("usr")]);
 
@@ -152,12 +158,16 @@ mod tests {
                 "lost+found 755",
                 "proc 755",
                 "run 755",
+                "scratch 1777",
                 "srv 755",
                 "sys 755",
                 "tmp 1777",
                 "usr 755"
             ]
         );
-        assert_eq!(tag(&bytes), tag(&Skeleton::read(root.path()).unwrap().archive().unwrap()));
+        assert_eq!(
+            tag(&bytes),
+            tag(&Skeleton::read(root.path(), Some("/scratch")).unwrap().archive().unwrap())
+        );
     }
 }

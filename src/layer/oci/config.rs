@@ -1,6 +1,7 @@
 //! `config.json`: what a runtime is told to make. The defaults are those of `docker run`.
 
 use crate::fault::{Doing, Fault};
+use crate::layer::scratch::Medium;
 use crate::layer::{Root, View};
 use crate::stack::Limits;
 use oci_spec::OciSpecError;
@@ -14,6 +15,7 @@ use oci_spec::runtime::{
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
+use surtax_instrument::wire::SCRATCH;
 
 /// Where the agent is in a container; below a tmpfs where there is one, so that `/` looks as it did.
 pub const AGENT: &str = "/run/surtax-agent";
@@ -45,6 +47,8 @@ pub struct Container<'a> {
     pub counts_swap: bool,
     /// What is kept, and whether `/run` is the level's.
     pub view: &'a View,
+    /// Where its scratch directory is on this level, if it is on a disk.
+    pub scratch: Option<&'a Path>,
     /// Which network.
     pub network: Network,
     /// Whether layers may be started inside.
@@ -147,10 +151,25 @@ fn mounts(container: &Container<'_>) -> Result<Vec<Mount>, OciSpecError> {
         mounts.push(run.options(options).build()?);
     }
     mounts.push(bind(container.agent, Path::new(AGENT), &["bind", "ro"])?);
+    mounts.extend(scratch(container)?);
     for path in &container.view.writable {
         mounts.push(bind(path, path, &["rbind", "rw"])?);
     }
     Ok(mounts)
+}
+
+/// A directory of the merged root is there already.
+fn scratch(container: &Container<'_>) -> Result<Option<Mount>, OciSpecError> {
+    let place = Path::new(SCRATCH);
+    match (container.view.scratch, container.scratch) {
+        (Some(Medium::Bind), Some(directory)) => bind(directory, place, &["bind", "rw"]).map(Some),
+        (Some(Medium::Tmpfs), _) => {
+            let options = ["nosuid", "nodev", "mode=1777"].map(String::from).to_vec();
+            let mount = MountBuilder::default().destination(place).typ("tmpfs").source("tmpfs");
+            mount.options(options).build().map(Some)
+        }
+        _ => Ok(None),
+    }
 }
 
 fn bind(source: &Path, destination: &Path, options: &[&str]) -> Result<Mount, OciSpecError> {

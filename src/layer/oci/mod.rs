@@ -8,14 +8,18 @@
 //! - **Payers** the runtime's own process and the container's group: engine. The group carries the command.
 //! - **Checked against** OCI runtime specification 1.0.2; runc 1.1.5, crun 1.8.1, runsc 20260905.
 
+mod command_line;
 pub(super) mod config;
 
 use super::first_process::FirstProcess;
-use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
+use super::{
+    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
+};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Mount, Process, Program, Room};
 use crate::stack::{LayerSpec, Limits, root};
+use command_line::{CONTAINER, CommandLine};
 use config::{Container, Network};
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -32,9 +36,6 @@ const STOP_DEADLINE: Duration = Duration::from_secs(2);
 
 /// How long a question to a runtime may take.
 const ASK_DEADLINE: Duration = Duration::from_secs(10);
-
-/// The container's name. Each room has its own list of containers, so one name will do.
-const CONTAINER: &str = "container";
 
 /// A runtime's own proof.
 type Prove = fn(&FirstProcess, &LayerSpec, &[Fact]) -> Result<Vec<Fact>, Fault>;
@@ -76,7 +77,7 @@ macro_rules! card {
         &Card {
             kind: $kind,
             summary: $summary,
-            options: &[NET, PRIVILEGED],
+            options: &[NET, scratch::CHOICE, PRIVILEGED],
             subject: None,
             limits: LIMITS,
             holds_layers: true,
@@ -152,6 +153,9 @@ impl Layer for Oci {
         let mut mounts = root::merge(&lowers, bundle)?;
         if self.refuses_hybrid {
             mounts.extend(cover_unified(site));
+        }
+        if site.view.scratch == Some(scratch::Medium::Layer) {
+            mounts.extend(scratch::mounts(site.view, &root::merged_at(bundle), room)?);
         }
         let namespace = room.mount_namespace(&mounts)?;
         write_bundle(spec, site, room, bundle)?;
@@ -273,45 +277,6 @@ impl RunningOci {
     }
 }
 
-/// The runtime's command lines, all with the same list of containers.
-struct CommandLine {
-    program: String,
-    own: Vec<String>,
-    /// The kernel refuses the inner one of two containers a session keyring of its own.
-    is_nested: bool,
-    /// With the configuration, the list of containers and the mount point of the root.
-    bundle: PathBuf,
-}
-
-impl CommandLine {
-    fn run(&self) -> Vec<String> {
-        let (pid_file, bundle) = (text(&self.pid_file()), text(&self.bundle));
-        let mut words = vec!["run", "--pid-file", &pid_file, "--bundle", &bundle];
-        if self.is_nested && !self.program.ends_with("runsc") {
-            words.push("--no-new-keyring");
-        }
-        words.push(CONTAINER);
-        self.with(&words)
-    }
-
-    fn delete(&self) -> Vec<String> {
-        self.with(&["delete", "--force", CONTAINER])
-    }
-
-    fn with(&self, words: &[&str]) -> Vec<String> {
-        let mut all = vec![self.program.clone()];
-        all.extend(["--root".to_owned(), text(&self.bundle.join("runtime"))]);
-        all.extend(self.own.iter().cloned());
-        all.extend(words.iter().map(|word| (*word).to_owned()));
-        all
-    }
-
-    /// Where the runtime writes which process the container's first one is.
-    fn pid_file(&self) -> PathBuf {
-        self.bundle.join("pid")
-    }
-}
-
 /// Writes the bundle, which needs nothing but the file.
 fn write_bundle(
     spec: &LayerSpec,
@@ -324,6 +289,8 @@ fn write_bundle(
         _ => Network::None,
     };
     let system = rustix::system::uname();
+    let is_bound = site.view.scratch == Some(scratch::Medium::Bind);
+    let disk = is_bound.then(|| scratch::directory(room)).transpose()?;
     let container = Container {
         root: &root::merged_at(bundle),
         agent: site.agent,
@@ -334,6 +301,7 @@ fn write_bundle(
             && site.lab.hierarchies().unified().is_some(),
         counts_swap: counts_swap(site),
         view: site.view,
+        scratch: disk.as_deref(),
         network,
         is_privileged: is_privileged(spec, site),
         bounding_capabilities: config::bounding_capabilities()?,

@@ -14,7 +14,7 @@ const LIMITED: Limits = Limits {
 };
 
 fn view(root: Root) -> View {
-    View { root, writable: vec!["/srv/data".into()], cwd: "/".into() }
+    View { root, writable: vec!["/srv/data".into()], cwd: "/".into(), scratch: None }
 }
 
 fn container<'a>(view: &'a View, limits: &'a Limits) -> Container<'a> {
@@ -27,6 +27,7 @@ fn container<'a>(view: &'a View, limits: &'a Limits) -> Container<'a> {
         hides_groups: false,
         counts_swap: true,
         view,
+        scratch: None,
         network: Network::None,
         is_privileged: false,
         // As on a machine that keeps CAP_MKNOD (27) and CAP_SYS_RESOURCE (24) from us.

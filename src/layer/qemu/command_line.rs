@@ -3,6 +3,7 @@
 //! Nothing is left to QEMU's defaults that a measurement could depend on: one accelerator (never a
 //! list to fall back through), one board, no devices but those named here.
 
+use super::disk::Made;
 use std::path::PathBuf;
 
 /// The descriptor at which QEMU finds the agent's end of the virtio-serial port.
@@ -31,6 +32,8 @@ pub(super) enum Accelerator {
 pub(super) enum Board {
     /// A PC with PCI Express.
     Q35,
+    /// A PC of the nineties, with PCI: `i440fx`.
+    Pc,
     /// No PCI and no BIOS tables to speak of: virtio over memory-mapped registers.
     Microvm,
 }
@@ -44,6 +47,8 @@ pub(super) struct Machine {
     pub(super) board: Board,
     /// Virtual CPUs.
     pub(super) cpus: u32,
+    /// The CPU model that was named; else all that the accelerator can give.
+    pub(super) cpu: Option<String>,
     /// Memory.
     pub(super) memory_mib: u64,
     /// An ELF kernel with a PVH entry, or a bzImage.
@@ -56,6 +61,8 @@ pub(super) struct Machine {
     pub(super) icount: Option<u8>,
     /// The socket of virtiofsd, where files are served.
     pub(super) files: Option<PathBuf>,
+    /// The disk of the scratch directory, where there is one.
+    pub(super) disk: Option<Made>,
 }
 
 impl Accelerator {
@@ -81,14 +88,23 @@ impl Board {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Q35 => "q35",
+            Self::Pc => "pc",
             Self::Microvm => "microvm",
+        }
+    }
+
+    /// What the type of the board that QEMU made has in its name.
+    pub(super) fn type_word(self) -> &'static str {
+        match self {
+            Self::Pc => "i440fx",
+            Self::Q35 | Self::Microvm => self.name(),
         }
     }
 
     /// The driver that finds virtio devices on this board.
     pub(super) fn transport_module(self) -> &'static str {
         match self {
-            Self::Q35 => "virtio_pci",
+            Self::Q35 | Self::Pc => "virtio_pci",
             Self::Microvm => "virtio_mmio",
         }
     }
@@ -96,7 +112,7 @@ impl Board {
     /// The end of the names of its virtio devices.
     fn bus(self) -> &'static str {
         match self {
-            Self::Q35 => "pci",
+            Self::Q35 | Self::Pc => "pci",
             Self::Microvm => "device",
         }
     }
@@ -105,7 +121,7 @@ impl Board {
 impl Machine {
     /// The whole command line, the program first.
     ///
-    /// There is no network, no disk and no random number device: the agent needs none of them, and
+    /// There is no network, no disk but one for scratch data, and no random number device: the agent needs none of them, and
     /// the guest's kernel seeds itself from the CPU.
     pub(super) fn command_line(&self) -> Vec<String> {
         let bus = self.board.bus();
@@ -143,6 +159,9 @@ impl Machine {
             add("-chardev", format!("socket,id=files,path={path}"));
             add("-device", format!("vhost-user-fs-{bus},chardev=files,tag={FILES_TAG}"));
         }
+        for [option, value] in self.disk.iter().flat_map(|disk| disk.arguments(bus)) {
+            add(&option, value);
+        }
         add("-display", "none".into());
         for flag in ["-nodefaults", "-no-user-config", "-no-reboot"] {
             argv.push(flag.into());
@@ -150,11 +169,12 @@ impl Machine {
         argv
     }
 
-    /// All that the accelerator can give: under TCG that holds SVM, so that KVM runs inside.
-    pub(super) fn cpu_model(&self) -> &'static str {
-        match self.accelerator {
-            Accelerator::Kvm => "host",
-            Accelerator::Tcg => "max",
+    /// What was named, or all that the accelerator can give: under TCG that holds SVM, so that KVM runs inside.
+    pub(super) fn cpu_model(&self) -> &str {
+        match (&self.cpu, self.accelerator) {
+            (Some(named), _) => named,
+            (None, Accelerator::Kvm) => "host",
+            (None, Accelerator::Tcg) => "max",
         }
     }
 
@@ -180,12 +200,14 @@ mod tests {
             accelerator: Accelerator::Tcg,
             board: Board::Q35,
             cpus: 2,
+            cpu: None,
             memory_mib: 2048,
             kernel: "/cache/vmlinux".into(),
             initramfs: "/room/initramfs".into(),
             tsc_khz: Some(2_596_124),
             icount: None,
             files: Some("/room/files.sock".into()),
+            disk: None,
         }
     }
 
@@ -266,6 +288,14 @@ qemu-system-x86_64
 -no-reboot
 ",
         );
+    }
+
+    #[test]
+    fn a_board_and_a_cpu_are_the_ones_that_were_named() {
+        let cpu = Some(String::from("EPYC-v1"));
+        let line = Machine { board: Board::Pc, cpu, ..machine() }.command_line().join(" ");
+        assert!(line.contains(" -machine pc,memory-backend=memory -cpu EPYC-v1 "), "{line}");
+        assert!(line.contains(" -device virtio-serial-pci "), "{line}");
     }
 
     #[test]

@@ -10,6 +10,9 @@ use surtax_instrument::wire::Fact;
 /// Memory that a guest's kernel may keep for itself and its image: a part, and a fixed amount.
 const MEMORY_OVERHEAD: (u64, u64) = (10, 96 << 20);
 
+/// What follows a CPU model's name in the name of its type.
+const CPU_TYPE_SUFFIX: &str = "-x86_64-cpu";
+
 /// The board, the accelerator, CPUs and memory.
 ///
 /// # Errors
@@ -34,13 +37,17 @@ pub(super) fn of_machine(
     let memory = memory(qmp.memory_bytes()?, machine, value_of(inside, "memory_total_bytes")?)?;
 
     let board = qmp.type_of("/machine")?;
-    if !board.contains(machine.board.name()) {
+    if !board.contains(machine.board.type_word()) {
         agree("the board", ("asked for", machine.board.name()), ("QMP says", &board))?;
     }
     let model = match cpus.first() {
         Some(cpu) => qmp.type_of(&cpu.path)?,
         None => return Err(Fault::machine("qemu: QMP lists no virtual CPU")),
     };
+    let asked_model = machine.cpu_model().split(',').next().unwrap_or_default();
+    if model.strip_suffix(CPU_TYPE_SUFFIX) != Some(asked_model) {
+        agree("the CPU model", ("asked for", asked_model), ("QMP says", &model))?;
+    }
     agree("QEMU's state", ("expected", "running"), ("QMP says", &qmp.status()?))?;
     Ok(vec![
         Fact::new("accelerator", told, "query-kvm, and CPUID leaf 0x40000000 inside"),
@@ -112,12 +119,14 @@ mod tests {
             accelerator: Accelerator::Tcg,
             board: Board::Q35,
             cpus: 2,
+            cpu: None,
             memory_mib: 1024,
             kernel: "/vmlinux".into(),
             initramfs: "/initramfs".into(),
             tsc_khz: None,
             icount: None,
             files: None,
+            disk: None,
         }
     }
 

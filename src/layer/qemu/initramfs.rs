@@ -9,12 +9,14 @@ use super::modules::{Module, Tree};
 use super::unpack::unpack;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
+use crate::layer::scratch::Medium;
 use cpio::newc::{Builder, ModeFileType, trailer};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use surtax_instrument::wire::SCRATCH;
 
 /// Where the guest mounts what virtiofsd serves, before any of it becomes the root.
 const FILES: &str = "/mnt/host";
@@ -42,6 +44,10 @@ enum Directive {
     Virtiofs(&'static str, &'static str),
     /// Mount the first with a throw-away upper layer at the second.
     Overlay(String, &'static str),
+    /// Make a directory to which everybody may write.
+    Scratch(String),
+    /// Mount the machine's only disk, to which everybody may write.
+    Disk(String),
     /// Show the first at the second.
     Bind(String, String),
     /// Mount a file system without a source: its kind, where, its options.
@@ -63,6 +69,8 @@ impl fmt::Display for Directive {
             Self::Hello => write!(f, "hello"),
             Self::Virtiofs(tag, at) => write!(f, "virtiofs {tag} {at}"),
             Self::Overlay(lower, at) => write!(f, "overlay {lower} {at}"),
+            Self::Disk(at) => write!(f, "disk {at}"),
+            Self::Scratch(at) => write!(f, "scratch {at}"),
             Self::Bind(from, at) => write!(f, "bind {from} {at}"),
             Self::Fresh(kind, at, options) => {
                 write!(f, "fresh {kind} {at} {options}")
@@ -80,8 +88,12 @@ impl fmt::Display for Directive {
 pub(super) struct Files {
     /// The release whose modules are shown at `/lib/modules`.
     pub(super) release: String,
-    /// Directories whose writes are kept, absolute and without symbolic links.
+    /// Where the directories are that virtiofsd serves to be written: absolute, without symbolic links.
     pub(super) writable: Vec<PathBuf>,
+    /// Where the scratch directory is, if there is one; what is bound there, is one of the above.
+    pub(super) scratch: Option<Medium>,
+    /// Modules that its disk needs.
+    pub(super) modules: Vec<&'static str>,
 }
 
 /// The script: `early` modules, the first frame, and then, if there are `files`, the `late` modules
@@ -122,6 +134,14 @@ fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Direc
         let served = format!("{FILES}/{SERVED_WRITABLE}/{number}");
         script.push(Directive::Bind(served, inside(&path.display().to_string())));
     }
+    match files.scratch {
+        Some(Medium::Layer) => script.push(Directive::Scratch(inside(SCRATCH))),
+        Some(Medium::Tmpfs) => {
+            script.push(Directive::Fresh("tmpfs", inside(SCRATCH), "mode=1777"));
+        }
+        Some(Medium::Disk) => script.push(Directive::Disk(inside(SCRATCH))),
+        Some(Medium::Bind | Medium::Volume) | None => {}
+    }
     script.push(Directive::Loopback);
     script.push(Directive::Hostname("surtax"));
     script.push(Directive::Root(ROOT));
@@ -144,7 +164,10 @@ pub(super) fn write(
     let mut loaded = BTreeSet::new();
     let (first, rest) = kernel::MODULES.split_at(1);
     let early = tree.order(&[board.transport_module(), first[0]], &mut loaded, &plain)?;
-    let late = if files.is_some() { tree.order(rest, &mut loaded, &plain)? } else { Vec::new() };
+    let late = match files {
+        Some(files) => tree.order(&[rest, &files.modules].concat(), &mut loaded, &plain)?,
+        None => Vec::new(),
+    };
     let script = script(&early, &late, files);
     let modules: Vec<&Module> = early.iter().chain(&late).collect();
     let agent = fs::read(agent).doing(format_args!("read the agent `{}`", agent.display()))?;
@@ -240,7 +263,12 @@ mod tests {
 
     #[test]
     fn a_guest_with_files_puts_its_root_together_after_hello() {
-        let files = Files { release: "6.1.0".into(), writable: vec!["/home/a/out".into()] };
+        let files = Files {
+            release: "6.1.0".into(),
+            writable: vec!["/home/a/out".into()],
+            scratch: None,
+            modules: Vec::new(),
+        };
         let script = script(&[module("virtio")], &[module("fuse")], Some(&files));
         let lines: Vec<String> =
             script.iter().map(|directive| directive.to_string().trim_end().to_owned()).collect();

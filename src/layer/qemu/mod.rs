@@ -14,6 +14,7 @@
 mod apt;
 mod boot;
 mod command_line;
+mod disk;
 mod elf;
 mod errand;
 mod evidence;
@@ -28,7 +29,9 @@ mod unpack;
 mod virtiofsd;
 
 use super::first_process::FirstProcess;
-use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
+use super::{
+    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
+};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Process, Room};
@@ -43,7 +46,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::time::Duration;
-use surtax_instrument::wire::{Fact, Role};
+use surtax_instrument::wire::{Fact, Role, SCRATCH};
 use virtiofsd::{Served, Serving, Virtiofsd};
 
 /// How long the end of the machine's process is waited for when its agent is gone.
@@ -70,13 +73,28 @@ static CARD: Card = Card {
             values: &["kvm", "tcg"],
             help: "who runs its instructions (default: kvm where a reference guest proved it, else tcg)",
         },
-        Choice { key: "machine", values: &["q35", "microvm"], help: "the board (default q35)" },
+        Choice {
+            key: "machine",
+            values: &["q35", "pc", "microvm"],
+            help: "the board (default q35)",
+        },
+        Choice {
+            key: "cpu",
+            values: &[],
+            help: "the CPU model, as `qemu-system-x86_64 -cpu help` lists them (default: host under kvm, \
+                   max under tcg)",
+        },
         Choice {
             key: "kernel",
             values: &[],
             help: "a kernel's file, its modules in ../lib/modules (default: this level's own, \
                    else the distribution's for clouds)",
         },
+        disk::MEDIA,
+        disk::FORMAT,
+        disk::CACHE,
+        disk::AIO,
+        disk::DISK_SIZE,
         Choice {
             key: "icount",
             values: &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"],
@@ -132,22 +150,22 @@ impl Layer for Qemu {
         })?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
-        let served = Served {
-            root: &base.source,
-            modules: &kernel.found.modules,
-            writable: &site.view.writable,
-        };
+        let writable = writable(site, room)?;
+        let served =
+            Served { root: &base.source, modules: &kernel.found.modules, writable: &writable };
         let files = virtiofsd.serve(&served, room, group.as_deref())?;
         let machine = Machine {
             accelerator,
             board: asked.board,
             cpus: asked.cpus,
+            cpu: asked.cpu.clone(),
             memory_mib: asked.memory_mib,
             kernel: kernel.image.clone(),
-            initramfs: write_initramfs(asked.board, &kernel, site, room)?,
+            initramfs: write_initramfs(&asked, &kernel, site, room)?,
             tsc_khz: tsc_for(accelerator, &asked)?,
             icount: asked.icount,
             files: Some(files.socket.clone()),
+            disk: asked.disk.clone().map(|disk| disk.make(room)).transpose()?,
         };
         let console = ConsoleTail::new();
         let guest = boot(&machine, room, group.as_deref(), &console)
@@ -221,6 +239,10 @@ impl Running for RunningQemu {
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let mut facts = evidence::of_machine(&mut self.qmp, &self.cpus, &self.machine, inside)?;
         facts.extend(evidence::of_kernel(&self.kernel, &self.machine, inside)?);
+        if let Some(disk) = &self.machine.disk {
+            let pid = self.process.pid();
+            facts.extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside)?);
+        }
         facts.append(&mut self.facts);
         Ok(facts)
     }
@@ -349,9 +371,18 @@ fn tsc_for(accelerator: Accelerator, asked: &Asked) -> Result<Option<u64>, Fault
     }
 }
 
+/// The directories of this level that a guest may write to, in the order in which it mounts them.
+fn writable(site: &Site<'_>, room: &Room) -> Result<Vec<PathBuf>, Fault> {
+    let mut writable = site.view.writable.clone();
+    if site.view.scratch == Some(scratch::Medium::Bind) {
+        writable.push(scratch::directory(room)?);
+    }
+    Ok(writable)
+}
+
 /// Puts the agent, its modules and its script where QEMU finds them.
 fn write_initramfs(
-    board: Board,
+    asked: &Asked,
     kernel: &Kernel,
     site: &Site<'_>,
     room: &Room,
@@ -362,8 +393,14 @@ fn write_initramfs(
         initramfs::check_writable(&real)?;
         writable.push(real);
     }
-    let files = initramfs::Files { release: kernel.found.release.clone(), writable };
-    initramfs::write(room, site.agent, kernel, board, Some(&files))
+    let scratch = site.view.scratch;
+    if scratch == Some(scratch::Medium::Bind) {
+        writable.push(PathBuf::from(SCRATCH));
+    }
+    let modules = asked.disk.as_ref().map(|disk| disk.modules(asked.board)).unwrap_or_default();
+    let release = kernel.found.release.clone();
+    let files = initramfs::Files { release, writable, scratch, modules };
+    initramfs::write(room, site.agent, kernel, asked.board, Some(&files))
 }
 
 fn qemu_version(room: &Room) -> Result<String, Fault> {

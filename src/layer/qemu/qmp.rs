@@ -48,6 +48,62 @@ pub(super) struct KvmState {
     pub(super) present: bool,
 }
 
+/// One disk, as QEMU has it.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct BlockDevice {
+    /// Its `id`.
+    pub(super) device: String,
+    inserted: Option<Inserted>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Inserted {
+    drv: String,
+    cache: Cache,
+    image: Image,
+    backing_file: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Image {
+    #[serde(rename = "virtual-size")]
+    virtual_size: u64,
+}
+
+/// How the file of a disk is cached.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct Cache {
+    /// What is written is safe only after a flush.
+    pub(super) writeback: bool,
+    /// This level's page cache is passed by.
+    pub(super) direct: bool,
+    /// A flush does nothing.
+    #[serde(rename = "no-flush")]
+    pub(super) no_flush: bool,
+}
+
+impl BlockDevice {
+    /// The driver of its format.
+    pub(super) fn format(&self) -> &str {
+        self.inserted.as_ref().map_or("none", |inserted| &inserted.drv)
+    }
+
+    /// Whether it begins as a copy of another file.
+    pub(super) fn is_backed(&self) -> bool {
+        self.inserted.as_ref().is_some_and(|inserted| inserted.backing_file.is_some())
+    }
+
+    /// How its file is cached.
+    pub(super) fn cache(&self) -> Cache {
+        self.inserted.as_ref().map_or_else(Cache::default, |inserted| inserted.cache)
+    }
+
+    /// How large the guest sees it, in bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.inserted.as_ref().map_or(0, |inserted| inserted.image.virtual_size)
+    }
+}
+
 impl Qmp {
     /// Waits for the greeting and leaves the negotiation.
     ///
@@ -85,6 +141,11 @@ impl Qmp {
     /// The virtual CPUs with their threads.
     pub(super) fn cpus(&mut self) -> Result<Vec<VirtualCpu>, Fault> {
         self.ask_for("query-cpus-fast", json!({}))
+    }
+
+    /// The disks.
+    pub(super) fn block_devices(&mut self) -> Result<Vec<BlockDevice>, Fault> {
+        self.ask_for("query-block", json!({}))
     }
 
     /// The memory that the guest was given, in bytes.

@@ -93,12 +93,14 @@ pub(super) fn attempt(
         accelerator: Accelerator::Kvm,
         board: Board::Q35,
         cpus: 1,
+        cpu: None,
         memory_mib: MEMORY_MIB,
         kernel: kernel.image.clone(),
         initramfs,
         tsc_khz: None,
         icount: None,
         files: None,
+        disk: None,
     };
     let deadline = if site.level == 0 { HOST_DEADLINE } else { NESTED_DEADLINE };
     let (boot_ms, why) = match first_frame(&machine, room, deadline) {

@@ -1,6 +1,7 @@
 //! What was asked for: the options and the limits of a `qemu` layer, read and completed.
 
 use super::command_line::{Accelerator, Board};
+use super::disk::Disk;
 use crate::fault::{Doing, Fault};
 use crate::stack::{LayerSpec, Limits};
 use surtax_instrument::quantity::Bytes;
@@ -22,10 +23,14 @@ pub(super) struct Asked {
     pub(super) kernel: Option<String>,
     /// Virtual CPUs: as many as were named, else one for each CPU that it may run on.
     pub(super) cpus: u32,
+    /// The CPU model, if one was named.
+    pub(super) cpu: Option<String>,
     /// Memory.
     pub(super) memory_mib: u64,
     /// CPUs of this level on which QEMU and virtiofsd may run.
     pub(super) cpuset: Option<Vec<u32>>,
+    /// The disk of the scratch directory, if that is on one.
+    pub(super) disk: Option<Disk>,
     /// Guest time by instructions: two to this power in nanoseconds each.
     pub(super) icount: Option<u8>,
 }
@@ -57,14 +62,18 @@ impl Asked {
             Some("tcg") => Some(Accelerator::Tcg),
             _ => icount.map(|_| Accelerator::Tcg),
         };
+        let board = match option("machine") {
+            Some("microvm") => Board::Microvm,
+            Some("pc") => Board::Pc,
+            _ => Board::Q35,
+        };
         Ok(Self {
             accelerator,
             icount,
-            board: match option("machine") {
-                Some("microvm") => Board::Microvm,
-                _ => Board::Q35,
-            },
+            board,
+            disk: Disk::read(spec, board)?,
             kernel: option("kernel").map(String::from),
+            cpu: option("cpu").map(cpu_model).transpose()?,
             cpus: match limits.cpu_millis {
                 Some(millis) if millis > 1000 && icount.is_some() => {
                     return Err(Fault::user("qemu: with `icount=` a machine has one CPU")
@@ -79,6 +88,16 @@ impl Asked {
             cpuset: limits.cpuset.clone(),
         })
     }
+}
+
+/// A name of `-cpu help`. Its features are not options here: `,` begins the layer's next option.
+fn cpu_model(name: &str) -> Result<String, Fault> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return Ok(name.to_owned());
+    }
+    Err(Fault::user(format!("qemu: `{name}` is not the name of a CPU model"))
+        .hint("`qemu-system-x86_64 -cpu help` lists them"))
 }
 
 fn whole_cpus(millis: u32) -> Result<u32, Fault> {
@@ -149,8 +168,10 @@ mod tests {
             board: Board::Microvm,
             kernel: Some("/k".into()),
             cpus: 2,
+            cpu: None,
             memory_mib: 512,
             cpuset: Some(vec![1]),
+            disk: None,
             icount: None,
         };
         assert_eq!(Asked::read(&spec, &limits), Ok(expected));
@@ -173,6 +194,14 @@ mod tests {
     fn a_machine_kept_on_one_cpu_has_one() {
         let limits = Limits { cpuset: Some(vec![1]), ..Limits::default() };
         assert_eq!(Asked::read(&spec(&[]), &limits).unwrap().cpus, 1);
+    }
+
+    #[test]
+    fn a_cpu_model_is_a_name_and_no_more() {
+        let asked = Asked::read(&spec(&[("cpu", "EPYC-v1")]), &Limits::default()).unwrap();
+        assert_eq!(asked.cpu.as_deref(), Some("EPYC-v1"));
+        let fault = Asked::read(&spec(&[("cpu", "max +svm")]), &Limits::default()).unwrap_err();
+        assert_eq!(fault.message, "qemu: `max +svm` is not the name of a CPU model");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::super::tests::{around, draft};
 use super::*;
+use crate::stack::registered;
 
 fn decided(draft: Draft) -> Decided {
     draft.complete(&around()).unwrap_or_else(|fault| panic!("{fault}"))
@@ -178,4 +179,28 @@ fn a_long_command_makes_a_short_title() {
     let command = vec![String::from("sh"), String::from("-c"), "x ".repeat(200)];
     let title = decided(Draft { command, ..draft(&["native"]) }).plan.title;
     assert_eq!(title.chars().count(), TITLE_LIMIT + 1);
+}
+
+#[test]
+fn where_one_stack_names_a_medium_all_of_them_have_a_scratch_directory() {
+    let cards = registered();
+    let around = Surroundings { cards: &cards, ..around() };
+    let read = |stacks: &[&str]| {
+        let stacks = stacks.iter().map(|text| StackSpec::parse(text).unwrap()).collect();
+        Draft { stacks, command: vec![String::from("true")], ..Draft::default() }.complete(&around)
+    };
+    let plan = read(&["qemu+runc", "docker:scratch=volume"]).unwrap().plan;
+    let stacks: Vec<String> = plan.stacks.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        stacks,
+        ["native:scratch=layer", "qemu+runc:scratch=layer", "docker:scratch=volume"]
+    );
+    assert_eq!(plan.baseline.to_string(), "native:scratch=layer");
+
+    let why = |stacks: &[&str]| read(stacks).unwrap_err().message;
+    assert!(
+        why(&["runc:scratch=bind", "simulated"]).contains("`simulated` has no scratch directory")
+    );
+    assert!(why(&["runc:scratch=bind", "native:root=host"]).contains("no place for a scratch"));
+    assert!(why(&["runc:scratch=layer", "runc"]).contains("is there twice"));
 }

@@ -1,0 +1,51 @@
+//! Bubblewrap: namespaces and bind mounts by one small program, as Flatpak uses it.
+//!
+//! surtax (host) ── bwrap ── namespaces, pivot_root ── bwrap (PID 1) ── agent ── command
+//!
+//! - **Needs** `bwrap` in `PATH`, root.
+//! - **Leaves out** seccomp, which its callers bring along, and cgroups, which it does not know: the
+//!   limits are those of a group that surtax makes around it.
+//! - **Payers** one group: `bwrap`, its PID 1, the agent and the command.
+//! - **Checked against** bubblewrap 0.8.0, `bwrap(1)`.
+
+use super::container_tool::{ContainerTool, NET, Order, Wanted, agent_words, word};
+use super::{Card, Limit, scratch};
+use crate::fault::Fault;
+use crate::layer::oci::config::AGENT;
+
+/// Bubblewrap.
+pub static BUBBLEWRAP: ContainerTool = ContainerTool {
+    card: &Card {
+        kind: "bubblewrap",
+        summary: "namespaces and bind mounts by bwrap, as Flatpak uses them",
+        options: &[NET, scratch::CHOICE],
+        subject: None,
+        limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
+        holds_layers: false,
+        elsewhere: false,
+        ran_on_hardware: true,
+    },
+    program: "bwrap",
+    remedy: "apt-get install bubblewrap",
+    order,
+    shares: &["user"],
+};
+
+fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
+    let (root, agent) = (word(wanted.root)?, word(wanted.agent)?);
+    let mut words = vec!["--die-with-parent", "--bind", &root, "/"];
+    words.extend(["--dev", "/dev", "--proc", "/proc", "--ro-bind", "/sys", "/sys"]);
+    if wanted.has_own_run {
+        words.extend(["--tmpfs", "/run"]);
+    }
+    words.extend(["--ro-bind", &agent, AGENT]);
+    words.extend(["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]);
+    if !wanted.shares_network {
+        words.push("--unshare-net");
+    }
+    words.extend(["--hostname", wanted.host_name, "--chdir", "/", "--"]);
+    let mut argv = vec![wanted.program.to_owned()];
+    argv.extend(words.into_iter().map(str::to_owned));
+    argv.extend(agent_words());
+    Ok(Order { argv, mounts: Vec::new(), environment: Vec::new() })
+}

@@ -1,0 +1,270 @@
+//! Tools that make one container from their command line alone: bubblewrap, systemd-nspawn, LXC,
+//! Podman.
+//!
+//! surtax (host) ── TOOL ── namespaces, pivot_root ── agent ── command
+//!
+//! - **Needs** the tool in `PATH` and root.
+//! - **Leaves out** what only an init inside would do: the agent is the container's command.
+//! - **Payers** one group with the tool's own processes and the container: engine. It carries the
+//!   command, so what is left of it is the tool, its monitor and the agent. The limits hold for them
+//!   together, and the tool is inside them before its first instruction.
+//! - **Checked against** what each tool's own file says.
+
+use super::first_process::FirstProcess;
+use super::{Card, Choice, Layer, Payer, Running, Site, Source, Unavailable, Usable, scratch};
+use crate::agent::{ConsoleTail, Link};
+use crate::fault::Fault;
+use crate::lab::{self, Mount, Process, Program, Room};
+use crate::layer::oci::config::AGENT;
+use crate::stack::{LayerSpec, Limits, root};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::probe::cgroup::Hierarchies;
+use surtax_instrument::wire::{Fact, Role};
+
+/// How long a tool may take to end after the container's command has.
+const STOP_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long a question to a tool may take.
+const ASK_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A tool, and what sets it apart from the others.
+pub struct ContainerTool {
+    /// Its card.
+    pub(super) card: &'static Card,
+    /// Its program in `PATH`.
+    pub(super) program: &'static str,
+    /// The command that installs it.
+    pub(super) remedy: &'static str,
+    /// Its command line for one container, and what it needs beside it.
+    pub(super) order: fn(&Wanted<'_>) -> Result<Order, Fault>,
+    /// The namespaces that it leaves as they are even where it makes one of every other kind.
+    pub(super) shares: &'static [&'static str],
+}
+
+/// The network of a container: the option that all of these tools have.
+pub(super) const NET: Choice = Choice {
+    key: "net",
+    values: &["none", "host"],
+    help: "the network: `none` is a namespace with only `lo` (default), `host` is this level's own",
+};
+
+/// A container, as asked for.
+pub(super) struct Wanted<'a> {
+    /// The tool's file.
+    pub program: &'a str,
+    /// The merged root, in the room's mount namespace.
+    pub root: &'a Path,
+    /// The static agent as a file that the tool can see.
+    pub agent: &'a Path,
+    /// The trial's room, for what a tool wants elsewhere.
+    pub room: &'a Room,
+    /// A directory of the room in memory, for what the tool wants to write.
+    pub scratch: &'a Path,
+    /// The group that it is started in, which has the limits.
+    pub group: &'a Path,
+    /// The container's name: ours, and nobody else's on this machine.
+    pub name: &'a str,
+    /// The level's own, so that a command sees the same name everywhere.
+    pub host_name: &'a str,
+    /// Where its scratch directory is; a volume is the tool's to make.
+    pub medium: Option<scratch::Medium>,
+    /// Whether its network is this level's own.
+    pub shares_network: bool,
+    /// Whether it gets a `/run` of its own; else it has the one of its root.
+    pub has_own_run: bool,
+}
+
+/// What is started, and on which mounts.
+pub(super) struct Order {
+    /// The command line, the tool's file first.
+    pub argv: Vec<String>,
+    /// Mounts of the room's namespace that the tool needs, after those of the root.
+    pub mounts: Vec<Mount>,
+    /// Variables of the tool's environment; it gets no others but `PATH`.
+    pub environment: Vec<(String, String)>,
+}
+
+impl Layer for ContainerTool {
+    fn card(&self) -> &'static Card {
+        self.card
+    }
+
+    fn check(&self, _: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
+        let Some(path) = lab::find(self.program) else {
+            let why = format!("`{}` is not in `PATH`", self.program);
+            return Err(Unavailable { why, remedy: Some(self.remedy.to_owned()) });
+        };
+        if !rustix::process::geteuid().is_root() {
+            let why = format!("`{}` needs root for a throw-away layer over `/`", self.program);
+            return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
+        }
+        let facts = tool_facts(&path).map_err(|fault| Unavailable {
+            why: fault.message,
+            remedy: Some(self.remedy.to_owned()),
+        })?;
+        Ok(Usable { facts })
+    }
+
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
+        let kind = self.card.kind;
+        let path = lab::find(self.program).ok_or_else(|| {
+            Fault::machine(format!("{kind}: `{}` is not in `PATH`", self.program)).hint(self.remedy)
+        })?;
+        let scratch = room.memory_directory()?;
+        let lowers = root::lowers(&site.view.root, site.cache)?;
+        let mut mounts = root::merge(&lowers, scratch)?;
+        let merged = root::merged_at(scratch);
+        mounts.extend(root::writable(site.view, &merged));
+        mounts.extend(scratch::mounts(site.view, &merged, room)?);
+        // The tool's own `/run` may cover the one in which the agent is.
+        let agent = scratch.join("agent");
+        mounts.push(Mount::Bind {
+            source: site.agent.to_path_buf(),
+            target: agent.clone(),
+            recursive: false,
+            read_only: true,
+        });
+        let group = room.subgroup("container", site.limits)?;
+        let order = (self.order)(&Wanted {
+            program: &path.to_string_lossy(),
+            root: &merged,
+            agent: &agent,
+            room,
+            scratch,
+            group: &group,
+            name: &name(site, room),
+            host_name: &rustix::system::uname().nodename().to_string_lossy(),
+            medium: site.view.scratch,
+            shares_network: shares_network(spec),
+            has_own_run: site.view.root == super::Root::Overlay,
+        })?;
+        mounts.extend(order.mounts);
+        let namespace = room.mount_namespace(&mounts)?;
+
+        let (requests, to_agent) = lab::pipe()?;
+        let (replies, from_agent) = lab::pipe()?;
+        let (last_words, stderr) = lab::pipe()?;
+        let console = ConsoleTail::new();
+        console.drain(last_words);
+        let path_variable = std::env::var("PATH").unwrap_or_default();
+        let environment = [(String::from("PATH"), path_variable)].into_iter();
+        let command_line = room.nameless(&order.argv.join(" "));
+        let process = room.spawn(Program {
+            argv: order.argv,
+            environment: Some(environment.chain(order.environment).collect()),
+            stdio: [Some(requests), Some(from_agent), Some(stderr)],
+            group: Some(group.clone()),
+            mount_namespace: Some(namespace),
+            ..Program::default()
+        })?;
+        let mut facts = tool_facts(&path)?;
+        facts.push(Fact::new("tool_command_line", command_line, "its start"));
+        facts.extend(root::facts(&site.view.root, &lowers));
+        Ok(Box::new(RunningContainer {
+            process,
+            link: Some(Link::over(kind, File::from(replies), File::from(to_agent), &console)),
+            group,
+            hierarchies: site.lab.hierarchies().clone(),
+            limits: site.limits.clone(),
+            kind,
+            shares: self.shares,
+            shares_network: shares_network(spec),
+            facts,
+        }))
+    }
+}
+
+struct RunningContainer {
+    process: Process,
+    link: Option<Link>,
+    group: PathBuf,
+    hierarchies: Hierarchies,
+    limits: Limits,
+    kind: &'static str,
+    shares: &'static [&'static str],
+    shares_network: bool,
+    facts: Vec<Fact>,
+}
+
+impl Running for RunningContainer {
+    fn link(&mut self) -> Result<Link, Fault> {
+        self.link.take().ok_or_else(|| Fault::bug("the link of a tool's container was taken twice"))
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        vec![Payer {
+            name: self.kind.to_owned(),
+            role: Role::Engine,
+            source: Source::Group(self.group.clone()),
+            carries_workload: true,
+        }]
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let first = FirstProcess::among(&self.group, &self.hierarchies, inside)?;
+        let mut facts = self.facts.clone();
+        facts.push(first.group_is(&self.group)?);
+        facts.extend(first.limits(&self.group, &self.limits)?);
+        let network = self.shares_network.then_some("net");
+        let shared: Vec<&str> = self.shares.iter().copied().chain(network).collect();
+        facts.push(first.namespaces(&shared)?);
+        facts.extend(first.privileges()?);
+        Ok(facts)
+    }
+
+    fn obituary(&mut self) -> Option<String> {
+        let status = self.process.wait(Duration::ZERO).ok()??;
+        Some(format!("`{}` has ended with {status}", self.kind))
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
+        drop(self.link.take());
+        match self.process.wait(STOP_DEADLINE)? {
+            Some(_) => Ok(()),
+            None => Err(Fault::machine(format!(
+                "{}: the container did not end and was killed",
+                self.kind
+            ))),
+        }
+    }
+}
+
+fn shares_network(spec: &LayerSpec) -> bool {
+    spec.options.get("net").is_some_and(|network| network == "host")
+}
+
+/// A name that the tool can show, and that no other container of this machine has.
+fn name(site: &Site<'_>, room: &Room) -> String {
+    let room = room.directory().file_name().unwrap_or_default().to_string_lossy();
+    format!("surtax-{}-{room}", site.lab.id())
+}
+
+/// Where the tool is, and the first line of what it says of its version.
+fn tool_facts(path: &Path) -> Result<Vec<Fact>, Fault> {
+    let path = path.to_string_lossy().into_owned();
+    let answer = lab::ask(&[path.clone(), String::from("--version")], None, ASK_DEADLINE)
+        .map_err(|fault| fault.during(format_args!("ask `{path}` for its version")))?;
+    let version = answer.lines().next().unwrap_or_default().trim().to_owned();
+    Ok(vec![Fact::new("tool", path, "PATH"), Fact::new("tool_version", version, "--version")])
+}
+
+/// The words that every tool's command line ends with: what runs in the container.
+pub(super) fn agent_words() -> [String; 2] {
+    [AGENT.to_owned(), "stdio".to_owned()]
+}
+
+/// A path as a word of a command line.
+///
+/// # Errors
+/// The user's: it is not text.
+pub(super) fn word(path: &Path) -> Result<String, Fault> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Fault::user(format!("`{}` is not UTF-8", path.display())))
+}

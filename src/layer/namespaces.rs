@@ -1,0 +1,175 @@
+//! Plain namespaces, without any tool: the least that a container costs, one kind at a time.
+//!
+//! surtax (host) ── unshare(2) ── agent (PID 1 of its namespace) ── command
+//!
+//! - **Needs** root, and a kernel that has the kinds asked for.
+//! - **Leaves out** capabilities, seccomp, devices of its own, a fresh `/sys`, and the mount namespace,
+//!   which `native` has as well for the throw-away layer over `/`: what is left is the cost of each
+//!   kind of namespace alone, so that `namespaces:pid=host` beside `namespaces` is that of one.
+//! - **Payers** the agent and the command, in one group: surtax.
+//! - **Checked against** `namespaces(7)`, `unshare(2)`, Linux 6.18.
+
+use super::first_process::FirstProcess;
+use super::native::{PlainProcess, same_kernel};
+use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Unavailable, Usable, scratch};
+use crate::agent::Link;
+use crate::fault::{Doing, Fault};
+use crate::lab::Room;
+use crate::stack::LayerSpec;
+use std::fs;
+use std::path::Path;
+use surtax_instrument::wire::Fact;
+
+/// Namespaces of this level's kernel.
+pub struct Namespaces;
+
+/// What a kind may be: of its own, or this level's.
+const OWN: &[&str] = &["private", "host"];
+
+const NET: Choice = Choice {
+    key: "net",
+    values: &["none", "host"],
+    help: "the network: `none` is a namespace with only `lo` (default), `host` is this level's own",
+};
+
+const fn choice(key: &'static str, help: &'static str) -> Choice {
+    Choice { key, values: OWN, help }
+}
+
+static CARD: Card = Card {
+    kind: "namespaces",
+    summary: "plain namespaces without any tool: the least that a container costs",
+    options: &[
+        choice("pid", "process ids of its own, or this level's (default: private)"),
+        NET,
+        choice("ipc", "System V and POSIX queues of its own (default: private)"),
+        choice("uts", "a host name of its own (default: private)"),
+        choice("cgroup", "its own group as the root of them all (default: private)"),
+        choice("user", "users of its own, each mapped to itself (default: host)"),
+        choice("time", "clock offsets of its own, all of them zero (default: host)"),
+        scratch::CHOICE,
+    ],
+    subject: None,
+    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
+    holds_layers: false,
+    elsewhere: false,
+    ran_on_hardware: true,
+};
+
+/// The kinds, and what each is unless told.
+const KINDS: [(&str, bool); 7] = [
+    ("pid", true),
+    ("net", true),
+    ("ipc", true),
+    ("uts", true),
+    ("cgroup", true),
+    ("user", false),
+    ("time", false),
+];
+
+/// The kinds of which it gets its own.
+fn private(spec: &LayerSpec) -> Vec<&'static str> {
+    let is_private = |(kind, by_default): &(&'static str, bool)| {
+        let told = spec.options.get(*kind).map(|word| word != "host");
+        told.unwrap_or(*by_default).then_some(*kind)
+    };
+    KINDS.iter().filter_map(is_private).collect()
+}
+
+impl Layer for Namespaces {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Unavailable {
+                why: String::from("namespaces and a throw-away layer over `/` need root"),
+                remedy: Some(String::from("sudo surtax …")),
+            });
+        }
+        let kinds = private(spec);
+        let is_missing = |kind: &&&str| !Path::new("/proc/self/ns").join(kind).exists();
+        if let Some(kind) = kinds.iter().find(is_missing) {
+            return Err(Unavailable {
+                why: format!("this kernel has no {kind} namespaces"),
+                remedy: Some(format!("use `namespaces:{kind}=host`")),
+            });
+        }
+        Ok(Usable { facts: vec![Fact::new("own_namespaces", kinds.join(" "), "/proc/self/ns")] })
+    }
+
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
+        let private = private(spec);
+        let plain = PlainProcess::start(CARD.kind, &["enclosed", &private.join(",")], site, room)?;
+        Ok(Box::new(RunningNamespaces { plain, private }))
+    }
+}
+
+struct RunningNamespaces {
+    plain: PlainProcess,
+    private: Vec<&'static str>,
+}
+
+impl Running for RunningNamespaces {
+    fn link(&mut self) -> Result<Link, Fault> {
+        self.plain.link()
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        self.plain.payers()
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let agent = FirstProcess::among(&self.plain.group, &self.plain.hierarchies, inside)?;
+        let mut facts = Vec::new();
+        for (kind, _) in KINDS {
+            let path = format!("/proc/self/ns/{kind}");
+            if !Path::new(&path).exists() {
+                continue;
+            }
+            let ours = fs::read_link(&path).doing(format_args!("read the link `{path}`"))?;
+            let is_own = agent.namespace(kind)? != ours.to_string_lossy();
+            if is_own != self.private.contains(&kind) {
+                let whose = if is_own { "its own" } else { "this level's" };
+                return Err(Fault::machine(format!(
+                    "namespaces: its {kind} namespace is {whose}, and the other was asked for"
+                )));
+            }
+        }
+        facts.push(Fact::new("own_namespaces", self.private.join(" "), "/proc/PID/ns"));
+        facts.push(same_kernel("namespaces", inside)?);
+        facts.extend(agent.privileges()?);
+        facts.extend(self.plain.facts(&agent)?);
+        Ok(facts)
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), Fault> {
+        self.plain.stop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_can_be_switched_alone() {
+        let mut spec = LayerSpec { kind: "namespaces".into(), options: [].into() };
+        assert_eq!(private(&spec), ["pid", "net", "ipc", "uts", "cgroup"]);
+        spec.options.insert("net".into(), "host".into());
+        spec.options.insert("time".into(), "private".into());
+        assert_eq!(private(&spec), ["pid", "ipc", "uts", "cgroup", "time"]);
+    }
+
+    #[test]
+    fn every_kind_is_an_option() {
+        let keys: Vec<&str> = CARD.options.iter().map(|choice| choice.key).collect();
+        assert_eq!(keys[..KINDS.len()], KINDS.map(|(kind, _)| kind));
+    }
+}

@@ -1,0 +1,372 @@
+//! A disk of the machine for the scratch directory: controller, format of its file, and how QEMU
+//! reads and writes that.
+//!
+//! The file lies on this level's disk, holds an empty ext4, and is made anew for every start. Nothing of
+//! it is left to QEMU's defaults, and all of it is read back: format and cache from QEMU, the way of
+//! input and output from what its process holds open, the controller from the guest's own drivers.
+
+use super::command_line::Board;
+use super::errand::Errand;
+use super::qmp::{BlockDevice, Qmp};
+use crate::fault::{Doing, Fault};
+use crate::lab::Room;
+use crate::layer::{Choice, scratch, value_of};
+use crate::stack::LayerSpec;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use surtax_instrument::quantity::Bytes;
+use surtax_instrument::wire::Fact;
+
+/// How large a disk is unless told.
+const SIZE: Bytes = Bytes(1 << 30);
+
+/// The least that holds an ext4 with its journal.
+const SIZE_LEAST: Bytes = Bytes(16 << 20);
+
+/// What QEMU calls the disk.
+const DRIVE: &str = "scratch";
+
+/// The media of a machine.
+pub(super) const MEDIA: Choice =
+    scratch::choice(&["layer", "bind", "tmpfs", "virtio-blk", "virtio-scsi", "ide", "nvme"]);
+
+/// The options of a disk.
+pub(super) const FORMAT: Choice = Choice {
+    key: "format",
+    values: &["raw", "qcow2", "qcow2-backed"],
+    help: "the format of the scratch disk's file; `qcow2-backed` begins as a copy of another (default: raw)",
+};
+pub(super) const CACHE: Choice = Choice {
+    key: "cache",
+    values: &["none", "writeback", "writethrough", "directsync", "unsafe"],
+    help: "how QEMU caches the scratch disk (default: none)",
+};
+pub(super) const AIO: Choice = Choice {
+    key: "aio",
+    values: &["threads", "native", "io_uring"],
+    help: "how QEMU reads and writes the scratch disk's file (default: threads)",
+};
+pub(super) const DISK_SIZE: Choice =
+    Choice { key: "disk-size", values: &[], help: "how large the scratch disk is (default: 1G)" };
+
+/// What the guest sees of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Controller {
+    VirtioBlk,
+    VirtioScsi,
+    Ide,
+    Nvme,
+}
+
+/// A disk, as asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Disk {
+    controller: Controller,
+    format: &'static str,
+    cache: &'static str,
+    aio: &'static str,
+    size: Bytes,
+}
+
+/// The files of a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Made {
+    /// What was asked for.
+    pub(super) disk: Disk,
+    /// The file that QEMU opens.
+    pub(super) file: PathBuf,
+}
+
+impl Controller {
+    fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "virtio-blk" => Self::VirtioBlk,
+            "virtio-scsi" => Self::VirtioScsi,
+            "ide" => Self::Ide,
+            "nvme" => Self::Nvme,
+            _ => return None,
+        })
+    }
+
+    /// The devices after `-device`, the controller first.
+    fn devices(self, bus: &str) -> Vec<String> {
+        let drive = format!("drive={DRIVE},serial={DRIVE}");
+        match self {
+            Self::VirtioBlk => vec![format!("virtio-blk-{bus},{drive}")],
+            Self::VirtioScsi => {
+                vec![format!("virtio-scsi-{bus},id=scsi"), format!("scsi-hd,bus=scsi.0,{drive}")]
+            }
+            Self::Ide => vec![format!("ide-hd,bus=ide.0,{drive}")],
+            Self::Nvme => vec![format!("nvme,{drive}")],
+        }
+    }
+
+    /// The guest's drivers, those that it loads.
+    fn modules(self, board: Board) -> &'static [&'static str] {
+        match (self, board) {
+            (Self::VirtioBlk, _) => &["virtio_blk"],
+            (Self::VirtioScsi, _) => &["virtio_scsi", "sd_mod"],
+            (Self::Ide, Board::Pc) => &["ata_piix", "sd_mod"],
+            (Self::Ide, _) => &["ahci", "sd_mod"],
+            (Self::Nvme, _) => &["nvme"],
+        }
+    }
+
+    /// The driver that the guest names for it.
+    fn driver(self, board: Board) -> &'static str {
+        self.modules(board)[0]
+    }
+}
+
+impl Disk {
+    /// The disk that a spec asks for, if it asks for one.
+    ///
+    /// # Errors
+    /// The user's: options of a disk without one, or ones that contradict each other.
+    pub(super) fn read(spec: &LayerSpec, board: Board) -> Result<Option<Self>, Fault> {
+        let option = |key: &str| spec.options.get(key).map(String::as_str);
+        let Some(controller) = option(scratch::KEY).and_then(Controller::of) else {
+            let own = [FORMAT.key, CACHE.key, AIO.key, DISK_SIZE.key];
+            return match own.into_iter().find(|key| option(key).is_some()) {
+                None => Ok(None),
+                Some(key) => Err(Fault::user(format!(
+                    "qemu: `{key}=` is of a scratch disk, and the machine has none"
+                ))
+                .hint("name one, such as `scratch=virtio-blk`")),
+            };
+        };
+        if board == Board::Microvm && matches!(controller, Controller::Ide | Controller::Nvme) {
+            let word = option(scratch::KEY).unwrap_or_default();
+            return Err(Fault::user(format!("qemu: a microvm has no PCI for `scratch={word}`"))
+                .hint("use `machine=q35` or `machine=pc`, or `scratch=virtio-blk`"));
+        }
+        let word = |choice: &Choice| {
+            let said = option(choice.key);
+            choice.values.iter().find(|value| said == Some(value)).copied()
+        };
+        let disk = Self {
+            controller,
+            format: word(&FORMAT).unwrap_or("raw"),
+            cache: word(&CACHE).unwrap_or("none"),
+            aio: word(&AIO).unwrap_or("threads"),
+            size: option(DISK_SIZE.key).map_or(Ok(SIZE), size)?,
+        };
+        if disk.aio == "native" && !disk.is_direct() {
+            let cache = disk.cache;
+            return Err(Fault::user(format!(
+                "qemu: `aio=native` goes past this level's page cache, and `cache={cache}` through it"
+            ))
+            .hint("use `cache=none` or `cache=directsync`, or `aio=threads` or `aio=io_uring`"));
+        }
+        Ok(Some(disk))
+    }
+
+    fn is_direct(&self) -> bool {
+        matches!(self.cache, "none" | "directsync")
+    }
+
+    /// Modules of the guest's kernel that it needs.
+    pub(super) fn modules(&self, board: Board) -> Vec<&'static str> {
+        self.controller.modules(board).iter().copied().chain(["ext4"]).collect()
+    }
+
+    /// Makes its file, with an empty file system.
+    ///
+    /// # Errors
+    /// The machine's: there is no room for it, or a tool is not there or fails.
+    pub(super) fn make(self, room: &Room) -> Result<Made, Fault> {
+        let place = scratch::directory(room)?;
+        let raw = place.join("disk.raw");
+        let text = |path: &Path| path.display().to_string();
+        File::create(&raw)
+            .and_then(|file| file.set_len(self.size.0))
+            .doing(format_args!("make the disk `{}`", raw.display()))?;
+        Errand::new(&["mke2fs", "-q", "-F", "-t", "ext4", &text(&raw)])
+            .run(room)
+            .map_err(|fault| fault.hint("apt-get install e2fsprogs"))?;
+        if self.format == "raw" {
+            return Ok(Made { disk: self, file: raw });
+        }
+        let file = place.join("disk.qcow2");
+        let (from, to) = (text(&raw), text(&file));
+        let argv: &[&str] = if self.format == "qcow2" {
+            &["qemu-img", "convert", "-q", "-f", "raw", "-O", "qcow2", &from, &to]
+        } else {
+            &["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", &from, &to]
+        };
+        let made = Errand::new(argv).run(room);
+        made.map_err(|fault| fault.hint("apt-get install qemu-utils"))?;
+        if self.format == "qcow2" {
+            fs::remove_file(&raw).doing(format_args!("remove `{}`", raw.display()))?;
+        }
+        Ok(Made { disk: self, file })
+    }
+}
+
+impl Made {
+    /// The options of QEMU's command line; `bus` ends the names of the board's virtio devices.
+    pub(super) fn arguments(&self, bus: &str) -> Vec<[String; 2]> {
+        let Disk { controller, format, cache, aio, .. } = &self.disk;
+        let format = if *format == "raw" { "raw" } else { "qcow2" };
+        let file = self.file.display().to_string().replace(',', ",,");
+        let drive = format!(
+            "file={file},if=none,id={DRIVE},format={format},cache={cache},aio={aio},discard=unmap"
+        );
+        let devices = controller.devices(bus).into_iter().map(|it| [String::from("-device"), it]);
+        std::iter::once([String::from("-drive"), drive]).chain(devices).collect()
+    }
+
+    /// Format and cache as QEMU has them, the way of input and output as its process shows it, the
+    /// controller as the guest's drivers name it.
+    ///
+    /// # Errors
+    /// One of them is not what was asked for.
+    pub(super) fn prove(
+        &self,
+        qmp: &mut Qmp,
+        pid: u32,
+        board: Board,
+        inside: &[Fact],
+    ) -> Result<Vec<Fact>, Fault> {
+        let blocks = qmp.block_devices()?;
+        let found = blocks.iter().find(|block| block.device == DRIVE);
+        let block = found.ok_or_else(|| Fault::machine("qemu: QMP lists no scratch disk"))?;
+        let (format, cache) = (format_of(block), cache_of(block));
+        let aio = aio_of(pid)?;
+        let drivers = value_of(inside, "scratch_drivers")?;
+        let driver = self.disk.controller.driver(board);
+        let is_there = drivers.split(' ').any(|name| name.replace('-', "_") == driver);
+        for (what, asked, found) in [
+            ("format", self.disk.format, format),
+            ("cache", self.disk.cache, cache),
+            ("aio", self.disk.aio, aio),
+            ("controller", driver, if is_there { driver } else { drivers }),
+        ] {
+            if asked != found {
+                return Err(Fault::machine(format!(
+                    "qemu: the scratch disk's {what} was to be `{asked}`, and is `{found}`"
+                )));
+            }
+        }
+        Ok(vec![
+            Fact::new("disk_format", format, "query-block"),
+            Fact::new("disk_cache", cache, "query-block"),
+            Fact::new("disk_aio", aio, "/proc/PID/fd and /proc/PID/maps of QEMU"),
+            Fact::new("disk_controller", driver, "drivers in /sys inside"),
+            Fact::new("disk_bytes", block.size().to_string(), "query-block"),
+        ])
+    }
+}
+
+fn size(text: &str) -> Result<Bytes, Fault> {
+    let bytes = Bytes::parse(text).map_err(Fault::user)?;
+    if bytes < SIZE_LEAST {
+        return Err(Fault::user(format!("qemu: a disk of `{text}` holds no file system"))
+            .hint("use `disk-size=16M` or more"));
+    }
+    Ok(bytes)
+}
+
+fn format_of(block: &BlockDevice) -> &'static str {
+    match (block.format(), block.is_backed()) {
+        ("raw", _) => "raw",
+        ("qcow2", false) => "qcow2",
+        ("qcow2", true) => "qcow2-backed",
+        _ => "unknown",
+    }
+}
+
+/// Source: `qemu-options.hx`, the table under `cache=`. Whether writes of the guest are written through
+/// is the device's, and not told here where the guest may choose.
+fn cache_of(block: &BlockDevice) -> &'static str {
+    let cache = block.cache();
+    match (cache.writeback, cache.direct, cache.no_flush) {
+        (true, false, true) => "unsafe",
+        (true, true, false) => "none",
+        (true, false, false) => "writeback",
+        (false, false, false) => "writethrough",
+        (false, true, false) => "directsync",
+        _ => "unknown",
+    }
+}
+
+/// How a QEMU does its input and output: each way leaves its own trace in the process.
+fn aio_of(pid: u32) -> Result<&'static str, Fault> {
+    let fds = PathBuf::from(format!("/proc/{pid}/fd"));
+    let entries = fs::read_dir(&fds).doing(format_args!("list `{}`", fds.display()))?;
+    let links = entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).doing("read QEMU's memory map")?;
+    let has_ring = |name: &str| maps.lines().any(|line| line.contains(name));
+    let rings = links.filter(|link| link.to_string_lossy().contains("[io_uring]")).count();
+    Ok(match (has_ring("/[aio]"), rings > 0) {
+        (true, _) => "native",
+        (false, true) => "io_uring",
+        (false, false) => "threads",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(options: &[(&str, &str)], board: Board) -> Result<Option<Disk>, Fault> {
+        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+        Disk::read(&LayerSpec { kind: "qemu".into(), options }, board)
+    }
+
+    #[test]
+    fn what_is_not_said_of_a_disk_is_said_to_qemu_nevertheless() {
+        let disk = disk(&[("scratch", "virtio-scsi")], Board::Q35).unwrap().unwrap();
+        let made = Made { disk, file: "/room/disk,raw".into() };
+        let words: Vec<String> = made.arguments("pci").concat();
+        assert_eq!(
+            words,
+            [
+                "-drive",
+                "file=/room/disk,,raw,if=none,id=scratch,format=raw,cache=none,aio=threads,discard=unmap",
+                "-device",
+                "virtio-scsi-pci,id=scsi",
+                "-device",
+                "scsi-hd,bus=scsi.0,drive=scratch,serial=scratch"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_disk_that_cannot_be_is_refused_with_what_can() {
+        let refused = |options: &[(&str, &str)], board| disk(options, board).unwrap_err();
+        let fault = refused(&[("cache", "none")], Board::Q35);
+        assert!(fault.message.contains("the machine has none"), "{fault}");
+        let fault = refused(&[("scratch", "nvme")], Board::Microvm);
+        assert!(fault.message.contains("has no PCI"), "{fault}");
+        let options = [("scratch", "ide"), ("aio", "native"), ("cache", "unsafe")];
+        let fault = refused(&options, Board::Pc);
+        assert!(fault.message.contains("`cache=unsafe` through it"), "{fault}");
+        let fault = refused(&[("scratch", "ide"), ("disk-size", "1M")], Board::Pc);
+        assert!(fault.message.contains("holds no file system"), "{fault}");
+        assert_eq!(disk(&[("scratch", "bind")], Board::Q35), Ok(None));
+    }
+
+    #[test]
+    fn every_cache_mode_is_told_from_the_others() {
+        let mut seen = Vec::new();
+        for (writeback, direct, no_flush) in [
+            (true, true, false),
+            (true, false, false),
+            (false, false, false),
+            (false, true, false),
+            (true, false, true),
+        ] {
+            let block = serde_json::from_value(serde_json::json!({
+                "device": "scratch",
+                "inserted": {
+                    "drv": "raw",
+                    "image": {"virtual-size": 1},
+                    "cache": {"writeback": writeback, "direct": direct, "no-flush": no_flush},
+                },
+            }));
+            seen.push(cache_of(&block.unwrap()));
+        }
+        assert_eq!(seen, CACHE.values);
+    }
+}

@@ -1,0 +1,148 @@
+//! Containers by a tool's own command line, and plain namespaces: what each of them really makes.
+
+use crate::answers::{compare, fact};
+use crate::machine::{Machine, is_usable};
+use serde_json::Value;
+use std::path::Path;
+
+/// One container of each tool that is not an OCI runtime.
+const KINDS: [&str; 5] = ["namespaces", "bubblewrap", "nspawn", "lxc", "podman"];
+
+/// What was proved of `stack`, in which `script` must succeed.
+#[track_caller]
+fn level(machine: &Machine, stack: &str, script: &str) -> Value {
+    let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
+    let arm = answer["arms"].as_array().unwrap().last().unwrap();
+    assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
+    arm["evidence"][0].clone()
+}
+
+#[test]
+fn a_command_sees_the_same_files_and_keeps_none_of_its_own() {
+    let machine = Machine::take();
+    for kind in KINDS {
+        if !is_usable(&machine, kind) {
+            continue;
+        }
+        let script = "set -e; test $$ -lt 20; ls -d /proc/$$; cmp /etc/os-release /usr/lib/os-release; \
+                      echo x > /etc/surtax-was-here; echo x > /dev/null; id -u | grep -qx 0";
+        level(&machine, kind, script);
+        assert!(!Path::new("/etc/surtax-was-here").exists(), "{kind}");
+        machine.assert_as_before();
+    }
+}
+
+#[test]
+fn a_network_is_a_containers_own_or_this_machines() {
+    let machine = Machine::take();
+    let lines = std::fs::read_to_string("/proc/net/dev").unwrap().lines().count();
+    for kind in KINDS {
+        if !is_usable(&machine, kind) {
+            continue;
+        }
+        // Two lines of titles and `lo`, which must be up to have an address.
+        let own = "test $(wc -l < /proc/net/dev) = 3 && grep -q 127.0.0.1 /proc/net/fib_trie";
+        let level_of = level(&machine, &format!("{kind}:net=none"), own);
+        assert!(fact(&level_of, "own_namespaces").contains("net"), "{kind}");
+
+        let shared = format!("test $(wc -l < /proc/net/dev) = {lines}");
+        let level_of = level(&machine, &format!("{kind}:net=host"), &shared);
+        assert!(!fact(&level_of, "own_namespaces").contains("net"), "{kind}");
+        machine.assert_as_before();
+    }
+}
+
+#[test]
+fn each_kind_of_namespace_can_be_switched_alone() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "namespaces") {
+        return;
+    }
+    for (options, own) in [
+        ("", "pid net ipc uts cgroup"),
+        (":pid=host", "net ipc uts cgroup"),
+        (":net=host,ipc=host,uts=host,cgroup=host", "pid"),
+        (":pid=host,net=host,ipc=host,uts=host,cgroup=host", ""),
+        (":user=private", "pid net ipc uts cgroup user"),
+        (":time=private,pid=host", "net ipc uts cgroup time"),
+    ] {
+        let proved = level(&machine, &format!("namespaces{options}"), "true");
+        assert_eq!(fact(&proved, "own_namespaces"), own, "{options}");
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn every_container_keeps_the_limits_that_were_asked_of_it() {
+    let machine = Machine::take();
+    for kind in KINDS {
+        if !is_usable(&machine, kind) {
+            continue;
+        }
+        let stack = format!("{kind}:cpus=0.5,cpuset=1,memory=256M,pids=60");
+        let proved = level(&machine, &stack, "test $(nproc) = 1");
+        assert_eq!(fact(&proved, "limit_memory_bytes"), (256u64 << 20).to_string(), "{kind}");
+        assert_eq!(fact(&proved, "limit_pids"), "60", "{kind}");
+        assert_eq!(fact(&proved, "limit_cpuset"), "1", "{kind}");
+        assert!(fact(&proved, "limit_cpu_quota_us").starts_with("50000"), "{kind}");
+        machine.assert_as_before();
+    }
+}
+
+#[test]
+fn what_an_option_of_a_layer_names_is_read_back() {
+    let machine = Machine::take();
+    for (stack, key, value) in [
+        ("docker:seccomp=unconfined", "seccomp", "none"),
+        ("docker:seccomp=default", "seccomp", "filter"),
+        ("docker:runtime=runsc", "runtime", "runsc"),
+        ("gvisor:platform=ptrace", "platform", "ptrace"),
+        ("gvisor:overlay=memory", "overlay", "root:memory"),
+        ("gvisor:overlay=none,directfs=false", "directfs", "false"),
+    ] {
+        if is_usable(&machine, stack) {
+            assert_eq!(fact(&level(&machine, stack, "true"), key), value, "{stack}");
+            machine.assert_as_before();
+        }
+    }
+}
+
+/// What every layer has of media for `/scratch`.
+const MEDIA: [(&str, &[&str]); 9] = [
+    ("native", &["layer", "bind", "tmpfs"]),
+    ("namespaces", &["layer", "bind", "tmpfs"]),
+    ("bubblewrap", &["layer", "bind", "tmpfs"]),
+    ("runc", &["layer", "bind", "tmpfs"]),
+    ("nspawn", &["layer", "bind", "tmpfs"]),
+    ("lxc", &["layer", "bind", "tmpfs"]),
+    ("gvisor", &["layer", "bind", "tmpfs"]),
+    ("docker", &["layer", "bind", "tmpfs", "volume"]),
+    ("podman", &["layer", "bind", "tmpfs", "volume"]),
+];
+
+#[test]
+fn a_scratch_directory_is_on_the_medium_that_its_stack_names_and_empty_at_every_start() {
+    let machine = Machine::take();
+    let script = "set -e; test -z \"$(ls -A /scratch)\"; \
+                  dd if=/dev/zero of=/scratch/data bs=64k count=16 conv=fsync 2>/dev/null; \
+                  test $(stat -c %s /scratch/data) = 1048576";
+    for (kind, media) in MEDIA {
+        if !is_usable(&machine, kind) {
+            continue;
+        }
+        for medium in media {
+            let stack = format!("{kind}:scratch={medium}");
+            let answer = machine.json(&compare(&stack, "1", &["sh", "-c", script]));
+            let arms = answer["arms"].as_array().unwrap();
+            for arm in arms {
+                // The baseline has got one as well, for the command needs it.
+                assert_eq!(arm["trial_count"], 1, "{stack}: {}: {}", arm["stack"], arm["trouble"]);
+            }
+            let arm = arms.iter().find(|arm| arm["stack"] == stack).unwrap();
+            assert_eq!(fact(&arm["evidence"][0], "scratch"), *medium, "{stack}");
+            let mounted = fact(&arm["evidence"][0], "inside_scratch_mount");
+            assert_eq!(mounted == "none", *medium == "layer", "{stack}: {mounted}");
+        }
+        machine.assert_as_before();
+    }
+}
