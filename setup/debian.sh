@@ -85,6 +85,8 @@ qemu-system-common  /usr/lib/qemu/virtiofsd
 qemu-utils          qemu-img
 e2fsprogs           mke2fs
 seabios             /usr/share/seabios/bios-256k.bin
+openssh-client      ssh
+openssh-server      /usr/sbin/sshd
 END
 }
 
@@ -111,12 +113,21 @@ refuse_other_systems() {
         "use an amd64 machine"
 }
 
-# Without systemd a package's script would start its daemon itself, with nobody to stop it again.
+# Without systemd a package's script would start its daemon itself, with nobody to stop it again. And
+# nowhere is a machine to let people in because of us: the tests start an sshd of their own.
 start_no_services() {
-    if [ ! -d /run/systemd/system ] && [ ! -e /usr/sbin/policy-rc.d ]; then
-        policy=/usr/sbin/policy-rc.d
-        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
-        as_root chmod 755 "$policy"
+    if [ -e /usr/sbin/policy-rc.d ]; then return; fi
+    if [ -d /run/systemd/system ]; then refused='case $1 in ssh*) exit 101 ;; esac'; else refused='exit 101'; fi
+    policy=/usr/sbin/policy-rc.d
+    printf '#!/bin/sh\n%s\n' "$refused" | as_root tee "$policy" >/dev/null
+    as_root chmod 755 "$policy"
+}
+
+# An sshd that came with our packages does not start with the machine either.
+keep_sshd_off() { # PACKAGES
+    case " $1" in *' openssh-server '*) ;; *) return ;; esac
+    if [ -d /run/systemd/system ]; then
+        quietly "leave sshd off" as_root systemctl --quiet disable ssh.service
     fi
 }
 
@@ -132,6 +143,7 @@ install_packages() {
     # shellcheck disable=SC2086  # one word per package
     quietly "install the packages" as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get -q -y -o Dpkg::Use-Pty=0 install --no-install-recommends --no-remove $packages
+    keep_sshd_off "$packages"
     packages=$(missing_packages)
     [ -z "$packages" ] || fail "installed, yet not found: $packages" \
         "look for what shadows them in \`PATH\`"

@@ -20,6 +20,7 @@
 //!
 //! A directive that fails is printed on the console and answered to the first request.
 
+use crate::channel::Channel;
 use crate::serve::Session;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{MountFlags, mount, mount_bind_recursive, mount_move};
@@ -186,7 +187,7 @@ pub fn bring_loopback_up() -> io::Result<()> {
 /// Opens the channel and sends the first frame.
 fn greet() -> io::Result<Session> {
     let channel = open_port()?;
-    let mut session = Session::new(channel.try_clone()?, channel);
+    let mut session = Session::new(Channel::new(channel.try_clone()?, channel));
     session.greet().map_err(io::Error::other)?;
     Ok(session)
 }

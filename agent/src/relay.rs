@@ -29,6 +29,12 @@ const KEEP_INPUT: usize = 256 << 10;
 /// How long output is passed on after the process has ended, if others keep printing into it.
 const DRAIN: Duration = Duration::from_secs(1);
 
+/// How often one that is let end is looked at.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// How long those who take away what it left may go on after it.
+const REMAINS: Duration = Duration::from_secs(10);
+
 /// A relayed process.
 pub struct Relay {
     pid: Pid,
@@ -134,7 +140,7 @@ impl Relay {
     }
 
     /// Passes on what is there; false when the process has ended and the host was told.
-    pub fn turn(&mut self, replies: &mut File) -> Result<bool, WireError> {
+    pub fn turn(&mut self, replies: &mut impl Write) -> Result<bool, WireError> {
         self.pour();
         self.stderr.read_available()?;
         let has_printed = self.pass_output(replies)?;
@@ -159,7 +165,7 @@ impl Relay {
     }
 
     /// Passes on one buffer of output, if there is one; says whether there was.
-    fn pass_output(&mut self, replies: &mut File) -> Result<bool, WireError> {
+    fn pass_output(&mut self, replies: &mut impl Write) -> Result<bool, WireError> {
         let Some(output) = &mut self.output else { return Ok(false) };
         let mut ready = [rustix::event::PollFd::new(output, rustix::event::PollFlags::IN)];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -217,6 +223,24 @@ impl Relay {
         if self.closing {
             self.input = None;
         }
+    }
+
+    /// Closes its input and lets it end by itself, at most so long, and those whom it leaves to us; what
+    /// it says is lost.
+    pub fn finish(mut self, deadline: Duration) {
+        self.waiting.clear();
+        self.input = None;
+        let began = clock::monotonic_raw();
+        let passed = || Duration::from(clock::monotonic_raw().since(began));
+        while self.ended.is_none() && passed() < deadline {
+            // What keeps printing to nobody must not wait for us.
+            let _ = self.pass_output(&mut std::io::sink());
+            let _ = self.stderr.read_available();
+            self.ended = self.reap();
+            std::thread::sleep(PAUSE);
+        }
+        drop(self);
+        crate::run::await_children(REMAINS);
     }
 
     /// Tells its terminal the size of ours.

@@ -236,6 +236,18 @@ pub fn kill_leftovers() {
     }
 }
 
+/// Waits until no child is left, at most so long.
+pub fn await_children(deadline: Duration) {
+    let began = clock::monotonic_raw();
+    while Duration::from(clock::monotonic_raw().since(began)) < deadline {
+        match waitpid(None, WaitOptions::NOHANG) {
+            Err(_) => return,
+            Ok(Some(_)) => {}
+            Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+        }
+    }
+}
+
 fn children(parent: Pid) -> Vec<Pid> {
     let number = parent.as_raw_nonzero();
     let list = std::fs::read_to_string(format!("/proc/{number}/task/{number}/children"));

@@ -1,27 +1,37 @@
 //! The loop that answers requests: one thread, one `poll`.
 //!
 //! At most one command and one relay exist at a time. Whatever was started is killed before the
-//! loop ends, also when the other end of the channel is gone.
+//! loop ends, also when the other end of the channel is gone. Only a starter on another machine is let
+//! end by itself: what it started there stays when it does not take it away.
 
+use crate::channel::Channel;
 use crate::relay::Relay;
 use crate::run::Running;
 use crate::{identity, program, run};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::os::fd::AsFd;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 use surtax_instrument::wire::{
-    Command, Failure, Hello, PROTOCOL, Reply, Request, WireError, read_request, write_reply,
+    Command, Failure, Hello, PROTOCOL, PUSHED_STARTER, Reply, Request, WireError, read_request,
+    write_reply,
 };
 use surtax_instrument::{cache, clock};
 
+/// How long a starter on another machine may take to stop its stack when the host is gone: longer
+/// than it gives the layers below it.
+const FAREWELL: Duration = Duration::from_secs(30);
+
 /// A conversation with the host.
 pub struct Session {
-    requests: File,
-    replies: File,
+    channel: Channel,
+    /// The starter that was pushed to another machine, where it is to be no file.
+    starter: Option<File>,
     /// A command that waits for `Go`.
     ready: Option<Command>,
     command: Option<Running>,
@@ -35,9 +45,9 @@ enum Next {
 }
 
 impl Session {
-    /// A session over these two ends of a channel; they may be the same file.
-    pub fn new(requests: File, replies: File) -> Self {
-        Self { requests, replies, ready: None, command: None, relay: None }
+    /// A session over this channel.
+    pub fn new(channel: Channel) -> Self {
+        Self { channel, starter: None, ready: None, command: None, relay: None }
     }
 
     /// Sends the first frame.
@@ -49,7 +59,7 @@ impl Session {
 
     /// Answers one request with a failure, in place of what it asked for.
     pub fn refuse(&mut self, failure: &Failure) -> Result<(), WireError> {
-        read_request(&mut self.requests)?;
+        read_request(&mut self.channel)?;
         self.reply(&Reply::Failed(failure.clone()))
     }
 
@@ -66,7 +76,9 @@ impl Session {
             }
         };
         drop(self.command.take());
-        drop(self.relay.take());
+        if let Some(relay) = self.relay.take().filter(|_| self.starter.is_some()) {
+            relay.finish(FAREWELL);
+        }
         run::kill_leftovers();
         match outcome {
             Ok(()) => self.reply(&Reply::Stopped),
@@ -82,12 +94,14 @@ impl Session {
             self.reply(&Reply::Exited(replies))?;
         }
         if let Some(mut relay) = self.relay.take()
-            && relay.turn(&mut self.replies)?
+            && relay.turn(&mut self.channel)?
         {
             self.relay = Some(relay);
         }
-        if ready {
-            let request = read_request(&mut self.requests)?;
+        if !ready {
+            self.channel.require_lease()?;
+        } else {
+            let request = read_request(&mut self.channel)?;
             return self.answer(request);
         }
         Ok(Next::Continue)
@@ -98,13 +112,13 @@ impl Session {
         // While a relayed process does not read, the host has to wait; only its end is watched.
         let has_room = self.relay.as_ref().is_none_or(Relay::has_room);
         let wanted = if has_room { PollFlags::IN } else { PollFlags::empty() };
-        let mut files = vec![PollFd::new(&self.requests, wanted)];
-        let mut deadline = None;
+        let mut files = vec![PollFd::new(self.channel.requests(), wanted)];
+        let mut deadline = self.channel.time_left();
         if let Some(command) = &self.command {
             files.extend(
                 command.descriptors().map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)),
             );
-            deadline = command.time_left();
+            deadline = deadline.into_iter().chain(command.time_left()).min();
         }
         if let Some(relay) = &self.relay {
             files.extend(
@@ -143,7 +157,7 @@ impl Session {
                 }
             }
             Request::Put { path, mode, bytes } => self.put(&path, mode, &bytes)?,
-            Request::Relay(command) => match Relay::start(&command) {
+            Request::Relay(command) => match Relay::start(&self.with_starter(command)) {
                 Ok(relay) => self.relay = Some(relay),
                 Err(failure) => self.reply(&Reply::Failed(failure))?,
             },
@@ -162,6 +176,7 @@ impl Session {
                     relay.resize(rows, columns);
                 }
             }
+            Request::KeepAlive => {}
             Request::Clock => self.reply(&Reply::Clock { at: clock::monotonic_raw() })?,
             Request::DropCaches => self.reply(&Reply::Dropped(vec![cache::drop_page_cache()]))?,
             Request::Identify => {
@@ -176,13 +191,15 @@ impl Session {
     }
 
     fn put(&mut self, path: &[u8], mode: u32, bytes: &[u8]) -> Result<(), WireError> {
+        let is_kept = self.channel.is_leased() && path == PUSHED_STARTER.as_bytes();
         let path = Path::new(std::ffi::OsStr::from_bytes(path));
-        let written = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(mode)
-            .open(path)
-            .and_then(|mut file| file.write_all(bytes));
+        let written = if is_kept {
+            self.keep_starter(bytes)
+        } else {
+            let mut options = OpenOptions::new();
+            let opened = options.create(true).append(true).mode(mode).open(path);
+            opened.and_then(|mut file| file.write_all(bytes))
+        };
         match written {
             Ok(()) => self.reply(&Reply::Written),
             Err(error) => {
@@ -192,12 +209,30 @@ impl Session {
         }
     }
 
+    /// Adds to the starter in memory, which is gone with us, however we end.
+    fn keep_starter(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.starter.is_none() {
+            self.starter = Some(File::from(memfd_create("surtax-starter", MemfdFlags::CLOEXEC)?));
+        }
+        self.starter.as_mut().map_or(Ok(()), |starter| starter.write_all(bytes))
+    }
+
+    /// A command that is the starter in memory, by the name that it has there.
+    fn with_starter(&self, mut command: Command) -> Command {
+        if let (Some(starter), Some(program)) = (&self.starter, command.argv.first_mut())
+            && program == PUSHED_STARTER.as_bytes()
+        {
+            *program = format!("/proc/self/fd/{}", starter.as_raw_fd()).into_bytes();
+        }
+        command
+    }
+
     fn fail(&mut self, errno: i32, what: &str, hint: &str) -> Result<(), WireError> {
         self.reply(&Reply::Failed(Failure { errno, what: what.into(), hint: hint.into() }))
     }
 
     fn reply(&mut self, reply: &Reply) -> Result<(), WireError> {
-        write_reply(&mut self.replies, reply)
+        write_reply(&mut self.channel, reply)
     }
 }
 

@@ -16,13 +16,17 @@ pub use encoding::{Malformed, WireError, read_reply, read_request, write_reply, 
 use std::fmt;
 
 /// Raised whenever a frame changes its meaning; both ends must agree.
-pub const PROTOCOL: u16 = 2;
+pub const PROTOCOL: u16 = 3;
 
 /// The longest frame that either side accepts, in bytes.
 pub const FRAME_LIMIT: usize = 1 << 20;
 
 /// The most bytes of one [`Request::Put`] or `Data` frame.
 pub const CHUNK: usize = 64 << 10;
+
+/// Where a starter is put that the level does not have. Under a lease no file is made of it: the agent
+/// keeps it in memory, under this name, for a [`Request::Relay`].
+pub const PUSHED_STARTER: &str = "/surtax-starter";
 
 /// Where a command finds its scratch directory, in every stack that names a medium for it.
 pub const SCRATCH: &str = "/scratch";
@@ -67,6 +71,8 @@ pub enum Request {
     Identify,
     /// Write what is dirty to disk and drop the page cache. Answer: [`Reply::Dropped`].
     DropCaches,
+    /// The host is still there. It renews an agent's lease, if it has one, and has no answer.
+    KeepAlive,
     /// Starter only: start the rest of the stack there. Answer: [`Reply::Descended`].
     Descend(Descend),
     /// End everything that was started and answer [`Reply::Stopped`], then leave.

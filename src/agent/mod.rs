@@ -4,11 +4,13 @@
 //! soon as a whole frame is there, before anybody else looks at it.
 
 mod console;
+mod keep_alive;
 mod relay;
 mod stream;
 
 use crate::fault::Fault;
 pub use console::ConsoleTail;
+pub use keep_alive::KeptAlive;
 use std::time::Duration;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Command, Reply, Request};

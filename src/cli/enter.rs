@@ -79,6 +79,9 @@ fn visit(plan: &Plan, footing: &Footing, globals: &Globals) -> Result<Status, Fa
     let standing = plan.baseline.raise(&footing.ground(plan), "enter")?;
     if std::io::stdin().is_terminal() {
         let kept = match plan.writable.as_slice() {
+            _ if plan.baseline.writes_stay_elsewhere() => {
+                String::from("what you write here stays on the other machine")
+            }
             [] => String::from("what you write here is thrown away when you leave"),
             _ => {
                 String::from("what you write outside of `--writable` is thrown away when you leave")

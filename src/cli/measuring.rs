@@ -142,7 +142,10 @@ fn require_command(plan: &Plan) -> Result<(), Fault> {
         return Ok(());
     };
     let is_ours = |layer: &LayerSpec| matches!(layer.root(), Ok(Root::Overlay | Root::Host));
-    let all_see_ours = plan.stacks.iter().all(|stack| stack.layers.last().is_some_and(is_ours));
+    let all_see_ours = plan
+        .stacks
+        .iter()
+        .all(|stack| stack.layers.last().is_some_and(is_ours) && !stack.is_elsewhere());
     let of_stacks = plan.stacks.iter().flat_map(StackSpec::variables).map(|(name, _)| name);
     let own = plan.environment.iter().map(|(name, _)| name.as_str());
     let path_is_ours = plan.inherit_environment && !own.chain(of_stacks).any(|name| name == "PATH");

@@ -52,10 +52,12 @@ pub static GVISOR: Oci = Oci {
             scratch::CHOICE,
             PRIVILEGED,
         ],
+        subject: None,
         // A limit on processes would count the sentry's own threads, whose number the command does
         // not choose, and a sentry that may start no more of them dies.
         limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory],
         holds_layers: true,
+        elsewhere: false,
         ran_on_hardware: true,
     },
     program: "runsc",

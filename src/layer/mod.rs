@@ -16,6 +16,7 @@ mod podman;
 mod qemu;
 pub mod scratch;
 mod simulated;
+mod ssh;
 mod version;
 
 use crate::agent::Link;
@@ -40,6 +41,7 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &docker::Docker,
     &podman::PODMAN,
     &qemu::Qemu,
+    &ssh::Ssh,
     &simulated::Simulated,
 ];
 
@@ -128,10 +130,16 @@ pub struct Card {
     pub summary: &'static str,
     /// The driver's own options.
     pub options: &'static [Choice],
+    /// The option without which the layer means nothing, such as the host of `ssh`. It may stand first
+    /// without its key: `ssh:lab7` is `ssh:host=lab7`, which is how a stack is printed.
+    pub subject: Option<&'static str>,
     /// The common limits that it maps; the others are refused.
     pub limits: &'static [Limit],
     /// Whether another layer can be started inside.
     pub holds_layers: bool,
+    /// Whether the inside is another machine, with files of its own that are seen as they are: then
+    /// there is no root to choose, and nothing of this level's files is there.
+    pub elsewhere: bool,
     /// Whether it has run on real hardware of the kind it needs, or only here in emulation.
     pub ran_on_hardware: bool,
 }
@@ -199,7 +207,8 @@ pub struct View {
 pub enum Root {
     /// The level's own root under a throw-away upper layer: `root=overlay`, the default.
     Overlay,
-    /// The level's own root as it is, writes and all: `root=host`, for `native` only.
+    /// The level's own root as it is, writes and all: `root=host`, for `native`, and the only one of another
+    /// machine.
     Host,
     /// A directory under a throw-away upper layer: `root=dir:/path`.
     Directory(PathBuf),

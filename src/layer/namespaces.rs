@@ -49,8 +49,10 @@ static CARD: Card = Card {
         choice("time", "clock offsets of its own, all of them zero (default: host)"),
         scratch::CHOICE,
     ],
+    subject: None,
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
     holds_layers: false,
+    elsewhere: false,
     ran_on_hardware: true,
 };
 

@@ -29,8 +29,10 @@ static CARD: Card = Card {
     kind: "native",
     summary: "an ordinary process of this machine, on a throw-away layer over its files",
     options: &[scratch::CHOICE],
+    subject: None,
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
     holds_layers: false,
+    elsewhere: false,
     ran_on_hardware: true,
 };
 

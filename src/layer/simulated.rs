@@ -48,8 +48,10 @@ static CARD: Card = Card {
         Choice { key: "shape", values: shape::NAMES, help: "kind of noise (default lognormal)" },
         Choice { key: "seed", values: &[], help: "seed of the noise (default 0)" },
     ],
+    subject: None,
     limits: &[],
     holds_layers: false,
+    elsewhere: false,
     ran_on_hardware: true,
 };
 

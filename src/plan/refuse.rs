@@ -313,6 +313,11 @@ fn added_baseline(draft: &Draft, stacks: &[StackSpec], baseline: &StackSpec) -> 
 
 fn notes(plan: &Plan) -> Vec<String> {
     let mut notes = Vec::new();
+    for stack in plan.stacks.iter().filter(|stack| stack.writes_stay_elsewhere()) {
+        notes.push(format!(
+            "`{stack}` writes to the other machine's own files: what a trial writes stays there, and the next trial finds it"
+        ));
+    }
     for stack in plan.stacks.iter().filter(|stack| is_native(stack)) {
         if stack.layers.iter().any(|layer| layer.root() == Ok(Root::Host)) {
             notes.push(format!(

@@ -18,7 +18,7 @@ const HASH_SHOWN: usize = 8;
 /// What the trials of an arm that count ran as the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ran {
-    /// What the stack says of its root.
+    /// What the stack says of its root, or of the machine whose files it has.
     root: Option<String>,
     /// Length and hash of each file, and where it was. Empty where nothing is known.
     files: BTreeMap<(String, String), String>,
@@ -41,7 +41,10 @@ impl Ran {
         let innermost = numbers.iter().filter_map(|number| proofs.get(number)?.last());
         let layers = &column.arm.stack.layers;
         Self {
-            root: layers.iter().rev().find_map(|layer| layer.options.get("root").cloned()),
+            root: layers.iter().rev().find_map(|layer| {
+                let machine = || layer.is_elsewhere().then(|| layer.to_string());
+                layer.options.get("root").cloned().or_else(machine)
+            }),
             files: innermost.filter_map(file).collect(),
         }
     }
@@ -189,6 +192,15 @@ mod tests {
         let of_arm = |_, arm| Some(if arm == 1 { "bbbbbbbbbbbb" } else { "aaaaaaaaaaaa" });
         let found = findings(&["native", "runc"], of_arm);
         assert!(said(&found, "another-program")[0].starts_with("the baseline itself ran more"));
+        assert_eq!(found.arms[2].verdict, Verdict::Equivalent);
+    }
+
+    #[test]
+    fn another_machine_may_have_another_program_and_that_is_said() {
+        let of_arm = |_, arm| Some(if arm == 2 { "bbbbbbbbbbbb" } else { "aaaaaaaaaaaa" });
+        let found = findings(&["native", "ssh:host=lab7"], of_arm);
+        assert_eq!(said(&found, "another-program"), [""; 0]);
+        assert_eq!(said(&found, "another-root").len(), 1);
         assert_eq!(found.arms[2].verdict, Verdict::Equivalent);
     }
 

@@ -114,6 +114,15 @@ pub(super) fn refuse_value(
         "memory" => memory(value).map(drop),
         "pids" => pids(value).map(drop),
         _ => match root(value)? {
+            Root::Host if card.elsewhere => Ok(()),
+            _ if card.elsewhere => Err(Fault::user(format!(
+                "`{}` shows the other machine's files as they are, and not `{value}`",
+                card.kind
+            ))
+            .hint(format!(
+                "drop `root=`, or give it to a layer behind it, as in `{}:…+runc`",
+                card.kind
+            ))),
             Root::Host if card.kind != "native" => Err(Fault::user(format!(
                 "`{}` cannot take `host` as its root: writes would reach this machine's files",
                 card.kind
@@ -204,8 +213,9 @@ fn root(text: &str) -> Result<Root, Fault> {
         Some(("oci", path)) if !path.is_empty() => Ok(Root::Oci(PathBuf::from(path))),
         None if text == "overlay" => Ok(Root::Overlay),
         None if text == "host" => Ok(Root::Host),
-        _ => Err(Fault::user(format!("`{text}` is not a root file system"))
-            .hint("use `overlay`, `host` (`native` only), `dir:PATH` or `oci:PATH`")),
+        _ => Err(Fault::user(format!("`{text}` is not a root file system")).hint(
+            "use `overlay`, `host` (`native` and other machines only), `dir:PATH` or `oci:PATH`",
+        )),
     }
 }
 

@@ -6,7 +6,7 @@
 //! its own level.
 
 use super::StackSpec;
-use super::rise::{Ground, Standing};
+use super::rise::{ELSEWHERE, Ground, Standing};
 use crate::agent::{Listener, Speaker, Stamped};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Lab};
@@ -56,7 +56,10 @@ pub fn serve() -> Result<(), Fault> {
     let hello = Hello { protocol: PROTOCOL, pid: std::process::id(), at: clock::monotonic_raw() };
     say(&upward, &Reply::Hello(hello))?;
 
-    lab::unlock_groups();
+    // On another machine these are not the mounts of a container.
+    if std::env::args_os().nth(2).is_none_or(|place| place != ELSEWHERE) {
+        lab::unlock_groups();
+    }
     let lab = Lab::open()?;
     let Some((what, standing)) = rise(&mut requests, &upward, &lab)? else {
         lab.close()?;

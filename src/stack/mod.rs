@@ -1,6 +1,7 @@
 //! Stacks: layers nested, outermost first, as text and as a value.
 //!
-//! `STACK := "native" | LAYER ("+" LAYER)*`, `LAYER := KIND [":" KEY "=" VALUE ("," KEY "=" VALUE)*]`.
+//! `STACK := "native" | LAYER ("+" LAYER)*`, `LAYER := KIND [":" [KEY "="] VALUE ("," KEY "=" VALUE)*]`.
+//! A first value without its key is that of the layer's subject, such as the host of `ssh`.
 
 mod common_options;
 pub mod descend;

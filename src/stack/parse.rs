@@ -32,7 +32,7 @@ impl StackSpec {
     /// See [`StackSpec::parse`].
     pub fn parse_with(text: &str, cards: &[&'static Card]) -> Result<Self, Fault> {
         let source = Source::new(text)?;
-        let layers = source.layers()?;
+        let layers = source.layers(cards)?;
         let mut specs = Vec::with_capacity(layers.len());
         for (index, layer) in layers.iter().enumerate() {
             let card = source.card(layer, cards)?;
@@ -48,10 +48,30 @@ impl StackSpec {
         self.innermost().into_iter().flat_map(LayerSpec::variables)
     }
 
+    /// Whether its command runs on another machine, with other files.
+    #[must_use]
+    pub fn is_elsewhere(&self) -> bool {
+        self.layers.iter().any(LayerSpec::is_elsewhere)
+    }
+
+    /// Whether what its command writes stays on another machine.
+    #[must_use]
+    pub fn writes_stay_elsewhere(&self) -> bool {
+        self.innermost().is_some_and(LayerSpec::is_elsewhere)
+    }
+
     /// The innermost layer, in which the command runs.
     #[must_use]
     pub fn innermost(&self) -> Option<&LayerSpec> {
         self.layers.last()
+    }
+}
+
+impl LayerSpec {
+    /// Whether the layer is another machine. One of another surtax, that this one does not know, is none.
+    #[must_use]
+    pub fn is_elsewhere(&self) -> bool {
+        REGISTRY.iter().any(|layer| layer.card().kind == self.kind && layer.card().elsewhere)
     }
 }
 
@@ -70,12 +90,12 @@ impl FromStr for StackSpec {
 }
 
 /// Reads the form only, not the words: a ledger from a surtax that knew other layers stays legible.
-/// What a person typed is read by [`StackSpec::parse`].
+/// Every option has its key there, as it is printed. What a person typed is read by [`StackSpec::parse`].
 impl TryFrom<String> for StackSpec {
     type Error = Fault;
     fn try_from(text: String) -> Result<Self, Fault> {
         let source = Source::new(&text)?;
-        let layers = source.layers()?.into_iter().map(|layer| LayerSpec {
+        let layers = source.layers(&[])?.into_iter().map(|layer| LayerSpec {
             kind: layer.kind.to_owned(),
             options: layer.options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect(),
         });
@@ -122,17 +142,17 @@ impl<'a> Source<'a> {
         Fault::user(format!("{message}\n    {}\n    {gap}{carets}", self.text))
     }
 
-    fn layers(&self) -> Result<Vec<LayerText<'a>>, Fault> {
+    fn layers(&self, cards: &[&'static Card]) -> Result<Vec<LayerText<'a>>, Fault> {
         let parts: Vec<&str> = self.text.split('+').map(str::trim).collect();
         if let Some(surplus) = parts.get(DEPTH_LIMIT) {
             let depth = parts.len();
             let message = format!("{depth} layers are too many");
             return Err(self.refuse(surplus, message).hint(format!("nest at most {DEPTH_LIMIT}")));
         }
-        parts.into_iter().map(|part| self.layer(part)).collect()
+        parts.into_iter().map(|part| self.layer(part, cards)).collect()
     }
 
-    fn layer(&self, whole: &'a str) -> Result<LayerText<'a>, Fault> {
+    fn layer(&self, whole: &'a str, cards: &[&'static Card]) -> Result<LayerText<'a>, Fault> {
         let (kind, options) = match whole.split_once(':') {
             Some((kind, options)) => (kind.trim(), Some(options)),
             None => (whole, None),
@@ -149,9 +169,15 @@ impl<'a> Source<'a> {
                 .refuse(rest, "options without a `:` after the layer's name")
                 .hint(format!("write `{name}:{options}`")));
         }
+        let subject = cards.iter().find(|card| card.kind == kind).and_then(|card| card.subject);
         let mut layer = LayerText { whole, kind, options: Vec::new() };
         for option in options.into_iter().flat_map(|options| options.split(',')) {
-            let (key, value) = self.option(kind, option.trim())?;
+            let option = option.trim();
+            let is_bare = layer.options.is_empty() && !option.is_empty() && !option.contains('=');
+            let (key, value) = match subject {
+                Some(subject) if is_bare => (subject, option),
+                _ => self.option(kind, option)?,
+            };
             if layer.options.iter().any(|&(earlier, _)| canonical(earlier) == canonical(key)) {
                 let message = format!("option `{key}` of `{kind}` is given twice");
                 return Err(self.refuse(key, message).hint("keep one of them"));
@@ -233,6 +259,7 @@ impl<'a> Source<'a> {
         for &(key, value) in &layer.options {
             let own = card.options.iter().find(|choice| choice.key == key);
             match own {
+                Some(choice) if card.subject == Some(key) => self.check_subject(choice, value)?,
                 Some(choice) => {
                     if key == scratch::KEY {
                         self.check_innermost(layer, innermost, key, value)?;
@@ -253,6 +280,12 @@ impl<'a> Source<'a> {
             let key = if own.is_some() { key } else { canonical(key) };
             options.insert(key.to_owned(), value.to_owned());
         }
+        if let Some(subject) = card.subject.filter(|subject| !options.contains_key(*subject)) {
+            let kind = card.kind;
+            return Err(self
+                .refuse(layer.whole, format!("`{kind}` means nothing without its `{subject}`"))
+                .hint(format!("write `{kind}:{}`", subject.to_uppercase())));
+        }
         Ok(LayerSpec { kind: card.kind.to_owned(), options })
     }
 
@@ -264,6 +297,19 @@ impl<'a> Source<'a> {
         Err(self
             .refuse(value, format!("`{value}` is not a value of option `{key}` of `{kind}`"))
             .hint(instead(value, &format!("values of `{key}`"), choice.values.iter().copied())))
+    }
+
+    /// Refuses what is no name or address of a place: a foreign tool could take it for an option.
+    fn check_subject(&self, choice: &Choice, value: &str) -> Result<(), Fault> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:@%-".contains(c);
+        let is_option = value.split('@').any(|part| part.is_empty() || part.starts_with('-'));
+        if value.chars().all(is_plain) && !is_option {
+            return Ok(());
+        }
+        let key = choice.key;
+        Err(self
+            .refuse(value, format!("`{value}` is not a `{key}`"))
+            .hint("use letters, digits and `.`, `_`, `:`, `@`, `%`, `-`, and no `-` first"))
     }
 
     /// Refuses what is for the command on a layer in which it does not run.

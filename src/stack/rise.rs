@@ -8,21 +8,24 @@ use super::{LayerSpec, Limits, StackSpec};
 use crate::agent::{Link, unexpected};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Lab, Room};
-use crate::layer::{self, Payer, Root, Running, Site, View, scratch};
+use crate::layer::{self, Card, Payer, Root, Running, Site, View, scratch};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{
-    CHUNK, Command, Descend, Fact, LevelFacts, PROTOCOL, Reply, Request,
+    CHUNK, Command, Descend, Fact, LevelFacts, PROTOCOL, PUSHED_STARTER, Reply, Request,
 };
 
 /// The hidden first argument that makes this program a starter.
 pub const STARTER: &str = "__starter";
 
-/// Where a starter is put when the stack's root file system is not this level's own.
-const PUSHED_STARTER: &str = "/surtax-starter";
+/// What follows that word where the starter is on another machine, whose own settings it must leave.
+pub const ELSEWHERE: &str = "elsewhere";
+
+/// This program's own file, also where it was deleted or never had a name.
+const OURSELVES: &str = "/proc/self/exe";
 
 /// What helps where an inside says nothing at all.
 const MORE_TIME: &str = "allow it more with `--start-deadline`, if it is only slow";
@@ -105,7 +108,8 @@ impl StackSpec {
             .map_err(|fault| with_obituary(fault, running.as_mut()))?;
         let mut evidence = vec![prove(outermost, running.as_mut(), &inside, &view, &room)?];
         if !rest.is_empty() {
-            let (deeper, facts) = descend(link, rest, ground, &view.root)?;
+            let inside = Inside { card: driver.card(), root: &view.root };
+            let (deeper, facts) = descend(link, rest, ground, &inside)?;
             link = deeper;
             evidence.extend(facts);
         }
@@ -243,18 +247,47 @@ fn prove(
     Ok(LevelFacts { layer: layer.to_string(), facts })
 }
 
+/// What a starter finds on the inside of a layer.
+struct Inside<'a> {
+    card: &'static Card,
+    root: &'a Root,
+}
+
+impl Inside<'_> {
+    /// The starter's file there, if the inside sees this program's own.
+    fn starter(&self) -> Result<Option<PathBuf>, Fault> {
+        let exe = std::env::current_exe().doing("find this program's own file")?;
+        let is_ours = matches!(self.root, Root::Overlay | Root::Host) && !self.card.elsewhere;
+        // A starter on another machine has no file of its own that it could show.
+        Ok((is_ours && exe.exists()).then_some(exe))
+    }
+
+    /// A starter that was pushed into a foreign root found no C library there, or another one.
+    fn homeless(&self, fault: Fault) -> Fault {
+        let place = match self.root {
+            _ if self.card.elsewhere => format!("{}:…", self.card.kind),
+            Root::Overlay | Root::Host => return fault,
+            Root::Directory(path) => format!("root=dir:{}", path.display()),
+            Root::Oci(path) => format!("root=oci:{}", path.display()),
+        };
+        fault.during(format_args!("surtax cannot start the next layer in `{place}`")).hint(
+            "give that root this machine's C library and the next layer's own programs, or leave \
+             `root=` to the innermost layer",
+        )
+    }
+}
+
 /// Starts a starter behind `link`, and through it the rest of the stack.
 fn descend(
     mut link: Link,
     rest: &[LayerSpec],
     ground: &Ground<'_>,
-    root: &Root,
+    inside: &Inside<'_>,
 ) -> Result<(Link, Vec<LevelFacts>), Fault> {
-    let exe = std::env::current_exe().doing("find this program's own file")?;
-    let starter = match root {
-        Root::Overlay | Root::Host => exe,
-        Root::Directory(_) | Root::Oci(_) => {
-            push(&mut link, &exe)?;
+    let starter = match inside.starter()? {
+        Some(starter) => starter,
+        None => {
+            push(&mut link)?;
             PathBuf::from(PUSHED_STARTER)
         }
     };
@@ -262,14 +295,11 @@ fn descend(
     let environment = std::env::vars_os()
         .map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec()))
         .collect();
-    let command = Command {
-        argv: vec![starter.as_os_str().as_bytes().to_vec(), STARTER.as_bytes().to_vec()],
-        env: environment,
-        cwd: b"/".to_vec(),
-        ..Command::default()
-    };
+    let mut argv = vec![starter.as_os_str().as_bytes().to_vec(), STARTER.as_bytes().to_vec()];
+    argv.extend(inside.card.elsewhere.then(|| ELSEWHERE.as_bytes().to_vec()));
+    let command = Command { argv, env: environment, cwd: b"/".to_vec(), ..Command::default() };
     let mut deeper = link.relay(&format!("the starter of `{stack}`"), command)?;
-    greet(&mut deeper, &stack, ground.start_deadline).map_err(|fault| homeless(fault, root))?;
+    greet(&mut deeper, &stack, ground.start_deadline).map_err(|fault| inside.homeless(fault))?;
     let depth = u32::try_from(rest.len()).unwrap_or(u32::MAX);
     let request = Request::Descend(Descend {
         stack,
@@ -286,22 +316,9 @@ fn descend(
     }
 }
 
-/// A starter that was pushed into a root of the user's found no C library there, or another one.
-fn homeless(fault: Fault, root: &Root) -> Fault {
-    let place = match root {
-        Root::Overlay | Root::Host => return fault,
-        Root::Directory(path) => format!("root=dir:{}", path.display()),
-        Root::Oci(path) => format!("root=oci:{}", path.display()),
-    };
-    fault.during(format_args!("surtax cannot start the next layer in `{place}`")).hint(
-        "give that root this machine's C library and the next layer's own programs, or leave \
-         `root=` to the innermost layer",
-    )
-}
-
 /// Copies this program to the inside.
-fn push(link: &mut Link, exe: &Path) -> Result<(), Fault> {
-    let program = std::fs::read(exe).doing(format!("read `{}`", exe.display()))?;
+fn push(link: &mut Link) -> Result<(), Fault> {
+    let program = std::fs::read(OURSELVES).doing(format_args!("read `{OURSELVES}`"))?;
     for chunk in program.chunks(CHUNK) {
         let request = Request::Put {
             path: PUSHED_STARTER.as_bytes().to_vec(),

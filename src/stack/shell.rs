@@ -10,14 +10,15 @@ use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize,
 use signal_hook::consts::SIGWINCH;
 use signal_hook::iterator::Signals;
 use std::io::{Read, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use surtax_instrument::wire::{Command, Reply, Request, Status};
 
 /// For ever: how long a person works is not for us to say.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-type Shared = Arc<Mutex<Box<dyn Speaker>>>;
+/// The threads may hold it longer than the visit lasts: one waits for our input. So it is emptied then.
+type Shared = Arc<Mutex<Option<Box<dyn Speaker>>>>;
 
 /// Runs `command` in the stack with our standard input and output, and ends the stack.
 ///
@@ -29,7 +30,7 @@ type Shared = Arc<Mutex<Box<dyn Speaker>>>;
 pub fn run(mut standing: Standing, mut command: Command) -> Result<(Status, Vec<String>), Fault> {
     command.terminal = isatty(rustix::stdio::stdin()) && isatty(rustix::stdio::stdout());
     let link = standing.take_link()?;
-    let speaker: Shared = Arc::new(Mutex::new(link.speaker));
+    let speaker: Shared = Arc::new(Mutex::new(Some(link.speaker)));
     let mut listener = link.listener;
     let raw = if command.terminal { Some(RawTerminal::enter()?) } else { None };
     let has_terminal = command.terminal;
@@ -59,12 +60,21 @@ pub fn run(mut standing: Standing, mut command: Command) -> Result<(Status, Vec<
         Ok(())
     });
     drop(listener);
+    // The end of the stream is what tells the agent outside of a starter to leave.
+    drop(lock(&speaker).take());
     let leftovers = standing.finish(below)?;
     Ok((ended?, leftovers))
 }
 
 fn send(speaker: &Shared, request: &Request) -> Result<(), Fault> {
-    speaker.lock().unwrap_or_else(PoisonError::into_inner).send(request)
+    match lock(speaker).as_mut() {
+        Some(speaker) => speaker.send(request),
+        None => Err(Fault::machine("the stack that was entered is not there any more")),
+    }
+}
+
+fn lock(speaker: &Shared) -> MutexGuard<'_, Option<Box<dyn Speaker>>> {
+    speaker.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn carry_input(speaker: &Shared) {

@@ -61,11 +61,11 @@ conformance! {
 }
 
 /// Opens a lab whose reaper and starters are the built binary.
-fn lab() -> Lab {
+pub fn lab() -> Lab {
     Lab::open_with(Path::new(env!("CARGO_BIN_EXE_surtax"))).unwrap()
 }
 
-fn raise(lab: &Lab, stack: &str, name: &str, deadline: Duration) -> Result<Standing, Fault> {
+pub fn raise(lab: &Lab, stack: &str, name: &str, deadline: Duration) -> Result<Standing, Fault> {
     let agent = lab.agent()?;
     let cache = surtax::lab::cache_directory()?;
     let writable: Vec<PathBuf> = Vec::new();
@@ -92,7 +92,7 @@ fn raise(lab: &Lab, stack: &str, name: &str, deadline: Duration) -> Result<Stand
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-fn run(standing: &mut Standing, script: &str) -> Result<Outcome, Fault> {
+pub fn run(standing: &mut Standing, script: &str) -> Result<Outcome, Fault> {
     let command = Command {
         argv: [b"sh".as_slice(), b"-c", script.as_bytes()].map(<[u8]>::to_vec).to_vec(),
         env: vec![(b"PATH".to_vec(), b"/usr/sbin:/usr/bin:/sbin:/bin".to_vec())],

@@ -334,6 +334,7 @@ enums! {
         12 = Go,
         13 = DropCaches,
         14 = Resolve(command),
+        15 = KeepAlive,
     }
     Reply {
         1 = Hello(hello),

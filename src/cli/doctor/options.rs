@@ -60,13 +60,18 @@ fn choices(card: &Card) -> Vec<Choice> {
         help: choice.help,
     });
     let roots = match card.kind {
+        _ if card.elsewhere => "host",
         "native" => "overlay host dir:PATH oci:PATH",
         _ => "overlay dir:PATH oci:PATH",
     };
     let root = Choice {
         key: "root",
         values: roots.into(),
-        help: "where the root file system comes from; `overlay`, the default, is this machine's own",
+        help: if card.elsewhere {
+            "its files are the other machine's own, and writes to them stay there"
+        } else {
+            "where the root file system comes from; `overlay`, the default, is this machine's own"
+        },
     };
     let variable = Choice {
         key: "env.NAME",

@@ -4,7 +4,8 @@ use super::checks::Check;
 use crate::cli::measuring::Footing;
 use crate::fault::Fault;
 use crate::layer::{self, Root, View};
-use crate::stack::{Limits, StackSpec, registered};
+use crate::stack::{LayerSpec, Limits, StackSpec, registered};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,11 +37,19 @@ pub(super) fn about_all(footing: &Arc<Footing>) -> Result<Vec<Check>, Fault> {
     Ok(questions)
 }
 
-fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
+/// The layer of a text. One that needs a subject, such as a host, is asked about without it: whether
+/// its own tool is here.
+fn asked_about(text: &'static str) -> Result<LayerSpec, Fault> {
+    if registered().iter().any(|card| card.kind == text) {
+        return Ok(LayerSpec { kind: text.to_owned(), options: BTreeMap::new() });
+    }
     let stack = StackSpec::parse(text)?;
-    let Some(spec) = stack.layers.into_iter().next() else {
-        return Err(Fault::bug("the doctor asks about a stack without a layer"));
-    };
+    let layer = stack.layers.into_iter().next();
+    layer.ok_or_else(|| Fault::bug("the doctor asks about a stack without a layer"))
+}
+
+fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
+    let spec = asked_about(text)?;
     let driver = layer::find(&spec.kind)?;
     let footing = Arc::clone(footing);
     Ok(Check {

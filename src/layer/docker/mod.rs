@@ -81,8 +81,10 @@ static CARD: Card = Card {
             help: "all capabilities and devices, as layers inside may need (default: false)",
         },
     ],
+    subject: None,
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
     holds_layers: true,
+    elsewhere: false,
     ran_on_hardware: true,
 };
 

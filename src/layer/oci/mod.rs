@@ -76,8 +76,10 @@ macro_rules! card {
             kind: $kind,
             summary: $summary,
             options: &[NET, scratch::CHOICE, PRIVILEGED],
+            subject: None,
             limits: LIMITS,
             holds_layers: true,
+            elsewhere: false,
             ran_on_hardware: true,
         }
     };

@@ -101,8 +101,10 @@ static CARD: Card = Card {
             help: "for experiments with a wrong clock: guest time by instructions, 2^N ns each (tcg and one CPU only)",
         },
     ],
+    subject: None,
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory],
     holds_layers: true,
+    elsewhere: false,
     ran_on_hardware: false,
 };
 

@@ -5,7 +5,16 @@ use crate::layer::Limit;
 use proptest::prelude::*;
 
 const fn card(kind: &'static str, options: &'static [Choice], limits: &'static [Limit]) -> Card {
-    Card { kind, summary: "", options, limits, holds_layers: true, ran_on_hardware: true }
+    Card {
+        kind,
+        summary: "",
+        options,
+        subject: None,
+        limits,
+        holds_layers: true,
+        elsewhere: false,
+        ran_on_hardware: true,
+    }
 }
 
 const ALL: &[Limit] = &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids];
@@ -23,13 +32,26 @@ static SIMULATED: Card = Card { holds_layers: false, ..card("simulated", &[], &[
 /// The layers of the tests of this folder and of `plan/`.
 pub(crate) const CARDS: &[&Card] = &[&NATIVE, &RUNC, &DOCKER, &GVISOR, &QEMU, &SIMULATED];
 
+/// A layer with a subject, on another machine.
+static SSH: Card = Card {
+    subject: Some("host"),
+    elsewhere: true,
+    ..card("ssh", &[HOST, Choice { key: "user", ..HOST }], &[])
+};
+const HOST: Choice = Choice { key: "host", values: &[], help: "" };
+
 fn parsed(text: &str) -> StackSpec {
     StackSpec::parse_with(text, CARDS).unwrap_or_else(|fault| panic!("{fault}"))
 }
 
 #[track_caller]
 fn refused(text: &str, expected: &str) {
-    let fault = StackSpec::parse_with(text, CARDS).expect_err(text);
+    refused_with(text, CARDS, expected);
+}
+
+#[track_caller]
+fn refused_with(text: &str, cards: &[&'static Card], expected: &str) {
+    let fault = StackSpec::parse_with(text, cards).expect_err(text);
     assert_eq!(fault.exit_code(), 2);
     assert_eq!(fault.to_string(), expected.trim_start_matches('\n'));
 }
@@ -157,6 +179,75 @@ fn only_native_may_write_to_the_hosts_root() {
     runc:root=host
               ^^^^
   hint: use `root=overlay`, and `--writable PATH` for what must be kept",
+    );
+}
+
+#[test]
+fn the_subject_of_a_layer_may_be_written_first_without_its_key() {
+    let parse = |text: &str| StackSpec::parse_with(text, &[&SSH, &RUNC]).unwrap();
+    let stack = parse("ssh:lab7,user=me+runc");
+    assert_eq!(stack.to_string(), "ssh:host=lab7,user=me+runc");
+    assert_eq!(stack, parse("ssh:user=me,host=lab7+runc"));
+    assert_eq!(stack, parse(&stack.to_string()));
+    assert_eq!(stack, StackSpec::try_from(stack.to_string()).unwrap());
+    let address = parse(" ssh : me@fe80::1%eth0 ");
+    assert_eq!(address.layers[0].options["host"], "me@fe80::1%eth0");
+
+    let list = super::super::parse_list_with("runc,ssh:lab7,user=me,ssh:lab8", &[&SSH, &RUNC]);
+    let texts: Vec<String> = list.unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(texts, ["runc", "ssh:host=lab7,user=me", "ssh:host=lab8"]);
+}
+
+#[test]
+fn a_layer_without_its_subject_is_refused_with_the_form() {
+    let missing = |text: &str, carets: &str| {
+        let expected = format!(
+            "`ssh` means nothing without its `host`\n    {text}\n    {carets}\n  hint: write `ssh:HOST`"
+        );
+        refused_with(text, &[&SSH, &RUNC], &expected);
+    };
+    missing("ssh", "^^^");
+    missing("ssh:user=me", "^^^^^^^^^^^");
+    refused_with(
+        "ssh:user=me,lab7",
+        &[&SSH],
+        "
+`lab7` is not an option with a value
+    ssh:user=me,lab7
+                ^^^^
+  hint: write `lab7=VALUE`",
+    );
+}
+
+#[test]
+fn a_subject_that_a_tool_could_take_for_an_option_is_refused() {
+    for host in ["-oProxyCommand", "me@-v", "@lab7", "lab7@", "a b", "a;b", "$(a)", "lab/7", "ä"] {
+        let fault = StackSpec::parse_with(&format!("ssh:{host}"), &[&SSH]).unwrap_err();
+        assert!(fault.message.starts_with(&format!("`{host}` is not a `host`\n")), "{fault}");
+        assert!(StackSpec::parse_with(&format!("ssh:host={host}"), &[&SSH]).is_err(), "{host}");
+    }
+    refused_with(
+        "ssh:-oProxyCommand=reboot",
+        &[&SSH],
+        "
+unknown option `-oProxyCommand` of `ssh`
+    ssh:-oProxyCommand=reboot
+        ^^^^^^^^^^^^^^
+  hint: use one of the options of `ssh`: `host`, `user`, `root`, `env.NAME`",
+    );
+}
+
+#[test]
+fn another_machine_has_its_own_root_and_takes_no_other() {
+    assert!(StackSpec::parse_with("ssh:lab7,root=host", &[&SSH]).is_ok());
+    refused_with(
+        "ssh:lab7,root=overlay",
+        &[&SSH],
+        "
+`ssh` shows the other machine's files as they are, and not `overlay`
+    ssh:lab7,root=overlay
+                  ^^^^^^^
+  hint: drop `root=`, or give it to a layer behind it, as in `ssh:…+runc`",
     );
 }
 
