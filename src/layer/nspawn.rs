@@ -50,5 +50,7 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     argv.extend(agent_words());
     // It keeps its books in `/run/systemd`, and dislikes one on a disk.
     let mounts = vec![Mount::Tmpfs { target: "/run".into() }];
-    Ok(Order { argv, mounts, environment: Vec::new() })
+    // It would hide the root's `/tmp` under an empty one.
+    let environment = vec![(String::from("SYSTEMD_NSPAWN_TMPFS_TMP"), String::from("0"))];
+    Ok(Order { argv, mounts, environment })
 }

@@ -20,13 +20,16 @@ fn level(machine: &Machine, stack: &str, script: &str) -> Value {
 #[test]
 fn a_command_sees_the_same_files_and_keeps_none_of_its_own() {
     let machine = Machine::take();
+    // What a user works on may be anywhere, also where some tools like to put a tmpfs.
+    let file = machine.path("seen");
+    std::fs::write(&file, "seen").unwrap();
     for kind in KINDS {
         if !is_usable(&machine, kind) {
             continue;
         }
-        let script = "set -e; test $$ -lt 20; ls -d /proc/$$; cmp /etc/os-release /usr/lib/os-release; \
+        let script = "set -e; test $$ -lt 20; test $(cat FILE) = seen; ls -d /proc/$$; cmp /etc/os-release /usr/lib/os-release; \
                       echo x > /etc/surtax-was-here; echo x > /dev/null; id -u | grep -qx 0";
-        level(&machine, kind, script);
+        level(&machine, kind, &script.replace("FILE", &file.display().to_string()));
         assert!(!Path::new("/etc/surtax-was-here").exists(), "{kind}");
         machine.assert_as_before();
     }
@@ -50,6 +53,21 @@ fn a_network_is_a_containers_own_or_this_machines() {
         assert!(!fact(&level_of, "own_namespaces").contains("net"), "{kind}");
         machine.assert_as_before();
     }
+}
+
+#[test]
+fn a_docker_bridge_is_made_where_nobody_else_sees_it() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "docker") {
+        return;
+    }
+    // Titles, `lo` and one end of a pair; and the bridge is the way out.
+    let script = "test $(wc -l < /proc/net/dev) = 4 && test $(wc -l < /proc/net/route) -ge 2";
+    let proved = level(&machine, "docker:net=bridge", script);
+    assert_eq!(fact(&proved, "network"), "bridge");
+    let gateway = fact(&proved, "network_gateway");
+    assert!(gateway.contains('.') && gateway != fact(&proved, "network_address"), "{gateway}");
+    machine.assert_as_before();
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The daemon: the one that runs here, or a private one that is gone with surtax.
 //!
 //! A private daemon touches nothing of the host's: no bridge, no packet filter, no sysctl; its
-//! mounts are in a private namespace, its files in its room. It insists on a few fixed places
+//! mounts are in a private namespace, its files in its room. For `net=bridge` there is a second one, in a
+//! network namespace of its own: its bridge, its NAT rules and its sysctls are gone with it, and nothing
+//! leads from there to anywhere else. It insists on a few fixed places
 //! (`/etc/docker/key.json`, `/opt/containerd`, sockets below `/run`), so in its namespace there are overlays
 //! over `/etc`, `/opt` and `/run`. Volumes must not be overlays over these, since the kernel allows two
 //! on top of each other at most: what is below them is kept in sight elsewhere.
@@ -32,8 +34,37 @@ const RUNTIMES: [&str; 2] = ["runsc", "youki"];
 /// How long to wait between two looks for the private daemon's socket.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// The network of a private daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Network {
+    /// This level's, in which it makes nothing.
+    Level,
+    /// A namespace of its own, in which it has its bridge.
+    Own,
+}
+
+impl Network {
+    /// The one in which a container can have the network that a spec names.
+    fn of(spec: &LayerSpec) -> Self {
+        match spec.options.get("net").map(String::as_str) {
+            Some("bridge") => Self::Own,
+            _ => Self::Level,
+        }
+    }
+
+    /// What the daemon is called among the lab's services.
+    fn service(self) -> &'static str {
+        match self {
+            Self::Level => "docker",
+            Self::Own => "docker-bridge",
+        }
+    }
+}
+
 /// A daemon that answers.
 pub struct Daemon {
+    /// What it is called among the lab's services; the machine's own is called so, too.
+    pub name: &'static str,
     /// Its unix socket.
     pub socket: PathBuf,
     /// The service, if it is a private one.
@@ -93,18 +124,22 @@ impl Daemon {
     /// As [`look`]; or the private one's last words.
     pub fn find(spec: &LayerSpec, site: &Site<'_>) -> Result<Self, Fault> {
         match look(spec)? {
-            Candidate::System(socket) => Ok(Self { socket, private: None, below: None }),
+            Candidate::System(socket) => {
+                Ok(Self { name: "docker-system", socket, private: None, below: None })
+            }
             Candidate::Private(program) => {
                 // A level of ours is thrown away with all that a daemon writes there.
                 let is_covered = site.level == 0;
+                let network = Network::of(spec);
                 let start = |room: &Room| {
                     let mounts = if is_covered { cover(room)? } else { Vec::new() };
-                    start(&program, room, &mounts, site.start_deadline).map(Some)
+                    start(&program, room, &mounts, network, site.start_deadline).map(Some)
                 };
-                let service = site.lab.service("docker-daemon", start)?;
+                let name = network.service();
+                let service = site.lab.service(&format!("{name}-daemon"), start)?;
                 let socket = socket_in(&service.directory);
                 let below = is_covered.then(|| below(&service.directory));
-                Ok(Self { socket, private: Some(service), below })
+                Ok(Self { name, socket, private: Some(service), below })
             }
         }
     }
@@ -170,6 +205,7 @@ fn start(
     program: &Path,
     room: &Room,
     mounts: &[Mount],
+    network: Network,
     deadline: Duration,
 ) -> Result<Process, Fault> {
     let configuration = configuration_in(room.directory());
@@ -179,7 +215,7 @@ fn start(
     console.drain(words.into());
     let copy = log.try_clone().doing("copy the pipe from `dockerd`")?;
     let mut process = room.spawn(Program {
-        argv: command_line(program, room.directory(), docker0_exists(), &runtimes()),
+        argv: command_line(program, room.directory(), network, docker0_exists(), &runtimes()),
         stdio: [None, Some(copy.into()), Some(log.into())],
         mount_namespace: Some(room.mount_namespace(mounts)?),
         ..Program::default()
@@ -246,8 +282,9 @@ fn runtimes() -> Vec<(&'static str, PathBuf)> {
 /// The user's: it would not.
 pub fn require_of_private(spec: &LayerSpec) -> Result<(), Fault> {
     let hint = "start the machine's own daemon";
-    if spec.options.get("net").is_some_and(|net| net == "bridge") {
-        return Err(Fault::user("docker: a private daemon has no bridge").hint(hint));
+    if Network::of(spec) == Network::Own && lab::find("iptables").is_none() {
+        return Err(Fault::user("docker: a bridge takes `iptables`, which is not in `PATH`")
+            .hint("apt-get install iptables"));
     }
     match spec.options.get("runtime").map(String::as_str) {
         None | Some("runc") => Ok(()),
@@ -261,12 +298,13 @@ pub fn require_of_private(spec: &LayerSpec) -> Result<(), Fault> {
 fn command_line(
     program: &Path,
     directory: &Path,
-    hide_network: bool,
+    network: Network,
+    has_docker0: bool,
     runtimes: &[(&str, PathBuf)],
 ) -> Vec<String> {
     let in_room = |name: &str| directory.join(name).to_string_lossy().into_owned();
     let mut words = Vec::new();
-    if hide_network {
+    if network == Network::Own || has_docker0 {
         words.extend(["unshare", "--net", "--"].map(String::from));
     }
     words.push(program.to_string_lossy().into_owned());
@@ -278,14 +316,15 @@ fn command_line(
     let rest = [
         "--storage-driver=overlay2",
         "--exec-opt=native.cgroupdriver=cgroupfs",
-        "--bridge=none",
-        "--iptables=false",
         "--ip6tables=false",
-        "--ip-masq=false",
-        "--ip-forward=false",
         "--userland-proxy=false",
     ];
     words.extend(rest.map(String::from));
+    if network == Network::Level {
+        let nothing =
+            ["--bridge=none", "--iptables=false", "--ip-masq=false", "--ip-forward=false"];
+        words.extend(nothing.map(String::from));
+    }
     words.extend(
         runtimes.iter().map(|(name, path)| format!("--add-runtime={name}={}", path.display())),
     );
@@ -298,27 +337,31 @@ mod tests {
 
     #[test]
     fn a_private_daemon_is_told_to_leave_the_host_alone() {
-        let words =
-            command_line(Path::new("/usr/sbin/dockerd"), Path::new("/run/surtax/1/d"), false, &[]);
+        let program = Path::new("/usr/sbin/dockerd");
+        let words = command_line(program, Path::new("/run/surtax/1/d"), Network::Level, false, &[]);
         assert_eq!(
             words.join("\n"),
             "/usr/sbin/dockerd\n--host\nunix:///run/surtax/1/d/docker.sock\n\
              --config-file\n/run/surtax/1/d/daemon.json\n\
              --data-root\n/run/surtax/1/d/data\n--exec-root\n/run/surtax/1/d/exec\n\
              --pidfile\n/run/surtax/1/d/pid\n--storage-driver=overlay2\n\
-             --exec-opt=native.cgroupdriver=cgroupfs\n--bridge=none\n--iptables=false\n\
-             --ip6tables=false\n--ip-masq=false\n--ip-forward=false\n--userland-proxy=false"
+             --exec-opt=native.cgroupdriver=cgroupfs\n--ip6tables=false\n--userland-proxy=false\n\
+             --bridge=none\n--iptables=false\n--ip-masq=false\n--ip-forward=false"
         );
         let runsc = [("runsc", PathBuf::from("/usr/bin/runsc"))];
-        let hidden = command_line(Path::new("dockerd"), Path::new("/d"), true, &runsc);
+        let dockerd = Path::new("dockerd");
+        let hidden = command_line(dockerd, Path::new("/d"), Network::Level, true, &runsc);
         assert_eq!(hidden[..4], ["unshare", "--net", "--", "dockerd"]);
         assert_eq!(hidden.last().unwrap(), "--add-runtime=runsc=/usr/bin/runsc");
+        let own = command_line(dockerd, Path::new("/d"), Network::Own, false, &[]);
+        assert_eq!(own[..3], ["unshare", "--net", "--"]);
+        assert!(!own.iter().any(|word| word == "--bridge=none"), "{own:?}");
     }
 
     #[test]
     fn a_private_daemon_is_told_of_files_where_it_sees_them() {
         let below = Some(PathBuf::from("/run/surtax/1/d/below"));
-        let daemon = Daemon { socket: "/s".into(), private: None, below };
+        let daemon = Daemon { name: "docker", socket: "/s".into(), private: None, below };
         let told = |path: &str| daemon.source(Path::new(path)).display().to_string();
         assert_eq!(told("/etc"), "/run/surtax/1/d/below/etc");
         assert_eq!(told("/opt/tool/data"), "/run/surtax/1/d/below/opt/tool/data");

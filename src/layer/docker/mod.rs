@@ -294,7 +294,7 @@ fn image(
     let archive = skeleton.archive()?;
     let tag = format!("{}-{}", site.lab.id(), skeleton::tag(&archive));
     let name = format!("{REPOSITORY}:{tag}");
-    site.lab.service(&format!("docker-image-{tag}"), |room| {
+    site.lab.service(&format!("{}-image-{tag}", daemon.name), |room| {
         room.promise(Undo::EngineImage { socket: daemon.socket.clone(), name: name.clone() })?;
         engine.import(REPOSITORY, &tag, archive)?;
         Ok(None)
