@@ -97,7 +97,7 @@ fn scratch_mount() -> Option<String> {
 
 /// The place in `/sys` of the disk that holds the scratch directory, if one does.
 fn scratch_disk() -> Option<PathBuf> {
-    let mount = mount_at(SCRATCH)??;
+    let mount = scratch_mount()?;
     let name = mount.split(' ').nth(1)?.strip_prefix("/dev/")?;
     fs::canonicalize(Path::new("/sys/class/block").join(name)).ok()
 }

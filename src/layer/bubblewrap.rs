@@ -8,7 +8,8 @@
 //! - **Payers** one group: `bwrap`, its PID 1, the agent and the command.
 //! - **Checked against** bubblewrap 0.8.0, `bwrap(1)`.
 
-use super::container_tool::{ContainerTool, NET, Order, Wanted, agent_words, word};
+use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
+use super::oci::NET;
 use super::{Card, Limit, scratch};
 use crate::fault::Fault;
 use crate::layer::oci::config::AGENT;
@@ -28,7 +29,6 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
     program: "bwrap",
     remedy: "apt-get install bubblewrap",
     order,
-    shares: &["user"],
 };
 
 fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {

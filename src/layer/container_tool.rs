@@ -12,14 +12,13 @@
 
 use super::first_process::{FirstProcess, empties};
 use super::{
-    Card, Choice, Layer, Payer, Running, Site, Source, Unavailable, Usable, scratch, version,
+    Card, Layer, Payer, Running, Site, Source, Unavailable, Usable, scratch, stdio, version,
 };
-use crate::agent::{ConsoleTail, Link};
+use crate::agent::Link;
 use crate::fault::Fault;
 use crate::lab::{self, Mount, Process, Program, Room};
 use crate::layer::oci::config::AGENT;
 use crate::stack::{LayerSpec, Limits, root};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
@@ -38,16 +37,7 @@ pub struct ContainerTool {
     pub(super) remedy: &'static str,
     /// Its command line for one container, and what it needs beside it.
     pub(super) order: fn(&Wanted<'_>) -> Result<Order, Fault>,
-    /// The namespaces that it leaves as they are even where it makes one of every other kind.
-    pub(super) shares: &'static [&'static str],
 }
-
-/// The network of a container: the option that all of these tools have.
-pub(super) const NET: Choice = Choice {
-    key: "net",
-    values: &["none", "host"],
-    help: "the network: `none` is a namespace with only `lo` (default), `host` is this level's own",
-};
 
 /// A container, as asked for.
 pub(super) struct Wanted<'a> {
@@ -138,7 +128,7 @@ impl Layer for ContainerTool {
             room,
             scratch,
             group: &group,
-            name: &name(site, room),
+            name: &site.container_name(room),
             host_name: &rustix::system::uname().nodename().to_string_lossy(),
             medium: site.view.scratch,
             shares_network: shares_network(spec),
@@ -147,18 +137,14 @@ impl Layer for ContainerTool {
         mounts.extend(order.mounts);
         let namespace = room.mount_namespace(&mounts)?;
 
-        let (requests, to_agent) = lab::pipe()?;
-        let (replies, from_agent) = lab::pipe()?;
-        let (last_words, stderr) = lab::pipe()?;
-        let console = ConsoleTail::new();
-        console.drain(last_words);
+        let (link, ends) = stdio::link(kind)?;
         let path_variable = std::env::var("PATH").unwrap_or_default();
         let environment = [(String::from("PATH"), path_variable)].into_iter();
         let command_line = room.nameless(&order.argv.join(" "));
         let process = room.spawn(Program {
             argv: order.argv,
             environment: Some(environment.chain(order.environment).collect()),
-            stdio: [Some(requests), Some(from_agent), Some(stderr)],
+            stdio: ends,
             group: Some(group.clone()),
             mount_namespace: Some(namespace),
             ..Program::default()
@@ -168,12 +154,11 @@ impl Layer for ContainerTool {
         facts.extend(root::facts(&site.view.root, &lowers));
         Ok(Box::new(RunningContainer {
             process,
-            link: Some(Link::over(kind, File::from(replies), File::from(to_agent), &console)),
+            link: Some(link),
             group,
             hierarchies: site.lab.hierarchies().clone(),
             limits: site.limits.clone(),
             kind,
-            shares: self.shares,
             shares_network: shares_network(spec),
             facts,
         }))
@@ -187,7 +172,6 @@ struct RunningContainer {
     hierarchies: Hierarchies,
     limits: Limits,
     kind: &'static str,
-    shares: &'static [&'static str],
     shares_network: bool,
     facts: Vec<Fact>,
 }
@@ -211,9 +195,8 @@ impl Running for RunningContainer {
         let mut facts = self.facts.clone();
         facts.push(first.group_is(&self.group)?);
         facts.extend(first.limits(&self.group, &self.limits)?);
-        let network = self.shares_network.then_some("net");
-        let shared: Vec<&str> = self.shares.iter().copied().chain(network).collect();
-        facts.push(first.namespaces(&shared)?);
+        let shared: &[&str] = if self.shares_network { &["net", "user"] } else { &["user"] };
+        facts.push(first.namespaces(shared)?);
         facts.extend(first.privileges()?);
         Ok(facts)
     }
@@ -238,12 +221,6 @@ impl Running for RunningContainer {
 
 fn shares_network(spec: &LayerSpec) -> bool {
     spec.options.get("net").is_some_and(|network| network == "host")
-}
-
-/// A name that the tool can show, and that no other container of this machine has.
-fn name(site: &Site<'_>, room: &Room) -> String {
-    let room = room.directory().file_name().unwrap_or_default().to_string_lossy();
-    format!("surtax-{}-{room}", site.lab.id())
 }
 
 /// Where the tool is, and what it says of its version.

@@ -7,7 +7,8 @@
 //! - **Payers** one group: the monitor, the agent and the command.
 //! - **Checked against** LXC 5.0.2, `lxc.container.conf(5)`.
 
-use super::container_tool::{ContainerTool, NET, Order, Wanted, agent_words, word};
+use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
+use super::oci::NET;
 use super::{Card, Limit, scratch};
 use crate::fault::{Doing, Fault};
 use crate::lab::Mount;
@@ -33,7 +34,6 @@ pub static LXC: ContainerTool = ContainerTool {
     program: "lxc-start",
     remedy: "apt-get install lxc",
     order,
-    shares: &["user"],
 };
 
 fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {

@@ -17,6 +17,7 @@ mod qemu;
 pub mod scratch;
 mod simulated;
 mod ssh;
+mod stdio;
 mod version;
 
 use crate::agent::Link;
@@ -187,6 +188,14 @@ pub struct Site<'a> {
     pub carries_layers: bool,
     /// How long the layer may take to start.
     pub start_deadline: Duration,
+}
+
+impl Site<'_> {
+    /// A name for the container of this room: ours, and nobody else's on this machine.
+    fn container_name(&self, room: &Room) -> String {
+        let room = room.directory().file_name().unwrap_or_default().to_string_lossy();
+        format!("surtax-{}-{room}", self.lab.id())
+    }
 }
 
 /// What a command sees: the same files in every stack.

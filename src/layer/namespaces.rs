@@ -11,6 +11,7 @@
 
 use super::first_process::FirstProcess;
 use super::native::{PlainProcess, same_kernel};
+use super::oci::NET;
 use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Unavailable, Usable, scratch};
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
@@ -25,12 +26,6 @@ pub struct Namespaces;
 
 /// What a kind may be: of its own, or this level's.
 const OWN: &[&str] = &["private", "host"];
-
-const NET: Choice = Choice {
-    key: "net",
-    values: &["none", "host"],
-    help: "the network: `none` is a namespace with only `lo` (default), `host` is this level's own",
-};
 
 const fn choice(key: &'static str, help: &'static str) -> Choice {
     Choice { key, values: OWN, help }

@@ -8,12 +8,13 @@
 //! - **Checked against** `unshare(2)`, `mount(8)`.
 
 use super::first_process::FirstProcess;
-use super::{Card, Layer, Limit, Payer, Root, Running, Site, Source, Unavailable, Usable, scratch};
-use crate::agent::{ConsoleTail, Link};
+use super::{
+    Card, Layer, Limit, Payer, Root, Running, Site, Source, Unavailable, Usable, scratch, stdio,
+};
+use crate::agent::Link;
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Process, Program, Room};
+use crate::lab::{Process, Program, Room};
 use crate::stack::{LayerSpec, Limits, root};
-use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
@@ -86,13 +87,11 @@ impl PlainProcess {
         room: &Room,
     ) -> Result<Self, Fault> {
         let group = room.subgroup("command", site.limits)?;
-        let (requests, to_agent) = lab::pipe()?;
-        let (replies, from_agent) = lab::pipe()?;
-        let (last_words, stderr) = lab::pipe()?;
+        let (link, ends) = stdio::link(kind)?;
         let agent = site.agent.to_string_lossy().into_owned();
         let mut program = Program {
             argv: std::iter::once(agent).chain(arguments.iter().map(|&w| w.to_owned())).collect(),
-            stdio: [Some(requests), Some(from_agent), Some(stderr)],
+            stdio: ends,
             group: Some(group.clone()),
             ..Program::default()
         };
@@ -107,13 +106,11 @@ impl PlainProcess {
             mounts.push(root::become_root(place));
             program.mount_namespace = Some(room.mount_namespace(&mounts)?);
         }
-        let console = ConsoleTail::new();
-        console.drain(last_words);
         let process = room.spawn(program)?;
         Ok(Self {
             kind,
             process,
-            link: Some(Link::over(kind, File::from(replies), File::from(to_agent), &console)),
+            link: Some(link),
             group,
             hierarchies: site.lab.hierarchies().clone(),
             limits: site.limits.clone(),

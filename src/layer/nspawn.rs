@@ -9,7 +9,8 @@
 //! - **Payers** one group: `systemd-nspawn`, the agent and the command.
 //! - **Checked against** systemd 252, `systemd-nspawn(1)`.
 
-use super::container_tool::{ContainerTool, NET, Order, Wanted, agent_words, word};
+use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
+use super::oci::NET;
 use super::{Card, Limit, scratch};
 use crate::fault::Fault;
 use crate::lab::Mount;
@@ -30,7 +31,6 @@ pub static NSPAWN: ContainerTool = ContainerTool {
     program: "systemd-nspawn",
     remedy: "apt-get install systemd-container",
     order,
-    shares: &["user"],
 };
 
 fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {

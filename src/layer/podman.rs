@@ -8,7 +8,8 @@
 //! - **Payers** one group: `podman`, `conmon`, the runtime, the agent and the command.
 //! - **Checked against** podman 4.3.1, `podman-run(1)`.
 
-use super::container_tool::{ContainerTool, NET, Order, Wanted, agent_words, word};
+use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
+use super::oci::NET;
 use super::{Card, Limit, scratch};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Mount};
@@ -39,7 +40,6 @@ pub static PODMAN: ContainerTool = ContainerTool {
     program: "podman",
     remedy: "apt-get install podman",
     order,
-    shares: &["user"],
 };
 
 fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {

@@ -96,6 +96,15 @@ pub fn directory(room: &Room) -> Result<PathBuf, Fault> {
     Ok(path)
 }
 
+/// The directory on this level's disk, where the view's is shown from there.
+///
+/// # Errors
+/// As [`directory`].
+pub fn bound(view: &View, room: &Room) -> Result<Option<PathBuf>, Fault> {
+    let is_bound = view.scratch == Some(Medium::Bind);
+    is_bound.then(|| directory(room)).transpose()
+}
+
 /// The mounts that put the directory into a merged root; nothing where the layer does it itself.
 ///
 /// # Errors

@@ -137,8 +137,7 @@ impl Layer for Docker {
         let image = image(site, &daemon, &engine, &skeleton)?;
         let layers = layers(&skeleton, &lowers, room)?;
         let source = |path: &Path| daemon.source(path);
-        let is_bound = site.view.scratch == Some(scratch::Medium::Bind);
-        let disk = is_bound.then(|| scratch::directory(room)).transpose()?;
+        let disk = scratch::bound(site.view, room)?;
 
         let system = rustix::system::uname();
         let wanted = Wanted {
@@ -159,7 +158,7 @@ impl Layer for Docker {
             bounding_capabilities: config::bounding_capabilities()?,
         };
         let body = container::body(&wanted)?;
-        let name = name(site, room);
+        let name = site.container_name(room);
         room.promise(Undo::EngineContainer { socket: daemon.socket.clone(), name: name.clone() })?;
         engine.create(&name, body)?;
         let console = ConsoleTail::new();
@@ -276,12 +275,6 @@ impl RunningDocker {
         ))
         .hint("look at `docker info` for its security options, and at `privileged`"))
     }
-}
-
-/// The container's name: ours, and nobody else's on this machine.
-fn name(site: &Site<'_>, room: &Room) -> String {
-    let room = room.directory().file_name().unwrap_or_default().to_string_lossy();
-    format!("surtax-{}-{room}", site.lab.id())
 }
 
 /// The skeleton's image in this daemon; imported once, and removed when the lab is closed.

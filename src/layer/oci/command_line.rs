@@ -48,6 +48,7 @@ impl CommandLine {
     }
 }
 
-fn text(path: &Path) -> String {
+/// A path as a word.
+pub fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

@@ -13,15 +13,16 @@ pub(super) mod config;
 
 use super::first_process::FirstProcess;
 use super::{
-    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch, version,
+    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch, stdio,
+    version,
 };
-use crate::agent::{ConsoleTail, Link};
+use crate::agent::Link;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Mount, Process, Program, Room};
 use crate::stack::{LayerSpec, Limits, root};
-use command_line::{CONTAINER, CommandLine};
+use command_line::{CONTAINER, CommandLine, text};
 use config::{Container, Network};
-use std::fs::{self, File};
+use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -158,9 +159,7 @@ impl Layer for Oci {
         let namespace = room.mount_namespace(&mounts)?;
         write_bundle(spec, site, room, bundle)?;
 
-        let (requests, to_agent) = lab::pipe()?;
-        let (replies, from_agent) = lab::pipe()?;
-        let (last_words, stderr) = lab::pipe()?;
+        let (link, ends) = stdio::link(self.card.kind)?;
         let command_line = CommandLine {
             program: path.to_string_lossy().into_owned(),
             own: (self.arguments)(spec),
@@ -169,16 +168,13 @@ impl Layer for Oci {
         };
         let process = room.spawn(Program {
             argv: command_line.run(),
-            stdio: [Some(requests), Some(from_agent), Some(stderr)],
+            stdio: ends,
             mount_namespace: Some(namespace.try_clone().doing("keep the mount namespace")?),
             ..Program::default()
         })?;
-        let console = ConsoleTail::new();
-        console.drain(last_words);
         let mut facts = root::facts(&site.view.root, &lowers);
         let privileged = is_privileged(spec, site).to_string();
         facts.push(Fact::new("privileged", privileged, "config.json"));
-        let link = Link::over(self.card.kind, File::from(replies), File::from(to_agent), &console);
         Ok(Box::new(RunningOci {
             version: version(&path)?,
             path,
@@ -287,8 +283,7 @@ fn write_bundle(
         _ => Network::None,
     };
     let system = rustix::system::uname();
-    let is_bound = site.view.scratch == Some(scratch::Medium::Bind);
-    let disk = is_bound.then(|| scratch::directory(room)).transpose()?;
+    let disk = scratch::bound(site.view, room)?;
     let container = Container {
         root: &root::merged_at(bundle),
         agent: site.agent,
@@ -361,10 +356,6 @@ fn runtime_facts(path: &Path, version: &str) -> Vec<Fact> {
 /// Without a directory that is there, crun makes `/run/crun` even to say its version.
 fn version(path: &Path) -> Result<String, Fault> {
     version::of(path, &["--root", "/proc"])
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

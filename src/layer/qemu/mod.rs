@@ -374,9 +374,7 @@ fn tsc_for(accelerator: Accelerator, asked: &Asked) -> Result<Option<u64>, Fault
 /// The directories of this level that a guest may write to, in the order in which it mounts them.
 fn writable(site: &Site<'_>, room: &Room) -> Result<Vec<PathBuf>, Fault> {
     let mut writable = site.view.writable.clone();
-    if site.view.scratch == Some(scratch::Medium::Bind) {
-        writable.push(scratch::directory(room)?);
-    }
+    writable.extend(scratch::bound(site.view, room)?);
     Ok(writable)
 }
 
