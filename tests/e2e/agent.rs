@@ -1,5 +1,6 @@
 //! The agent by itself, over pipes: what it answers, what it refuses, and what it takes with it.
 
+use crate::machine::Machine;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,6 +19,8 @@ const DEADLINE: Duration = Duration::from_secs(20);
 struct Agent {
     child: Child,
     link: Link,
+    /// Its turn: another test's census would count the agent.
+    machine: Machine,
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test starts the agent under test")]
@@ -29,6 +32,7 @@ fn process() -> Child {
 
 impl Agent {
     fn start() -> Self {
+        let machine = Machine::take();
         let mut child = process();
         let stdout = File::from(OwnedFd::from(child.stdout.take().unwrap()));
         let stdin: ChildStdin = child.stdin.take().unwrap();
@@ -37,7 +41,7 @@ impl Agent {
             Reply::Hello(hello) => assert_eq!((hello.protocol, hello.pid), (PROTOCOL, child.id())),
             other => panic!("an agent began with {other:?}"),
         }
-        Self { child, link }
+        Self { child, link, machine }
     }
 
     fn ask(&mut self, request: &Request) -> Reply {
@@ -74,6 +78,9 @@ impl Drop for Agent {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if !std::thread::panicking() {
+            self.machine.assert_as_before();
+        }
     }
 }
 
@@ -302,6 +309,7 @@ fn the_end_of_its_channel_is_its_end_and_that_of_all_it_started() {
 
 #[test]
 fn a_host_that_speaks_another_language_is_left() {
+    let machine = Machine::take();
     for words in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &[1, 0, 0, 0, 250], &[3, 0, 0, 0, 1]] {
         let mut child = process();
         let mut stdin = child.stdin.take().unwrap();
@@ -310,6 +318,7 @@ fn a_host_that_speaks_another_language_is_left() {
         let status = child.wait().unwrap();
         assert_eq!(status.code(), Some(3), "{words:?}");
     }
+    machine.assert_as_before();
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! An agent under a lease, as on another machine: it leaves nothing behind when nobody is heard.
 
+use crate::machine::Machine;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -19,13 +20,15 @@ struct Leased {
     child: Child,
     file: PathBuf,
     _directory: tempfile::TempDir,
+    /// Its turn: another test's census would count the agent.
+    machine: Machine,
 }
 
 impl Leased {
     fn start() -> Self {
+        let machine = Machine::take();
         let directory = tempfile::tempdir().unwrap();
-        // Not by its usual name, by which tests that take a census at this moment would know it.
-        let file = directory.path().join("XXXX/leased-agent");
+        let file = directory.path().join("XXXX/surtax-agent");
         fs::create_dir(file.parent().unwrap()).unwrap();
         fs::copy(env!("SURTAX_AGENT"), &file).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o700)).unwrap();
@@ -40,7 +43,7 @@ impl Leased {
             }
             spawned => Some(spawned.unwrap()),
         });
-        let mut leased = Self { child: child.unwrap(), file, _directory: directory };
+        let mut leased = Self { child: child.unwrap(), file, _directory: directory, machine };
         assert!(matches!(leased.receive(), Reply::Hello(_)));
         leased
     }
@@ -71,6 +74,9 @@ impl Drop for Leased {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if !std::thread::panicking() {
+            self.machine.assert_as_before();
+        }
     }
 }
 
