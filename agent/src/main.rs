@@ -10,6 +10,7 @@ mod channel;
 mod enclosed;
 mod identity;
 mod init;
+mod network;
 mod relay;
 mod program;
 mod run;

@@ -10,7 +10,7 @@ const KINDS: [&str; 5] = ["namespaces", "bubblewrap", "nspawn", "lxc", "podman"]
 
 /// What was proved of `stack`, in which `script` must succeed.
 #[track_caller]
-fn level(machine: &Machine, stack: &str, script: &str) -> Value {
+pub fn level(machine: &Machine, stack: &str, script: &str) -> Value {
     let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
     let arm = answer["arms"].as_array().unwrap().last().unwrap();
     assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
@@ -53,21 +53,6 @@ fn a_network_is_a_containers_own_or_this_machines() {
         assert!(!fact(&level_of, "own_namespaces").contains("net"), "{kind}");
         machine.assert_as_before();
     }
-}
-
-#[test]
-fn a_docker_bridge_is_made_where_nobody_else_sees_it() {
-    let machine = Machine::take();
-    if !is_usable(&machine, "docker") {
-        return;
-    }
-    // Titles, `lo` and one end of a pair; and the bridge is the way out.
-    let script = "test $(wc -l < /proc/net/dev) = 4 && test $(wc -l < /proc/net/route) -ge 2";
-    let proved = level(&machine, "docker:net=bridge", script);
-    assert_eq!(fact(&proved, "network"), "bridge");
-    let gateway = fact(&proved, "network_gateway");
-    assert!(gateway.contains('.') && gateway != fact(&proved, "network_address"), "{gateway}");
-    machine.assert_as_before();
 }
 
 #[test]

@@ -53,6 +53,8 @@ conformance! {
     gvisor_ptrace: "gvisor:platform=ptrace",
     docker: "docker",
     docker_host_network: "docker:net=host",
+    docker_user_network: "docker:net=user",
+    docker_macvlan: "docker:net=macvlan",
     docker_runsc: "docker:runtime=runsc",
     podman: "podman",
     qemu_q35: "qemu:accel=tcg,machine=q35",

@@ -1,13 +1,14 @@
 //! The daemon: the one that runs here, or a private one that is gone with surtax.
 //!
 //! A private daemon touches nothing of the host's: no bridge, no packet filter, no sysctl; its
-//! mounts are in a private namespace, its files in its room. For `net=bridge` there is a second one, in a
+//! mounts are in a private namespace, its files in its room. For a bridge or a macvlan there is a second one, in a
 //! network namespace of its own: its bridge, its NAT rules and its sysctls are gone with it, and nothing
 //! leads from there to anywhere else. It insists on a few fixed places
 //! (`/etc/docker/key.json`, `/opt/containerd`, sockets below `/run`), so in its namespace there are overlays
 //! over `/etc`, `/opt` and `/run`. Volumes must not be overlays over these, since the kernel allows two
 //! on top of each other at most: what is below them is kept in sight elsewhere.
 
+use super::network::Asked;
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Mount, Process, Program, Room, Service};
@@ -45,11 +46,8 @@ enum Network {
 
 impl Network {
     /// The one in which a container can have the network that a spec names.
-    fn of(spec: &LayerSpec) -> Self {
-        match spec.options.get("net").map(String::as_str) {
-            Some("bridge") => Self::Own,
-            _ => Self::Level,
-        }
+    fn of(spec: &LayerSpec) -> Result<Self, Fault> {
+        Ok(if Asked::read(spec)?.needs_own_namespace() { Self::Own } else { Self::Level })
     }
 
     /// What the daemon is called among the lab's services.
@@ -130,7 +128,7 @@ impl Daemon {
             Candidate::Private(program) => {
                 // A level of ours is thrown away with all that a daemon writes there.
                 let is_covered = site.level == 0;
-                let network = Network::of(spec);
+                let network = Network::of(spec)?;
                 let start = |room: &Room| {
                     let mounts = if is_covered { cover(room)? } else { Vec::new() };
                     start(&program, room, &mounts, network, site.start_deadline).map(Some)
@@ -282,8 +280,8 @@ fn runtimes() -> Vec<(&'static str, PathBuf)> {
 /// The user's: it would not.
 pub fn require_of_private(spec: &LayerSpec) -> Result<(), Fault> {
     let hint = "start the machine's own daemon";
-    if Network::of(spec) == Network::Own && lab::find("iptables").is_none() {
-        return Err(Fault::user("docker: a bridge takes `iptables`, which is not in `PATH`")
+    if Network::of(spec)? == Network::Own && lab::find("iptables").is_none() {
+        return Err(Fault::user("docker: a network takes `iptables`, which is not in `PATH`")
             .hint("apt-get install iptables"));
     }
     match spec.options.get("runtime").map(String::as_str) {
