@@ -212,10 +212,14 @@ fn start(
     let (words, log) = std::io::pipe().doing("make a pipe from `dockerd`")?;
     console.drain(words.into());
     let copy = log.try_clone().doing("copy the pipe from `dockerd`")?;
+    // In its own it makes what it likes; from the level's it is also kept where it would delete a bridge.
+    let is_apart = network == Network::Own || docker0_exists();
+    let apart = is_apart.then(|| room.bare_network()).transpose()?;
     let mut process = room.spawn(Program {
-        argv: command_line(program, room.directory(), network, docker0_exists(), &runtimes()),
+        argv: command_line(program, room.directory(), network, &runtimes()),
         stdio: [None, Some(copy.into()), Some(log.into())],
         mount_namespace: Some(room.mount_namespace(mounts)?),
+        network_namespace: apart.as_ref().map(lab::Network::namespace).transpose()?,
         ..Program::default()
     })?;
     let begin = monotonic_raw();
@@ -297,15 +301,10 @@ fn command_line(
     program: &Path,
     directory: &Path,
     network: Network,
-    has_docker0: bool,
     runtimes: &[(&str, PathBuf)],
 ) -> Vec<String> {
     let in_room = |name: &str| directory.join(name).to_string_lossy().into_owned();
-    let mut words = Vec::new();
-    if network == Network::Own || has_docker0 {
-        words.extend(["unshare", "--net", "--"].map(String::from));
-    }
-    words.push(program.to_string_lossy().into_owned());
+    let mut words = vec![program.to_string_lossy().into_owned()];
     words.extend(["--host".to_owned(), format!("unix://{}", socket_in(directory).display())]);
     words.extend(["--config-file".to_owned(), configuration_in(directory).display().to_string()]);
     for (option, name) in [("--data-root", "data"), ("--exec-root", "exec"), ("--pidfile", "pid")] {
@@ -336,7 +335,7 @@ mod tests {
     #[test]
     fn a_private_daemon_is_told_to_leave_the_host_alone() {
         let program = Path::new("/usr/sbin/dockerd");
-        let words = command_line(program, Path::new("/run/surtax/1/d"), Network::Level, false, &[]);
+        let words = command_line(program, Path::new("/run/surtax/1/d"), Network::Level, &[]);
         assert_eq!(
             words.join("\n"),
             "/usr/sbin/dockerd\n--host\nunix:///run/surtax/1/d/docker.sock\n\
@@ -348,11 +347,9 @@ mod tests {
         );
         let runsc = [("runsc", PathBuf::from("/usr/bin/runsc"))];
         let dockerd = Path::new("dockerd");
-        let hidden = command_line(dockerd, Path::new("/d"), Network::Level, true, &runsc);
-        assert_eq!(hidden[..4], ["unshare", "--net", "--", "dockerd"]);
-        assert_eq!(hidden.last().unwrap(), "--add-runtime=runsc=/usr/bin/runsc");
-        let own = command_line(dockerd, Path::new("/d"), Network::Own, false, &[]);
-        assert_eq!(own[..3], ["unshare", "--net", "--"]);
+        let more = command_line(dockerd, Path::new("/d"), Network::Level, &runsc);
+        assert_eq!(more.last().unwrap(), "--add-runtime=runsc=/usr/bin/runsc");
+        let own = command_line(dockerd, Path::new("/d"), Network::Own, &[]);
         assert!(!own.iter().any(|word| word == "--bridge=none"), "{own:?}");
     }
 
