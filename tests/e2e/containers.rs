@@ -99,6 +99,10 @@ fn what_an_option_of_a_layer_names_is_read_back() {
         ("docker:seccomp=unconfined", "seccomp", "none"),
         ("docker:seccomp=default", "seccomp", "filter"),
         ("docker:runtime=runsc", "runtime", "runsc"),
+        ("docker:runtime=crun", "runtime", "crun"),
+        ("docker:storage=overlay2,scratch=layer", "root_file_system", "overlay"),
+        ("docker:storage=vfs,scratch=layer", "storage_driver", "vfs"),
+        ("docker:storage=btrfs,scratch=layer", "root_file_system", "btrfs"),
         ("gvisor:platform=ptrace", "platform", "ptrace"),
         ("gvisor:overlay=memory", "overlay", "root:memory"),
         ("gvisor:overlay=none,directfs=false", "directfs", "false"),
@@ -148,4 +152,38 @@ fn a_scratch_directory_is_on_the_medium_that_its_stack_names_and_empty_at_every_
         }
         machine.assert_as_before();
     }
+}
+
+#[test]
+fn what_an_engine_cannot_have_is_refused_before_anything_is_started() {
+    let machine = Machine::take();
+    for (stack, why) in [
+        ("docker:storage=devicemapper", "`storage=devicemapper`"),
+        ("docker:runtime=kata", "no `kata`"),
+    ] {
+        if is_usable(&machine, "docker") {
+            let answer = machine.json(&compare(stack, "1", &["true"]));
+            let trouble = &answer["arms"].as_array().unwrap().last().unwrap()["trouble"];
+            assert!(trouble["why"].as_str().unwrap().contains(why), "{trouble}");
+            assert!(trouble["remedy"].is_string(), "{trouble}");
+        }
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn gvisor_trusts_a_device_only_where_a_reference_guest_has_proved_it() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "gvisor") || !is_usable(&machine, "qemu") {
+        return;
+    }
+    let answer = machine.json(&compare("gvisor:platform=kvm", "1", &["true"]));
+    let arm = answer["arms"].as_array().unwrap().last().unwrap();
+    if arm["trial_count"] == 1 {
+        assert_eq!(fact(&arm["evidence"][0], "platform"), "kvm");
+    } else {
+        let why = arm["trouble"]["why"].as_str().unwrap();
+        assert!(why.contains("`platform=kvm`"), "{why}");
+    }
+    machine.assert_as_before();
 }

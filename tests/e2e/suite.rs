@@ -55,6 +55,8 @@ conformance! {
     docker_host_network: "docker:net=host",
     docker_user_network: "docker:net=user",
     docker_macvlan: "docker:net=macvlan",
+    docker_btrfs: "docker:storage=btrfs",
+    docker_crun: "docker:runtime=crun",
     docker_runsc: "docker:runtime=runsc",
     podman: "podman",
     qemu_q35: "qemu:accel=tcg,machine=q35",

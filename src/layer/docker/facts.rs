@@ -22,6 +22,11 @@ pub fn daemon_facts(origin: &str, socket: &Path, about: &About) -> Vec<Fact> {
     }
     let info = &about.info;
     say("storage_driver", info.driver.clone(), "GET /info");
+    let backing = info.driver_status.iter().flatten().find_map(|row| match row.as_slice() {
+        [key, value] if key == "Backing Filesystem" => Some(value.clone()),
+        _ => None,
+    });
+    say("storage_backing", backing, "GET /info");
     say("cgroup_driver", info.cgroup_driver.map(|driver| driver.to_string()), "GET /info");
     say("cgroup_version", info.cgroup_version.map(|version| version.to_string()), "GET /info");
     facts

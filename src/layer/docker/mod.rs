@@ -14,7 +14,9 @@ mod daemon;
 mod engine;
 mod facts;
 mod network;
+mod runtimes;
 mod skeleton;
+mod storage;
 
 use super::first_process::FirstProcess;
 use super::oci::config;
@@ -37,6 +39,7 @@ use skeleton::Skeleton;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use storage::Storage;
 use surtax_instrument::wire::{Fact, Role, SCRATCH};
 
 /// How long the daemon may take over one request. Not the layer's deadline: a request that is given
@@ -61,13 +64,15 @@ static CARD: Card = Card {
         Choice {
             key: "runtime",
             values: &[],
-            help: "the OCI runtime by the daemon's name for it (default: the daemon's)",
+            help: "the OCI runtime by the daemon's name for it; a private daemon knows runc, crun, runsc and youki \
+                   where they are installed (default: the daemon's)",
         },
         Choice {
             key: "socket",
             values: &[],
             help: "the daemon's unix socket (default: $DOCKER_HOST, /var/run/docker.sock, a private daemon)",
         },
+        storage::CHOICE,
         scratch::choice(&["layer", "bind", "tmpfs", "volume"]),
         Choice {
             key: "seccomp",
@@ -100,6 +105,7 @@ impl Layer for Docker {
                 let asked = network::Asked::read(spec).map_err(unavailable)?;
                 asked.choose(&about, false, site.lab.id()).map_err(unavailable)?;
                 require_runtime(spec, &about).map_err(unavailable)?;
+                Storage::require_of(spec, &about).map_err(unavailable)?;
                 Ok(Usable { facts: daemon_facts("system", &socket, &about) })
             }
             Candidate::Private(program) => {
@@ -129,6 +135,7 @@ impl Layer for Docker {
         let daemon = Daemon::find(spec, site)?;
         let (engine, about) = Engine::connect(&daemon.socket, REQUEST_DEADLINE)?;
         require_runtime(spec, &about)?;
+        Storage::require_of(spec, &about)?;
         let is_private = daemon.private.is_some();
         let network = network::Asked::read(spec)?.choose(&about, is_private, site.lab.id())?;
         daemon.can_share_network(&network.name)?;
@@ -244,6 +251,7 @@ impl Running for RunningDocker {
             let shared: &[&str] =
                 if self.network.is_shared() { &["net", "user"] } else { &["user"] };
             facts.push(self.first.is_the_agent(inside)?);
+            facts.extend(storage::prove(&self.spec, inside)?);
             facts.push(self.first.namespaces(shared)?);
             self.require_filter(value_of(&privileges, "seccomp")?)?;
         }
