@@ -31,6 +31,7 @@ pub fn facts() -> Vec<Fact> {
     say("scratch_drivers", scratch_drivers(), "/sys/class/block");
     say("scratch_write_cache", scratch_write_cache(), "/sys/class/block");
     say("interfaces", network::interfaces(), "getifaddrs(3)");
+    say("link_drivers", network::link_drivers(), "ethtool_drvinfo");
     say("default_route", network::default_route(), "/proc/net/route");
     say("seccomp", status_line("Seccomp"), "/proc/self/status");
     say("capabilities", status_line("CapEff"), "/proc/self/status");
