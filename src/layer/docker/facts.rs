@@ -5,6 +5,12 @@ use bollard::models::ContainerInspectResponse;
 use std::path::Path;
 use surtax_instrument::wire::Fact;
 
+/// The container's address, as a fact.
+pub const NETWORK_ADDRESS: &str = "network_address";
+
+/// The address of the bridge that it hangs on, as a fact.
+pub const NETWORK_GATEWAY: &str = "network_gateway";
+
 /// What the daemon says of itself, and how it was found.
 pub fn daemon_facts(origin: &str, socket: &Path, about: &About) -> Vec<Fact> {
     let mut facts = vec![
@@ -43,7 +49,7 @@ pub fn container_facts(inspected: &ContainerInspectResponse, network: &str) -> V
         ("container_storage_driver", inspected.driver.clone()),
         ("network", host.and_then(|host| host.network_mode.clone()).or(Some(network.to_owned()))),
     ];
-    let said = said.into_iter().chain([("network_address", address), ("network_gateway", gateway)]);
+    let said = said.into_iter().chain([(NETWORK_ADDRESS, address), (NETWORK_GATEWAY, gateway)]);
     let known = said.filter_map(|(key, value)| Some((key, value.filter(|text| !text.is_empty())?)));
     known.map(|(key, value)| Fact::new(key, value, source)).collect()
 }

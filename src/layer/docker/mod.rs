@@ -18,8 +18,8 @@ mod skeleton;
 use super::first_process::FirstProcess;
 use super::oci::config;
 use super::{
-    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
-    value_of,
+    Card, Choice, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
+    scratch, value_of,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -30,7 +30,7 @@ use bollard::models::ContainerInspectResponse;
 use container::{Layered, Wanted};
 use daemon::{Candidate, Daemon};
 use engine::{About, Engine};
-use facts::{container_facts, daemon_facts};
+use facts::{NETWORK_ADDRESS, NETWORK_GATEWAY, container_facts, daemon_facts};
 use skeleton::Skeleton;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -221,15 +221,31 @@ impl Running for RunningDocker {
         payers
     }
 
+    fn network(&self) -> Option<Network> {
+        let address = |key: &str| value_of(&self.facts, key).ok()?.parse().ok();
+        match self.network.as_str() {
+            // gVisor has a loopback interface of its own there.
+            "host" if self.is_gvisor() => None,
+            "host" => self.first.shares("net").then(Network::of_level),
+            "bridge" => Some(Network {
+                namespace: self.daemon.network_namespace(),
+                outside: address(NETWORK_GATEWAY)?,
+                workload: address(NETWORK_ADDRESS),
+                is_shared: false,
+            }),
+            _ => None,
+        }
+    }
+
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let mut facts = self.facts.clone();
         facts.push(self.first.group_is(&self.group)?);
         facts.extend(self.first.limits(&self.group, &self.limits)?);
         let privileges = self.first.privileges()?;
-        let runtime = value_of(&facts, "runtime")?.to_owned();
         let release = value_of(inside, "kernel_release")?;
-        if runtime.contains("runsc") || runtime.contains("gvisor") {
+        if self.is_gvisor() {
             if !release.contains("gvisor") {
+                let runtime = value_of(&facts, "runtime")?;
                 return Err(Fault::machine(format!(
                     "docker: the runtime is `{runtime}`, and the kernel inside calls itself `{release}`"
                 )));
@@ -258,6 +274,12 @@ impl Running for RunningDocker {
 }
 
 impl RunningDocker {
+    /// By its runtime's name: whether the kernel inside is gVisor's.
+    fn is_gvisor(&self) -> bool {
+        let runtime = value_of(&self.facts, "runtime").unwrap_or_default();
+        runtime.contains("runsc") || runtime.contains("gvisor")
+    }
+
     /// That system calls are filtered, or not, as the option says where there is one.
     fn require_filter(&self, found: &str) -> Result<(), Fault> {
         let asked = self.spec.options.get("seccomp").map(String::as_str);
