@@ -28,7 +28,7 @@ mod tsc;
 mod unpack;
 mod virtiofsd;
 
-use super::first_process::FirstProcess;
+use super::first_process::{FirstProcess, limited_together};
 use super::{
     Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
 };
@@ -176,6 +176,7 @@ impl Layer for Qemu {
             let qemu = FirstProcess::of(guest.process.pid(), site.lab.hierarchies());
             facts.push(qemu.group_is(group)?);
             facts.extend(qemu.limits(group, &placed)?);
+            facts.push(limited_together("vCPUs, QEMU's other threads and virtiofsd"));
         }
         Ok(Box::new(RunningQemu::new(guest, files, machine, kernel, facts)))
     }
