@@ -2,6 +2,7 @@
 //!
 //! An absent file gives no fact; the host treats a missing fact as "unknown", never as zero.
 
+use crate::network;
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::probe::mitigations;
@@ -30,6 +31,9 @@ pub fn facts() -> Vec<Fact> {
     say("scratch_mount", scratch_mount(), "/proc/self/mountinfo");
     say("scratch_drivers", scratch_drivers(), "/sys/class/block");
     say("scratch_write_cache", scratch_write_cache(), "/sys/class/block");
+    say("interfaces", network::interfaces(), "getifaddrs(3)");
+    say("link_drivers", network::link_drivers(), "ethtool_drvinfo");
+    say("default_route", network::default_route(), "/proc/net/route");
     say("seccomp", status_line("Seccomp"), "/proc/self/status");
     say("capabilities", status_line("CapEff"), "/proc/self/status");
     for namespace in ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"] {
