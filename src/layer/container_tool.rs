@@ -11,9 +11,10 @@
 //! - **Checked against** what each tool's own file says.
 
 use super::first_process::{FirstProcess, THROTTLING, empties, limited_together};
+use super::tool_network::{Known, ToolNetwork};
 use super::{
     Card, Layer, Network, Payer, Running, Site, Source, Unavailable, Usable, scratch, stdio,
-    version,
+    tool_network, version,
 };
 use crate::agent::Link;
 use crate::fault::Fault;
@@ -37,6 +38,10 @@ pub struct ContainerTool {
     pub(super) program: &'static str,
     /// The command that installs it.
     pub(super) remedy: &'static str,
+    /// What else must be there for a spec.
+    pub(super) require: fn(&LayerSpec, &Site<'_>) -> Result<(), Unavailable>,
+    /// The networks that it makes itself.
+    pub(super) networks: &'static [Known],
     /// Its command line for one container, and what it needs beside it.
     pub(super) order: fn(&Wanted<'_>) -> Result<Order, Fault>,
 }
@@ -66,8 +71,8 @@ pub(super) struct Wanted<'a> {
     /// That disk, if there is a limit, where a group that the tool makes inside ours is not held by it: in
     /// cgroup v1. Then the tool must be told.
     pub throttled_disk: Option<Disk>,
-    /// Whether its network is this level's own.
-    pub shares_network: bool,
+    /// Its network.
+    pub network: &'a ToolNetwork,
     /// Whether it gets a `/run` of its own; else it has the one of its root.
     pub has_own_run: bool,
 }
@@ -87,7 +92,7 @@ impl Layer for ContainerTool {
         self.card
     }
 
-    fn check(&self, _: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let Some(path) = lab::find(self.program) else {
             let why = format!("`{}` is not in `PATH`", self.program);
             return Err(Unavailable { why, remedy: Some(self.remedy.to_owned()) });
@@ -96,6 +101,8 @@ impl Layer for ContainerTool {
             let why = format!("`{}` needs root for a throw-away layer over `/`", self.program);
             return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
         }
+        tool_network::require(spec, self.networks)?;
+        (self.require)(spec, site)?;
         let facts = tool_facts(&path).map_err(|fault| Unavailable {
             why: fault.message,
             remedy: Some(self.remedy.to_owned()),
@@ -128,6 +135,7 @@ impl Layer for ContainerTool {
             read_only: true,
         });
         let group = room.subgroup("container", site.limits)?;
+        let network = ToolNetwork::make(spec, self.networks, room)?;
         let order = (self.order)(&Wanted {
             program: &path.to_string_lossy(),
             root: &merged,
@@ -143,24 +151,28 @@ impl Layer for ContainerTool {
                 Some(_) => site.limits.io.disk()?,
                 None => None,
             },
-            shares_network: shares_network(spec),
+            network: &network,
             has_own_run: site.view.root == super::Root::Overlay,
         })?;
         mounts.extend(order.mounts);
-        let namespace = room.mount_namespace(&mounts)?;
+        let namespace = room.mount_namespace_in(network.held(), &mounts)?;
 
         let (link, ends) = stdio::link(kind)?;
         let path_variable = std::env::var("PATH").unwrap_or_default();
         let environment = [(String::from("PATH"), path_variable)].into_iter();
         let command_line = room.nameless(&order.argv.join(" "));
-        let process = room.spawn(Program {
+        let mut process = room.spawn(Program {
             argv: order.argv,
             environment: Some(environment.chain(order.environment).collect()),
             stdio: ends,
             group: Some(group.clone()),
             mount_namespace: Some(namespace),
+            network_namespace: network.held().map(lab::Network::namespace).transpose()?,
             ..Program::default()
         })?;
+        network
+            .finish(&mut process, site.start_deadline)
+            .map_err(|fault| fault.during(format_args!("{kind}")))?;
         let mut facts = tool_facts(&path)?;
         facts.push(Fact::new("tool_command_line", command_line, "its start"));
         facts.extend(root::facts(&site.view.root, &lowers));
@@ -171,7 +183,7 @@ impl Layer for ContainerTool {
             hierarchies: site.lab.hierarchies().clone(),
             limits: site.limits.clone(),
             kind,
-            shares_network: shares_network(spec),
+            network,
             facts,
         }))
     }
@@ -184,7 +196,7 @@ struct RunningContainer {
     hierarchies: Hierarchies,
     limits: Limits,
     kind: &'static str,
-    shares_network: bool,
+    network: ToolNetwork,
     facts: Vec<Fact>,
 }
 
@@ -203,7 +215,7 @@ impl Running for RunningContainer {
     }
 
     fn network(&self) -> Option<Network> {
-        self.shares_network.then(Network::of_level)
+        self.network.reach()
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
@@ -214,9 +226,11 @@ impl Running for RunningContainer {
         if self.limits != Limits::default() {
             facts.push(limited_together(&format!("{} and the container", self.kind)));
         }
-        let shared: &[&str] = if self.shares_network { &["net", "user"] } else { &["user"] };
+        let shared: &[&str] = if self.network.is_shared() { &["net", "user"] } else { &["user"] };
         facts.push(first.namespaces(shared)?);
         facts.extend(first.privileges()?);
+        let proved = self.network.prove(inside);
+        facts.extend(proved.map_err(|fault| fault.during(self.kind))?);
         Ok(facts)
     }
 
@@ -236,10 +250,6 @@ impl Running for RunningContainer {
             ))),
         }
     }
-}
-
-fn shares_network(spec: &LayerSpec) -> bool {
-    spec.options.get("net").is_some_and(|network| network == "host")
 }
 
 /// Where the tool is, and what it says of its version.

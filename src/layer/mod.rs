@@ -19,6 +19,7 @@ pub mod scratch;
 mod simulated;
 mod ssh;
 mod stdio;
+mod tool_network;
 mod version;
 
 use crate::agent::Link;

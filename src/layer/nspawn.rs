@@ -9,11 +9,12 @@
 //! - **Payers** one group: `systemd-nspawn`, the agent and the command.
 //! - **Checked against** systemd 252, `systemd-nspawn(1)`.
 
-use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
-use super::oci::NET;
-use super::{Card, Limit, scratch};
+use super::container_tool::{ContainerTool, Order, Wanted, word};
+use super::tool_network::Ground;
+use super::{Card, Limit, scratch, tool_network};
 use crate::fault::Fault;
 use crate::lab::Mount;
+use crate::lab::network::{BRIDGE, OUTSIDE, PREFIX, WORKLOAD};
 use crate::layer::oci::config::AGENT;
 
 /// systemd-nspawn.
@@ -21,7 +22,7 @@ pub static NSPAWN: ContainerTool = ContainerTool {
     card: &Card {
         kind: "nspawn",
         summary: "a container by systemd-nspawn, for one command without an init",
-        options: &[NET, scratch::CHOICE],
+        options: &[tool_network::choice(&["none", "host", "veth", "bridge"]), scratch::CHOICE],
         subject: None,
         limits: Limit::OF_A_GROUP,
         holds_layers: false,
@@ -30,6 +31,8 @@ pub static NSPAWN: ContainerTool = ContainerTool {
     },
     program: "systemd-nspawn",
     remedy: "apt-get install systemd-container",
+    require: |_, _| Ok(()),
+    networks: &[("veth", Ground::OuterEnd("ve-")), ("bridge", Ground::Bridge)],
     order,
 };
 
@@ -50,13 +53,33 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     argv.push(format!("--machine={}", wanted.name));
     argv.push(format!("--hostname={}", wanted.host_name));
     argv.push(format!("--bind-ro={}:{AGENT}", word(wanted.agent)?));
-    if !wanted.shares_network {
-        argv.push(String::from("--private-network"));
+    let link = match wanted.network.word.as_str() {
+        "host" => None,
+        "veth" => {
+            argv.push(String::from("--network-veth"));
+            Some("host0")
+        }
+        "bridge" => {
+            argv.push(format!("--network-bridge={BRIDGE}"));
+            Some("host0")
+        }
+        _ => {
+            argv.push(String::from("--private-network"));
+            None
+        }
+    };
+    argv.extend([String::from("--"), AGENT.to_owned()]);
+    // To give links addresses is the business of a service that runs in few containers.
+    if let Some(link) = link {
+        let address = format!("{WORKLOAD}/{PREFIX}");
+        argv.extend([String::from("addressed"), link.to_owned(), address, OUTSIDE.to_string()]);
     }
-    argv.push(String::from("--"));
-    argv.extend(agent_words());
+    argv.push(String::from("stdio"));
     // It keeps its books in `/run/systemd`, and dislikes one on a disk.
-    let mounts = vec![Mount::Tmpfs { target: "/run".into() }];
+    let mut mounts = vec![Mount::Tmpfs { target: "/run".into() }];
+    if wanted.network.held().is_some() {
+        mounts.extend(tool_network::own_links(&wanted.scratch.join("sys")));
+    }
     // It would hide the root's `/tmp` under an empty one.
     let environment = vec![(String::from("SYSTEMD_NSPAWN_TMPFS_TMP"), String::from("0"))];
     Ok(Order { argv, mounts, environment })
