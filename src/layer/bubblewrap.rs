@@ -29,6 +29,7 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
     program: "bwrap",
     remedy: "apt-get install bubblewrap",
     require: |_, _| Ok(()),
+    agent_words: |_| Vec::new(),
     networks: &[],
     order,
 };

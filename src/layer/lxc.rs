@@ -1,12 +1,13 @@
-//! LXC: a container by liblxc's own programs, for one command and without an init inside.
+//! LXC: a container by liblxc's own programs, for one command, or with an init inside.
 //!
 //! surtax (host) ── lxc-start (monitor) ── namespaces, pivot_root, seccomp ── agent (PID 1) ── command
 //!
 //! - **Needs** `lxc-start` in `PATH`, root.
-//! - **Leaves out** system containers, whose own init would start services beside the command.
+//! - **Leaves out** what a root enables beyond its init, whose services would run beside the command.
 //! - **Payers** one group: the monitor, the agent and the command.
 //! - **Checked against** LXC 5.0.2, `lxc.container.conf(5)`.
 
+use super::container_init;
 use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
 use super::tool_network::Ground;
 use super::{Card, Limit, scratch, tool_network};
@@ -24,8 +25,12 @@ const COMMON: &str = "/usr/share/lxc/config/common.conf";
 pub static LXC: ContainerTool = ContainerTool {
     card: &Card {
         kind: "lxc",
-        summary: "a container by LXC, for one command without an init",
-        options: &[tool_network::choice(&["none", "host", "veth", "macvlan"]), scratch::CHOICE],
+        summary: "a container by LXC, for one command, or with an init",
+        options: &[
+            tool_network::choice(&["none", "host", "veth", "macvlan"]),
+            container_init::CHOICE,
+            scratch::CHOICE,
+        ],
         subject: None,
         limits: Limit::OF_A_GROUP,
         holds_layers: false,
@@ -35,6 +40,7 @@ pub static LXC: ContainerTool = ContainerTool {
     program: "lxc-start",
     remedy: "apt-get install lxc",
     require: |_, _| Ok(()),
+    agent_words: |_| Vec::new(),
     networks: &[("veth", Ground::Bridge), ("macvlan", Ground::Pair)],
     order,
 };
@@ -109,12 +115,20 @@ fn config(wanted: &Wanted<'_>, has_common: bool, rootfs: &Path) -> Result<String
     for key in ["lxc.console.path = none", "lxc.tty.max = 0", "lxc.pty.max = 1024"] {
         lines.push(key.to_owned());
     }
-    if wanted.has_own_run {
+    if wanted.has_own_run || wanted.init.is_some() {
         lines.push(String::from("lxc.mount.entry = tmpfs run tmpfs nosuid,nodev,mode=755 0 0"));
     }
     let (agent, place) = (word(wanted.agent)?, AGENT.trim_start_matches('/'));
     lines.push(format!("lxc.mount.entry = {agent} {place} none bind,ro,create=file 0 0"));
-    lines.push(format!("lxc.init.cmd = {}", agent_words().join(" ")));
+    let Some(prepared) = wanted.init else {
+        lines.push(format!("lxc.init.cmd = {}", agent_words().join(" ")));
+        return Ok(lines.join("\n") + "\n");
+    };
+    for (file, place) in &prepared.shown {
+        let (file, place) = (word(file)?, place.trim_start_matches('/'));
+        lines.push(format!("lxc.mount.entry = {file} {place} none bind,create=file 0 0"));
+    }
+    lines.push(format!("lxc.init.cmd = {}", prepared.argv.join(" ")));
     Ok(lines.join("\n") + "\n")
 }
 

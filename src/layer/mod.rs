@@ -3,6 +3,7 @@
 //! One file per environment. This one holds the contract and the registry, nothing else.
 
 mod bubblewrap;
+mod container_init;
 mod container_tool;
 mod docker;
 mod errand;

@@ -44,6 +44,7 @@ pub static PODMAN: ContainerTool = ContainerTool {
     program: "podman",
     remedy: "apt-get install podman",
     require,
+    agent_words: |_| Vec::new(),
     networks: &[("bridge", Ground::Bare)],
     order,
 };
