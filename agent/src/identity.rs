@@ -6,6 +6,7 @@ use crate::init::{self, LINK};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::link;
+use surtax_instrument::probe::mitigations;
 use surtax_instrument::wire::{Fact, SCRATCH};
 
 /// Everything that can be seen.
@@ -47,6 +48,10 @@ pub fn facts() -> Vec<Fact> {
         let path = format!("/proc/self/ns/{namespace}");
         let link = fs::read_link(&path).ok().map(|link| link.to_string_lossy().into_owned());
         say(&format!("namespace_{namespace}"), link, &path);
+    }
+    // Started on two pipes, it shares a kernel with the level that started it, or has gVisor's.
+    if std::env::args().nth(1).as_deref() != Some("stdio") {
+        say("mitigations", mitigations::read_below(Path::new("/")), mitigations::PLACE);
     }
     say("kernel_log_first_line", kernel_log_first_line(), "syslog(2)");
     facts

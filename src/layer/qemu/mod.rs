@@ -29,7 +29,7 @@ mod tsc;
 mod unpack;
 mod virtiofsd;
 
-use super::first_process::FirstProcess;
+use super::first_process::{FirstProcess, limited_together};
 use super::{
     Card, Choice, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable, scratch,
 };
@@ -109,7 +109,7 @@ static CARD: Card = Card {
         },
     ],
     subject: None,
-    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory],
+    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa, Limit::Io],
     holds_layers: true,
     elsewhere: false,
     ran_on_hardware: false,
@@ -147,13 +147,14 @@ impl Layer for Qemu {
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
         let asked = Asked::read(spec, site.limits)?;
-        let mut wires = asked.nic.as_ref().map_or(Ok(Wires::default()), |nic| nic.make(room))?;
+        let mut wires =
+            asked.nic.as_ref().map_or(Ok(Wires::default()), |nic| nic.make(site, room))?;
         let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
         let accelerator = choose(&asked, &kernel, site, room)?;
-        // CPUs and memory are the machine's own; only where it may run is a matter of its group.
-        let placed = Limits { cpuset: asked.cpuset.clone(), ..Limits::default() };
-        let group =
-            asked.cpuset.is_some().then(|| room.subgroup("machine", &placed)).transpose()?;
+        // CPUs and memory are the machine's own; all else is a matter of its group.
+        let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
+        let is_limited = placed != Limits::default();
+        let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
         let virtiofsd = Virtiofsd::find(room)?.ok_or_else(|| {
             let missing = no_virtiofsd();
             let fault = Fault::machine(format!("qemu: {}", missing.why));
@@ -188,6 +189,7 @@ impl Layer for Qemu {
             let qemu = FirstProcess::of(guest.process.pid(), site.lab.hierarchies());
             facts.push(qemu.group_is(group)?);
             facts.extend(qemu.limits(group, &placed)?);
+            facts.push(limited_together("vCPUs, QEMU's other threads and virtiofsd"));
         }
         let Guest { process, qmp, cpus, link } = guest;
         let link = Some(link);
@@ -304,7 +306,7 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
         Fact::new("virtiofsd_version", virtiofsd.version, "virtiofsd --version"),
     ];
     if let Some(nic) = &asked.nic {
-        nic.require().map_err(unavailable)?;
+        nic.require(site, room).map_err(unavailable)?;
     }
     let found = kernel::find(&asked.need(), site.cache).map_err(unavailable)?;
     let kernel = found.map_or(String::from("not yet here; apt-get will fetch it"), |found| {
