@@ -23,7 +23,7 @@ mod lease;
 mod limits;
 mod machine;
 mod nesting;
-mod networks;
+mod reach;
 mod powerless;
 mod programs;
 mod prove;
