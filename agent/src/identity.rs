@@ -3,6 +3,7 @@
 //! An absent file gives no fact; the host treats a missing fact as "unknown", never as zero.
 
 use crate::init::{self, LINK};
+use crate::network;
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::link;
@@ -32,6 +33,9 @@ pub fn facts() -> Vec<Fact> {
     say("scratch_mount", scratch_mount(), "/proc/self/mountinfo");
     say("scratch_drivers", scratch_drivers(), "/sys/class/block");
     say("scratch_write_cache", scratch_write_cache(), "/sys/class/block");
+    say("interfaces", network::interfaces(), "getifaddrs(3)");
+    say("link_drivers", network::link_drivers(), "ethtool_drvinfo");
+    say("default_route", network::default_route(), "/proc/net/route");
     // Elsewhere it is not ours, and its address nobody's business.
     if init::is_this_process() {
         say("link_driver", link::driver(LINK), "/sys/class/net/eth0/device");

@@ -5,6 +5,7 @@
 mod bubblewrap;
 mod container_tool;
 mod docker;
+mod errand;
 mod first_process;
 mod gvisor;
 mod lxc;

@@ -35,6 +35,14 @@ pub(super) fn facts(network: Option<&Network>) -> Vec<Fact> {
     facts
 }
 
+/// What an agent says of the links and addresses that it sees.
+const OF_LINKS: [&str; 3] = ["interfaces", "link_drivers", "default_route"];
+
+/// Whether a fact of the inside may be written down: the addresses of a machine itself are nobody's business.
+pub(super) fn may_be_told(network: Option<&Network>, key: &str) -> bool {
+    !OF_LINKS.contains(&key) || network.is_some_and(|network| !network.is_shared)
+}
+
 /// The network between the innermost level and the outside of the outermost layer, given what the levels
 /// below that one proved.
 pub(super) fn through(outermost: Option<Network>, below: &[LevelFacts]) -> Option<Network> {
@@ -71,6 +79,14 @@ mod tests {
         assert_eq!(through(&[level(Some(&shared)), level(None)]), None);
         assert_eq!(through(&[level(Some(&wired())), level(Some(&shared))]), None);
         assert_eq!(super::through(None, &[level(Some(&shared))]), None);
+    }
+
+    #[test]
+    fn the_addresses_of_a_machine_itself_are_not_written_down() {
+        assert!(may_be_told(None, "kernel_release"));
+        assert!(may_be_told(Some(&wired()), "interfaces"));
+        assert!(!may_be_told(Some(&Network::of_level()), "interfaces"));
+        assert!(!may_be_told(None, "default_route"));
     }
 
     #[test]

@@ -251,8 +251,10 @@ fn prove(
 ) -> Result<LevelFacts, Fault> {
     let mut facts = running.evidence(inside)?;
     facts.extend(scratch::prove(view, inside).map_err(|fault| fault.during(&layer.kind))?);
-    facts.extend(reach::facts(running.network().as_ref()));
-    let seen = inside.iter().map(|Fact { key, value, source }| {
+    let network = running.network();
+    facts.extend(reach::facts(network.as_ref()));
+    let is_told = |fact: &&Fact| reach::may_be_told(network.as_ref(), &fact.key);
+    let seen = inside.iter().filter(is_told).map(|Fact { key, value, source }| {
         Fact::new(format!("inside_{key}"), value, format!("{source} on the inside"))
     });
     facts.extend(seen);

@@ -16,7 +16,6 @@ mod boot;
 mod command_line;
 mod disk;
 mod elf;
-mod errand;
 mod evidence;
 mod initramfs;
 mod kernel;
@@ -29,6 +28,7 @@ mod tsc;
 mod unpack;
 mod virtiofsd;
 
+use super::errand::{self, Errand};
 use super::first_process::{FirstProcess, limited_together};
 use super::{
     Card, Choice, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable, scratch,
@@ -39,7 +39,6 @@ use crate::lab::{Process, Room};
 use crate::stack::{LayerSpec, Limits, root};
 use boot::{Guest, boot};
 use command_line::{Accelerator, Board, Machine, PROGRAM};
-use errand::Errand;
 use kernel::Kernel;
 use nic::{Nic, Wires};
 use qmp::{Qmp, VirtualCpu};
