@@ -12,7 +12,8 @@
 
 use super::first_process::{FirstProcess, THROTTLING, empties, limited_together};
 use super::{
-    Card, Layer, Payer, Running, Site, Source, Unavailable, Usable, scratch, stdio, version,
+    Card, Layer, Network, Payer, Running, Site, Source, Unavailable, Usable, scratch, stdio,
+    version,
 };
 use crate::agent::Link;
 use crate::fault::Fault;
@@ -199,6 +200,10 @@ impl Running for RunningContainer {
             source: Source::Group(self.group.clone()),
             carries_workload: true,
         }]
+    }
+
+    fn network(&self) -> Option<Network> {
+        self.shares_network.then(Network::of_level)
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {

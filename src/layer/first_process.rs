@@ -98,6 +98,12 @@ impl FirstProcess {
         Ok(link.to_string_lossy().into_owned())
     }
 
+    /// Whether one of its namespaces is ours.
+    pub fn shares(&self, kind: &str) -> bool {
+        let ours = fs::read_link(Path::new("/proc/self/ns").join(kind));
+        ours.is_ok_and(|ours| self.namespace(kind).is_ok_and(|its| ours.to_string_lossy() == its))
+    }
+
     /// That the agent runs in the namespaces of this process.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ use crate::agent::Link;
 use crate::fault::Fault;
 use crate::lab::{Lab, Room};
 use crate::stack::{LayerSpec, Limits};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
@@ -111,6 +112,14 @@ pub trait Running: Send {
     /// The two disagree, or a claim of the stack's text is not true: the trial is invalid.
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault>;
 
+    /// How the workload and the outside reach each other; `None` where they cannot.
+    ///
+    /// The outside is whoever talks with the workload: a client of its, or a server. It stands on the
+    /// level where this layer was started.
+    fn network(&self) -> Option<Network> {
+        None
+    }
+
     /// How the process that carries the stack has ended, if it has: told where its agent is gone.
     fn obituary(&mut self) -> Option<String> {
         None
@@ -121,6 +130,38 @@ pub trait Running: Send {
     /// # Errors
     /// It would not end in time and had to be killed.
     fn stop(self: Box<Self>) -> Result<(), Fault>;
+}
+
+/// The network between a layer's workload and the outside.
+///
+/// Whoever wants to talk with the workload enters `namespace`, and listens there on every address: the
+/// workload calls `outside`. To call the workload, they use `workload` from in there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The network namespace in which the outside stands: a file of the level where the layer was
+    /// started, such as `/proc/PID/ns/net`, to be opened and entered while the layer runs.
+    pub namespace: PathBuf,
+    /// The outside's address, as the workload sees it.
+    pub outside: IpAddr,
+    /// The workload's address, as the outside sees it; `None` where the workload can only call.
+    pub workload: Option<IpAddr>,
+    /// Whether the workload is itself in `namespace`, as on the level's own network: then it reaches all
+    /// that the level reaches, under the same addresses.
+    pub is_shared: bool,
+}
+
+impl Network {
+    /// That of a layer which leaves its workload on the network of its level.
+    #[must_use]
+    pub fn of_level() -> Self {
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        Self {
+            namespace: PathBuf::from(format!("/proc/{}/ns/net", std::process::id())),
+            outside: address,
+            workload: Some(address),
+            is_shared: true,
+        }
+    }
 }
 
 /// What the registry, the grammar, `doctor` and the help say about a layer.

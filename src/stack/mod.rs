@@ -9,6 +9,7 @@ pub mod image;
 mod list;
 mod nearest;
 mod parse;
+pub mod reach;
 pub mod rise;
 pub mod root;
 pub mod shell;

@@ -224,6 +224,11 @@ impl Running for RunningOci {
         ]
     }
 
+    fn network(&self) -> Option<super::Network> {
+        let is_host = self.spec.options.get("net").is_some_and(|network| network == "host");
+        is_host.then(super::Network::of_level)
+    }
+
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let first = self.first_process()?;
         let mut facts = runtime_facts(&self.path, &self.version);

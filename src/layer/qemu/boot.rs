@@ -4,10 +4,11 @@
 //! else could reach, and nothing to remove.
 
 use super::command_line::{AGENT_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
+use super::nic::{TAP_DESCRIPTOR, Wires};
 use super::qmp::{Qmp, VirtualCpu};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
-use crate::lab::{Process, Program, Room};
+use crate::lab::{Network, Process, Program, Room};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -27,12 +28,14 @@ pub(super) struct Guest {
     pub(super) link: Link,
 }
 
-/// Starts QEMU. What it and the guest's console print goes to `console`.
+/// Starts QEMU, which takes the taps of `wires` with it. What it and the guest's console print goes to
+/// `console`.
 ///
 /// # Errors
 /// QEMU is not there or refuses its command line; then with its last words.
 pub(super) fn boot(
     machine: &Machine,
+    wires: &mut Wires,
     room: &Room,
     group: Option<&Path>,
     console: &ConsoleTail,
@@ -43,13 +46,14 @@ pub(super) fn boot(
     let errors_of_qemu = output_of_qemu.try_clone().doing("share the console's pipe")?;
     console.drain(output.into());
 
+    let mut descriptors =
+        vec![(agent_of_qemu.into(), AGENT_DESCRIPTOR), (qmp_of_qemu.into(), QMP_DESCRIPTOR)];
+    descriptors.extend(wires.taps.drain(..).zip(TAP_DESCRIPTOR..));
     let mut process = room.spawn(Program {
         argv: machine.command_line(),
         stdio: [None, Some(output_of_qemu.into()), Some(errors_of_qemu.into())],
-        descriptors: vec![
-            (agent_of_qemu.into(), AGENT_DESCRIPTOR),
-            (qmp_of_qemu.into(), QMP_DESCRIPTOR),
-        ],
+        descriptors,
+        network_namespace: wires.network.as_ref().map(Network::namespace).transpose()?,
         group: group.map(Path::to_owned),
         ..Program::default()
     })?;

@@ -4,6 +4,7 @@
 //! list to fall back through), one board, no devices but those named here.
 
 use super::disk::Made;
+use super::nic::Nic;
 use std::path::PathBuf;
 
 /// The descriptor at which QEMU finds the agent's end of the virtio-serial port.
@@ -63,6 +64,8 @@ pub(super) struct Machine {
     pub(super) files: Option<PathBuf>,
     /// The disk of the scratch directory, where there is one.
     pub(super) disk: Option<Made>,
+    /// The network device, where there is one.
+    pub(super) nic: Option<Nic>,
 }
 
 impl Accelerator {
@@ -110,7 +113,7 @@ impl Board {
     }
 
     /// The end of the names of its virtio devices.
-    fn bus(self) -> &'static str {
+    pub(super) fn bus(self) -> &'static str {
         match self {
             Self::Q35 | Self::Pc => "pci",
             Self::Microvm => "device",
@@ -121,8 +124,8 @@ impl Board {
 impl Machine {
     /// The whole command line, the program first.
     ///
-    /// There is no network, no disk but one for scratch data, and no random number device: the agent needs none of them, and
-    /// the guest's kernel seeds itself from the CPU.
+    /// There is no network and no disk but those that were asked for, and no random number device: the
+    /// agent needs none of them, and the guest's kernel seeds itself from the CPU.
     pub(super) fn command_line(&self) -> Vec<String> {
         let bus = self.board.bus();
         let memory = self.memory_mib;
@@ -160,6 +163,9 @@ impl Machine {
             add("-device", format!("vhost-user-fs-{bus},chardev=files,tag={FILES_TAG}"));
         }
         for [option, value] in self.disk.iter().flat_map(|disk| disk.arguments(bus)) {
+            add(&option, value);
+        }
+        for [option, value] in self.nic.iter().flat_map(|nic| nic.arguments(bus)) {
             add(&option, value);
         }
         add("-display", "none".into());
@@ -208,6 +214,7 @@ mod tests {
             icount: None,
             files: Some("/room/files.sock".into()),
             disk: None,
+            nic: None,
         }
     }
 

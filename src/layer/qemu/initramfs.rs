@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::SCRATCH;
 
@@ -56,6 +57,8 @@ enum Directive {
     Link(&'static str, String),
     /// Bring the loopback interface up.
     Loopback,
+    /// Give the machine's only network device this address, and this one as the way to everywhere.
+    Network(String, Ipv4Addr),
     /// Name the machine.
     Hostname(&'static str),
     /// Make this the root of all that follows.
@@ -77,6 +80,7 @@ impl fmt::Display for Directive {
             }
             Self::Link(text, at) => write!(f, "link {text} {at}"),
             Self::Loopback => write!(f, "loopback"),
+            Self::Network(address, gateway) => write!(f, "network {address} {gateway}"),
             Self::Hostname(name) => write!(f, "hostname {name}"),
             Self::Root(path) => write!(f, "root {path}"),
         }
@@ -92,8 +96,10 @@ pub(super) struct Files {
     pub(super) writable: Vec<PathBuf>,
     /// Where the scratch directory is, if there is one; what is bound there, is one of the above.
     pub(super) scratch: Option<Medium>,
-    /// Modules that its disk needs.
+    /// Modules that its devices need.
     pub(super) modules: Vec<&'static str>,
+    /// Its address and the way out, if it has a network device.
+    pub(super) network: Option<(String, Ipv4Addr)>,
 }
 
 /// The script: `early` modules, the first frame, and then, if there are `files`, the `late` modules
@@ -143,6 +149,8 @@ fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Direc
         Some(Medium::Bind | Medium::Volume) | None => {}
     }
     script.push(Directive::Loopback);
+    let network = files.network.clone();
+    script.extend(network.map(|(address, gateway)| Directive::Network(address, gateway)));
     script.push(Directive::Hostname("surtax"));
     script.push(Directive::Root(ROOT));
     script
@@ -268,6 +276,7 @@ mod tests {
             writable: vec!["/home/a/out".into()],
             scratch: None,
             modules: Vec::new(),
+            network: Some(("198.18.0.2/24".into(), [198, 18, 0, 1].into())),
         };
         let script = script(&[module("virtio")], &[module("fuse")], Some(&files));
         let lines: Vec<String> =
@@ -294,6 +303,7 @@ link fd/2 /newroot/dev/stderr
 bind /mnt/host/modules /newroot/lib/modules/6.1.0
 bind /mnt/host/writable/0 /newroot/home/a/out
 loopback
+network 198.18.0.2/24 198.18.0.1
 hostname surtax
 root /newroot"
         );

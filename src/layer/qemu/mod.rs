@@ -5,10 +5,10 @@
 //!
 //! - **Needs** `qemu-system-x86_64` 7.2 or later, virtiofsd (in C or in Rust), root, and a kernel: the
 //!   level's own, or the distribution's for clouds, which apt fetches into our cache.
-//! - **Leaves out** network, disks, graphics, firmware where the kernel has a PVH entry, and the
+//! - **Leaves out** network and disks unless asked for, graphics, firmware where the kernel has a PVH entry, and the
 //!   random number device: the guest's kernel seeds itself from the CPU.
-//! - **Payers** vCPU threads: guest kernel, with the workload in it; QEMU's other threads and
-//!   virtiofsd: hypervisor.
+//! - **Payers** vCPU threads: guest kernel, with the workload in it; QEMU's other threads, virtiofsd and
+//!   the vhost workers of this level's kernel: hypervisor.
 //! - **Checked against** QEMU 7.2.22, virtiofsd 7.2.22 and Linux 6.1.192 of Debian 12.
 
 mod apt;
@@ -20,6 +20,7 @@ mod evidence;
 mod initramfs;
 mod kernel;
 mod modules;
+mod nic;
 mod qmp;
 mod reference_guest;
 mod request;
@@ -30,7 +31,7 @@ mod virtiofsd;
 use super::errand::{self, Errand};
 use super::first_process::{FirstProcess, limited_together};
 use super::{
-    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
+    Card, Choice, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable, scratch,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -39,6 +40,7 @@ use crate::stack::{LayerSpec, Limits, root};
 use boot::{Guest, boot};
 use command_line::{Accelerator, Board, Machine, PROGRAM};
 use kernel::Kernel;
+use nic::{Nic, Wires};
 use qmp::{Qmp, VirtualCpu};
 use request::Asked;
 use std::fs;
@@ -94,6 +96,11 @@ static CARD: Card = Card {
         disk::CACHE,
         disk::AIO,
         disk::DISK_SIZE,
+        nic::NET,
+        nic::NIC,
+        nic::VHOST,
+        nic::OFFLOADS,
+        nic::QUEUES,
         Choice {
             key: "icount",
             values: &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"],
@@ -128,9 +135,12 @@ impl Layer for Qemu {
             let remedy = Some(String::from("sudo surtax …"));
             return Err(Unavailable { why: why.to_owned(), remedy });
         }
-        // The doctor asks for each accelerator at the same time.
-        let name = spec.options.get("accel").map_or("any", String::as_str);
-        let room = site.lab.room(&format!("qemu-check-{name}")).map_err(unavailable)?;
+        // The doctor asks about several at the same time.
+        let options: Vec<String> =
+            spec.options.iter().map(|(key, value)| format!("{key}-{value}")).collect();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let name = format!("qemu-check-{}", options.join("-")).replace(|c| !is_plain(c), "_");
+        let room = site.lab.room(&name).map_err(unavailable)?;
         let checked = check_in(&room, spec, site);
         let closed = room.close().map_err(unavailable);
         let usable = checked?;
@@ -144,7 +154,9 @@ impl Layer for Qemu {
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
         let asked = Asked::read(spec, site.limits)?;
-        let kernel = kernel::acquire(asked.kernel.as_deref(), site.cache, room)?;
+        let mut wires =
+            asked.nic.as_ref().map_or(Ok(Wires::default()), |nic| nic.make(site, room))?;
+        let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
         let accelerator = choose(&asked, &kernel, site, room)?;
         // CPUs and memory are the machine's own; all else is a matter of its group.
         let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
@@ -173,9 +185,10 @@ impl Layer for Qemu {
             icount: asked.icount,
             files: Some(files.socket.clone()),
             disk: asked.disk.clone().map(|disk| disk.make(room)).transpose()?,
+            nic: asked.nic.clone(),
         };
         let console = ConsoleTail::new();
-        let guest = boot(&machine, room, group.as_deref(), &console)
+        let guest = boot(&machine, &mut wires, room, group.as_deref(), &console)
             .map_err(|fault| Fault { message: fault.message + &files.words.quote(), ..fault })?;
         let mut facts = root::facts(&site.view.root, &lowers);
         facts.push(Fact::new("virtiofsd_version", virtiofsd.version, "virtiofsd --version"));
@@ -185,7 +198,9 @@ impl Layer for Qemu {
             facts.extend(qemu.limits(group, &placed)?);
             facts.push(limited_together("vCPUs, QEMU's other threads and virtiofsd"));
         }
-        Ok(Box::new(RunningQemu::new(guest, files, machine, kernel, facts)))
+        let Guest { process, qmp, cpus, link } = guest;
+        let link = Some(link);
+        Ok(Box::new(RunningQemu { link, qmp, process, files, cpus, wires, machine, kernel, facts }))
     }
 }
 
@@ -196,22 +211,10 @@ struct RunningQemu {
     process: Process,
     files: Serving,
     cpus: Vec<VirtualCpu>,
+    wires: Wires,
     machine: Machine,
     kernel: Kernel,
     facts: Vec<Fact>,
-}
-
-impl RunningQemu {
-    fn new(
-        guest: Guest,
-        files: Serving,
-        machine: Machine,
-        kernel: Kernel,
-        facts: Vec<Fact>,
-    ) -> Self {
-        let Guest { process, qmp, cpus, link } = guest;
-        Self { link: Some(link), qmp, process, files, cpus, machine, kernel, facts }
-    }
 }
 
 impl Running for RunningQemu {
@@ -222,26 +225,37 @@ impl Running for RunningQemu {
     fn payers(&self) -> Vec<Payer> {
         let pid = self.process.pid();
         let tids: Vec<u32> = self.cpus.iter().map(|cpu| cpu.thread_id).collect();
-        vec![
+        let (tasks, kernel_threads) = match &self.machine.nic {
+            Some(_) => nic::vhost_workers(pid),
+            None => (Vec::new(), Vec::new()),
+        };
+        let except = [tids.clone(), tasks.clone()].concat();
+        let hypervisor = |name: &str, source| Payer {
+            name: name.to_owned(),
+            role: Role::Hypervisor,
+            source,
+            carries_workload: false,
+        };
+        let mut payers = vec![
             Payer {
                 name: String::from("vCPU threads"),
                 role: Role::GuestKernel,
-                source: Source::Threads { pid, tids: tids.clone() },
+                source: Source::Threads { pid, tids },
                 carries_workload: true,
             },
-            Payer {
-                name: String::from("QEMU's other threads"),
-                role: Role::Hypervisor,
-                source: Source::OtherThreads { pid, except: tids },
-                carries_workload: false,
-            },
-            Payer {
-                name: String::from("virtiofsd"),
-                role: Role::Hypervisor,
-                source: Source::Process(self.files.process.pid()),
-                carries_workload: false,
-            },
-        ]
+            hypervisor("QEMU's other threads", Source::OtherThreads { pid, except }),
+            hypervisor("virtiofsd", Source::Process(self.files.process.pid())),
+        ];
+        if !tasks.is_empty() {
+            payers.push(hypervisor("vhost workers", Source::Threads { pid, tids: tasks }));
+        }
+        let workers = kernel_threads.into_iter();
+        payers.extend(workers.map(|pid| hypervisor("vhost worker", Source::Process(pid))));
+        payers
+    }
+
+    fn network(&self) -> Option<Network> {
+        self.machine.nic.as_ref().map(|nic| nic.network(self.process.pid()))
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
@@ -250,6 +264,13 @@ impl Running for RunningQemu {
         if let Some(disk) = &self.machine.disk {
             let pid = self.process.pid();
             facts.extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside)?);
+        }
+        match &self.machine.nic {
+            Some(nic) => {
+                let (pid, bus) = (self.process.pid(), self.machine.board.bus());
+                facts.extend(nic.prove(&mut self.qmp, pid, &self.wires, bus, inside)?);
+            }
+            None => facts.push(Fact::new("network", "none", "the command line")),
         }
         facts.append(&mut self.facts);
         Ok(facts)
@@ -291,7 +312,10 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
         Fact::new("qemu_version", version, "qemu-system-x86_64 --version"),
         Fact::new("virtiofsd_version", virtiofsd.version, "virtiofsd --version"),
     ];
-    let found = kernel::find(asked.kernel.as_deref(), site.cache).map_err(unavailable)?;
+    if let Some(nic) = &asked.nic {
+        nic.require(site, room).map_err(unavailable)?;
+    }
+    let found = kernel::find(&asked.need(), site.cache).map_err(unavailable)?;
     let kernel = found.map_or(String::from("not yet here; apt-get will fetch it"), |found| {
         format!("{}, {}", found.release, found.origin)
     });
@@ -327,7 +351,7 @@ fn kvm(asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Result<String, Str
     let verdict = match reference_guest::known(site.cache, &version) {
         Some(verdict) => verdict,
         None => {
-            let kernel = kernel::acquire(asked.kernel.as_deref(), site.cache, room)?;
+            let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
             reference_guest::attempt(&kernel, &version, site, room)?
         }
     };
@@ -403,9 +427,10 @@ fn write_initramfs(
     if scratch == Some(scratch::Medium::Bind) {
         writable.push(PathBuf::from(SCRATCH));
     }
-    let modules = asked.disk.as_ref().map(|disk| disk.modules(asked.board)).unwrap_or_default();
+    let modules = asked.drivers();
+    let network = asked.nic.as_ref().map(Nic::addresses);
     let release = kernel.found.release.clone();
-    let files = initramfs::Files { release, writable, scratch, modules };
+    let files = initramfs::Files { release, writable, scratch, modules, network };
     initramfs::write(room, site.agent, kernel, asked.board, Some(&files))
 }
 

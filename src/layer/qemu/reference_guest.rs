@@ -9,6 +9,7 @@ use super::command_line::{Accelerator, Board, Machine};
 use super::errand::Errand;
 use super::initramfs;
 use super::kernel::{Kernel, write_whole};
+use super::nic::Wires;
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
@@ -101,6 +102,7 @@ pub(super) fn attempt(
         icount: None,
         files: None,
         disk: None,
+        nic: None,
     };
     let deadline = if site.level == 0 { HOST_DEADLINE } else { NESTED_DEADLINE };
     let (boot_ms, why) = match first_frame(&machine, room, deadline) {
@@ -122,7 +124,7 @@ pub(super) fn attempt(
 fn first_frame(machine: &Machine, room: &Room, deadline: Duration) -> Result<Duration, Fault> {
     let console = ConsoleTail::new();
     let began = clock::monotonic_raw();
-    let mut guest = boot(machine, room, None, &console)?;
+    let mut guest = boot(machine, &mut Wires::default(), room, None, &console)?;
     let first = guest.link.receive(deadline);
     let killed = guest.process.kill();
     let frame = first?;
@@ -139,7 +141,7 @@ fn verdict_path(cache: &Path) -> Result<PathBuf, Fault> {
 }
 
 /// Whether this level's kernel runs in a machine that surtax made: it has our agent's port.
-fn is_guest_of_ours() -> bool {
+pub(super) fn is_guest_of_ours() -> bool {
     let ports = fs::read_dir("/sys/class/virtio-ports").into_iter().flatten().flatten();
     ports
         .filter_map(|port| fs::read_to_string(port.path().join("name")).ok())

@@ -2,6 +2,8 @@
 
 use super::command_line::{Accelerator, Board};
 use super::disk::Disk;
+use super::kernel::{Flavor, Need};
+use super::nic::Nic;
 use crate::fault::{Doing, Fault};
 use crate::stack::{LayerSpec, Limits};
 use surtax_instrument::quantity::Bytes;
@@ -31,6 +33,8 @@ pub(super) struct Asked {
     pub(super) cpuset: Option<Vec<u32>>,
     /// The disk of the scratch directory, if that is on one.
     pub(super) disk: Option<Disk>,
+    /// The network device, if it has one.
+    pub(super) nic: Option<Nic>,
     /// Guest time by instructions: two to this power in nanoseconds each.
     pub(super) icount: Option<u8>,
 }
@@ -67,26 +71,46 @@ impl Asked {
             Some("pc") => Board::Pc,
             _ => Board::Q35,
         };
+        let cpus = match limits.cpu_millis {
+            Some(millis) if millis > 1000 && icount.is_some() => {
+                return Err(Fault::user("qemu: with `icount=` a machine has one CPU")
+                    .hint("write `cpus=1`, or drop `icount=`"));
+            }
+            Some(millis) => whole_cpus(millis)?,
+            // With more, the guest's kernel waits for ever for the second one.
+            None if icount.is_some() => 1,
+            None => limits.cpuset.as_ref().map_or_else(level_cpus, |cpus| count(cpus.len())),
+        };
         Ok(Self {
             accelerator,
             icount,
             board,
             disk: Disk::read(spec, board)?,
+            nic: Nic::read(spec, board, cpus)?,
             kernel: option("kernel").map(String::from),
             cpu: option("cpu").map(cpu_model).transpose()?,
-            cpus: match limits.cpu_millis {
-                Some(millis) if millis > 1000 && icount.is_some() => {
-                    return Err(Fault::user("qemu: with `icount=` a machine has one CPU")
-                        .hint("write `cpus=1`, or drop `icount=`"));
-                }
-                Some(millis) => whole_cpus(millis)?,
-                // With more, the guest's kernel waits for ever for the second one.
-                None if icount.is_some() => 1,
-                None => limits.cpuset.as_ref().map_or_else(level_cpus, |cpus| count(cpus.len())),
-            },
+            cpus,
             memory_mib,
             cpuset: limits.cpuset.clone(),
         })
+    }
+
+    /// Modules of the guest's kernel that its devices need.
+    pub(super) fn drivers(&self) -> Vec<&'static str> {
+        let disk = self.disk.as_ref().map(|disk| disk.modules(self.board));
+        let nic = self.nic.as_ref().map(Nic::modules);
+        disk.into_iter().chain(nic).flatten().collect()
+    }
+
+    /// What the guest needs of its kernel.
+    pub(super) fn need(&self) -> Need<'_> {
+        let is_old = self.nic.as_ref().is_some_and(|nic| !nic.is_virtio());
+        Need {
+            named: self.kernel.as_deref(),
+            // The one for clouds has no drivers of devices that clouds do not have.
+            flavor: if is_old { Flavor::Full } else { Flavor::Cloud },
+            modules: self.nic.as_ref().map(Nic::modules).unwrap_or_default(),
+        }
     }
 }
 
@@ -172,6 +196,7 @@ mod tests {
             memory_mib: 512,
             cpuset: Some(vec![1]),
             disk: None,
+            nic: None,
             icount: None,
         };
         assert_eq!(Asked::read(&spec, &limits), Ok(expected));
