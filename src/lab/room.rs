@@ -257,6 +257,7 @@ impl Room {
             note(journal.undone(&undone).map(|()| Vec::new()));
         }
         note(self.ground.groups.end(&self.group));
+        self.ground.groups.rejoin(&self.ground.group);
         for elsewhere in [&self.memory_directory, &self.disk_directory] {
             if let Some(path) = elsewhere.get() {
                 note(directory::remove(path));

@@ -213,6 +213,8 @@ pub enum Limit {
     Pids,
     /// `weight`
     Weight,
+    /// `partition`
+    Partition,
     /// `numa`
     Numa,
     /// `read-bps`, `write-bps`, `read-iops` and `write-iops`
@@ -220,9 +222,21 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// What a group of the kernel can be told.
-    const OF_A_GROUP: &'static [Self] =
+    /// What engines and runtimes can tell the kernel of a container's group.
+    const OF_A_CONTAINER: &'static [Self] =
         &[Self::Cpus, Self::Cpuset, Self::Memory, Self::Pids, Self::Weight, Self::Numa, Self::Io];
+
+    /// What we can tell the kernel of a group of our own.
+    const OF_A_GROUP: &'static [Self] = &[
+        Self::Cpus,
+        Self::Cpuset,
+        Self::Memory,
+        Self::Pids,
+        Self::Weight,
+        Self::Numa,
+        Self::Io,
+        Self::Partition,
+    ];
 }
 
 /// Where a layer is started: the level, what is at hand there, and what the command must see.

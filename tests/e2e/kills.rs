@@ -25,6 +25,7 @@ const STACKS: [(&str, u64); 12] = [
     ("docker", 5000),
     ("docker:net=user,storage=btrfs", 5000),
     ("qemu:disk-size=64M,scratch=virtio-blk", 6000),
+    ("qemu:net=tap", 6000),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]

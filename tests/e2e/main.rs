@@ -27,6 +27,7 @@ mod networks;
 mod powerless;
 mod programs;
 mod prove;
+mod reach;
 mod roots;
 mod recovery;
 mod ssh;

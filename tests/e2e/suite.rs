@@ -68,6 +68,9 @@ conformance! {
     qemu_q35: "qemu:accel=tcg,machine=q35",
     qemu_pc: "qemu:accel=tcg,machine=pc,cpu=Nehalem,scratch=ide,format=qcow2",
     qemu_microvm: "qemu:accel=tcg,machine=microvm",
+    qemu_user_network: "qemu:accel=tcg,net=user",
+    qemu_tap: "qemu:accel=tcg,net=tap",
+    qemu_tap_e1000: "qemu:accel=tcg,net=tap,nic=e1000",
 }
 
 /// Opens a lab whose reaper and starters are the built binary.
@@ -103,13 +106,14 @@ pub fn raise(lab: &Lab, stack: &str, name: &str, deadline: Duration) -> Result<S
 const DEADLINE: Duration = Duration::from_secs(60);
 
 pub fn run(standing: &mut Standing, script: &str) -> Result<Outcome, Fault> {
-    let command = Command {
+    let mut command = Command {
         argv: [b"sh".as_slice(), b"-c", script.as_bytes()].map(<[u8]>::to_vec).to_vec(),
         env: vec![(b"PATH".to_vec(), b"/usr/sbin:/usr/bin:/sbin:/bin".to_vec())],
         cwd: b"/".to_vec(),
         keep_bytes: 4096,
         ..Command::default()
     };
+    standing.tell(&mut command);
     let link = standing.link()?;
     link.send(&Request::Run(command))?;
     link.send(&Request::Go)?;

@@ -36,7 +36,15 @@ const VARIANTS: &[(&str, &[&str])] = &[
             "docker:storage=btrfs",
         ],
     ),
-    ("qemu", &["qemu:accel=kvm", "qemu:accel=tcg"]),
+    (
+        "qemu",
+        &[
+            "qemu:accel=kvm",
+            "qemu:accel=tcg",
+            "qemu:accel=tcg,net=tap",
+            "qemu:accel=tcg,net=tap,vhost=on",
+        ],
+    ),
 ];
 
 /// One question per layer of the registry, in its order. Layers for tests of surtax are left out.

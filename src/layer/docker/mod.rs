@@ -85,7 +85,7 @@ static CARD: Card = Card {
         },
     ],
     subject: None,
-    limits: Limit::OF_A_GROUP,
+    limits: Limit::OF_A_CONTAINER,
     holds_layers: true,
     elsewhere: false,
     ran_on_hardware: true,

@@ -77,7 +77,7 @@ macro_rules! card {
             summary: $summary,
             options: &[NET, scratch::CHOICE, PRIVILEGED],
             subject: None,
-            limits: Limit::OF_A_GROUP,
+            limits: Limit::OF_A_CONTAINER,
             holds_layers: true,
             elsewhere: false,
             ran_on_hardware: true,

@@ -108,7 +108,15 @@ static CARD: Card = Card {
         },
     ],
     subject: None,
-    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa, Limit::Io],
+    limits: &[
+        Limit::Cpus,
+        Limit::Cpuset,
+        Limit::Memory,
+        Limit::Weight,
+        Limit::Numa,
+        Limit::Io,
+        Limit::Partition,
+    ],
     holds_layers: true,
     elsewhere: false,
     ran_on_hardware: false,
@@ -146,7 +154,8 @@ impl Layer for Qemu {
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
         let asked = Asked::read(spec, site.limits)?;
-        let mut wires = asked.nic.as_ref().map_or(Ok(Wires::default()), |nic| nic.make(room))?;
+        let mut wires =
+            asked.nic.as_ref().map_or(Ok(Wires::default()), |nic| nic.make(site, room))?;
         let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
         let accelerator = choose(&asked, &kernel, site, room)?;
         // CPUs and memory are the machine's own; all else is a matter of its group.
@@ -304,7 +313,7 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
         Fact::new("virtiofsd_version", virtiofsd.version, "virtiofsd --version"),
     ];
     if let Some(nic) = &asked.nic {
-        nic.require().map_err(unavailable)?;
+        nic.require(site, room).map_err(unavailable)?;
     }
     let found = kernel::find(&asked.need(), site.cache).map_err(unavailable)?;
     let kernel = found.map_or(String::from("not yet here; apt-get will fetch it"), |found| {
