@@ -22,7 +22,7 @@ const VARIANTS: &[(&str, &[&str])] = &[
     ("nspawn", &["nspawn", "nspawn:net=veth", "nspawn:init=systemd"]),
     ("lxc", &["lxc", "lxc:net=veth", "lxc:init=systemd"]),
     ("podman", &["podman", "podman:net=bridge"]),
-    ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace"]),
+    ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace", "gvisor:net=sandbox"]),
     (
         "docker",
         &[
