@@ -8,10 +8,11 @@
 //! - **Payers** one group: `podman`, `conmon`, the runtime, the agent and the command.
 //! - **Checked against** podman 4.3.1, `podman-run(1)`.
 
-use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
+use super::container_tool::{ContainerTool, Order, USER, Wanted, agent_words, word};
 use super::tool_network::Ground;
 use super::{Card, Limit, Site, Unavailable, scratch, tool_network};
 use crate::fault::{Doing, Fault};
+use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Mount};
 use crate::layer::oci::config::{AGENT, open_files_max};
 use crate::stack::LayerSpec;
@@ -33,6 +34,7 @@ pub static PODMAN: ContainerTool = ContainerTool {
         summary: "a container by podman, Docker's command line without a daemon",
         options: &[
             tool_network::choice(&["none", "host", "bridge"]),
+            USER,
             scratch::choice(&["layer", "bind", "tmpfs", "volume"]),
         ],
         subject: None,
@@ -88,6 +90,9 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     argv.extend(["--name".to_owned(), wanted.name.to_owned()]);
     argv.push(format!("--hostname={}", wanted.host_name));
     argv.push(format!("--network={}", wanted.network.word));
+    if wanted.has_own_users {
+        argv.extend(["uid", "gid"].map(|kind| format!("--{kind}map=0:{FIRST}:{COUNT}")));
+    }
     argv.push(format!("--cgroup-parent=/{}", word(wanted.group)?));
     if let Some(disk) = &wanted.throttled_disk {
         let node = disk.node.display();

@@ -201,7 +201,8 @@ pub(super) fn own_links(fresh: &Path) -> Vec<Mount> {
     let mut mounts = vec![Mount::Fresh {
         kind: String::from("sysfs"),
         target: fresh.to_path_buf(),
-        options: String::from("ro"),
+        // In a user namespace only what is here, whole and as writable, can be mounted again.
+        options: String::from("nosuid,nodev,noexec"),
     }];
     mounts.extend(["class/net", "devices/virtual/net"].map(|place| Mount::Bind {
         source: fresh.join(place),

@@ -54,6 +54,7 @@ conformance! {
     lxc: "lxc",
     lxc_veth: "lxc:net=veth",
     lxc_init: "lxc:init=systemd",
+    lxc_users: "lxc:user=private",
     lxc_busybox: "lxc:init=busybox",
     gvisor: "gvisor",
     gvisor_ptrace: "gvisor:platform=ptrace",
