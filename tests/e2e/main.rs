@@ -28,6 +28,7 @@ mod powerless;
 mod programs;
 mod prove;
 mod reach;
+mod refusals;
 mod roots;
 mod recovery;
 mod ssh;
