@@ -85,6 +85,7 @@ qemu-system-common  /usr/lib/qemu/virtiofsd
 qemu-utils          qemu-img
 e2fsprogs           mke2fs
 seabios             /usr/share/seabios/bios-256k.bin
+ovmf                /usr/share/ovmf/OVMF.fd
 openssh-client      ssh
 openssh-server      /usr/sbin/sshd
 END

@@ -26,6 +26,7 @@ mod nesting;
 mod powerless;
 mod programs;
 mod prove;
+mod qemu;
 mod roots;
 mod recovery;
 mod ssh;

@@ -58,6 +58,7 @@ conformance! {
     qemu_q35: "qemu:accel=tcg,machine=q35",
     qemu_pc: "qemu:accel=tcg,machine=pc,cpu=Nehalem,scratch=ide,format=qcow2",
     qemu_microvm: "qemu:accel=tcg,machine=microvm",
+    qemu_ninep: "qemu:accel=tcg,files=9p,firmware=qboot",
 }
 
 /// Opens a lab whose reaper and starters are the built binary.

@@ -21,7 +21,16 @@ const VARIANTS: &[(&str, &[&str])] = &[
     ("namespaces", &["namespaces", "namespaces:user=private", "namespaces:time=private"]),
     ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace"]),
     ("docker", &["docker", "docker:net=bridge", "docker:net=host", "docker:runtime=runsc"]),
-    ("qemu", &["qemu:accel=kvm", "qemu:accel=tcg"]),
+    (
+        "qemu",
+        &[
+            "qemu:accel=kvm",
+            "qemu:accel=tcg",
+            "qemu:accel=tcg,files=9p",
+            "qemu:accel=tcg,firmware=ovmf",
+            "qemu:profile=partition",
+        ],
+    ),
 ];
 
 /// One question per layer of the registry, in its order. Layers for tests of surtax are left out.

@@ -2,15 +2,18 @@
 
 use super::command_line::{Accelerator, Board};
 use super::disk::Disk;
+use super::firmware::{self, Entry, Firmware};
+use super::kernel::{Flavor, Need};
+use super::memory::{LEAST_MIB, Memory};
+use super::partition::{self, Overcommit};
+use super::share::Protocol;
+use super::vcpu::Pin;
 use crate::fault::{Doing, Fault};
 use crate::stack::{LayerSpec, Limits};
 use surtax_instrument::quantity::Bytes;
 
 /// The most memory that a guest has unless told.
 const MEMORY_DEFAULT_MIB: u64 = 2048;
-
-/// The least memory in which a distribution's kernel reaches user space.
-const MEMORY_LEAST_MIB: u64 = 192;
 
 /// What a spec asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +28,18 @@ pub(super) struct Asked {
     pub(super) cpus: u32,
     /// The CPU model, if one was named.
     pub(super) cpu: Option<String>,
+    /// The CPUs of this level that they are kept on, in their order; none if they are not.
+    pub(super) pinned: Vec<u32>,
     /// Memory.
-    pub(super) memory_mib: u64,
+    pub(super) memory: Memory,
+    /// What QEMU may not take from it.
+    pub(super) overcommit: Overcommit,
+    /// The firmware.
+    pub(super) firmware: Firmware,
+    /// How it enters the kernel, if that was named.
+    pub(super) entry: Option<Entry>,
+    /// How files come to the guest.
+    pub(super) files: Protocol,
     /// CPUs of this level on which QEMU and virtiofsd may run.
     pub(super) cpuset: Option<Vec<u32>>,
     /// The disk of the scratch directory, if that is on one.
@@ -39,8 +52,9 @@ impl Asked {
     /// Reads a spec; what it does not say comes from the level.
     ///
     /// # Errors
-    /// The user's: half a virtual CPU, a limit on processes, too little memory.
+    /// The user's: half a virtual CPU, a limit on processes, too little memory, or what a part refuses.
     pub(super) fn read(spec: &LayerSpec, limits: &Limits) -> Result<Self, Fault> {
+        let spec = &partition::expanded(spec)?;
         let option = |key: &str| spec.options.get(key).map(String::as_str);
         if limits.pids.is_some() {
             return Err(Fault::user("qemu: a machine has no limit on processes")
@@ -67,6 +81,10 @@ impl Asked {
             Some("pc") => Board::Pc,
             _ => Board::Q35,
         };
+        let pin = Pin::read(spec)?;
+        let cpus = cpus(limits, icount.is_some(), pin.as_ref())?;
+        let files = Protocol::read(spec);
+        let (firmware, entry) = firmware::read(spec, board)?;
         Ok(Self {
             accelerator,
             icount,
@@ -74,20 +92,49 @@ impl Asked {
             disk: Disk::read(spec, board)?,
             kernel: option("kernel").map(String::from),
             cpu: option("cpu").map(cpu_model).transpose()?,
-            cpus: match limits.cpu_millis {
-                Some(millis) if millis > 1000 && icount.is_some() => {
-                    return Err(Fault::user("qemu: with `icount=` a machine has one CPU")
-                        .hint("write `cpus=1`, or drop `icount=`"));
-                }
-                Some(millis) => whole_cpus(millis)?,
-                // With more, the guest's kernel waits for ever for the second one.
-                None if icount.is_some() => 1,
-                None => limits.cpuset.as_ref().map_or_else(level_cpus, |cpus| count(cpus.len())),
-            },
-            memory_mib,
+            cpus,
+            pinned: pin.map_or(Ok(Vec::new()), |pin| pin.resolve(cpus, limits))?,
+            memory: Memory::read(spec, memory_mib, files)?,
+            overcommit: Overcommit::read(spec)?,
+            firmware,
+            entry,
+            files,
             cpuset: limits.cpuset.clone(),
         })
     }
+
+    /// What the guest needs of its kernel.
+    pub(super) fn need(&self) -> Need<'_> {
+        Need {
+            named: self.kernel.as_deref(),
+            flavor: match self.files {
+                Protocol::Virtiofs => Flavor::Cloud,
+                // The one for clouds does not speak it.
+                Protocol::Ninep => Flavor::Full,
+            },
+            modules: self.files.modules(),
+            entry: self.entry,
+        }
+    }
+}
+
+/// As many as were named, or as there are CPUs in a list to pin them to, or that it may run on.
+fn cpus(limits: &Limits, is_counted: bool, pin: Option<&Pin>) -> Result<u32, Fault> {
+    let listed = pin.and_then(Pin::len);
+    Ok(match limits.cpu_millis {
+        Some(millis) if millis > 1000 && is_counted => {
+            return Err(Fault::user("qemu: with `icount=` a machine has one CPU")
+                .hint("write `cpus=1`, or drop `icount=`"));
+        }
+        Some(millis) => whole_cpus(millis)?,
+        // With more, the guest's kernel waits for ever for the second one.
+        None if is_counted => 1,
+        None => match (listed, &limits.cpuset) {
+            (Some(listed), _) => count(listed),
+            (None, Some(cpuset)) => count(cpuset.len()),
+            (None, None) => level_cpus(),
+        },
+    })
 }
 
 /// A name of `-cpu help`. Its features are not options here: `,` begins the layer's next option.
@@ -111,9 +158,9 @@ fn whole_cpus(millis: u32) -> Result<u32, Fault> {
 
 fn enough_memory(asked: Bytes) -> Result<u64, Fault> {
     let mib = asked.mebibytes();
-    if mib < MEMORY_LEAST_MIB {
+    if mib < LEAST_MIB {
         return Err(Fault::user(format!("qemu: no guest kernel starts in {mib} MiB of memory"))
-            .hint(format!("use `memory={MEMORY_LEAST_MIB}M` or more")));
+            .hint(format!("use `memory={LEAST_MIB}M` or more")));
     }
     Ok(mib)
 }
@@ -151,7 +198,7 @@ mod tests {
         assert_eq!(asked.accelerator, None);
         assert_eq!(asked.board, Board::Q35);
         assert_eq!(asked.cpus, level_cpus());
-        assert!(asked.memory_mib <= MEMORY_DEFAULT_MIB);
+        assert!(asked.memory.mib <= MEMORY_DEFAULT_MIB);
     }
 
     #[test]
@@ -169,7 +216,12 @@ mod tests {
             kernel: Some("/k".into()),
             cpus: 2,
             cpu: None,
-            memory_mib: 512,
+            pinned: Vec::new(),
+            memory: Memory::plain(512, true),
+            overcommit: Overcommit::default(),
+            firmware: Firmware::Seabios,
+            entry: None,
+            files: Protocol::Virtiofs,
             cpuset: Some(vec![1]),
             disk: None,
             icount: None,

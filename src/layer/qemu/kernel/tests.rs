@@ -15,12 +15,16 @@ fn bzimage(release: &str, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// What a guest with files by virtiofs needs.
+const NEED: Need<'_> =
+    Need { named: None, flavor: Flavor::Cloud, modules: &["virtiofs", "overlay"], entry: None };
+
 /// A kernel as a package ships it, with empty modules.
 fn install(root: &Path, release: &str) {
     let modules = root.join("lib/modules").join(release);
     fs::create_dir_all(root.join("boot")).unwrap();
     fs::create_dir_all(modules.join("kernel")).unwrap();
-    for name in MODULES.iter().chain(&["virtio_pci"]) {
+    for name in [CHANNEL, "virtio_pci"].iter().chain(NEED.modules) {
         fs::write(modules.join("kernel").join(format!("{name}.ko")), "").unwrap();
     }
     let image = bzimage(release, b"");
@@ -56,21 +60,27 @@ fn a_bzimage_whose_payload_lies_outside_of_it_has_none() {
 fn the_newest_whole_kernel_of_the_cache_is_taken() {
     let directory = tempfile::tempdir().unwrap();
     let kernels = directory.path();
-    for release in ["6.9.0-1", "6.10.0-1", "6.11.0-1"] {
+    for release in ["6.9.0-1-cloud-x", "6.10.0-1-cloud-x", "6.11.0-1-cloud-x", "6.12.0-1-x"] {
         install(&kernels.join(release), release);
     }
-    fs::remove_file(kernels.join("6.11.0-1/lib/modules/6.11.0-1/kernel/overlay.ko")).unwrap();
-    assert_eq!(cached_kernel(kernels).unwrap().release, "6.10.0-1");
-    assert_eq!(cached_kernel(&kernels.join("nowhere")), None);
+    let newest = "6.11.0-1-cloud-x";
+    let overlay = format!("{newest}/lib/modules/{newest}/kernel/overlay.ko");
+    fs::remove_file(kernels.join(overlay)).unwrap();
+    assert_eq!(cached_kernel(kernels, &NEED).unwrap().release, "6.10.0-1-cloud-x");
+    let full = Need { flavor: Flavor::Full, ..NEED };
+    assert_eq!(cached_kernel(kernels, &full).unwrap().release, "6.12.0-1-x");
+    let ninep = Need { modules: &["9p"], ..full };
+    assert_eq!(cached_kernel(kernels, &ninep), None, "it has no such module");
+    assert_eq!(cached_kernel(&kernels.join("nowhere"), &NEED), None);
 }
 
 #[test]
 fn a_kernel_of_this_machine_is_used_when_its_modules_are_there() {
     let directory = tempfile::tempdir().unwrap();
-    assert_eq!(host_kernel(directory.path()), None);
+    assert_eq!(host_kernel(directory.path(), &NEED), None);
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     install(directory.path(), &release);
-    assert_eq!(host_kernel(directory.path()).unwrap().release, release);
+    assert_eq!(host_kernel(directory.path(), &NEED).unwrap().release, release);
 }
 
 #[test]
