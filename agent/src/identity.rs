@@ -2,8 +2,12 @@
 //!
 //! An absent file gives no fact; the host treats a missing fact as "unknown", never as zero.
 
+use crate::init::{self, LINK};
+use crate::network;
 use std::fs;
 use std::path::{Path, PathBuf};
+use surtax_instrument::link;
+use surtax_instrument::probe::mitigations;
 use surtax_instrument::wire::{Fact, SCRATCH};
 
 /// Everything that can be seen.
@@ -32,12 +36,29 @@ pub fn facts() -> Vec<Fact> {
     say("scratch_mount", scratch_mount(), "/proc/self/mountinfo");
     say("scratch_drivers", scratch_drivers(), "/sys/class/block");
     say("scratch_write_cache", scratch_write_cache(), "/sys/class/block");
+    say("interfaces", network::interfaces(), "getifaddrs(3)");
+    say("link_drivers", network::link_drivers(), "ethtool_drvinfo");
+    say("default_route", network::default_route(), "/proc/net/route");
+    // Elsewhere it is not ours, and its address nobody's business.
+    if init::is_this_process() {
+        say("link_driver", link::driver(LINK), "/sys/class/net/eth0/device");
+        say("link_address", read("/sys/class/net/eth0/address"), "/sys/class/net/eth0");
+        let queues = link::queues(LINK).map(|count| count.to_string());
+        say("link_queues", queues, "/sys/class/net/eth0/queues");
+        let offloads = link::offloads(LINK).ok().map(|names| names.join(" "));
+        say("link_offloads", offloads, "ethtool(8) of eth0");
+        say("link_virtio_features", virtio_features(), "/sys/class/net/eth0/device/features");
+    }
     say("seccomp", status_line("Seccomp"), "/proc/self/status");
     say("capabilities", status_line("CapEff"), "/proc/self/status");
     for namespace in ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"] {
         let path = format!("/proc/self/ns/{namespace}");
         let link = fs::read_link(&path).ok().map(|link| link.to_string_lossy().into_owned());
         say(&format!("namespace_{namespace}"), link, &path);
+    }
+    // Started on two pipes, it shares a kernel with the level that started it, or has gVisor's.
+    if std::env::args().nth(1).as_deref() != Some("stdio") {
+        say("mitigations", mitigations::read_below(Path::new("/")), mitigations::PLACE);
     }
     say("kernel_log_first_line", kernel_log_first_line(), "syslog(2)");
     facts
@@ -150,6 +171,13 @@ fn mount_at(path: &str) -> Option<Option<String>> {
     let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let line = text.lines().rfind(|line| line.split(' ').nth(4) == Some(path));
     Some(line.and_then(|line| line.split_once(" - ")).map(|(_, rest)| rest.to_owned()))
+}
+
+/// The numbers of the virtio features that the link's driver and its device agreed on.
+fn virtio_features() -> Option<String> {
+    let bits = read("/sys/class/net/eth0/device/features")?;
+    let set = bits.bytes().enumerate().filter(|(_, bit)| *bit == b'1');
+    Some(set.map(|(number, _)| number.to_string()).collect::<Vec<_>>().join(" "))
 }
 
 fn status_line(key: &str) -> Option<String> {

@@ -17,6 +17,7 @@
 //! | `fresh KIND DIR [OPTIONS]` | mounts a file system without a source: `proc`, `tmpfs`, … |
 //! | `link TEXT PATH` | makes a symbolic link, unless something is there |
 //! | `loopback` | brings the loopback interface up |
+//! | `network ADDRESS/PREFIX GATEWAY` | brings the machine's only network device up |
 //! | `hostname NAME` | names the machine |
 //! | `root DIR` | makes DIR the root; the last directive |
 //!
@@ -30,13 +31,12 @@ use rustix::system::{RebootCommand, reboot};
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use surtax_instrument::clock;
 use surtax_instrument::wire::Failure;
+use surtax_instrument::{clock, link};
 
 /// Where the script is; its presence makes an agent with process id 1 the machine's init.
 pub const SCRIPT: &str = "/surtax.conf";
@@ -44,8 +44,13 @@ pub const SCRIPT: &str = "/surtax.conf";
 /// The name of the virtio-serial port.
 const PORT: &str = "surtax";
 
+/// The machine's network device: without udev, the first one keeps the name that the kernel gives it.
+pub const LINK: &str = "eth0";
+
 /// How long a device may take to appear after its driver was loaded.
 const DEVICE_DEADLINE: Duration = Duration::from_secs(10);
+
+static IS_INIT: AtomicBool = AtomicBool::new(false);
 
 /// Runs the machine until the host is done with it. Never returns: the machine restarts, which the
 /// hypervisor takes as its end.
@@ -54,11 +59,19 @@ pub fn main() -> ! {
         eprintln!("surtax agent: {error}");
     }
     rustix::fs::sync();
+    // With a network that is up, a restart may never end. A machine without one has nothing to lower.
+    let _ = link::lower(LINK);
     let _ = reboot(RebootCommand::Restart);
     std::process::exit(3);
 }
 
+/// Whether this process is the first one of a machine of ours.
+pub fn is_this_process() -> bool {
+    IS_INIT.load(Ordering::Relaxed)
+}
+
 fn run() -> io::Result<()> {
+    IS_INIT.store(true, Ordering::Relaxed);
     for (kind, directory) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
         fs::create_dir_all(directory)?;
         mount_fresh(kind, directory, "")?;
@@ -130,6 +143,7 @@ fn follow(words: &[&str]) -> io::Result<()> {
             made => made,
         },
         ["loopback"] => bring_loopback_up(),
+        ["network", address, gateway] => bring_network_up(address, gateway),
         ["hostname", name] => Ok(rustix::system::sethostname(name.as_bytes())?),
         ["root", directory] => enter_root(directory),
         _ => Err(io::Error::other("no such directive")),
@@ -177,19 +191,29 @@ fn enter_root(directory: &str) -> io::Result<()> {
     std::env::set_current_dir("/")
 }
 
-/// Sets `IFF_UP` on `lo`; the kernel gives it its addresses.
-/// Brings the loopback interface of this network namespace up.
+/// Brings the loopback interface of this network namespace up; the kernel gives it its addresses.
 pub fn bring_loopback_up() -> io::Result<()> {
-    let socket = UdpSocket::bind(("0.0.0.0", 0))?;
-    // SAFETY: all zeroes are a valid `ifreq`: an empty name and empty numbers.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    request.ifr_name[0] = b'l'.cast_signed();
-    request.ifr_name[1] = b'o'.cast_signed();
-    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP).unwrap_or(1);
-    // SAFETY: the descriptor is open and `request` is a live `ifreq`, as this request wants.
-    let result =
-        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    link::raise("lo")
+}
+
+/// Brings the machine's network device up and waits until frames come and go.
+fn bring_network_up(address: &str, gateway: &str) -> io::Result<()> {
+    let parse = |text: &str| text.parse().map_err(io::Error::other);
+    let (address, prefix) = address.split_once('/').unwrap_or((address, "32"));
+    let prefix = prefix.parse().map_err(io::Error::other)?;
+    wait_for(find_link, "network device")?;
+    // Nobody out there speaks it, and the kernel would look for somebody for some seconds.
+    let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{LINK}/disable_ipv6"), "1");
+    link::give_address(LINK, parse(address)?, prefix)?;
+    link::lead_everywhere(parse(gateway)?)?;
+    wait_for(|| link::is_ready(LINK).then(|| LINK.into()), "link on the network device")?;
+    Ok(())
+}
+
+/// Its driver may still be looking for it.
+fn find_link() -> Option<PathBuf> {
+    let path = Path::new("/sys/class/net").join(LINK);
+    path.exists().then_some(path)
 }
 
 /// Opens the channel and sends the first frame.

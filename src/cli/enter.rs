@@ -89,7 +89,9 @@ fn visit(plan: &Plan, footing: &Footing, globals: &Globals) -> Result<Status, Fa
         };
         note(&kept, globals);
     }
-    let (status, leftovers) = shell::run(standing, protocol::command(plan, &plan.baseline))?;
+    let mut command = protocol::command(plan, &plan.baseline);
+    standing.tell(&mut command);
+    let (status, leftovers) = shell::run(standing, command)?;
     for line in leftovers {
         note(&format!("removed by force: {line}"), globals);
     }

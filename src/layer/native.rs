@@ -9,7 +9,8 @@
 
 use super::first_process::FirstProcess;
 use super::{
-    Card, Layer, Limit, Payer, Root, Running, Site, Source, Unavailable, Usable, scratch, stdio,
+    Card, Layer, Limit, Network, Payer, Root, Running, Site, Source, Unavailable, Usable, scratch,
+    stdio,
 };
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
@@ -31,7 +32,7 @@ static CARD: Card = Card {
     summary: "an ordinary process of this machine, on a throw-away layer over its files",
     options: &[scratch::CHOICE],
     subject: None,
-    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
+    limits: Limit::OF_A_GROUP,
     holds_layers: false,
     elsewhere: false,
     ran_on_hardware: true,
@@ -189,6 +190,10 @@ impl Running for RunningNative {
 
     fn payers(&self) -> Vec<Payer> {
         self.0.payers()
+    }
+
+    fn network(&self) -> Option<Network> {
+        Some(Network::of_level())
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {

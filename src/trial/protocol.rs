@@ -55,6 +55,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
         Err(fault) => broken(&fault),
         Ok(mut standing) => {
             let mut command = command(plan, stack);
+            standing.tell(&mut command);
             command.env.extend(variable_of(padding));
             let measured = measure(&mut standing, &command, plan, ground.level)
                 .map_err(|fault| standing.explained(fault));

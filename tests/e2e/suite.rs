@@ -53,12 +53,19 @@ conformance! {
     gvisor_ptrace: "gvisor:platform=ptrace",
     docker: "docker",
     docker_host_network: "docker:net=host",
+    docker_user_network: "docker:net=user",
+    docker_macvlan: "docker:net=macvlan",
+    docker_btrfs: "docker:storage=btrfs",
+    docker_crun: "docker:runtime=crun",
     docker_runsc: "docker:runtime=runsc",
     podman: "podman",
     qemu_q35: "qemu:accel=tcg,machine=q35",
     qemu_pc: "qemu:accel=tcg,machine=pc,cpu=Nehalem,scratch=ide,format=qcow2",
     qemu_microvm: "qemu:accel=tcg,machine=microvm",
     qemu_ninep: "qemu:accel=tcg,files=9p,firmware=qboot",
+    qemu_user_network: "qemu:accel=tcg,net=user",
+    qemu_tap: "qemu:accel=tcg,net=tap",
+    qemu_tap_e1000: "qemu:accel=tcg,net=tap,nic=e1000",
 }
 
 /// Opens a lab whose reaper and starters are the built binary.
@@ -94,13 +101,14 @@ pub fn raise(lab: &Lab, stack: &str, name: &str, deadline: Duration) -> Result<S
 const DEADLINE: Duration = Duration::from_secs(60);
 
 pub fn run(standing: &mut Standing, script: &str) -> Result<Outcome, Fault> {
-    let command = Command {
+    let mut command = Command {
         argv: [b"sh".as_slice(), b"-c", script.as_bytes()].map(<[u8]>::to_vec).to_vec(),
         env: vec![(b"PATH".to_vec(), b"/usr/sbin:/usr/bin:/sbin:/bin".to_vec())],
         cwd: b"/".to_vec(),
         keep_bytes: 4096,
         ..Command::default()
     };
+    standing.tell(&mut command);
     let link = standing.link()?;
     link.send(&Request::Run(command))?;
     link.send(&Request::Go)?;

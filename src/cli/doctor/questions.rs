@@ -20,7 +20,19 @@ const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 const VARIANTS: &[(&str, &[&str])] = &[
     ("namespaces", &["namespaces", "namespaces:user=private", "namespaces:time=private"]),
     ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace"]),
-    ("docker", &["docker", "docker:net=bridge", "docker:net=host", "docker:runtime=runsc"]),
+    (
+        "docker",
+        &[
+            "docker",
+            "docker:net=bridge",
+            "docker:net=user",
+            "docker:net=macvlan",
+            "docker:net=host",
+            "docker:runtime=crun",
+            "docker:runtime=runsc",
+            "docker:storage=btrfs",
+        ],
+    ),
     (
         "qemu",
         &[
@@ -29,6 +41,8 @@ const VARIANTS: &[(&str, &[&str])] = &[
             "qemu:accel=tcg,files=9p",
             "qemu:accel=tcg,firmware=ovmf",
             "qemu:profile=partition",
+            "qemu:accel=tcg,net=tap",
+            "qemu:accel=tcg,net=tap,vhost=on",
         ],
     ),
 ];

@@ -13,13 +13,16 @@ mod container;
 mod daemon;
 mod engine;
 mod facts;
+mod network;
+mod runtimes;
 mod skeleton;
+mod storage;
 
 use super::first_process::FirstProcess;
 use super::oci::config;
 use super::{
-    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
-    value_of,
+    Card, Choice, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
+    scratch, value_of,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -35,6 +38,7 @@ use skeleton::Skeleton;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use storage::Storage;
 use surtax_instrument::wire::{Fact, Role, SCRATCH};
 
 /// How long the daemon may take over one request. Not the layer's deadline: a request that is given
@@ -54,21 +58,20 @@ static CARD: Card = Card {
     kind: "docker",
     summary: "a container by Docker's daemon: the machine's own, or a private one",
     options: &[
-        Choice {
-            key: "net",
-            values: &["none", "host", "bridge"],
-            help: "the network (default: bridge if the daemon has one, else none)",
-        },
+        network::NET,
+        network::PUBLISH,
         Choice {
             key: "runtime",
             values: &[],
-            help: "the OCI runtime by the daemon's name for it (default: the daemon's)",
+            help: "the OCI runtime by the daemon's name for it; a private daemon knows runc, crun, runsc and youki \
+                   where they are installed (default: the daemon's)",
         },
         Choice {
             key: "socket",
             values: &[],
             help: "the daemon's unix socket (default: $DOCKER_HOST, /var/run/docker.sock, a private daemon)",
         },
+        storage::CHOICE,
         scratch::choice(&["layer", "bind", "tmpfs", "volume"]),
         Choice {
             key: "seccomp",
@@ -82,7 +85,7 @@ static CARD: Card = Card {
         },
     ],
     subject: None,
-    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
+    limits: Limit::OF_A_CONTAINER,
     holds_layers: true,
     elsewhere: false,
     ran_on_hardware: true,
@@ -93,13 +96,15 @@ impl Layer for Docker {
         &CARD
     }
 
-    fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let unavailable = |fault: Fault| Unavailable { why: fault.message, remedy: fault.hint };
         match daemon::look(spec).map_err(unavailable)? {
             Candidate::System(socket) => {
                 let (_, about) = Engine::connect(&socket, REQUEST_DEADLINE).map_err(unavailable)?;
-                choose_network(spec, &about).map_err(unavailable)?;
+                let asked = network::Asked::read(spec).map_err(unavailable)?;
+                asked.choose(&about, false, site.lab.id()).map_err(unavailable)?;
                 require_runtime(spec, &about).map_err(unavailable)?;
+                Storage::require_of(spec, &about).map_err(unavailable)?;
                 Ok(Usable { facts: daemon_facts("system", &socket, &about) })
             }
             Candidate::Private(program) => {
@@ -129,8 +134,12 @@ impl Layer for Docker {
         let daemon = Daemon::find(spec, site)?;
         let (engine, about) = Engine::connect(&daemon.socket, REQUEST_DEADLINE)?;
         require_runtime(spec, &about)?;
-        let network = choose_network(spec, &about)?;
-        daemon.can_share_network(&network)?;
+        require_weight(site.limits, &about)?;
+        Storage::require_of(spec, &about)?;
+        let is_private = daemon.private.is_some();
+        let network = network::Asked::read(spec)?.choose(&about, is_private, site.lab.id())?;
+        daemon.can_share_network(&network.name)?;
+        network.make(site, &daemon, &engine)?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let has_own = site.view.scratch.is_some();
         let skeleton = Skeleton::read(&lowers[0].source, has_own.then_some(SCRATCH))?;
@@ -146,6 +155,7 @@ impl Layer for Docker {
             host_name: &system.nodename().to_string_lossy(),
             group: takes_paths(&about).then_some(room.group()),
             limits: site.limits,
+            limited_disk: site.limits.io.disk()?,
             layers: &layers,
             source: &source,
             view: site.view,
@@ -168,7 +178,7 @@ impl Layer for Docker {
         let inspected = engine.inspect(&name)?;
         let first = FirstProcess::of(pid(&inspected)?, site.lab.hierarchies());
         let mut facts = daemon_facts(daemon.origin(), &daemon.socket, &about);
-        facts.extend(container_facts(&inspected, &network));
+        facts.extend(container_facts(&inspected));
         let privileged = wanted.is_privileged.to_string();
         facts.push(Fact::new("privileged", privileged, "POST /containers/create"));
         facts.extend(root::facts(&site.view.root, &lowers));
@@ -182,6 +192,7 @@ impl Layer for Docker {
             spec: spec.clone(),
             limits: site.limits.clone(),
             network,
+            inspected,
             facts,
         }))
     }
@@ -196,7 +207,8 @@ struct RunningDocker {
     group: PathBuf,
     spec: LayerSpec,
     limits: Limits,
-    network: String,
+    network: network::Network,
+    inspected: ContainerInspectResponse,
     facts: Vec<Fact>,
 }
 
@@ -221,23 +233,40 @@ impl Running for RunningDocker {
         payers
     }
 
+    fn network(&self) -> Option<Network> {
+        match self.network.word.as_str() {
+            // gVisor has a loopback interface of its own there.
+            "host" if self.is_gvisor() => None,
+            "host" => self.first.shares("net").then(Network::of_level),
+            "none" => None,
+            _ => {
+                let (outside, workload) = self.network.addresses(&self.inspected)?;
+                let namespace = self.daemon.network_namespace();
+                Some(Network { namespace, outside, workload, is_shared: false })
+            }
+        }
+    }
+
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let mut facts = self.facts.clone();
+        facts.extend(self.network.prove(&self.engine, &self.inspected, inside)?);
         facts.push(self.first.group_is(&self.group)?);
         facts.extend(self.first.limits(&self.group, &self.limits)?);
         let privileges = self.first.privileges()?;
-        let runtime = value_of(&facts, "runtime")?.to_owned();
         let release = value_of(inside, "kernel_release")?;
-        if runtime.contains("runsc") || runtime.contains("gvisor") {
+        if self.is_gvisor() {
             if !release.contains("gvisor") {
+                let runtime = value_of(&facts, "runtime")?;
                 return Err(Fault::machine(format!(
                     "docker: the runtime is `{runtime}`, and the kernel inside calls itself `{release}`"
                 )));
             }
             facts.push(Fact::new("kernel_release", release, "uname(2) inside"));
         } else {
-            let shared: &[&str] = if self.network == "host" { &["net", "user"] } else { &["user"] };
+            let shared: &[&str] =
+                if self.network.is_shared() { &["net", "user"] } else { &["user"] };
             facts.push(self.first.is_the_agent(inside)?);
+            facts.extend(storage::prove(&self.spec, inside)?);
             facts.push(self.first.namespaces(shared)?);
             self.require_filter(value_of(&privileges, "seccomp")?)?;
         }
@@ -258,6 +287,12 @@ impl Running for RunningDocker {
 }
 
 impl RunningDocker {
+    /// By its runtime's name: whether the kernel inside is gVisor's.
+    fn is_gvisor(&self) -> bool {
+        let runtime = value_of(&self.facts, "runtime").unwrap_or_default();
+        runtime.contains("runsc") || runtime.contains("gvisor")
+    }
+
     /// That system calls are filtered, or not, as the option says where there is one.
     fn require_filter(&self, found: &str) -> Result<(), Fault> {
         let asked = self.spec.options.get("seccomp").map(String::as_str);
@@ -322,20 +357,6 @@ fn layers(skeleton: &Skeleton, lowers: &[Lower], room: &Room) -> Result<Vec<Laye
     Ok(layers)
 }
 
-fn choose_network(spec: &LayerSpec, about: &About) -> Result<String, Fault> {
-    let has = |name: &str| about.networks.iter().any(|network| network == name);
-    match spec.options.get("net").map(String::as_str) {
-        None if has("bridge") => Ok("bridge".to_owned()),
-        None => Ok("none".to_owned()),
-        Some(name) if has(name) => Ok(name.to_owned()),
-        Some(name) => Err(Fault::user(format!(
-            "docker: the daemon has no network `{name}`, only {}",
-            about.networks.join(", ")
-        ))
-        .hint("use `net=none` or `net=host`, or start the machine's own daemon")),
-    }
-}
-
 fn require_runtime(spec: &LayerSpec, about: &About) -> Result<(), Fault> {
     let Some(wanted) = spec.options.get("runtime") else { return Ok(()) };
     let runtimes = about.info.runtimes.as_ref();
@@ -350,6 +371,19 @@ fn require_runtime(spec: &LayerSpec, about: &About) -> Result<(), Fault> {
         names.join(", ")
     ))
     .hint("add it to `runtimes` in /etc/docker/daemon.json"))
+}
+
+/// From shares Docker makes the weight of cgroup v2, each version by its own formula.
+fn require_weight(limits: &Limits, about: &About) -> Result<(), Fault> {
+    let is_two = about.info.cgroup_version.is_some_and(|version| version.to_string() == "2");
+    if limits.weight.is_none() || !is_two {
+        return Ok(());
+    }
+    Err(Fault::user(
+        "docker: with cgroup v2 it takes shares and no weight, and what becomes of them \
+                     differs between its versions",
+    )
+    .hint("give `weight=` to `podman` or `runc`, or leave it out"))
 }
 
 /// Whether the daemon takes a path for the parent of a container's group; systemd's names are not ours.

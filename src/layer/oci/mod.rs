@@ -10,6 +10,7 @@
 
 mod command_line;
 pub(super) mod config;
+mod resources;
 
 use super::first_process::FirstProcess;
 use super::{
@@ -52,12 +53,10 @@ pub struct Oci {
     /// Its own options before the word `run`, from those of the layer.
     pub(super) arguments: fn(&LayerSpec) -> Vec<String>,
     /// What else must hold for it to be usable: given its path.
-    pub(super) require: fn(&Path, &LayerSpec) -> Result<(), Unavailable>,
+    pub(super) require: fn(&Path, &LayerSpec, &Site<'_>) -> Result<(), Unavailable>,
     /// Its own proof, from its first process on this level and what was seen on the inside.
     pub(super) prove: Prove,
 }
-
-const LIMITS: &[Limit] = &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids];
 
 pub(super) const NET: Choice = Choice {
     key: "net",
@@ -78,7 +77,7 @@ macro_rules! card {
             summary: $summary,
             options: &[NET, scratch::CHOICE, PRIVILEGED],
             subject: None,
-            limits: LIMITS,
+            limits: Limit::OF_A_CONTAINER,
             holds_layers: true,
             elsewhere: false,
             ran_on_hardware: true,
@@ -92,7 +91,7 @@ const PLAIN: Oci = Oci {
     remedy: "apt-get install runc",
     refuses_hybrid: false,
     arguments: |_| Vec::new(),
-    require: |_, _| Ok(()),
+    require: |_, _, _| Ok(()),
     prove: same_kernel,
 };
 
@@ -121,7 +120,7 @@ impl Layer for Oci {
         self.card
     }
 
-    fn check(&self, spec: &LayerSpec, _site: &Site<'_>) -> Result<Usable, Unavailable> {
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let Some(path) = lab::find(self.program) else {
             let why = format!("`{}` is not in `PATH`", self.program);
             return Err(Unavailable { why, remedy: Some(self.remedy.to_owned()) });
@@ -134,7 +133,7 @@ impl Layer for Oci {
             why: fault.message,
             remedy: Some(self.remedy.into()),
         })?;
-        (self.require)(&path, spec)?;
+        (self.require)(&path, spec, site)?;
         Ok(Usable { facts: runtime_facts(&path, &version) })
     }
 
@@ -225,6 +224,11 @@ impl Running for RunningOci {
         ]
     }
 
+    fn network(&self) -> Option<super::Network> {
+        let is_host = self.spec.options.get("net").is_some_and(|network| network == "host");
+        is_host.then(super::Network::of_level)
+    }
+
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let first = self.first_process()?;
         let mut facts = runtime_facts(&self.path, &self.version);
@@ -293,6 +297,8 @@ fn write_bundle(
         hides_groups: site.lab.hierarchies().0.len() == 1
             && site.lab.hierarchies().unified().is_some(),
         counts_swap: counts_swap(site),
+        cpu_groups: site.lab.cpu_groups(),
+        limited_disk: site.limits.io.disk()?,
         view: site.view,
         scratch: disk.as_deref(),
         network,

@@ -4,11 +4,12 @@
 //! else could reach, and nothing to remove.
 
 use super::command_line::{AGENT_DESCRIPTOR, Machine, PROGRAM, QMP_DESCRIPTOR};
+use super::nic::{TAP_DESCRIPTOR, Wires};
 use super::qmp::{Qmp, VirtualCpu};
 use super::vcpu;
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
-use crate::lab::{Process, Program, Room};
+use crate::lab::{Network, Process, Program, Room};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -38,12 +39,14 @@ pub(super) struct Place<'a> {
     pub(super) mount_namespace: Option<OwnedFd>,
 }
 
-/// Starts QEMU. What it and the guest's console print goes to `console`.
+/// Starts QEMU, which takes the taps of `wires` with it. What it and the guest's console print goes to
+/// `console`.
 ///
 /// # Errors
 /// QEMU is not there or refuses its command line; then with its last words.
 pub(super) fn boot(
     machine: &Machine,
+    wires: &mut Wires,
     room: &Room,
     place: Place<'_>,
     console: &ConsoleTail,
@@ -59,15 +62,16 @@ pub(super) fn boot(
     if let (Some(first), Some(found)) = (argv.first_mut(), crate::lab::find(PROGRAM)) {
         *first = found.display().to_string();
     }
+    let mut descriptors =
+        vec![(agent_of_qemu.into(), AGENT_DESCRIPTOR), (qmp_of_qemu.into(), QMP_DESCRIPTOR)];
+    descriptors.extend(wires.taps.drain(..).zip(TAP_DESCRIPTOR..));
     let mut process = room.spawn(Program {
         argv,
         stdio: [None, Some(output_of_qemu.into()), Some(errors_of_qemu.into())],
-        descriptors: vec![
-            (agent_of_qemu.into(), AGENT_DESCRIPTOR),
-            (qmp_of_qemu.into(), QMP_DESCRIPTOR),
-        ],
+        descriptors,
         group: place.group.map(Path::to_owned),
         mount_namespace: place.mount_namespace,
+        network_namespace: wires.network.as_ref().map(Network::namespace).transpose()?,
         ..Program::default()
     })?;
     let greeted = Qmp::open(qmp).and_then(|mut qmp| {

@@ -37,6 +37,9 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
         facts.push(virtiofsd::version_fact(virtiofsd.version));
     }
     asked.firmware.require(asked.board, room).map_err(unavailable)?;
+    if let Some(nic) = &asked.nic {
+        nic.require(site, room).map_err(unavailable)?;
+    }
     let found = kernel::find(&asked.need(), site.cache).map_err(unavailable)?;
     let kernel = found.map_or(String::from("not yet here; apt-get will fetch it"), |found| {
         format!("{}, {}", found.release, found.origin)

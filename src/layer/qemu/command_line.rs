@@ -6,6 +6,7 @@
 use super::disk::Made;
 use super::firmware::Firmware;
 use super::memory::Memory;
+use super::nic::Nic;
 use super::partition::Overcommit;
 use super::share::Share;
 use std::path::PathBuf;
@@ -70,6 +71,8 @@ pub(super) struct Machine {
     pub(super) files: Option<Share>,
     /// The disk of the scratch directory, where there is one.
     pub(super) disk: Option<Made>,
+    /// The network device, where there is one.
+    pub(super) nic: Option<Nic>,
 }
 
 impl Accelerator {
@@ -117,7 +120,7 @@ impl Board {
     }
 
     /// The end of the names of its virtio devices.
-    fn bus(self) -> &'static str {
+    pub(super) fn bus(self) -> &'static str {
         match self {
             Self::Q35 | Self::Pc => "pci",
             Self::Microvm => "device",
@@ -128,8 +131,8 @@ impl Board {
 impl Machine {
     /// The whole command line, the program first.
     ///
-    /// There is no network, no disk but one for scratch data, and no random number device: the agent needs none of them, and
-    /// the guest's kernel seeds itself from the CPU.
+    /// There is no network and no disk but those that were asked for, and no random number device: the
+    /// agent needs none of them, and the guest's kernel seeds itself from the CPU.
     pub(super) fn command_line(&self) -> Vec<String> {
         let bus = self.board.bus();
         let mut argv = vec![PROGRAM.to_owned()];
@@ -172,6 +175,9 @@ impl Machine {
             add("-device", device);
         }
         for [option, value] in self.disk.iter().flat_map(|disk| disk.arguments(bus)) {
+            add(&option, value);
+        }
+        for [option, value] in self.nic.iter().flat_map(|nic| nic.arguments(bus)) {
             add(&option, value);
         }
         add("-display", "none".into());
@@ -222,6 +228,7 @@ mod tests {
             icount: None,
             files: Some(Share::Virtiofs("/room/files.sock".into())),
             disk: None,
+            nic: None,
         }
     }
 

@@ -58,7 +58,6 @@ pub(super) fn of_machine(
         Fact::new("cpu_model", model, "qom-get of the first virtual CPU"),
         Fact::new("cpus", asked, "query-cpus-fast, and sched_getaffinity(2) inside"),
         placed,
-        Fact::new("network", "none", "the command line"),
         Fact::new("qemu_command_line", machine.command_line().join(" "), "the command line"),
     ];
     facts.extend(memory);

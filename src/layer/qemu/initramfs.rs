@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::SCRATCH;
 
@@ -64,6 +65,8 @@ enum Directive {
     Link(&'static str, String),
     /// Bring the loopback interface up.
     Loopback,
+    /// Give the machine's only network device this address, and this one as the way to everywhere.
+    Network(String, Ipv4Addr),
     /// Name the machine.
     Hostname(&'static str),
     /// Make this the root of all that follows.
@@ -87,6 +90,7 @@ impl fmt::Display for Directive {
             }
             Self::Link(text, at) => write!(f, "link {text} {at}"),
             Self::Loopback => write!(f, "loopback"),
+            Self::Network(address, gateway) => write!(f, "network {address} {gateway}"),
             Self::Hostname(name) => write!(f, "hostname {name}"),
             Self::Root(path) => write!(f, "root {path}"),
         }
@@ -106,6 +110,8 @@ pub(super) struct Files {
     pub(super) scratch: Option<Medium>,
     /// Modules that its devices need.
     pub(super) modules: Vec<&'static str>,
+    /// Its address and the way out, if it has a network device.
+    pub(super) network: Option<(String, Ipv4Addr)>,
     /// How many pages the balloon takes, if there is one.
     pub(super) balloon_pages: Option<u64>,
 }
@@ -179,6 +185,8 @@ fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Direc
     }
     script.extend(files.balloon_pages.map(Directive::Balloon));
     script.push(Directive::Loopback);
+    let network = files.network.clone();
+    script.extend(network.map(|(address, gateway)| Directive::Network(address, gateway)));
     script.push(Directive::Hostname("surtax"));
     script.push(Directive::Root(ROOT));
     script
@@ -296,6 +304,7 @@ mod tests {
             writable: vec!["/home/a/out".into()],
             scratch: None,
             modules: Vec::new(),
+            network: Some(("198.18.0.2/24".into(), [198, 18, 0, 1].into())),
             balloon_pages: None,
         }
     }
@@ -352,6 +361,7 @@ link fd/2 /newroot/dev/stderr
 bind /mnt/host/modules /newroot/lib/modules/6.1.0
 bind /mnt/host/writable/0 /newroot/home/a/out
 loopback
+network 198.18.0.2/24 198.18.0.1
 hostname surtax
 root /newroot"
         );

@@ -2,6 +2,7 @@
 
 use super::initramfs::{self, Files};
 use super::kernel::Kernel;
+use super::nic::Nic;
 use super::request::Asked;
 use super::share::{Offer, Served};
 use crate::fault::{Doing, Fault};
@@ -41,19 +42,14 @@ impl Inside {
         let served =
             Served { root: &base.source, modules: &kernel.found.modules, writable: &writable };
         let mut offer = asked.files.offer(&served, room, group)?;
-        let disk = asked.disk.as_ref().map(|disk| disk.modules(asked.board));
-        let balloon_pages = asked.memory.balloon_pages();
         let files = Files {
             release: kernel.found.release.clone(),
             protocol: asked.files,
             writable: places(site)?,
             scratch: site.view.scratch,
-            modules: disk
-                .into_iter()
-                .flatten()
-                .chain(balloon_pages.map(|_| "virtio_balloon"))
-                .collect(),
-            balloon_pages,
+            modules: asked.drivers(),
+            network: asked.nic.as_ref().map(Nic::addresses),
+            balloon_pages: asked.memory.balloon_pages(),
         };
         let initramfs = initramfs::write(room, site.agent, kernel, asked.board, Some(&files))?;
         let mut facts = root::facts(&site.view.root, &lowers);

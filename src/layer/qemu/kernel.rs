@@ -41,8 +41,8 @@ pub(super) struct Need<'a> {
     pub(super) named: Option<&'a str>,
     /// Which of the distribution's, where none is here.
     pub(super) flavor: Flavor,
-    /// Modules without which this level's own kernel will not do.
-    pub(super) modules: &'a [&'static str],
+    /// Modules without which a kernel will not do: of its devices, and of the way to its files.
+    pub(super) modules: Vec<&'static str>,
     /// How it must be entered, if that was named.
     pub(super) entry: Option<Entry>,
 }
@@ -99,7 +99,13 @@ impl Kernel {
 /// The user's, when the kernel that was named cannot be used.
 pub(super) fn find(need: &Need<'_>, cache: &Path) -> Result<Option<Found>, Fault> {
     if let Some(path) = need.named {
-        return named_kernel(Path::new(path)).map(Some);
+        let found = named_kernel(Path::new(path))?;
+        let missing = Tree::open(&found.modules)?.missing(&need.modules).join("`, `");
+        if missing.is_empty() {
+            return Ok(Some(found));
+        }
+        return Err(Fault::user(format!("qemu: `kernel={path}` has no module `{missing}`"))
+            .hint("drop `kernel=`, and the distribution's kernel with all drivers is fetched"));
     }
     Ok(host_kernel(Path::new("/"), need).or_else(|| cached_kernel(&cache.join("kernels"), need)))
 }
@@ -193,7 +199,7 @@ fn cached_kernel(kernels: &Path, need: &Need<'_>) -> Option<Found> {
 fn usable(found: Found, need: &Need<'_>) -> Option<Found> {
     let is_the_release = release_of(&found.file)? == found.release;
     let tree = Tree::open(&found.modules).ok()?;
-    let needed = [&[CHANNEL, "virtio_pci"], need.modules].concat();
+    let needed = [&[CHANNEL, "virtio_pci"][..], &need.modules].concat();
     let is_whole = tree.missing(&needed).is_empty();
     (is_the_release && is_whole).then_some(found)
 }

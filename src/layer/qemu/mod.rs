@@ -5,10 +5,10 @@
 //!
 //! - **Needs** `qemu-system-x86_64` 7.2 or later, virtiofsd (in C or in Rust) unless `files=9p`, root, and
 //!   a kernel: the level's own, or the distribution's, which apt fetches into our cache.
-//! - **Leaves out** network, disks, graphics, and the random number device: the guest's kernel seeds
-//!   itself from the CPU. Firmware is there, and starts the kernel that QEMU was given.
-//! - **Payers** vCPU threads: guest kernel, with the workload in it; QEMU's other threads, the disk's own
-//!   and virtiofsd: hypervisor.
+//! - **Leaves out** network and disks unless asked for, graphics, and the random number device: the
+//!   guest's kernel seeds itself from the CPU. Firmware is there, and starts the kernel that QEMU was given.
+//! - **Payers** vCPU threads: guest kernel, with the workload in it; QEMU's other threads, the disk's own,
+//!   virtiofsd and the vhost workers of this level's kernel: hypervisor.
 //! - **Checked against** QEMU 7.2.22, virtiofsd 7.2.22 and Linux 6.1.192 of Debian 12.
 
 mod apt;
@@ -17,7 +17,6 @@ mod check;
 mod command_line;
 mod disk;
 mod elf;
-mod errand;
 mod evidence;
 mod firmware;
 mod initramfs;
@@ -25,6 +24,7 @@ mod inside;
 mod kernel;
 mod memory;
 mod modules;
+mod nic;
 mod partition;
 mod qmp;
 mod reference_guest;
@@ -35,8 +35,11 @@ mod unpack;
 mod vcpu;
 mod virtiofsd;
 
-use super::first_process::FirstProcess;
-use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
+use super::errand;
+use super::first_process::{FirstProcess, limited_together};
+use super::{
+    Card, Choice, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
+};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
 use crate::lab::{Process, Room};
@@ -46,6 +49,7 @@ use check::unavailable;
 use command_line::{Machine, PROGRAM};
 use inside::Inside;
 use kernel::Kernel;
+use nic::Wires;
 use qmp::{IoThread, Qmp, VirtualCpu};
 use request::Asked;
 use std::os::unix::process::ExitStatusExt;
@@ -95,6 +99,11 @@ static CARD: Card = Card {
         disk::CACHE,
         disk::AIO,
         disk::DISK_SIZE,
+        nic::NET,
+        nic::NIC,
+        nic::VHOST,
+        nic::OFFLOADS,
+        nic::QUEUES,
         vcpu::IOTHREAD,
         vcpu::PIN,
         memory::PREALLOC,
@@ -114,7 +123,15 @@ static CARD: Card = Card {
         },
     ],
     subject: None,
-    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory],
+    limits: &[
+        Limit::Cpus,
+        Limit::Cpuset,
+        Limit::Memory,
+        Limit::Weight,
+        Limit::Numa,
+        Limit::Io,
+        Limit::Partition,
+    ],
     holds_layers: true,
     elsewhere: false,
     ran_on_hardware: false,
@@ -133,7 +150,7 @@ impl Layer for Qemu {
             let remedy = Some(String::from("sudo surtax …"));
             return Err(Unavailable { why: why.to_owned(), remedy });
         }
-        // The doctor asks for several machines at the same time.
+        // The doctor asks about several at the same time.
         let name = spec.to_string().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
         let room = site.lab.room(&format!("check-{name}")).map_err(unavailable)?;
         let checked = check::check(&room, spec, site);
@@ -151,12 +168,14 @@ impl Layer for Qemu {
         let asked = Asked::read(spec, site.limits)?;
         asked.memory.require_huge_pages()?;
         asked.firmware.require(asked.board, room)?;
+        let mut wires =
+            asked.nic.as_ref().map_or(Ok(Wires::default()), |nic| nic.make(site, room))?;
         let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
         let accelerator = check::choose(&asked, &kernel, site, room)?;
-        // CPUs and memory are the machine's own; only where it may run is a matter of its group.
-        let placed = Limits { cpuset: asked.cpuset.clone(), ..Limits::default() };
-        let group =
-            asked.cpuset.is_some().then(|| room.subgroup("machine", &placed)).transpose()?;
+        // CPUs and memory are the machine's own; all else is a matter of its group.
+        let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
+        let is_limited = placed != Limits::default();
+        let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
         let mut inside = Inside::prepare(&asked, &kernel, site, room, group.as_deref())?;
         let machine = Machine {
             accelerator,
@@ -173,11 +192,12 @@ impl Layer for Qemu {
             icount: asked.icount,
             files: Some(inside.offer.share.clone()),
             disk: asked.disk.clone().map(|disk| disk.make(room)).transpose()?,
+            nic: asked.nic.clone(),
         };
         let console = ConsoleTail::new();
         let mount_namespace = inside.offer.namespace.take();
         let place = Place { group: group.as_deref(), mount_namespace };
-        let mut guest = boot(&machine, room, place, &console)
+        let mut guest = boot(&machine, &mut wires, room, place, &console)
             .map_err(|fault| Fault { message: fault.message + &inside.words(), ..fault })?;
         let has_iothread = asked.disk.as_ref().is_some_and(|disk| disk.iothread);
         let iothread = vcpu::iothread(&mut guest.qmp, has_iothread)?;
@@ -185,8 +205,21 @@ impl Layer for Qemu {
             let qemu = FirstProcess::of(guest.process.pid(), site.lab.hierarchies());
             inside.facts.push(qemu.group_is(group)?);
             inside.facts.extend(qemu.limits(group, &placed)?);
+            inside.facts.push(limited_together("vCPUs, QEMU's other threads and virtiofsd"));
         }
-        Ok(Box::new(RunningQemu::new(guest, iothread, inside, machine, kernel)))
+        let Guest { process, qmp, cpus, link } = guest;
+        let link = Some(link);
+        Ok(Box::new(RunningQemu {
+            link,
+            qmp,
+            process,
+            inside,
+            cpus,
+            iothread,
+            wires,
+            machine,
+            kernel,
+        }))
     }
 }
 
@@ -198,21 +231,9 @@ struct RunningQemu {
     inside: Inside,
     cpus: Vec<VirtualCpu>,
     iothread: Option<IoThread>,
+    wires: Wires,
     machine: Machine,
     kernel: Kernel,
-}
-
-impl RunningQemu {
-    fn new(
-        guest: Guest,
-        iothread: Option<IoThread>,
-        inside: Inside,
-        machine: Machine,
-        kernel: Kernel,
-    ) -> Self {
-        let Guest { process, qmp, cpus, link } = guest;
-        Self { link: Some(link), qmp, process, inside, cpus, iothread, machine, kernel }
-    }
 }
 
 impl Running for RunningQemu {
@@ -222,29 +243,43 @@ impl Running for RunningQemu {
 
     fn payers(&self) -> Vec<Payer> {
         let pid = self.process.pid();
-        let mut tids: Vec<u32> = self.cpus.iter().map(|cpu| cpu.thread_id).collect();
+        let tids: Vec<u32> = self.cpus.iter().map(|cpu| cpu.thread_id).collect();
+        let iothread = self.iothread.iter().map(|thread| thread.thread_id).collect::<Vec<_>>();
+        let (vhost, kernel_threads) = match &self.machine.nic {
+            Some(_) => nic::vhost_workers(pid),
+            None => (Vec::new(), Vec::new()),
+        };
+        let except = [&tids[..], &iothread, &vhost].concat();
         let hypervisor = |name: &str, source| Payer {
             name: name.to_owned(),
             role: Role::Hypervisor,
             source,
             carries_workload: false,
         };
-        let mut payers = vec![Payer {
-            name: String::from("vCPU threads"),
-            role: Role::GuestKernel,
-            source: Source::Threads { pid, tids: tids.clone() },
-            carries_workload: true,
-        }];
-        if let Some(IoThread { thread_id, .. }) = self.iothread {
-            let source = Source::Threads { pid, tids: vec![thread_id] };
-            payers.push(hypervisor("the disk's I/O thread", source));
-            tids.push(thread_id);
-        }
-        payers.push(hypervisor("QEMU's other threads", Source::OtherThreads { pid, except: tids }));
+        let mut payers = vec![
+            Payer {
+                name: String::from("vCPU threads"),
+                role: Role::GuestKernel,
+                source: Source::Threads { pid, tids },
+                carries_workload: true,
+            },
+            hypervisor("QEMU's other threads", Source::OtherThreads { pid, except }),
+        ];
         if let Some(server) = &self.inside.offer.server {
             payers.push(hypervisor("virtiofsd", Source::Process(server.process.pid())));
         }
+        for (name, tids) in [("the disk's I/O thread", iothread), ("vhost workers", vhost)] {
+            if !tids.is_empty() {
+                payers.push(hypervisor(name, Source::Threads { pid, tids }));
+            }
+        }
+        let workers = kernel_threads.into_iter();
+        payers.extend(workers.map(|pid| hypervisor("vhost worker", Source::Process(pid))));
         payers
+    }
+
+    fn network(&self) -> Option<Network> {
+        self.machine.nic.as_ref().map(|nic| nic.network(self.process.pid()))
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
@@ -257,6 +292,13 @@ impl Running for RunningQemu {
             facts.extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside)?);
             let word = if self.iothread.is_some() { "on" } else { "off" };
             facts.push(Fact::new("disk_iothread", word, "query-iothreads"));
+        }
+        match &self.machine.nic {
+            Some(nic) => {
+                let bus = self.machine.board.bus();
+                facts.extend(nic.prove(&mut self.qmp, pid, &self.wires, bus, inside)?);
+            }
+            None => facts.push(Fact::new("network", "none", "the command line")),
         }
         facts.append(&mut self.inside.facts);
         Ok(facts)

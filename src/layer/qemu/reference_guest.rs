@@ -11,6 +11,7 @@ use super::firmware::Firmware;
 use super::initramfs;
 use super::kernel::{Kernel, write_whole};
 use super::memory::Memory;
+use super::nic::Wires;
 use super::partition::Overcommit;
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
@@ -120,6 +121,7 @@ pub(super) fn attempt(
         icount: None,
         files: None,
         disk: None,
+        nic: None,
     };
     let deadline = if site.level == 0 { HOST_DEADLINE } else { NESTED_DEADLINE };
     let (boot_ms, why) = match first_frame(&machine, room, deadline) {
@@ -141,7 +143,8 @@ pub(super) fn attempt(
 fn first_frame(machine: &Machine, room: &Room, deadline: Duration) -> Result<Duration, Fault> {
     let console = ConsoleTail::new();
     let began = clock::monotonic_raw();
-    let mut guest = boot(machine, room, Place::default(), &console)?;
+    let place = Place::default();
+    let mut guest = boot(machine, &mut Wires::default(), room, place, &console)?;
     let first = guest.link.receive(deadline);
     let killed = guest.process.kill();
     let frame = first?;
@@ -158,7 +161,7 @@ fn verdict_path(cache: &Path) -> Result<PathBuf, Fault> {
 }
 
 /// Whether this level's kernel runs in a machine that surtax made: it has our agent's port.
-fn is_guest_of_ours() -> bool {
+pub(super) fn is_guest_of_ours() -> bool {
     let ports = fs::read_dir("/sys/class/virtio-ports").into_iter().flatten().flatten();
     ports
         .filter_map(|port| fs::read_to_string(port.path().join("name")).ok())

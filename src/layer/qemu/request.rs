@@ -5,6 +5,7 @@ use super::disk::Disk;
 use super::firmware::{self, Entry, Firmware};
 use super::kernel::{Flavor, Need};
 use super::memory::{LEAST_MIB, Memory};
+use super::nic::Nic;
 use super::partition::{self, Overcommit};
 use super::share::Protocol;
 use super::vcpu::Pin;
@@ -44,6 +45,8 @@ pub(super) struct Asked {
     pub(super) cpuset: Option<Vec<u32>>,
     /// The disk of the scratch directory, if that is on one.
     pub(super) disk: Option<Disk>,
+    /// The network device, if it has one.
+    pub(super) nic: Option<Nic>,
     /// Guest time by instructions: two to this power in nanoseconds each.
     pub(super) icount: Option<u8>,
 }
@@ -90,6 +93,7 @@ impl Asked {
             icount,
             board,
             disk: Disk::read(spec, board)?,
+            nic: Nic::read(spec, board, cpus)?,
             kernel: option("kernel").map(String::from),
             cpu: option("cpu").map(cpu_model).transpose()?,
             cpus,
@@ -103,16 +107,26 @@ impl Asked {
         })
     }
 
+    /// Modules of the guest's kernel that its devices need.
+    pub(super) fn drivers(&self) -> Vec<&'static str> {
+        let disk = self.disk.as_ref().map(|disk| disk.modules(self.board));
+        let nic = self.nic.as_ref().map(Nic::modules);
+        let balloon = self.memory.balloon_mib.map(|_| "virtio_balloon");
+        disk.into_iter().chain(nic).flatten().chain(balloon).collect()
+    }
+
     /// What the guest needs of its kernel.
     pub(super) fn need(&self) -> Need<'_> {
+        let is_old = self.nic.as_ref().is_some_and(|nic| !nic.is_virtio());
+        let nic = self.nic.as_ref().map(Nic::modules).unwrap_or_default();
         Need {
             named: self.kernel.as_deref(),
+            // The one for clouds has no drivers of devices that clouds do not have, and speaks no 9p.
             flavor: match self.files {
-                Protocol::Virtiofs => Flavor::Cloud,
-                // The one for clouds does not speak it.
-                Protocol::Ninep => Flavor::Full,
+                Protocol::Virtiofs if !is_old => Flavor::Cloud,
+                Protocol::Virtiofs | Protocol::Ninep => Flavor::Full,
             },
-            modules: self.files.modules(),
+            modules: [self.files.modules(), &nic].concat(),
             entry: self.entry,
         }
     }
@@ -207,7 +221,7 @@ mod tests {
             cpu_millis: Some(2000),
             cpuset: Some(vec![1]),
             memory: Some(Bytes(512 << 20)),
-            pids: None,
+            ..Limits::default()
         };
         let spec = spec(&[("accel", "tcg"), ("machine", "microvm"), ("kernel", "/k")]);
         let expected = Asked {
@@ -224,6 +238,7 @@ mod tests {
             files: Protocol::Virtiofs,
             cpuset: Some(vec![1]),
             disk: None,
+            nic: None,
             icount: None,
         };
         assert_eq!(Asked::read(&spec, &limits), Ok(expected));
