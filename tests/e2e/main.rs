@@ -27,6 +27,7 @@ mod networks;
 mod powerless;
 mod programs;
 mod prove;
+mod qemu;
 mod reach;
 mod refusals;
 mod roots;
