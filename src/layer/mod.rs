@@ -3,6 +3,7 @@
 //! One file per environment. This one holds the contract and the registry, nothing else.
 
 mod bubblewrap;
+mod container_init;
 mod container_tool;
 mod docker;
 mod errand;
@@ -19,6 +20,7 @@ pub mod scratch;
 mod simulated;
 mod ssh;
 mod stdio;
+mod tool_network;
 mod version;
 
 use crate::agent::Link;

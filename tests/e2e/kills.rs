@@ -19,6 +19,7 @@ const STACKS: [(&str, u64); 12] = [
     ("runc", 1200),
     ("nspawn", 1500),
     ("lxc", 1500),
+    ("lxc:init=systemd,net=veth", 3000),
     ("podman:scratch=volume", 2500),
     ("gvisor", 2500),
     ("docker", 5000),
