@@ -2,7 +2,6 @@
 
 use super::refuse::{Draft, Surroundings, is_native};
 use crate::fault::{Blame, Fault};
-use crate::lab;
 use crate::layer::{self, Card, Root, scratch};
 use crate::stack::StackSpec;
 use std::path::Path;
@@ -90,7 +89,8 @@ impl Draft {
             None => Ok(()),
             Some(absent) => {
                 let fault = Fault::user(format!("this machine has no CPU {absent}"));
-                Err(labelled(fault.hint(format!("its CPUs are {}", lab::list(cpus)))))
+                let all: Vec<String> = cpus.iter().map(u32::to_string).collect();
+                Err(labelled(fault.hint(format!("its CPUs are {}", all.join(", ")))))
             }
         }
     }

@@ -12,7 +12,7 @@ use std::process::Child;
 use std::time::Duration;
 
 /// The stacks, and how long after its start a run of each may be hit, in milliseconds.
-const STACKS: [(&str, u64); 12] = [
+const STACKS: [(&str, u64); 13] = [
     ("native", 900),
     ("namespaces:time=private,user=private", 900),
     ("bubblewrap:scratch=bind", 1000),
