@@ -77,6 +77,20 @@ pub trait Layer: Sync {
     /// What the layer is called and which options it takes.
     fn card(&self) -> &'static Card;
 
+    /// Refuses what cannot be, on whatever machine: options that contradict each other, a layer inside that
+    /// cannot run there. It is asked before anything of a plan is started.
+    ///
+    /// # Errors
+    /// The user's: what contradicts what, and what to write instead.
+    fn refuse(
+        &self,
+        _spec: &LayerSpec,
+        _limits: &Limits,
+        _inside: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        Ok(())
+    }
+
     /// Says whether this machine can run the layer; if it cannot, why, and what would help.
     ///
     /// Looks, and changes nothing: `surtax doctor` calls it on machines we were only asked to inspect.

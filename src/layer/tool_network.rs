@@ -17,7 +17,7 @@ use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::wire::Fact;
 
 /// The key of the option.
-const KEY: &str = "net";
+pub(super) const KEY: &str = "net";
 
 /// Between two looks for a link.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);

@@ -71,6 +71,7 @@ conformance! {
     qemu_q35: "qemu:accel=tcg,machine=q35",
     qemu_pc: "qemu:accel=tcg,machine=pc,cpu=Nehalem,scratch=ide,format=qcow2",
     qemu_microvm: "qemu:accel=tcg,machine=microvm",
+    qemu_ninep: "qemu:accel=tcg,files=9p,firmware=qboot",
     qemu_user_network: "qemu:accel=tcg,net=user",
     qemu_tap: "qemu:accel=tcg,net=tap",
     qemu_tap_e1000: "qemu:accel=tcg,net=tap,nic=e1000",

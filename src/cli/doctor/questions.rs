@@ -41,6 +41,9 @@ const VARIANTS: &[(&str, &[&str])] = &[
         &[
             "qemu:accel=kvm",
             "qemu:accel=tcg",
+            "qemu:accel=tcg,files=9p",
+            "qemu:accel=tcg,firmware=ovmf",
+            "qemu:profile=partition",
             "qemu:accel=tcg,net=tap",
             "qemu:accel=tcg,net=tap,vhost=on",
         ],
