@@ -312,7 +312,7 @@ impl Running for RunningContainer {
 pub(super) const USER: Choice = Choice {
     key: "user",
     values: &["host", "private"],
-    help: "whether its root is this level's (default: host), or nobody here",
+    help: "whether root inside is root here (`host`, default), or nobody here; the files of its root are mapped",
 };
 
 fn has_own_users(spec: &LayerSpec) -> bool {

@@ -45,8 +45,8 @@ pub(super) const fn choice(values: &'static [&'static str]) -> Choice {
     Choice {
         key: KEY,
         values,
-        help: "the network: `none` is a namespace with only `lo` (default), `host` is this level's own, others \
-               are made by the tool in a namespace of the trial's",
+        help: "the network: only `lo` (`none`, default), this level's own (`host`), or a link in a namespace of \
+               the trial's, that leads to the outside of the container",
     }
 }
 

@@ -43,6 +43,7 @@ fn a_link_of_a_container_is_of_the_kind_asked_for_and_leads_to_the_outside() {
         ("lxc:net=veth", "veth"),
         ("lxc:net=macvlan", "macvlan"),
         ("podman:net=bridge", "veth"),
+        ("podman:net=macvlan", "macvlan"),
         ("docker:net=macvlan", "macvlan"),
     ] {
         if !is_usable(&machine, stack) {
