@@ -176,6 +176,7 @@ fn configuration(books: &Path, volumes: &Path) -> String {
          runtime = \"{runtime}\"\n\
          cgroup_manager = \"cgroupfs\"\n\
          events_logger = \"none\"\n\
+         lock_type = \"file\"\n\
          static_dir = \"{books}/static\"\n\
          volume_path = \"{volumes}\"\n\
          tmp_dir = \"{RUN}/tmp\"\n"
