@@ -93,7 +93,7 @@ fn vhost_moves_frames_where_the_kernel_of_a_level_can_and_is_on_the_bill() {
     assert_eq!((fact(inner, "network"), fact(inner, "vhost")), ("tap", "on"));
     assert_eq!(fact(inner, "nic_driver"), "virtio_net");
     let payers = arm["payers"].as_array().unwrap();
-    assert!(payers.iter().any(|payer| payer["name"] == "vhost worker"), "{payers:?}");
+    assert!(payers.iter().any(|payer| payer["payer"] == "vhost worker"), "{payers:?}");
 }
 
 #[test]

@@ -40,6 +40,7 @@ const VARIANTS: &[(&str, &[&str])] = &[
             "qemu:accel=tcg",
             "qemu:accel=tcg,net=tap",
             "qemu:accel=tcg,net=tap,vhost=on",
+            "qemu:accel=tcg,net=vhost-user",
         ],
     ),
 ];

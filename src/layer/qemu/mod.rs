@@ -7,8 +7,8 @@
 //!   level's own, or the distribution's for clouds, which apt fetches into our cache.
 //! - **Leaves out** network and disks unless asked for, graphics, firmware where the kernel has a PVH entry, and the
 //!   random number device: the guest's kernel seeds itself from the CPU.
-//! - **Payers** vCPU threads: guest kernel, with the workload in it; QEMU's other threads, virtiofsd and
-//!   the vhost workers of this level's kernel: hypervisor.
+//! - **Payers** vCPU threads: guest kernel, with the workload in it; QEMU's other threads, virtiofsd, the
+//!   vhost workers of this level's kernel and a switch in user space: hypervisor.
 //! - **Checked against** QEMU 7.2.22, virtiofsd 7.2.22 and Linux 6.1.192 of Debian 12.
 
 mod apt;
@@ -24,6 +24,7 @@ mod nic;
 mod qmp;
 mod reference_guest;
 mod request;
+mod switch;
 mod tsc;
 mod unpack;
 mod virtiofsd;
@@ -154,14 +155,16 @@ impl Layer for Qemu {
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
         let asked = Asked::read(spec, site.limits)?;
-        let mut wires =
-            asked.nic.as_ref().map_or(Ok(Wires::default()), |nic| nic.make(site, room))?;
+        asked.nic.as_ref().map_or(Ok(()), |nic| nic.require(site, room))?;
         let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
         let accelerator = choose(&asked, &kernel, site, room)?;
         // CPUs and memory are the machine's own; all else is a matter of its group.
         let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
         let is_limited = placed != Limits::default();
         let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
+        let mut nic = asked.nic.clone();
+        let wires = nic.as_mut().map(|nic| nic.make(site, room, group.as_deref())).transpose()?;
+        let mut wires = wires.unwrap_or_default();
         let virtiofsd = Virtiofsd::find(room)?.ok_or_else(|| {
             let missing = no_virtiofsd();
             let fault = Fault::machine(format!("qemu: {}", missing.why));
@@ -185,7 +188,7 @@ impl Layer for Qemu {
             icount: asked.icount,
             files: Some(files.socket.clone()),
             disk: asked.disk.clone().map(|disk| disk.make(room)).transpose()?,
-            nic: asked.nic.clone(),
+            nic,
         };
         let console = ConsoleTail::new();
         let guest = boot(&machine, &mut wires, room, group.as_deref(), &console)
@@ -249,6 +252,9 @@ impl Running for RunningQemu {
         if !tasks.is_empty() {
             payers.push(hypervisor("vhost workers", Source::Threads { pid, tids: tasks }));
         }
+        if let Some(switch) = &self.wires.switch {
+            payers.push(hypervisor(switch::PROGRAM, Source::Process(switch.process.pid())));
+        }
         let workers = kernel_threads.into_iter();
         payers.extend(workers.map(|pid| hypervisor("vhost worker", Source::Process(pid))));
         payers
@@ -288,6 +294,7 @@ impl Running for RunningQemu {
         if ended.is_none() {
             self.process.kill()?;
         }
+        self.wires.switch.take().map_or(Ok(()), switch::Switch::stop)?;
         if self.files.process.wait(FILES_STOP_DEADLINE)?.is_none() {
             self.files.process.kill()?;
         }

@@ -55,7 +55,14 @@ impl Nic {
             Fact::new("vhost", on(self.has_vhost), "/proc/PID/fd of QEMU"),
         ];
         if let Some(network) = &wires.network {
-            claims.push(("number of queues", queues, tap_queues(pid)?.to_string()));
+            match &wires.switch {
+                None => claims.push(("number of queues", queues, tap_queues(pid)?.to_string())),
+                Some(switch) => {
+                    let held = tap_queues(switch.process.pid())? > 0;
+                    claims.push(("tap", String::from("the switch's"), whose(held)));
+                    facts.push(Fact::new("switch", &switch.command_line, "its start"));
+                }
+            }
             let tap = network.tap_offloads()?.join(" ");
             if self.model == Model::Virtio {
                 let features = value_of(inside, "link_virtio_features")?;
@@ -118,6 +125,10 @@ impl Told {
 
 fn on(is_on: bool) -> String {
     String::from(if is_on { "on" } else { "off" })
+}
+
+fn whose(is_of_the_switch: bool) -> String {
+    String::from(if is_of_the_switch { "the switch's" } else { "nobody's" })
 }
 
 /// Whether all of `wanted` are in a list of words, or none of them; anything else is quoted.
