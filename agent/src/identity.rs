@@ -30,6 +30,9 @@ pub fn facts() -> Vec<Fact> {
     say("user_id", Some(rustix::process::getuid().as_raw().to_string()), "getuid(2)");
     say("cgroup", read("/proc/self/cgroup"), "/proc/self/cgroup");
     say("root_mount", root_mount(), "/proc/self/mountinfo");
+    say("modules_mount", modules_mount(&system), "/proc/self/mountinfo");
+    say("firmware", firmware(), "/sys/class/dmi/id");
+    say("boot_protocol", read(BOOT_PROTOCOL), BOOT_PROTOCOL);
     say("scratch_mount", scratch_mount(), "/proc/self/mountinfo");
     say("scratch_drivers", scratch_drivers(), "/sys/class/block");
     say("scratch_write_cache", scratch_write_cache(), "/sys/class/block");
@@ -62,6 +65,10 @@ pub fn facts() -> Vec<Fact> {
 }
 
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// Which version of the boot parameters the kernel was handed. Source: Linux
+/// `Documentation/ABI/testing/sysfs-kernel-boot_params`.
+const BOOT_PROTOCOL: &str = "/sys/kernel/boot_params/version";
 
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
@@ -108,6 +115,21 @@ fn distribution() -> Option<String> {
 /// File system type, source and options of `/`, the last mount there.
 fn root_mount() -> Option<String> {
     mount_at("/")?
+}
+
+/// The same of the kernel's modules, where they are a mount: in a machine of ours they show how files come.
+fn modules_mount(system: &rustix::system::Uname) -> Option<String> {
+    let modules = format!("/lib/modules/{}", system.release().to_string_lossy());
+    mount_at(fs::canonicalize(modules).ok()?.to_str()?)?
+}
+
+/// Vendor and version as the firmware's own table has them, behind `UEFI` where it is that.
+fn firmware() -> Option<String> {
+    let efi = Path::new("/sys/firmware/efi").is_dir().then(|| String::from("UEFI"));
+    let table =
+        ["bios_vendor", "bios_version"].map(|name| read(&format!("/sys/class/dmi/id/{name}")));
+    let words: Vec<String> = efi.into_iter().chain(table.into_iter().flatten()).collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// The same of the scratch directory, where there is one; `none` if it is no mount.

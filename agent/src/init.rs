@@ -8,6 +8,8 @@
 //! | `hello` | opens the channel (the virtio-serial port called `surtax`) and sends the first frame |
 //! | `mkdir DIR` | makes a directory and its parents |
 //! | `virtiofs TAG DIR` | mounts the host's files |
+//! | `9p TAG DIR OPTIONS` | mounts them by 9p |
+//! | `balloon PAGES` | waits until the balloon has so many of the kernel's pages |
 //! | `scratch DIR` | makes a directory to which everybody may write |
 //! | `disk DIR` | mounts the machine's only disk, an ext4 to which everybody may write |
 //! | `overlay LOWER DIR` | mounts LOWER under a throw-away upper layer in memory |
@@ -119,6 +121,12 @@ fn follow(words: &[&str]) -> io::Result<()> {
             fs::create_dir_all(directory)?;
             Ok(mount(tag, directory, c"virtiofs", MountFlags::empty(), None)?)
         }
+        ["9p", tag, directory, options] => {
+            fs::create_dir_all(directory)?;
+            let options = CString::new(options)?;
+            Ok(mount(tag, directory, c"9p", MountFlags::empty(), Some(options.as_c_str()))?)
+        }
+        ["balloon", pages] => wait_for_balloon(pages.parse().map_err(io::Error::other)?),
         ["overlay", lower, directory] => overlay(lower, directory),
         ["bind", from, directory] => {
             if fs::metadata(from)?.is_dir() {
@@ -230,6 +238,24 @@ fn wait_for(find: fn() -> Option<PathBuf>, what: &str) -> io::Result<PathBuf> {
         }
         if Duration::from(clock::monotonic_raw().since(began)) > DEVICE_DEADLINE {
             return Err(io::Error::other(format!("there is no {what}")));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The driver begins when it finds the device, and counts what it has handed over.
+fn wait_for_balloon(pages: u64) -> io::Result<()> {
+    let began = clock::monotonic_raw();
+    loop {
+        let text = fs::read_to_string("/proc/vmstat")?;
+        let count = text.lines().find_map(|line| line.strip_prefix("balloon_inflate "));
+        let inflated: u64 = count.and_then(|count| count.parse().ok()).unwrap_or(0);
+        if inflated >= pages {
+            return Ok(());
+        }
+        if Duration::from(clock::monotonic_raw().since(began)) > DEVICE_DEADLINE {
+            let text = format!("the balloon has {inflated} pages and was to take {pages}");
+            return Err(io::Error::other(text));
         }
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -3,9 +3,10 @@
 //! The same parts give the same bytes, so that a guest's start can be repeated exactly. The script
 //! is written here and nowhere else; `agent/src/init.rs` says what each directive does.
 
-use super::command_line::{Board, FILES_TAG};
-use super::kernel::{self, Kernel};
+use super::command_line::Board;
+use super::kernel::{CHANNEL, Kernel};
 use super::modules::{Module, Tree};
+use super::share::{NINEP_OPTIONS, Protocol, TAG, WRITABLE_TAG};
 use super::unpack::unpack;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
@@ -19,19 +20,22 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::SCRATCH;
 
-/// Where the guest mounts what virtiofsd serves, before any of it becomes the root.
+/// Where the guest mounts what is served, before any of it becomes the root.
 const FILES: &str = "/mnt/host";
+
+/// Where it mounts what it may write to, where that is served apart.
+const WRITABLE: &str = "/mnt/writable";
 
 /// Where the command's root is put together.
 const ROOT: &str = "/newroot";
 
-/// The name of a directory that virtiofsd serves: the root, read only.
+/// The name of a directory that is served: the root, read only.
 pub(super) const SERVED_ROOT: &str = "root";
 
-/// The name of a directory that virtiofsd serves: the kernel's modules.
+/// The name of a directory that is served: the kernel's modules.
 pub(super) const SERVED_MODULES: &str = "modules";
 
-/// The name of a directory that virtiofsd serves: one directory for each writable path, by number.
+/// The name of a directory that is served: one directory for each writable path, by number.
 pub(super) const SERVED_WRITABLE: &str = "writable";
 
 /// One thing that PID 1 does, in its turn.
@@ -43,6 +47,10 @@ enum Directive {
     Hello,
     /// Mount what the host serves under this tag.
     Virtiofs(&'static str, &'static str),
+    /// The same by 9p, with these options.
+    Ninep(&'static str, &'static str, String),
+    /// Wait until the balloon has so many pages of the guest's.
+    Balloon(u64),
     /// Mount the first with a throw-away upper layer at the second.
     Overlay(String, &'static str),
     /// Make a directory to which everybody may write.
@@ -71,6 +79,8 @@ impl fmt::Display for Directive {
             Self::Load(path) => write!(f, "load {path}"),
             Self::Hello => write!(f, "hello"),
             Self::Virtiofs(tag, at) => write!(f, "virtiofs {tag} {at}"),
+            Self::Ninep(tag, at, options) => write!(f, "9p {tag} {at} {options}"),
+            Self::Balloon(pages) => write!(f, "balloon {pages}"),
             Self::Overlay(lower, at) => write!(f, "overlay {lower} {at}"),
             Self::Disk(at) => write!(f, "disk {at}"),
             Self::Scratch(at) => write!(f, "scratch {at}"),
@@ -92,7 +102,9 @@ impl fmt::Display for Directive {
 pub(super) struct Files {
     /// The release whose modules are shown at `/lib/modules`.
     pub(super) release: String,
-    /// Where the directories are that virtiofsd serves to be written: absolute, without symbolic links.
+    /// How they come.
+    pub(super) protocol: Protocol,
+    /// Where the directories are that are served to be written: absolute, without symbolic links.
     pub(super) writable: Vec<PathBuf>,
     /// Where the scratch directory is, if there is one; what is bound there, is one of the above.
     pub(super) scratch: Option<Medium>,
@@ -100,6 +112,29 @@ pub(super) struct Files {
     pub(super) modules: Vec<&'static str>,
     /// Its address and the way out, if it has a network device.
     pub(super) network: Option<(String, Ipv4Addr)>,
+    /// How many pages the balloon takes, if there is one.
+    pub(super) balloon_pages: Option<u64>,
+}
+
+impl Files {
+    /// Mounts what is served, and says where the writable directories are.
+    fn mount(&self, script: &mut Vec<Directive>) -> String {
+        match self.protocol {
+            Protocol::Virtiofs => {
+                script.push(Directive::Virtiofs(TAG, FILES));
+                format!("{FILES}/{SERVED_WRITABLE}")
+            }
+            Protocol::Ninep => {
+                // Nobody else changes what is read only, as far as a trial is concerned.
+                let options = |cache: &str| format!("{NINEP_OPTIONS},{cache}");
+                script.push(Directive::Ninep(TAG, FILES, options("cache=loose")));
+                if !self.writable.is_empty() {
+                    script.push(Directive::Ninep(WRITABLE_TAG, WRITABLE, options("cache=mmap")));
+                }
+                WRITABLE.to_owned()
+            }
+        }
+    }
 }
 
 /// The script: `early` modules, the first frame, and then, if there are `files`, the `late` modules
@@ -110,7 +145,7 @@ fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Direc
     script.push(Directive::Hello);
     let Some(files) = files else { return script };
     script.extend(late.iter().map(load));
-    script.push(Directive::Virtiofs(FILES_TAG, FILES));
+    let writable = files.mount(&mut script);
     script.push(Directive::Overlay(format!("{FILES}/{SERVED_ROOT}"), ROOT));
     let inside = |path: &str| format!("{ROOT}{path}");
     // A container engine wants a `/run` without the sockets and pid files of the host.
@@ -137,7 +172,7 @@ fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Direc
     let modules = format!("/lib/modules/{}", files.release);
     script.push(Directive::Bind(format!("{FILES}/{SERVED_MODULES}"), inside(&modules)));
     for (number, path) in files.writable.iter().enumerate() {
-        let served = format!("{FILES}/{SERVED_WRITABLE}/{number}");
+        let served = format!("{writable}/{number}");
         script.push(Directive::Bind(served, inside(&path.display().to_string())));
     }
     match files.scratch {
@@ -148,6 +183,7 @@ fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Direc
         Some(Medium::Disk) => script.push(Directive::Disk(inside(SCRATCH))),
         Some(Medium::Bind | Medium::Volume) | None => {}
     }
+    script.extend(files.balloon_pages.map(Directive::Balloon));
     script.push(Directive::Loopback);
     let network = files.network.clone();
     script.extend(network.map(|(address, gateway)| Directive::Network(address, gateway)));
@@ -170,10 +206,12 @@ pub(super) fn write(
     let tree = Tree::open(&kernel.found.modules)?;
     let plain = |packed| unpack(packed, room);
     let mut loaded = BTreeSet::new();
-    let (first, rest) = kernel::MODULES.split_at(1);
-    let early = tree.order(&[board.transport_module(), first[0]], &mut loaded, &plain)?;
+    let early = tree.order(&[board.transport_module(), CHANNEL], &mut loaded, &plain)?;
     let late = match files {
-        Some(files) => tree.order(&[rest, &files.modules].concat(), &mut loaded, &plain)?,
+        Some(files) => {
+            let names = [files.protocol.modules(), &files.modules].concat();
+            tree.order(&names, &mut loaded, &plain)?
+        }
         None => Vec::new(),
     };
     let script = script(&early, &late, files);
@@ -259,6 +297,33 @@ mod tests {
         script.iter().map(|directive| format!("{directive}\n")).collect()
     }
 
+    fn files() -> Files {
+        Files {
+            release: "6.1.0".into(),
+            protocol: Protocol::Virtiofs,
+            writable: vec!["/home/a/out".into()],
+            scratch: None,
+            modules: Vec::new(),
+            network: Some(("198.18.0.2/24".into(), [198, 18, 0, 1].into())),
+            balloon_pages: None,
+        }
+    }
+
+    #[test]
+    fn by_9p_a_guest_mounts_what_is_read_only_apart_and_waits_for_its_balloon() {
+        let files = Files { protocol: Protocol::Ninep, balloon_pages: Some(7), ..files() };
+        let text = text(&script(&[], &[], Some(&files)));
+        let options = "trans=virtio,version=9p2000.L,msize=512000";
+        for line in [
+            &format!("9p host /mnt/host {options},cache=loose"),
+            &format!("9p writable /mnt/writable {options},cache=mmap"),
+            "bind /mnt/writable/0 /newroot/home/a/out",
+            "balloon 7",
+        ] {
+            assert!(text.contains(&format!("{line}\n")), "{text}");
+        }
+    }
+
     #[test]
     fn a_reference_guest_loads_its_port_and_says_hello() {
         let early = [module("virtio"), module("virtio_console")];
@@ -271,14 +336,7 @@ mod tests {
 
     #[test]
     fn a_guest_with_files_puts_its_root_together_after_hello() {
-        let files = Files {
-            release: "6.1.0".into(),
-            writable: vec!["/home/a/out".into()],
-            scratch: None,
-            modules: Vec::new(),
-            network: Some(("198.18.0.2/24".into(), [198, 18, 0, 1].into())),
-        };
-        let script = script(&[module("virtio")], &[module("fuse")], Some(&files));
+        let script = script(&[module("virtio")], &[module("fuse")], Some(&files()));
         let lines: Vec<String> =
             script.iter().map(|directive| directive.to_string().trim_end().to_owned()).collect();
         assert_eq!(

@@ -6,6 +6,7 @@
 
 use super::apt;
 use super::elf::Elf;
+use super::firmware::Entry;
 use super::modules::Tree;
 use super::unpack::unpack;
 use crate::fault::{Doing, Fault};
@@ -18,8 +19,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// What a guest needs beside the driver of its board: the channel first, then what serves files.
-pub(super) const MODULES: [&str; 4] = ["virtio_console", "fuse", "virtiofs", "overlay"];
+/// The channel's driver, which every guest needs beside that of its board.
+pub(super) const CHANNEL: &str = "virtio_console";
 
 /// The most of a bzImage that is read for its header.
 const HEADER: u64 = 64 << 10;
@@ -40,8 +41,10 @@ pub(super) struct Need<'a> {
     pub(super) named: Option<&'a str>,
     /// Which of the distribution's, where none is here.
     pub(super) flavor: Flavor,
-    /// The drivers of its devices, without which a kernel will not do.
+    /// Modules without which a kernel will not do: of its devices, and of the way to its files.
     pub(super) modules: Vec<&'static str>,
+    /// How it must be entered, if that was named.
+    pub(super) entry: Option<Entry>,
 }
 
 /// A kernel that was found, as a distribution ships it.
@@ -83,6 +86,13 @@ impl Flavor {
     }
 }
 
+impl Kernel {
+    /// How it is entered.
+    pub(super) fn entry(&self) -> Entry {
+        if self.is_pvh { Entry::Pvh } else { Entry::BzImage }
+    }
+}
+
 /// Looks for a kernel and changes nothing; nothing is found when one must be fetched first.
 ///
 /// # Errors
@@ -100,10 +110,10 @@ pub(super) fn find(need: &Need<'_>, cache: &Path) -> Result<Option<Found>, Fault
     Ok(host_kernel(Path::new("/"), need).or_else(|| cached_kernel(&cache.join("kernels"), need)))
 }
 
-/// Finds a kernel or fetches one, and unpacks it as far as it can be.
+/// Finds a kernel or fetches one, and unpacks it as far as it can be and is wanted.
 ///
 /// # Errors
-/// Nothing was found, and nothing could be fetched.
+/// Nothing was found, nothing could be fetched, or it cannot be entered as it must be.
 pub(super) fn acquire(need: &Need<'_>, cache: &Path, room: &Room) -> Result<Kernel, Fault> {
     let kernels = cache.join("kernels");
     let found = match find(need, cache)? {
@@ -116,7 +126,15 @@ pub(super) fn acquire(need: &Need<'_>, cache: &Path, room: &Room) -> Result<Kern
             })?
         }
     };
-    prepare(found, &kernels, room)
+    let kernel = prepare(found, need.entry, &kernels, room)?;
+    match need.entry {
+        Some(asked) if asked != kernel.entry() => {
+            let (shown, found) = (kernel.image.display(), kernel.entry().name());
+            Err(Fault::machine(format!("qemu: `{shown}` can only be entered by {found}"))
+                .hint("drop `entry=`, or name another kernel"))
+        }
+        _ => Ok(kernel),
+    }
 }
 
 /// The SHA-256 of a file, computed once per process: an image is the same in every trial.
@@ -143,8 +161,10 @@ fn named_kernel(path: &Path) -> Result<Found, Fault> {
     let refuse = |why: &str| Fault::user(format!("qemu: `kernel={}` {why}", path.display()));
     let file =
         fs::canonicalize(path).map_err(|error| refuse(&format!("cannot be read: {error}")))?;
-    let release = release_of(&file)
-        .ok_or_else(|| refuse("is neither a bzImage nor an ELF kernel that says its release"))?;
+    let release = release_of(&file).ok_or_else(|| {
+        refuse("is neither a bzImage nor an ELF kernel that says its release")
+            .hint("name one such as `/boot/vmlinuz-…`, or leave `kernel=` out")
+    })?;
     let beside = file.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     let places = [beside, Path::new("/")].map(|root| root.join("lib/modules").join(&release));
     let modules = places.iter().find(|place| place.join("kernel").is_dir()).ok_or_else(|| {
@@ -181,7 +201,7 @@ fn cached_kernel(kernels: &Path, need: &Need<'_>) -> Option<Found> {
 fn usable(found: Found, need: &Need<'_>) -> Option<Found> {
     let is_the_release = release_of(&found.file)? == found.release;
     let tree = Tree::open(&found.modules).ok()?;
-    let needed = [&MODULES, &["virtio_pci"][..], &need.modules].concat();
+    let needed = [&[CHANNEL, "virtio_pci"][..], &need.modules].concat();
     let is_whole = tree.missing(&needed).is_empty();
     (is_the_release && is_whole).then_some(found)
 }
@@ -207,7 +227,12 @@ fn release_of(file: &Path) -> Option<String> {
     String::from_utf8(rest.to_vec()).ok()
 }
 
-fn prepare(found: Found, kernels: &Path, room: &Room) -> Result<Kernel, Fault> {
+fn prepare(
+    found: Found,
+    entry: Option<Entry>,
+    kernels: &Path,
+    room: &Room,
+) -> Result<Kernel, Fault> {
     let path = found.file.clone();
     let bytes = || fs::read(&path).doing(format_args!("read the kernel `{}`", path.display()));
     let is_bzimage = {
@@ -223,6 +248,9 @@ fn prepare(found: Found, kernels: &Path, room: &Room) -> Result<Kernel, Fault> {
                 .hint("name its bzImage instead"));
         }
         return Ok(Kernel { image: path, found, is_pvh });
+    }
+    if entry == Some(Entry::BzImage) {
+        return Ok(Kernel { image: path, found, is_pvh: false });
     }
     let image = unpacked_name(&found, kernels)?;
     if !image.is_file() {

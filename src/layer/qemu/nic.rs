@@ -124,6 +124,11 @@ pub(super) struct Wires {
     pub(super) switch: Option<Switch>,
 }
 
+/// Whether a switch in user space reads and writes the machine's memory.
+pub(super) fn has_switch(spec: &LayerSpec) -> bool {
+    spec.options.get(NET.key).is_some_and(|word| word == "vhost-user")
+}
+
 impl Model {
     /// What follows `-device`; `bus` ends the names of the board's virtio devices.
     fn device(self, bus: &str) -> String {

@@ -4,12 +4,15 @@
 //! of real mode, and hangs every ordinary kernel. So a kernel is booted, with the agent as its only
 //! process, and must reach user space in time. The verdict holds for one boot of this level.
 
-use super::boot::boot;
+use super::boot::{Place, boot};
 use super::command_line::{Accelerator, Board, Machine};
 use super::errand::Errand;
+use super::firmware::Firmware;
 use super::initramfs;
 use super::kernel::{Kernel, write_whole};
+use super::memory::Memory;
 use super::nic::Wires;
+use super::partition::Overcommit;
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
@@ -79,6 +82,19 @@ pub(super) fn known(cache: &Path, qemu_version: &str) -> Option<Verdict> {
     (verdict.qemu_version == qemu_version).then_some(verdict)
 }
 
+/// One attempt at a time: held until the file is dropped.
+///
+/// # Errors
+/// The machine's: the cache cannot be written.
+pub(super) fn turn(cache: &Path) -> Result<File, Fault> {
+    let path = verdict_path(cache)?.with_extension("lock");
+    let doing = format!("wait for a turn at `{}`", path.display());
+    fs::create_dir_all(cache).doing(&doing)?;
+    let file = File::create(&path).doing(&doing)?;
+    file.lock().doing(&doing)?;
+    Ok(file)
+}
+
 /// Boots the reference guest, and remembers what came of it.
 ///
 /// # Errors
@@ -95,7 +111,10 @@ pub(super) fn attempt(
         board: Board::Q35,
         cpus: 1,
         cpu: None,
-        memory_mib: MEMORY_MIB,
+        pinned: Vec::new(),
+        memory: Memory::plain(MEMORY_MIB, true),
+        overcommit: Overcommit::default(),
+        firmware: Firmware::Seabios,
         kernel: kernel.image.clone(),
         initramfs,
         tsc_khz: None,
@@ -124,7 +143,8 @@ pub(super) fn attempt(
 fn first_frame(machine: &Machine, room: &Room, deadline: Duration) -> Result<Duration, Fault> {
     let console = ConsoleTail::new();
     let began = clock::monotonic_raw();
-    let mut guest = boot(machine, &mut Wires::default(), room, None, &console)?;
+    let place = Place::default();
+    let mut guest = boot(machine, &mut Wires::default(), room, place, &console)?;
     let first = guest.link.receive(deadline);
     let killed = guest.process.kill();
     let frame = first?;

@@ -15,9 +15,10 @@ fn bzimage(release: &str, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What a guest without devices needs.
+/// What a guest with files by virtiofs needs.
 fn need() -> Need<'static> {
-    Need { named: None, flavor: Flavor::Cloud, modules: Vec::new() }
+    let modules = vec!["virtiofs", "overlay"];
+    Need { named: None, flavor: Flavor::Cloud, modules, entry: None }
 }
 
 /// A kernel as a package ships it, with empty modules.
@@ -25,7 +26,7 @@ fn install(root: &Path, release: &str) {
     let modules = root.join("lib/modules").join(release);
     fs::create_dir_all(root.join("boot")).unwrap();
     fs::create_dir_all(modules.join("kernel")).unwrap();
-    for name in MODULES.iter().chain(&["virtio_pci"]) {
+    for name in [CHANNEL, "virtio_pci"].iter().chain(&need().modules) {
         fs::write(modules.join("kernel").join(format!("{name}.ko")), "").unwrap();
     }
     let image = bzimage(release, b"");
