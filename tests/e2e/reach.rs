@@ -17,12 +17,19 @@ use surtax_instrument::wire::Status;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Stacks in which a command reaches the outside, and whether it can be called from there.
-const STACKS: [(&str, bool); 10] = [
+const STACKS: [(&str, bool); 17] = [
     ("native", true),
     ("runc:net=host", true),
     ("docker:net=host", true),
     ("docker:net=bridge", true),
     ("docker:net=user", true),
+    ("docker:net=macvlan", true),
+    ("nspawn:net=veth", true),
+    ("nspawn:net=bridge", true),
+    ("lxc:net=veth", true),
+    ("lxc:net=macvlan", true),
+    ("podman:net=bridge", true),
+    ("gvisor:net=host", true),
     ("qemu:accel=tcg,net=user", false),
     ("qemu:accel=tcg,net=tap", true),
     ("qemu:accel=tcg,cpus=2,machine=microvm,net=tap,queues=2", true),
