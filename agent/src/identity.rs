@@ -5,6 +5,7 @@
 use crate::init::{self, LINK};
 use crate::network;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surtax_instrument::link;
 use surtax_instrument::probe::mitigations;
@@ -30,6 +31,8 @@ pub fn facts() -> Vec<Fact> {
     say("user_id", Some(rustix::process::getuid().as_raw().to_string()), "getuid(2)");
     say("cgroup", read("/proc/self/cgroup"), "/proc/self/cgroup");
     say("root_mount", root_mount(), "/proc/self/mountinfo");
+    let owner = fs::metadata("/").ok().map(|root| root.uid().to_string());
+    say("root_owner", owner, "stat(2) of /");
     say("modules_mount", modules_mount(&system), "/proc/self/mountinfo");
     say("firmware", firmware(), "/sys/class/dmi/id");
     say("boot_protocol", read(BOOT_PROTOCOL), BOOT_PROTOCOL);

@@ -19,10 +19,10 @@ const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 /// Layers that are asked about by variants.
 const VARIANTS: &[(&str, &[&str])] = &[
     ("namespaces", &["namespaces", "namespaces:user=private", "namespaces:time=private"]),
-    ("nspawn", &["nspawn", "nspawn:net=veth", "nspawn:init=systemd"]),
-    ("lxc", &["lxc", "lxc:net=veth", "lxc:init=systemd"]),
-    ("podman", &["podman", "podman:net=bridge"]),
-    ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace"]),
+    ("nspawn", &["nspawn", "nspawn:net=veth", "nspawn:init=systemd", "nspawn:user=private"]),
+    ("lxc", &["lxc", "lxc:net=veth", "lxc:init=systemd", "lxc:user=private"]),
+    ("podman", &["podman", "podman:net=bridge", "podman:user=private"]),
+    ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace", "gvisor:net=sandbox"]),
     (
         "docker",
         &[
