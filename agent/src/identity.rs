@@ -3,6 +3,7 @@
 //! An absent file gives no fact; the host treats a missing fact as "unknown", never as zero.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::{Fact, SCRATCH};
 
@@ -26,6 +27,7 @@ pub fn facts() -> Vec<Fact> {
     say("user_id", Some(rustix::process::getuid().as_raw().to_string()), "getuid(2)");
     say("cgroup", read("/proc/self/cgroup"), "/proc/self/cgroup");
     say("root_mount", root_mount(), "/proc/self/mountinfo");
+    say("root_files", root_files(), "a walk over `/`");
     say("scratch_mount", scratch_mount(), "/proc/self/mountinfo");
     say("scratch_drivers", scratch_drivers(), "/sys/class/block");
     say("scratch_write_cache", scratch_write_cache(), "/sys/class/block");
@@ -87,6 +89,25 @@ fn distribution() -> Option<String> {
 /// File system type, source and options of `/`, the last mount there.
 fn root_mount() -> Option<String> {
     mount_at("/")?
+}
+
+/// How many files there are on `/`, where that is the kernel's first root and so small.
+fn root_files() -> Option<String> {
+    let is_first = root_mount().is_some_and(|mount| mount.starts_with("rootfs "));
+    let device = fs::metadata("/").ok()?.dev();
+    is_first.then(|| files_below(Path::new("/"), device).to_string())
+}
+
+/// How many regular files there are below, on this file system alone.
+fn files_below(directory: &Path, device: u64) -> usize {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let count = |entry: fs::DirEntry| match fs::symlink_metadata(entry.path()) {
+        Ok(about) if about.dev() != device => 0,
+        Ok(about) if about.is_dir() => files_below(&entry.path(), device),
+        Ok(about) => usize::from(about.is_file()),
+        Err(_) => 0,
+    };
+    entries.map(count).sum()
 }
 
 /// The same of the scratch directory, where there is one; `none` if it is no mount.

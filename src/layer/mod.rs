@@ -26,7 +26,7 @@ use crate::lab::{Lab, Room};
 use crate::stack::{LayerSpec, Limits};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::wire::{Fact, Role};
+use surtax_instrument::wire::{Command, Fact, Role};
 
 /// Every kind of layer, in the order in which `doctor` lists them.
 pub static REGISTRY: &[&dyn Layer] = &[
@@ -181,6 +181,8 @@ pub struct Site<'a> {
     pub cache: &'a Path,
     /// What the command must see.
     pub view: &'a View,
+    /// The command that will run, where that is known: for a layer that is made for it alone.
+    pub command: Option<&'a Command>,
     /// The layer's share of the common limits.
     pub limits: &'a Limits,
     /// Whether another layer will be started inside: then it gets the privileges that takes, as
@@ -223,6 +225,8 @@ pub enum Root {
     Directory(PathBuf),
     /// An OCI image layout, a directory or an archive: `root=oci:/path`.
     Oci(PathBuf),
+    /// The command's own file and its libraries, and nothing else: `root=packed`, for a machine of its own.
+    Packed,
 }
 
 /// A layer that can run here.

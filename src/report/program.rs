@@ -43,7 +43,9 @@ impl Ran {
         Self {
             root: layers.iter().rev().find_map(|layer| {
                 let machine = || layer.is_elsewhere().then(|| layer.to_string());
-                layer.options.get("root").cloned().or_else(machine)
+                // What is packed are this machine's files, too.
+                let root = layer.options.get("root").filter(|root| *root != "packed");
+                root.cloned().or_else(machine)
             }),
             files: innermost.filter_map(file).collect(),
         }

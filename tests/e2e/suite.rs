@@ -58,6 +58,7 @@ conformance! {
     qemu_q35: "qemu:accel=tcg,machine=q35",
     qemu_pc: "qemu:accel=tcg,machine=pc,cpu=Nehalem,scratch=ide,format=qcow2",
     qemu_microvm: "qemu:accel=tcg,machine=microvm",
+    qemu_packed: "qemu:accel=tcg,machine=microvm,root=packed",
 }
 
 /// Opens a lab whose reaper and starters are the built binary.
@@ -69,6 +70,7 @@ pub fn raise(lab: &Lab, stack: &str, name: &str, deadline: Duration) -> Result<S
     let agent = lab.agent()?;
     let cache = surtax::lab::cache_directory()?;
     let writable: Vec<PathBuf> = Vec::new();
+    let packed = shell("", true);
     let ground = Ground {
         lab,
         level: 0,
@@ -76,6 +78,7 @@ pub fn raise(lab: &Lab, stack: &str, name: &str, deadline: Duration) -> Result<S
         cache: &cache,
         writable: &writable,
         cwd: Path::new("/"),
+        command: Some(&packed),
         start_deadline: deadline,
     };
     let spec = StackSpec::parse(stack)?;
@@ -92,14 +95,23 @@ pub fn raise(lab: &Lab, stack: &str, name: &str, deadline: Duration) -> Result<S
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-pub fn run(standing: &mut Standing, script: &str) -> Result<Outcome, Fault> {
-    let command = Command {
-        argv: [b"sh".as_slice(), b"-c", script.as_bytes()].map(<[u8]>::to_vec).to_vec(),
+/// A script for a shell; one that has its tools in itself, where nothing else is packed.
+fn shell(script: &str, is_packed: bool) -> Command {
+    let mut words = if is_packed { vec!["busybox", "sh"] } else { vec!["sh"] };
+    words.extend(["-c", script, "/etc/os-release"]);
+    Command {
+        argv: words.into_iter().map(|word| word.as_bytes().to_vec()).collect(),
         env: vec![(b"PATH".to_vec(), b"/usr/sbin:/usr/bin:/sbin:/bin".to_vec())],
         cwd: b"/".to_vec(),
         keep_bytes: 4096,
         ..Command::default()
-    };
+    }
+}
+
+pub fn run(standing: &mut Standing, script: &str) -> Result<Outcome, Fault> {
+    let innermost = standing.evidence().last();
+    let is_packed = innermost.is_some_and(|level| level.layer.contains("root=packed"));
+    let command = shell(script, is_packed);
     let link = standing.link()?;
     link.send(&Request::Run(command))?;
     link.send(&Request::Go)?;

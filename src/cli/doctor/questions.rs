@@ -21,7 +21,7 @@ const VARIANTS: &[(&str, &[&str])] = &[
     ("namespaces", &["namespaces", "namespaces:user=private", "namespaces:time=private"]),
     ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace"]),
     ("docker", &["docker", "docker:net=bridge", "docker:net=host", "docker:runtime=runsc"]),
-    ("qemu", &["qemu:accel=kvm", "qemu:accel=tcg"]),
+    ("qemu", &["qemu:accel=kvm", "qemu:accel=tcg", "qemu:accel=tcg,root=packed"]),
 ];
 
 /// One question per layer of the registry, in its order. Layers for tests of surtax are left out.
@@ -58,7 +58,7 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
         deadline: if spec.kind == "qemu" { PROOF_DEADLINE } else { DEADLINE },
         ask: Box::new(move || {
             let view = View {
-                root: Root::Overlay,
+                root: spec.root().unwrap_or(Root::Overlay),
                 writable: Vec::<PathBuf>::new(),
                 cwd: Path::new("/").to_path_buf(),
                 scratch: None,

@@ -6,6 +6,7 @@
 use super::command_line::{Board, FILES_TAG};
 use super::kernel::{self, Kernel};
 use super::modules::{Module, Tree};
+use super::packed::Packed;
 use super::unpack::unpack;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
@@ -35,7 +36,7 @@ pub(super) const SERVED_WRITABLE: &str = "writable";
 
 /// One thing that PID 1 does, in its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Directive {
+pub(super) enum Directive {
     /// Insert the kernel module at this path of the initramfs.
     Load(String),
     /// Open the channel and send the first frame. Start-up ends here; the rest delays only requests.
@@ -148,7 +149,25 @@ fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Direc
     script
 }
 
-/// Writes the initramfs of a guest on this board into the room; without `files` it only says hello.
+/// What a guest holds beside the agent.
+pub(super) enum Contents<'a> {
+    /// Nothing: it only says hello.
+    Nothing,
+    /// The files that virtiofsd serves.
+    Served(&'a Files),
+    /// The command, and modules that its disk needs.
+    Packed(&'a Packed, &'a [&'static str]),
+}
+
+/// An initramfs that was written.
+pub(super) struct Written {
+    /// Its file.
+    pub(super) path: PathBuf,
+    /// How many modules are in it.
+    pub(super) module_count: usize,
+}
+
+/// Writes the initramfs of a guest on this board into the room.
 ///
 /// # Errors
 /// A module is missing, or the file cannot be written.
@@ -157,24 +176,35 @@ pub(super) fn write(
     agent: &Path,
     kernel: &Kernel,
     board: Board,
-    files: Option<&Files>,
-) -> Result<PathBuf, Fault> {
+    contents: &Contents<'_>,
+) -> Result<Written, Fault> {
     let tree = Tree::open(&kernel.found.modules)?;
     let plain = |packed| unpack(packed, room);
     let mut loaded = BTreeSet::new();
     let (first, rest) = kernel::MODULES.split_at(1);
     let early = tree.order(&[board.transport_module(), first[0]], &mut loaded, &plain)?;
-    let late = match files {
-        Some(files) => tree.order(&[rest, &files.modules].concat(), &mut loaded, &plain)?,
-        None => Vec::new(),
+    let late = match contents {
+        Contents::Served(files) => {
+            tree.order(&[rest, &files.modules].concat(), &mut loaded, &plain)?
+        }
+        Contents::Packed(_, modules) => tree.order(modules, &mut loaded, &plain)?,
+        Contents::Nothing => Vec::new(),
     };
-    let script = script(&early, &late, files);
+    let script = match contents {
+        Contents::Served(files) => script(&early, &late, Some(files)),
+        Contents::Packed(packed, _) => packed.script(&early, &late),
+        Contents::Nothing => script(&early, &late, None),
+    };
     let modules: Vec<&Module> = early.iter().chain(&late).collect();
     let agent = fs::read(agent).doing(format_args!("read the agent `{}`", agent.display()))?;
+    let archive = archive(&agent, &modules, &script)?;
+    let bytes = match contents {
+        Contents::Packed(packed, _) => packed.archive(archive)?,
+        Contents::Nothing | Contents::Served(_) => archive.end()?,
+    };
     let path = room.directory().join("initramfs.cpio");
-    fs::write(&path, archive(&agent, &modules, &script)?)
-        .doing(format_args!("write `{}`", path.display()))?;
-    Ok(path)
+    fs::write(&path, bytes).doing(format_args!("write `{}`", path.display()))?;
+    Ok(Written { path, module_count: modules.len() })
 }
 
 /// Refuses a path that a line of the script cannot hold.
@@ -195,7 +225,7 @@ pub(super) fn check_writable(path: &Path) -> Result<(), Fault> {
 ///
 /// # Errors
 /// A part that is larger than the format allows.
-fn archive(agent: &[u8], modules: &[&Module], script: &[Directive]) -> Result<Vec<u8>, Fault> {
+fn archive(agent: &[u8], modules: &[&Module], script: &[Directive]) -> Result<Archive, Fault> {
     let text: String =
         script.iter().map(|directive| format!("{}\n", directive.to_string().trim_end())).collect();
     let mut archive = Archive::default();
@@ -206,17 +236,24 @@ fn archive(agent: &[u8], modules: &[&Module], script: &[Directive]) -> Result<Ve
         let name = format!("modules/{}.ko", module.name);
         archive.add(&name, 0o644, ModeFileType::Regular, &module.bytes)?;
     }
-    trailer(archive.bytes).doing("end the initramfs")
+    Ok(archive)
 }
 
+/// An archive that grows.
 #[derive(Default)]
-struct Archive {
+pub(super) struct Archive {
     bytes: Vec<u8>,
     last_inode: u32,
 }
 
 impl Archive {
-    fn add(
+    /// The whole of it.
+    pub(super) fn end(self) -> Result<Vec<u8>, Fault> {
+        trailer(self.bytes).doing("end the initramfs")
+    }
+
+    /// Puts one file or directory behind the others; its parents must stand before it.
+    pub(super) fn add(
         &mut self,
         name: &str,
         permissions: u32,
@@ -303,8 +340,8 @@ root /newroot"
     fn the_same_parts_give_the_same_bytes_and_can_be_read_back() {
         let parts = [module("virtio"), module("fuse")];
         let modules: Vec<&Module> = parts.iter().collect();
-        let first = archive(b"agent", &modules, &[Directive::Hello]).unwrap();
-        let second = archive(b"agent", &modules, &[Directive::Hello]).unwrap();
+        let first = archive(b"agent", &modules, &[Directive::Hello]).unwrap().end().unwrap();
+        let second = archive(b"agent", &modules, &[Directive::Hello]).unwrap().end().unwrap();
         assert_eq!(first, second);
 
         let mut rest = first.as_slice();

@@ -19,8 +19,10 @@ mod elf;
 mod errand;
 mod evidence;
 mod initramfs;
+mod inside;
 mod kernel;
 mod modules;
+mod packed;
 mod qmp;
 mod reference_guest;
 mod request;
@@ -29,25 +31,23 @@ mod unpack;
 mod virtiofsd;
 
 use super::first_process::FirstProcess;
-use super::{
-    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
-};
+use super::{Card, Choice, Layer, Limit, Payer, Root, Running, Site, Source, Unavailable, Usable};
 use crate::agent::{ConsoleTail, Link};
-use crate::fault::{Doing, Fault};
+use crate::fault::Fault;
 use crate::lab::{Process, Room};
-use crate::stack::{LayerSpec, Limits, root};
+use crate::stack::{LayerSpec, Limits};
 use boot::{Guest, boot};
 use command_line::{Accelerator, Board, Machine, PROGRAM};
 use errand::Errand;
+use inside::Inside;
 use kernel::Kernel;
+use packed::Packed;
 use qmp::{Qmp, VirtualCpu};
 use request::Asked;
-use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::time::Duration;
-use surtax_instrument::wire::{Fact, Role, SCRATCH};
-use virtiofsd::{Served, Serving, Virtiofsd};
+use surtax_instrument::wire::{Fact, Role};
+use virtiofsd::Virtiofsd;
 
 /// How long the end of the machine's process is waited for when its agent is gone.
 const LAST_WORDS: Duration = Duration::from_millis(200);
@@ -121,9 +121,10 @@ impl Layer for Qemu {
             let remedy = Some(String::from("sudo surtax …"));
             return Err(Unavailable { why: why.to_owned(), remedy });
         }
-        // The doctor asks for each accelerator at the same time.
+        // The doctor asks for each accelerator at the same time, and for the packed root too.
         let name = spec.options.get("accel").map_or("any", String::as_str);
-        let room = site.lab.room(&format!("qemu-check-{name}")).map_err(unavailable)?;
+        let root = if site.view.root == Root::Packed { "-packed" } else { "" };
+        let room = site.lab.room(&format!("qemu-check-{name}{root}")).map_err(unavailable)?;
         let checked = check_in(&room, spec, site);
         let closed = room.close().map_err(unavailable);
         let usable = checked?;
@@ -143,17 +144,7 @@ impl Layer for Qemu {
         let placed = Limits { cpuset: asked.cpuset.clone(), ..Limits::default() };
         let group =
             asked.cpuset.is_some().then(|| room.subgroup("machine", &placed)).transpose()?;
-        let virtiofsd = Virtiofsd::find(room)?.ok_or_else(|| {
-            let missing = no_virtiofsd();
-            let fault = Fault::machine(format!("qemu: {}", missing.why));
-            fault.hint(missing.remedy.unwrap_or_default())
-        })?;
-        let lowers = root::lowers(&site.view.root, site.cache)?;
-        let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
-        let writable = writable(site, room)?;
-        let served =
-            Served { root: &base.source, modules: &kernel.found.modules, writable: &writable };
-        let files = virtiofsd.serve(&served, room, group.as_deref())?;
+        let mut inside = Inside::prepare(&asked, &kernel, site, room, group.as_deref())?;
         let machine = Machine {
             accelerator,
             board: asked.board,
@@ -161,23 +152,23 @@ impl Layer for Qemu {
             cpu: asked.cpu.clone(),
             memory_mib: asked.memory_mib,
             kernel: kernel.image.clone(),
-            initramfs: write_initramfs(&asked, &kernel, site, room)?,
+            initramfs: inside.initramfs.path.clone(),
             tsc_khz: tsc_for(accelerator, &asked)?,
             icount: asked.icount,
-            files: Some(files.socket.clone()),
+            files: inside.files.as_ref().map(|files| files.socket.clone()),
             disk: asked.disk.clone().map(|disk| disk.make(room)).transpose()?,
         };
         let console = ConsoleTail::new();
+        let words = || inside.files.as_ref().map(|files| files.words.quote()).unwrap_or_default();
         let guest = boot(&machine, room, group.as_deref(), &console)
-            .map_err(|fault| Fault { message: fault.message + &files.words.quote(), ..fault })?;
-        let mut facts = root::facts(&site.view.root, &lowers);
-        facts.push(Fact::new("virtiofsd_version", virtiofsd.version, "virtiofsd --version"));
+            .map_err(|fault| Fault { message: fault.message + &words(), ..fault })?;
+        let facts = &mut inside.facts;
         if let Some(group) = &group {
             let qemu = FirstProcess::of(guest.process.pid(), site.lab.hierarchies());
             facts.push(qemu.group_is(group)?);
             facts.extend(qemu.limits(group, &placed)?);
         }
-        Ok(Box::new(RunningQemu::new(guest, files, machine, kernel, facts)))
+        Ok(Box::new(RunningQemu::new(guest, inside, machine, kernel)))
     }
 }
 
@@ -186,23 +177,16 @@ struct RunningQemu {
     link: Option<Link>,
     qmp: Qmp,
     process: Process,
-    files: Serving,
+    inside: Inside,
     cpus: Vec<VirtualCpu>,
     machine: Machine,
     kernel: Kernel,
-    facts: Vec<Fact>,
 }
 
 impl RunningQemu {
-    fn new(
-        guest: Guest,
-        files: Serving,
-        machine: Machine,
-        kernel: Kernel,
-        facts: Vec<Fact>,
-    ) -> Self {
+    fn new(guest: Guest, inside: Inside, machine: Machine, kernel: Kernel) -> Self {
         let Guest { process, qmp, cpus, link } = guest;
-        Self { link: Some(link), qmp, process, files, cpus, machine, kernel, facts }
+        Self { link: Some(link), qmp, process, inside, cpus, machine, kernel }
     }
 }
 
@@ -214,7 +198,7 @@ impl Running for RunningQemu {
     fn payers(&self) -> Vec<Payer> {
         let pid = self.process.pid();
         let tids: Vec<u32> = self.cpus.iter().map(|cpu| cpu.thread_id).collect();
-        vec![
+        let mut payers = vec![
             Payer {
                 name: String::from("vCPU threads"),
                 role: Role::GuestKernel,
@@ -227,13 +211,14 @@ impl Running for RunningQemu {
                 source: Source::OtherThreads { pid, except: tids },
                 carries_workload: false,
             },
-            Payer {
-                name: String::from("virtiofsd"),
-                role: Role::Hypervisor,
-                source: Source::Process(self.files.process.pid()),
-                carries_workload: false,
-            },
-        ]
+        ];
+        payers.extend(self.inside.files.as_ref().map(|files| Payer {
+            name: String::from("virtiofsd"),
+            role: Role::Hypervisor,
+            source: Source::Process(files.process.pid()),
+            carries_workload: false,
+        }));
+        payers
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
@@ -243,7 +228,10 @@ impl Running for RunningQemu {
             let pid = self.process.pid();
             facts.extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside)?);
         }
-        facts.append(&mut self.facts);
+        if let Some(packed) = &self.inside.packed {
+            facts.extend(packed.prove(self.inside.initramfs.module_count, inside)?);
+        }
+        facts.append(&mut self.inside.facts);
         Ok(facts)
     }
 
@@ -259,8 +247,10 @@ impl Running for RunningQemu {
         if ended.is_none() {
             self.process.kill()?;
         }
-        if self.files.process.wait(FILES_STOP_DEADLINE)?.is_none() {
-            self.files.process.kill()?;
+        if let Some(files) = &mut self.inside.files
+            && files.process.wait(FILES_STOP_DEADLINE)?.is_none()
+        {
+            files.process.kill()?;
         }
         match ended {
             Some(_) => Ok(()),
@@ -278,11 +268,13 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
         });
     }
     let version = qemu_version(room).map_err(unavailable)?;
-    let virtiofsd = Virtiofsd::find(room).map_err(unavailable)?.ok_or_else(no_virtiofsd)?;
-    let mut facts = vec![
-        Fact::new("qemu_version", version, "qemu-system-x86_64 --version"),
-        Fact::new("virtiofsd_version", virtiofsd.version, "virtiofsd --version"),
-    ];
+    let mut facts = vec![Fact::new("qemu_version", version, "qemu-system-x86_64 --version")];
+    if site.view.root == Root::Packed {
+        Packed::of(site, asked.memory_mib, room).map_err(unavailable)?;
+    } else {
+        let virtiofsd = Virtiofsd::find(room).map_err(unavailable)?.ok_or_else(no_virtiofsd)?;
+        facts.push(Fact::new("virtiofsd_version", virtiofsd.version, "virtiofsd --version"));
+    }
     let found = kernel::find(asked.kernel.as_deref(), site.cache).map_err(unavailable)?;
     let kernel = found.map_or(String::from("not yet here; apt-get will fetch it"), |found| {
         format!("{}, {}", found.release, found.origin)
@@ -369,36 +361,6 @@ fn tsc_for(accelerator: Accelerator, asked: &Asked) -> Result<Option<u64>, Fault
         .hint("use `machine=q35`")),
         (Accelerator::Tcg, khz) => Ok(khz),
     }
-}
-
-/// The directories of this level that a guest may write to, in the order in which it mounts them.
-fn writable(site: &Site<'_>, room: &Room) -> Result<Vec<PathBuf>, Fault> {
-    let mut writable = site.view.writable.clone();
-    writable.extend(scratch::bound(site.view, room)?);
-    Ok(writable)
-}
-
-/// Puts the agent, its modules and its script where QEMU finds them.
-fn write_initramfs(
-    asked: &Asked,
-    kernel: &Kernel,
-    site: &Site<'_>,
-    room: &Room,
-) -> Result<PathBuf, Fault> {
-    let mut writable = Vec::new();
-    for path in &site.view.writable {
-        let real = fs::canonicalize(path).doing(format_args!("find `{}`", path.display()))?;
-        initramfs::check_writable(&real)?;
-        writable.push(real);
-    }
-    let scratch = site.view.scratch;
-    if scratch == Some(scratch::Medium::Bind) {
-        writable.push(PathBuf::from(SCRATCH));
-    }
-    let modules = asked.disk.as_ref().map(|disk| disk.modules(asked.board)).unwrap_or_default();
-    let release = kernel.found.release.clone();
-    let files = initramfs::Files { release, writable, scratch, modules };
-    initramfs::write(room, site.agent, kernel, asked.board, Some(&files))
 }
 
 fn qemu_version(room: &Room) -> Result<String, Fault> {
