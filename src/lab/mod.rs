@@ -8,6 +8,7 @@ mod ask;
 pub mod census;
 mod cgroup;
 mod directory;
+pub mod disk;
 mod engine;
 mod holder;
 mod journal;
@@ -23,6 +24,7 @@ mod undo;
 
 use crate::fault::{Doing, Fault};
 pub use ask::ask;
+pub use cgroup::limit::{held, list, shares};
 pub use mount::{Mount, look_like, unlock_groups};
 pub use process::{Process, Program, find, pipe};
 pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};
@@ -39,7 +41,7 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use surtax_instrument::probe::cgroup::Hierarchies;
+use surtax_instrument::probe::cgroup::{Hierarchies, Version};
 
 /// Where directories in memory are made.
 const MEMORY_DIRECTORY: &str = "/dev/shm";
@@ -238,6 +240,12 @@ impl Lab {
     #[must_use]
     pub fn hierarchies(&self) -> &Hierarchies {
         self.ground.groups.hierarchies()
+    }
+
+    /// Which cgroups share out CPUs on this machine.
+    #[must_use]
+    pub fn cpu_groups(&self) -> Version {
+        self.hierarchies().of("cpu").map_or(Version::Two, |hierarchy| hierarchy.version)
     }
 
     /// What cannot be counted or limited by groups on this machine, and why.

@@ -20,7 +20,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use surtax_instrument::wire::Fact;
 
 /// The lab of one trial. Dropped or closed, nothing of it is left.
 #[derive(Debug)]
@@ -122,7 +121,7 @@ impl Room {
     /// A group inside the room's, with limits; made if absent. Relative like [`Room::group`].
     ///
     /// # Errors
-    /// A limit cannot be set as asked. The values read back are [`Room::group_facts`].
+    /// A limit cannot be set as asked.
     pub fn subgroup(&self, name: &str, limits: &Limits) -> Result<PathBuf, Fault> {
         require_name(name)?;
         let group = self.group.join(name);
@@ -132,12 +131,6 @@ impl Room {
             .limit(&group, limits)
             .map_err(|fault| fault.during(format_args!("group `{}`", group.display())))?;
         Ok(group)
-    }
-
-    /// The limits that a group holds, as read back from the kernel.
-    #[must_use]
-    pub fn group_facts(&self, group: &Path) -> Vec<Fact> {
-        self.ground.groups.facts(group)
     }
 
     /// Who is in a group of this room or below it: process id and name.

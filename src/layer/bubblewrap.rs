@@ -21,7 +21,7 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
         summary: "namespaces and bind mounts by bwrap, as Flatpak uses them",
         options: &[NET, scratch::CHOICE],
         subject: None,
-        limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
+        limits: Limit::OF_A_GROUP,
         holds_layers: false,
         elsewhere: false,
         ran_on_hardware: true,

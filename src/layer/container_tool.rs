@@ -10,15 +10,16 @@
 //!   together, and the tool is inside them before its first instruction.
 //! - **Checked against** what each tool's own file says.
 
-use super::first_process::{FirstProcess, empties};
+use super::first_process::{FirstProcess, THROTTLING, empties};
 use super::{
     Card, Layer, Payer, Running, Site, Source, Unavailable, Usable, scratch, stdio, version,
 };
 use crate::agent::Link;
 use crate::fault::Fault;
+use crate::lab::disk::Disk;
 use crate::lab::{self, Mount, Process, Program, Room};
 use crate::layer::oci::config::AGENT;
-use crate::stack::{LayerSpec, Limits, root};
+use crate::stack::{IoLimits, LayerSpec, Limits, root};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
@@ -59,6 +60,11 @@ pub(super) struct Wanted<'a> {
     pub host_name: &'a str,
     /// Where its scratch directory is; a volume is the tool's to make.
     pub medium: Option<scratch::Medium>,
+    /// What it may do with a disk.
+    pub io: IoLimits,
+    /// That disk, if there is a limit, where a group that the tool makes inside ours is not held by it: in
+    /// cgroup v1. Then the tool must be told.
+    pub throttled_disk: Option<Disk>,
     /// Whether its network is this level's own.
     pub shares_network: bool,
     /// Whether it gets a `/run` of its own; else it has the one of its root.
@@ -131,6 +137,11 @@ impl Layer for ContainerTool {
             name: &site.container_name(room),
             host_name: &rustix::system::uname().nodename().to_string_lossy(),
             medium: site.view.scratch,
+            io: site.limits.io,
+            throttled_disk: match site.lab.hierarchies().of(THROTTLING) {
+                Some(_) => site.limits.io.disk()?,
+                None => None,
+            },
             shares_network: shares_network(spec),
             has_own_run: site.view.root == super::Root::Overlay,
         })?;

@@ -7,23 +7,25 @@
 
 use super::value_of;
 use crate::fault::{Doing, Fault};
-use crate::stack::Limits;
+use crate::lab::held;
+use crate::stack::{IoLimits, Limits};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
-use surtax_instrument::probe::cgroup::{Hierarchies, Version, parse_cpus};
+use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::Fact;
 
 /// The namespaces that a container may have of its own.
 const NAMESPACES: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
 
+/// The controller of disks in cgroup v1, which holds the processes of a group and not those of the groups
+/// below it. Source: Linux `Documentation/admin-guide/cgroup-v1/blkio-controller.rst`, "Hierarchical Cgroups".
+pub const THROTTLING: &str = "blkio";
+
 /// Between two looks at a group that is about to be empty.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
-
-/// The kernel rounds a memory limit down to whole pages, which are at most this big.
-const PAGE_BYTES_MAX: u64 = 64 << 10;
 
 /// The first process of a container, on the level where the container was started.
 pub struct FirstProcess {
@@ -213,53 +215,21 @@ impl FirstProcess {
         }
     }
 
-    /// The limits of a group, read back; each that was asked for must be there.
+    /// The limits of a group, read back; each that was asked for must be there. Those on a disk must be
+    /// there for the group of the process itself, where the kernel asks no group above it.
     ///
     /// # Errors
     /// One is not what was asked for.
     pub fn limits(&self, group: &Path, asked: &Limits) -> Result<Vec<Fact>, Fault> {
-        let mut facts = Vec::new();
-        let mut require = |key: &str, asked: String, files: Files, same: &dyn Fn(&str) -> bool| {
-            let (path, holds) = self.held(group, &files)?;
-            if !same(&holds) {
-                return Err(Fault::machine(format!(
-                    "`{}` holds `{holds}`, and `{asked}` was asked for",
-                    path.display()
-                )));
-            }
-            facts.push(Fact::new(key, holds, path.display().to_string()));
-            Ok(())
-        };
-        if let Some(millis) = asked.cpu_millis {
-            let quota_us = (u64::from(millis) * 100).to_string();
-            let same = |holds: &str| holds.split(' ').next() == Some(&quota_us);
-            require("limit_cpu_quota_us", quota_us.clone(), CPU, &same)?;
-        }
-        if let Some(cpus) = &asked.cpuset {
-            let same = |holds: &str| parse_cpus(holds).is_some_and(|held| &held == cpus);
-            require("limit_cpuset", format!("{cpus:?}"), CPUSET, &same)?;
-        }
-        if let Some(bytes) = asked.memory {
-            let fits = |held: u64| held <= bytes.0 && bytes.0 - held < PAGE_BYTES_MAX;
-            let same = |holds: &str| holds.parse().is_ok_and(fits);
-            require("limit_memory_bytes", bytes.0.to_string(), MEMORY, &same)?;
-        }
-        if let Some(pids) = asked.pids {
-            let same = |holds: &str| holds == pids.to_string();
-            require("limit_pids", pids.to_string(), PIDS, &same)?;
+        let limits = Limits { io: IoLimits::default(), ..asked.clone() };
+        let mut facts = held(&self.hierarchies, group, &limits)?;
+        if asked.io != IoLimits::default() {
+            let is_alone = self.hierarchies.of(THROTTLING).is_some();
+            let group = if is_alone { self.group()? } else { group.to_owned() };
+            let io = Limits { io: asked.io, ..Limits::default() };
+            facts.extend(held(&self.hierarchies, &group, &io)?);
         }
         Ok(facts)
-    }
-
-    fn held(&self, group: &Path, files: &Files) -> Result<(PathBuf, String), Fault> {
-        let hierarchy = self.hierarchies.of(files.controller).ok_or_else(|| {
-            Fault::machine(format!("no cgroup hierarchy has `{}` to limit by", files.controller))
-        })?;
-        let name = if hierarchy.version == Version::One { files.one } else { files.two };
-        let path = hierarchy.directory(group).join(name);
-        let text = fs::read_to_string(&path)
-            .doing(format_args!("read the limit `{}` back", path.display()))?;
-        Ok((path, text.trim_end().to_owned()))
     }
 }
 
@@ -300,23 +270,9 @@ fn is_in(path: &str, group: &Path) -> bool {
     path.ends_with(&group) || path.contains(&format!("{group}/"))
 }
 
-/// Where a limit is in either version of cgroups.
-struct Files {
-    controller: &'static str,
-    one: &'static str,
-    two: &'static str,
-}
-
-const CPU: Files = Files { controller: "cpu", one: "cpu.cfs_quota_us", two: "cpu.max" };
-const CPUSET: Files = Files { controller: "cpuset", one: "cpuset.cpus", two: "cpuset.cpus" };
-const MEMORY: Files =
-    Files { controller: "memory", one: "memory.limit_in_bytes", two: "memory.max" };
-const PIDS: Files = Files { controller: "pids", one: "pids.max", two: "pids.max" };
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surtax_instrument::quantity::Bytes;
 
     #[test]
     fn a_group_is_found_below_the_group_of_its_level() {
@@ -326,39 +282,5 @@ mod tests {
         assert!(is_in("/surtax-1/room/container/surtax-2/room/container", group));
         assert!(!is_in("/surtax-2/room", group));
         assert!(!is_in("/surtax-2/room/container2", group));
-    }
-
-    #[test]
-    fn a_limit_that_reads_back_differently_is_named_with_both_values() {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::create_dir(directory.path().join("room")).unwrap();
-        std::fs::write(directory.path().join("room/memory.limit_in_bytes"), "8192\n").unwrap();
-        let memory = surtax_instrument::probe::cgroup::Hierarchy {
-            mount_point: directory.path().into(),
-            version: Version::One,
-            controllers: vec!["memory".into()],
-        };
-        let first = FirstProcess::of(1, &Hierarchies(vec![memory]));
-        let asked = |bytes| Limits { memory: Some(Bytes(bytes)), ..Limits::default() };
-        let group = Path::new("room");
-
-        let facts = first.limits(group, &asked(8200)).unwrap();
-        assert_eq!(
-            (facts[0].key.as_str(), facts[0].value.as_str()),
-            ("limit_memory_bytes", "8192")
-        );
-
-        let fault = first.limits(group, &asked(1 << 20)).unwrap_err();
-        assert!(fault.message.ends_with("holds `8192`, and `1048576` was asked for"), "{fault}");
-
-        let pids = Limits { pids: Some(5), ..Limits::default() };
-        let fault = first.limits(group, &pids).unwrap_err();
-        assert!(fault.message.contains("no cgroup hierarchy has `pids`"), "{fault}");
-    }
-
-    #[test]
-    fn ranges_of_cpus_are_read_as_the_kernel_writes_them() {
-        assert_eq!(parse_cpus("0-2,4"), Some(vec![0, 1, 2, 4]));
-        assert_eq!(parse_cpus("three"), None);
     }
 }

@@ -55,7 +55,8 @@ pub static GVISOR: Oci = Oci {
         subject: None,
         // A limit on processes would count the sentry's own threads, whose number the command does
         // not choose, and a sentry that may start no more of them dies.
-        limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory],
+        // None on a disk: direct I/O inside goes through this level's page cache.
+        limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa],
         holds_layers: true,
         elsewhere: false,
         ran_on_hardware: true,

@@ -26,7 +26,7 @@ pub static LXC: ContainerTool = ContainerTool {
         summary: "a container by LXC, for one command without an init",
         options: &[NET, scratch::CHOICE],
         subject: None,
-        limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
+        limits: Limit::OF_A_GROUP,
         holds_layers: false,
         elsewhere: false,
         ran_on_hardware: true,
@@ -77,6 +77,12 @@ fn config(wanted: &Wanted<'_>, has_common: bool, rootfs: &Path) -> Result<String
     for (key, name) in [("monitor", "monitor"), ("monitor.pivot", "end"), ("container", "payload")]
     {
         lines.push(format!("lxc.cgroup.dir.{key} = {group}/{name}"));
+    }
+    if let Some(disk) = &wanted.throttled_disk {
+        for (key, rate) in wanted.io.rates() {
+            let (key, disk) = (key.replace('-', "_"), disk.number());
+            lines.push(format!("lxc.cgroup.blkio.throttle.{key}_device = {disk} {rate}"));
+        }
     }
     // The agent's channel is what it inherits; a console would be a terminal, and change the bytes.
     for key in ["lxc.console.path = none", "lxc.tty.max = 0", "lxc.pty.max = 1024"] {

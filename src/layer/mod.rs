@@ -167,6 +167,18 @@ pub enum Limit {
     Memory,
     /// `pids`
     Pids,
+    /// `weight`
+    Weight,
+    /// `numa`
+    Numa,
+    /// `read-bps`, `write-bps`, `read-iops` and `write-iops`
+    Io,
+}
+
+impl Limit {
+    /// What a group of the kernel can be told.
+    const OF_A_GROUP: &'static [Self] =
+        &[Self::Cpus, Self::Cpuset, Self::Memory, Self::Pids, Self::Weight, Self::Numa, Self::Io];
 }
 
 /// Where a layer is started: the level, what is at hand there, and what the command must see.

@@ -45,7 +45,7 @@ static CARD: Card = Card {
         scratch::CHOICE,
     ],
     subject: None,
-    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
+    limits: Limit::OF_A_GROUP,
     holds_layers: false,
     elsewhere: false,
     ran_on_hardware: true,

@@ -31,7 +31,7 @@ static CARD: Card = Card {
     summary: "an ordinary process of this machine, on a throw-away layer over its files",
     options: &[scratch::CHOICE],
     subject: None,
-    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
+    limits: Limit::OF_A_GROUP,
     holds_layers: false,
     elsewhere: false,
     ran_on_hardware: true,

@@ -23,7 +23,7 @@ pub static NSPAWN: ContainerTool = ContainerTool {
         summary: "a container by systemd-nspawn, for one command without an init",
         options: &[NET, scratch::CHOICE],
         subject: None,
-        limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
+        limits: Limit::OF_A_GROUP,
         holds_layers: false,
         elsewhere: false,
         ran_on_hardware: true,
@@ -34,6 +34,13 @@ pub static NSPAWN: ContainerTool = ContainerTool {
 };
 
 fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
+    if wanted.throttled_disk.is_some() {
+        return Err(Fault::user(
+            "nspawn: it puts the container into a group of its own, which cgroup v1 lets use a disk as it \
+             likes",
+        )
+        .hint("give the limit to `podman`, `lxc` or `bubblewrap`"));
+    }
     let mut argv = vec![wanted.program.to_owned()];
     let fixed = ["--quiet", "--register=no", "--keep-unit", "--settings=no", "--console=pipe"];
     // What is on the host stays as it is, and what is inside is the root's own.

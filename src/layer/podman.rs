@@ -32,7 +32,7 @@ pub static PODMAN: ContainerTool = ContainerTool {
         summary: "a container by podman, Docker's command line without a daemon",
         options: &[NET, scratch::choice(&["layer", "bind", "tmpfs", "volume"])],
         subject: None,
-        limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
+        limits: Limit::OF_A_GROUP,
         holds_layers: false,
         elsewhere: false,
         ran_on_hardware: true,
@@ -62,6 +62,10 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     argv.push(format!("--hostname={}", wanted.host_name));
     argv.push(format!("--network={}", if wanted.shares_network { "host" } else { "none" }));
     argv.push(format!("--cgroup-parent=/{}", word(wanted.group)?));
+    if let Some(disk) = &wanted.throttled_disk {
+        let node = disk.node.display();
+        argv.extend(wanted.io.rates().map(|(key, rate)| format!("--device-{key}={node}:{rate}")));
+    }
     if wanted.has_own_run {
         argv.push(String::from("--tmpfs=/run:rw,exec,nosuid,nodev,mode=755,notmpcopyup"));
     }

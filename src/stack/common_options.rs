@@ -1,17 +1,29 @@
-//! The options that mean the same in every layer: `cpus`, `cpuset`, `memory`, `pids`, `root`, and
-//! on the innermost one `env.NAME`.
+//! The options that mean the same in every layer: the limits of [`Limits`], `root`, and on the
+//! innermost one `env.NAME`.
 //!
 //! They are read here and mapped by each driver. A limit that a driver does not map is refused
 //! aloud, never ignored: a stack that looks limited and is not would win every comparison.
 
-use super::{LayerSpec, Limits};
+use super::{IoLimits, LayerSpec, Limits};
 use crate::fault::Fault;
 use crate::layer::{Card, Limit, Root};
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
 
 /// Their keys, in the order of the help.
-pub(super) const COMMON: [&str; 5] = ["cpus", "cpuset", "memory", "pids", "root"];
+pub(super) const COMMON: [&str; 11] = [
+    "cpus",
+    "weight",
+    "cpuset",
+    "numa",
+    "memory",
+    "pids",
+    "read-bps",
+    "write-bps",
+    "read-iops",
+    "write-iops",
+    "root",
+];
 
 /// What begins the key of a variable of the command's environment.
 const VARIABLE: &str = "env.";
@@ -34,9 +46,17 @@ impl LayerSpec {
         let text = |key| self.options.get(key).map(String::as_str);
         Ok(Limits {
             cpu_millis: text("cpus").map(cpu_millis).transpose()?,
-            cpuset: text("cpuset").map(cpuset).transpose()?,
+            cpuset: text("cpuset").map(numbers).transpose()?,
             memory: text("memory").map(memory).transpose()?,
             pids: text("pids").map(pids).transpose()?,
+            weight: text("weight").map(weight).transpose()?,
+            numa: text("numa").map(numbers).transpose()?,
+            io: IoLimits {
+                read_bps: text("read-bps").map(bytes_per_second).transpose()?,
+                write_bps: text("write-bps").map(bytes_per_second).transpose()?,
+                read_iops: text("read-iops").map(per_second).transpose()?,
+                write_iops: text("write-iops").map(per_second).transpose()?,
+            },
         })
     }
 
@@ -94,6 +114,9 @@ fn limit(key: &str) -> Option<Limit> {
         "cpuset" => Some(Limit::Cpuset),
         "memory" => Some(Limit::Memory),
         "pids" => Some(Limit::Pids),
+        "weight" => Some(Limit::Weight),
+        "numa" => Some(Limit::Numa),
+        "read-bps" | "write-bps" | "read-iops" | "write-iops" => Some(Limit::Io),
         _ => None,
     }
 }
@@ -110,9 +133,13 @@ pub(super) fn refuse_value(
     }
     match key {
         "cpus" => cpu_millis(value).map(drop),
-        "cpuset" => cpuset(value).map(drop),
+        "cpuset" => numbers(value).map(drop),
         "memory" => memory(value).map(drop),
         "pids" => pids(value).map(drop),
+        "weight" => weight(value).map(drop),
+        "numa" => numbers(value).map(drop),
+        "read-bps" | "write-bps" => bytes_per_second(value).map(drop),
+        "read-iops" | "write-iops" => per_second(value).map(drop),
         _ => match root(value)? {
             Root::Host if card.elsewhere => Ok(()),
             _ if card.elsewhere => Err(Fault::user(format!(
@@ -174,11 +201,11 @@ fn cpu_millis(text: &str) -> Result<u32, Fault> {
     if (10..=CPU_LIMIT * 1000).contains(&millis) { Ok(millis) } else { Err(refuse()) }
 }
 
-/// `0-1;3`: CPU numbers, sorted, each once.
-fn cpuset(text: &str) -> Result<Vec<u32>, Fault> {
+/// `0-1;3`: numbers of CPUs or of NUMA nodes, sorted, each once.
+fn numbers(text: &str) -> Result<Vec<u32>, Fault> {
     let refuse = || {
-        Fault::user(format!("`{text}` is not a set of CPUs"))
-            .hint("write CPU numbers and ranges with `;` between them, such as `0-1;3`")
+        Fault::user(format!("`{text}` is not a set of CPUs or nodes"))
+            .hint("write numbers and ranges with `;` between them, such as `0-1;3`")
     };
     let mut cpus = Vec::new();
     for part in text.split(';') {
@@ -209,6 +236,33 @@ fn pids(text: &str) -> Result<u32, Fault> {
         Ok(count) if (1..=4_194_304).contains(&count) => Ok(count),
         _ => Err(Fault::user(format!("`{text}` is not a number of processes"))
             .hint("write a whole number from 1 to 4194304")),
+    }
+}
+
+/// Source: Linux `Documentation/admin-guide/cgroup-v2.rst`, `cpu.weight`.
+fn weight(text: &str) -> Result<u32, Fault> {
+    match text.parse() {
+        Ok(weight) if (1..=10_000).contains(&weight) => Ok(weight),
+        _ => Err(Fault::user(format!("`{text}` is not a weight"))
+            .hint("write a whole number from 1 to 10000; everybody has 100")),
+    }
+}
+
+/// What is less than a page a second, no kernel keeps.
+fn bytes_per_second(text: &str) -> Result<Bytes, Fault> {
+    match Bytes::parse(text) {
+        Ok(bytes) if bytes >= Bytes(4096) => Ok(bytes),
+        Ok(_) => Err(Fault::user(format!("`{text}` a second is less than a page"))
+            .hint("add a suffix, such as `512K` or `8M`")),
+        Err(message) => Err(Fault::user(message)),
+    }
+}
+
+fn per_second(text: &str) -> Result<u32, Fault> {
+    match text.parse() {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err(Fault::user(format!("`{text}` is not a number of operations a second"))
+            .hint("write a whole number, such as `100`")),
     }
 }
 
@@ -244,6 +298,20 @@ mod tests {
             cpuset: Some(vec![0, 1, 3]),
             memory: Some(Bytes(2 << 30)),
             pids: Some(100),
+            ..Limits::default()
+        };
+        assert_eq!(spec.limits(), Ok(expected));
+        let spec =
+            layer(&[("weight", "50"), ("numa", "0"), ("write-bps", "8M"), ("read-iops", "9")]);
+        let expected = Limits {
+            weight: Some(50),
+            numa: Some(vec![0]),
+            io: IoLimits {
+                write_bps: Some(Bytes(8 << 20)),
+                read_iops: Some(9),
+                ..IoLimits::default()
+            },
+            ..Limits::default()
         };
         assert_eq!(spec.limits(), Ok(expected));
         assert_eq!(layer(&[]).limits(), Ok(Limits::default()));
@@ -264,6 +332,11 @@ mod tests {
             ("memory", "512"),
             ("memory", "much"),
             ("pids", "0"),
+            ("weight", "0"),
+            ("weight", "10001"),
+            ("numa", "a"),
+            ("read-bps", "1"),
+            ("write-iops", "0"),
         ] {
             assert!(layer(&[(key, value)]).limits().is_err(), "{key}={value}");
         }

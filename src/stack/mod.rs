@@ -51,6 +51,39 @@ pub struct Limits {
     pub memory: Option<Bytes>,
     /// `pids=100`: the most processes and threads.
     pub pids: Option<u32>,
+    /// `weight=200`: its share of CPUs that others want too, 100 being everybody's (work-conserving: where
+    /// nobody else wants them, it gets all).
+    pub weight: Option<u32>,
+    /// `numa=0`: NUMA nodes that its memory may come from.
+    pub numa: Option<Vec<u32>>,
+    /// What it may read from and write to the disk under `/var/tmp`, where scratch directories are.
+    pub io: IoLimits,
+}
+
+/// Limits on one disk; each per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoLimits {
+    /// `read-bps=8M`: bytes read.
+    pub read_bps: Option<Bytes>,
+    /// `write-bps=8M`: bytes written.
+    pub write_bps: Option<Bytes>,
+    /// `read-iops=100`: reads.
+    pub read_iops: Option<u32>,
+    /// `write-iops=100`: writes.
+    pub write_iops: Option<u32>,
+}
+
+impl IoLimits {
+    /// Those that are set: the option's key, and how much a second.
+    pub fn rates(self) -> impl Iterator<Item = (&'static str, u64)> {
+        let rates = [
+            ("read-bps", self.read_bps.map(|bytes| bytes.0)),
+            ("write-bps", self.write_bps.map(|bytes| bytes.0)),
+            ("read-iops", self.read_iops.map(u64::from)),
+            ("write-iops", self.write_iops.map(u64::from)),
+        ];
+        rates.into_iter().filter_map(|(key, rate)| Some((key, rate?)))
+    }
 }
 
 impl fmt::Display for StackSpec {

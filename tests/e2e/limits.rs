@@ -86,6 +86,53 @@ fn every_limit_that_was_asked_for_is_read_back_in_the_evidence() {
 }
 
 #[test]
+fn a_share_and_a_node_are_kept_by_every_layer_that_takes_them() {
+    let machine = Machine::take();
+    let kinds = ["native", "namespaces", "bubblewrap", "runc", "podman", "docker", "gvisor"];
+    for kind in kinds.into_iter().filter(|kind| is_usable(&machine, kind)) {
+        let stack = format!("{kind}:numa=0,weight=50");
+        let arm = holds(&machine, &stack, "true");
+        // 50 of 100 where there are weights, 512 of 1024 where there are shares.
+        let weight = fact(level(&arm), "limit_cpu_weight");
+        assert!(weight == "50" || weight == "512", "{stack}: {weight}");
+        assert_eq!(fact(level(&arm), "limit_numa_nodes"), "0", "{stack}");
+        machine.assert_as_before();
+    }
+}
+
+#[test]
+fn a_disk_gives_no_more_than_was_allowed() {
+    let machine = Machine::take();
+    // A megabyte past the page cache, on the disk under /var/tmp.
+    let script = "dd if=/dev/zero of=/scratch/file bs=64k count=16 oflag=direct 2>&1";
+    let wall = |stack: &str| {
+        let arm = holds(&machine, stack, script);
+        let metrics = arm["metrics"].as_array().unwrap();
+        let wall = metrics.iter().find(|metric| metric["metric"] == "wall_ns").unwrap();
+        let limit = level(&arm)["facts"].as_array().unwrap().iter();
+        let limit = limit.filter(|fact| fact["key"] == "limit_write_bps").count();
+        (wall["median"].as_f64().unwrap(), limit)
+    };
+    for (kind, medium) in [
+        ("native", "bind"),
+        ("bubblewrap", "bind"),
+        ("lxc", "bind"),
+        ("runc", "bind"),
+        ("podman", "bind"),
+        ("docker", "bind"),
+        ("qemu", "virtio-blk"),
+    ] {
+        if !is_usable(&machine, kind) {
+            continue;
+        }
+        let (limited, facts) = wall(&format!("{kind}:scratch={medium},write-bps=1M"));
+        assert_eq!(facts, 1, "{kind}: its limit is not in the evidence");
+        assert!(limited > 0.7e9, "{kind}: 1 MiB at 1 MiB/s took {limited} ns");
+        machine.assert_as_before();
+    }
+}
+
+#[test]
 fn a_part_of_a_cpu_is_all_that_a_command_gets() {
     let machine = Machine::take();
     for stack in ["native:cpus=0.2", "runc:cpus=0.2"] {
@@ -127,6 +174,7 @@ fn a_limit_that_a_layer_cannot_keep_is_refused_before_anything_is_started() {
     for (stack, word) in [
         ("qemu:pids=100", "cannot limit `pids`"),
         ("gvisor:pids=100", "cannot limit `pids`"),
+        ("gvisor:write-bps=1M", "cannot limit `write-bps`"),
         ("simulated:memory=1G", "cannot limit `memory`"),
     ] {
         let output = machine.surtax(&["compare", "--in", stack, "--", "true"]);

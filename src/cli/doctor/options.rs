@@ -78,19 +78,33 @@ fn choices(card: &Card) -> Vec<Choice> {
         values: "any".into(),
         help: "a variable of the command's environment in this stack; on the innermost layer only",
     };
-    own.chain(card.limits.iter().map(|limit| of_limit(*limit))).chain([root, variable]).collect()
+    own.chain(card.limits.iter().flat_map(|limit| of_limit(*limit)))
+        .chain([root, variable])
+        .collect()
 }
 
-fn of_limit(limit: Limit) -> Choice {
-    let (key, values, help) = match limit {
-        Limit::Cpus => (
+fn of_limit(limit: Limit) -> Vec<Choice> {
+    let rows: &[[&'static str; 3]] = match limit {
+        Limit::Cpus => &[[
             "cpus",
             "2",
             "CPUs' worth of time, also `0.5`; in a virtual machine the number of CPUs",
-        ),
-        Limit::Cpuset => ("cpuset", "0-1;3", "this machine's CPUs that it may run on"),
-        Limit::Memory => ("memory", "2G", "the most memory; in a virtual machine its size"),
-        Limit::Pids => ("pids", "100", "the most processes and threads"),
+        ]],
+        Limit::Cpuset => &[["cpuset", "0-1;3", "this machine's CPUs that it may run on"]],
+        Limit::Memory => &[["memory", "2G", "the most memory; in a virtual machine its size"]],
+        Limit::Pids => &[["pids", "100", "the most processes and threads"]],
+        Limit::Weight => {
+            &[["weight", "1…10000", "its share of CPUs that others want too; everybody has 100"]]
+        }
+        Limit::Numa => &[["numa", "0-1", "NUMA nodes that its memory may come from"]],
+        Limit::Io => &[
+            ["read-bps", "8M", "bytes a second that it may read from the disk under /var/tmp"],
+            ["write-bps", "8M", "and write to it; cgroup v1 counts direct I/O alone"],
+            ["read-iops", "100", "reads a second from that disk"],
+            ["write-iops", "100", "and writes"],
+        ],
     };
-    Choice { key, values: values.into(), help }
+    let choice =
+        |&[key, values, help]: &[&'static str; 3]| Choice { key, values: values.into(), help };
+    rows.iter().map(choice).collect()
 }

@@ -9,7 +9,7 @@
 //! own processes live in its child [`OWN`] there.
 
 mod end;
-mod limit;
+pub(super) mod limit;
 
 use crate::fault::{Doing, Fault};
 pub(super) use end::{Member, children};
@@ -19,10 +19,13 @@ use std::path::{Path, PathBuf};
 use surtax_instrument::probe::cgroup::{Hierarchies, Hierarchy, Version};
 
 /// The controllers in whose cgroup v1 hierarchies we make groups.
-const USED: [&str; 6] = ["cpu", "cpuacct", "cpuset", "memory", "pids", "freezer"];
+const USED: [&str; 7] = ["cpu", "cpuacct", "cpuset", "memory", "pids", "blkio", "freezer"];
 
-/// The controllers of the limits.
+/// The controllers of the limits that every machine should have.
 const LIMITING: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
+
+/// The controller of limits on a disk, as cgroup v2 names it.
+const LIMITING_DISKS: &str = "io";
 
 /// The child of a cgroup v2 room in which the room's own processes live.
 const OWN: &str = "own";
@@ -44,7 +47,7 @@ pub(super) struct Groups {
 impl Groups {
     pub(super) fn discover() -> Result<Self, Fault> {
         let hierarchies = Hierarchies::discover().doing("list the cgroup hierarchies")?;
-        let enabled = LIMITING.map(String::from).to_vec();
+        let enabled = LIMITING.into_iter().chain([LIMITING_DISKS]).map(String::from).collect();
         Ok(Self { hierarchies, enabled, gaps: Vec::new() })
     }
 

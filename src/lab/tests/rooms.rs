@@ -62,16 +62,28 @@ fn limits_are_read_back_and_one_that_does_not_take_is_a_fault() {
         cpuset: Some(vec![0]),
         memory: Some(Bytes(64 << 20)),
         pids: Some(20),
+        weight: Some(50),
+        numa: Some(vec![0]),
+        ..Limits::default()
     };
     let group = room.subgroup("inner", &limits).unwrap();
-    let facts: Vec<(String, String)> =
-        room.group_facts(&group).into_iter().map(|fact| (fact.key, fact.value)).collect();
+    let facts: Vec<(String, String)> = held(lab.hierarchies(), &group, &limits)
+        .unwrap()
+        .into_iter()
+        .map(|fact| (fact.key, fact.value))
+        .collect();
     let fact = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let (quota, weight) = match lab.cpu_groups() {
+        Version::One => ("50000", "512"),
+        Version::Two => ("50000 100000", "50"),
+    };
     assert_eq!(
         facts,
         [
-            fact("limit_cpu_millis", "500"),
+            fact("limit_cpu_quota_us", quota),
+            fact("limit_cpu_weight", weight),
             fact("limit_cpuset", "0"),
+            fact("limit_numa_nodes", "0"),
             fact("limit_memory_bytes", "67108864"),
             fact("limit_pids", "20"),
         ]

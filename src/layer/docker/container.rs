@@ -1,6 +1,8 @@
 //! The body of `POST /containers/create`: what the daemon is told to make.
 
 use crate::fault::Fault;
+use crate::lab::disk::Disk;
+use crate::lab::{list, shares};
 use crate::layer::View;
 use crate::layer::oci::config::{AGENT, capability_names};
 use crate::layer::scratch::Medium;
@@ -8,7 +10,7 @@ use crate::stack::Limits;
 use crate::stack::root::{Lower, Writes};
 use bollard::models::{
     ContainerCreateBody, DeviceMapping, HostConfig, HostConfigLogConfig, Mount, MountType,
-    MountVolumeOptions, MountVolumeOptionsDriverConfig,
+    MountVolumeOptions, MountVolumeOptionsDriverConfig, ThrottleDevice,
 };
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::SCRATCH;
@@ -34,6 +36,8 @@ pub struct Wanted<'a> {
     pub group: Option<&'a Path>,
     /// Its limits.
     pub limits: &'a Limits,
+    /// The disk that it may only use so much, if the limits say so.
+    pub limited_disk: Option<Disk>,
     /// The overlays that fill the skeleton.
     pub layers: &'a [Layered],
     /// How the daemon must be told to find a file of this level.
@@ -88,15 +92,23 @@ pub fn body(wanted: &Wanted<'_>) -> Result<ContainerCreateBody, Fault> {
 fn host_config(wanted: &Wanted<'_>) -> Result<HostConfig, Fault> {
     let limits = wanted.limits;
     let memory = limits.memory.map(|bytes| i64::try_from(bytes.0).unwrap_or(i64::MAX));
-    let cpus = limits.cpuset.as_ref().map(|cpus| {
-        let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
-        list.join(",")
-    });
+    let io = |rate: Option<u64>| {
+        let disk = wanted.limited_disk.as_ref()?;
+        let path = Some(disk.node.to_string_lossy().into_owned());
+        let rate = Some(i64::try_from(rate?).unwrap_or(i64::MAX));
+        Some(vec![ThrottleDevice { path, rate }])
+    };
     let config = HostConfig {
         auto_remove: Some(false),
         cgroup_parent: wanted.group.map(|group| format!("/{}", group.display())),
         nano_cpus: limits.cpu_millis.map(|millis| i64::from(millis) * 1_000_000),
-        cpuset_cpus: cpus,
+        cpu_shares: limits.weight.map(|weight| i64::try_from(shares(weight)).unwrap_or(i64::MAX)),
+        cpuset_cpus: limits.cpuset.as_deref().map(list),
+        cpuset_mems: limits.numa.as_deref().map(list),
+        blkio_device_read_bps: io(limits.io.read_bps.map(|bytes| bytes.0)),
+        blkio_device_write_bps: io(limits.io.write_bps.map(|bytes| bytes.0)),
+        blkio_device_read_iops: io(limits.io.read_iops.map(u64::from)),
+        blkio_device_write_iops: io(limits.io.write_iops.map(u64::from)),
         memory,
         memory_swap: memory,
         pids_limit: limits.pids.map(i64::from),
@@ -216,6 +228,7 @@ fn bind(source: &Path, target: &Path, read_only: bool) -> Mount {
 mod tests {
     use super::*;
     use crate::layer::Root;
+    use crate::stack::IoLimits;
     use surtax_instrument::quantity::Bytes;
 
     #[test]
@@ -250,6 +263,9 @@ mod tests {
             cpuset: Some(vec![1, 3]),
             memory: Some(Bytes(64 << 20)),
             pids: Some(20),
+            weight: Some(50),
+            io: IoLimits { read_bps: Some(Bytes(1 << 20)), ..IoLimits::default() },
+            ..Limits::default()
         };
         let wanted = Wanted {
             image: "surtax/root:1-c0ffee",
@@ -257,6 +273,7 @@ mod tests {
             host_name: "lab7",
             group: Some(Path::new("surtax-1/room")),
             limits: &limits,
+            limited_disk: Some(Disk { numbers: (254, 0), node: "/dev/vda".into() }),
             layers: &layers,
             source: &|path| path.to_path_buf(),
             view: &view,

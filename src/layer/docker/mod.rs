@@ -82,7 +82,7 @@ static CARD: Card = Card {
         },
     ],
     subject: None,
-    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids],
+    limits: Limit::OF_A_GROUP,
     holds_layers: true,
     elsewhere: false,
     ran_on_hardware: true,
@@ -129,6 +129,7 @@ impl Layer for Docker {
         let daemon = Daemon::find(spec, site)?;
         let (engine, about) = Engine::connect(&daemon.socket, REQUEST_DEADLINE)?;
         require_runtime(spec, &about)?;
+        require_weight(site.limits, &about)?;
         let network = choose_network(spec, &about)?;
         daemon.can_share_network(&network)?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
@@ -146,6 +147,7 @@ impl Layer for Docker {
             host_name: &system.nodename().to_string_lossy(),
             group: takes_paths(&about).then_some(room.group()),
             limits: site.limits,
+            limited_disk: site.limits.io.disk()?,
             layers: &layers,
             source: &source,
             view: site.view,
@@ -350,6 +352,19 @@ fn require_runtime(spec: &LayerSpec, about: &About) -> Result<(), Fault> {
         names.join(", ")
     ))
     .hint("add it to `runtimes` in /etc/docker/daemon.json"))
+}
+
+/// From shares Docker makes the weight of cgroup v2, each version by its own formula.
+fn require_weight(limits: &Limits, about: &About) -> Result<(), Fault> {
+    let is_two = about.info.cgroup_version.is_some_and(|version| version.to_string() == "2");
+    if limits.weight.is_none() || !is_two {
+        return Ok(());
+    }
+    Err(Fault::user(
+        "docker: with cgroup v2 it takes shares and no weight, and what becomes of them \
+                     differs between its versions",
+    )
+    .hint("give `weight=` to `podman` or `runc`, or leave it out"))
 }
 
 /// Whether the daemon takes a path for the parent of a container's group; systemd's names are not ours.

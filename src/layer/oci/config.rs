@@ -1,20 +1,22 @@
 //! `config.json`: what a runtime is told to make. The defaults are those of `docker run`.
 
+use super::resources::resources;
 use crate::fault::{Doing, Fault};
+use crate::lab::disk::Disk;
 use crate::layer::scratch::Medium;
 use crate::layer::{Root, View};
 use crate::stack::Limits;
 use oci_spec::OciSpecError;
 use oci_spec::runtime::{
-    Capabilities, Capability, Linux, LinuxBuilder, LinuxCapabilitiesBuilder, LinuxCpuBuilder,
-    LinuxDeviceCgroupBuilder, LinuxMemoryBuilder, LinuxNamespace, LinuxNamespaceBuilder,
-    LinuxNamespaceType, LinuxPidsBuilder, LinuxResources, LinuxResourcesBuilder, Mount,
-    MountBuilder, PosixRlimitBuilder, PosixRlimitType, Process, ProcessBuilder, RootBuilder, Spec,
-    SpecBuilder, get_default_maskedpaths, get_default_mounts, get_default_readonly_paths,
+    Capabilities, Capability, Linux, LinuxBuilder, LinuxCapabilitiesBuilder, LinuxNamespace,
+    LinuxNamespaceBuilder, LinuxNamespaceType, Mount, MountBuilder, PosixRlimitBuilder,
+    PosixRlimitType, Process, ProcessBuilder, RootBuilder, Spec, SpecBuilder,
+    get_default_maskedpaths, get_default_mounts, get_default_readonly_paths,
 };
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
+use surtax_instrument::probe::cgroup::Version;
 use surtax_instrument::wire::SCRATCH;
 
 /// Where the agent is in a container; below a tmpfs where there is one, so that `/` looks as it did.
@@ -22,9 +24,6 @@ pub const AGENT: &str = "/run/surtax-agent";
 
 /// The version that runc 1.1 and crun 1.8 read; nothing newer is used.
 const SPECIFICATION: &str = "1.0.2";
-
-/// The period in which a CPU quota is counted, in microseconds: the kernel's default.
-const PERIOD_US: u64 = 100_000;
 
 /// As many open files as docker allows, where we may have so many ourselves.
 const OPEN_FILES: u64 = 1_048_576;
@@ -45,6 +44,10 @@ pub struct Container<'a> {
     pub hides_groups: bool,
     /// Whether this machine can limit swap.
     pub counts_swap: bool,
+    /// Which cgroups share out CPUs here.
+    pub cpu_groups: Version,
+    /// The disk that it may only use so much, if the limits say so.
+    pub limited_disk: Option<Disk>,
     /// What is kept, and whether `/run` is the level's.
     pub view: &'a View,
     /// Where its scratch directory is on this level, if it is on a disk.
@@ -218,41 +221,6 @@ fn namespaces(container: &Container<'_>) -> Result<Vec<LinuxNamespace>, OciSpecE
         kinds.push(Type::Cgroup);
     }
     kinds.into_iter().map(|kind| LinuxNamespaceBuilder::default().typ(kind).build()).collect()
-}
-
-/// A number of the specification's signed types; what does not fit is no limit on any machine.
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn resources(container: &Container<'_>) -> Result<LinuxResources, OciSpecError> {
-    let limits = container.limits;
-    let devices =
-        LinuxDeviceCgroupBuilder::default().allow(container.is_privileged).access("rwm").build()?;
-    let mut resources = LinuxResourcesBuilder::default().devices(vec![devices]);
-    if limits.cpu_millis.is_some() || limits.cpuset.is_some() {
-        let mut cpu = LinuxCpuBuilder::default();
-        if let Some(millis) = limits.cpu_millis {
-            let quota_us = u64::from(millis) * PERIOD_US / 1000;
-            cpu = cpu.quota(signed(quota_us)).period(PERIOD_US);
-        }
-        if let Some(cpus) = &limits.cpuset {
-            let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
-            cpu = cpu.cpus(list.join(","));
-        }
-        resources = resources.cpu(cpu.build()?);
-    }
-    if let Some(bytes) = limits.memory {
-        let mut memory = LinuxMemoryBuilder::default().limit(signed(bytes.0));
-        if container.counts_swap {
-            memory = memory.swap(signed(bytes.0));
-        }
-        resources = resources.memory(memory.build()?);
-    }
-    if let Some(pids) = limits.pids {
-        resources = resources.pids(LinuxPidsBuilder::default().limit(pids).build()?);
-    }
-    resources.build()
 }
 
 /// What docker gives a container by default.

@@ -10,6 +10,7 @@
 
 mod command_line;
 pub(super) mod config;
+mod resources;
 
 use super::first_process::FirstProcess;
 use super::{
@@ -57,8 +58,6 @@ pub struct Oci {
     pub(super) prove: Prove,
 }
 
-const LIMITS: &[Limit] = &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids];
-
 pub(super) const NET: Choice = Choice {
     key: "net",
     values: &["none", "host"],
@@ -78,7 +77,7 @@ macro_rules! card {
             summary: $summary,
             options: &[NET, scratch::CHOICE, PRIVILEGED],
             subject: None,
-            limits: LIMITS,
+            limits: Limit::OF_A_GROUP,
             holds_layers: true,
             elsewhere: false,
             ran_on_hardware: true,
@@ -293,6 +292,8 @@ fn write_bundle(
         hides_groups: site.lab.hierarchies().0.len() == 1
             && site.lab.hierarchies().unified().is_some(),
         counts_swap: counts_swap(site),
+        cpu_groups: site.lab.cpu_groups(),
+        limited_disk: site.limits.io.disk()?,
         view: site.view,
         scratch: disk.as_deref(),
         network,

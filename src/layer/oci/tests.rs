@@ -2,8 +2,11 @@
 
 use super::config::{Container, Network};
 use super::*;
+use crate::lab::disk::Disk;
 use crate::layer::{Root, View};
+use crate::stack::IoLimits;
 use std::fmt::Write as _;
+use surtax_instrument::probe::cgroup::Version;
 use surtax_instrument::quantity::Bytes;
 
 const LIMITED: Limits = Limits {
@@ -11,6 +14,14 @@ const LIMITED: Limits = Limits {
     cpuset: None,
     memory: Some(Bytes(512 << 20)),
     pids: Some(100),
+    weight: Some(200),
+    numa: None,
+    io: IoLimits {
+        read_bps: None,
+        write_bps: Some(Bytes(8 << 20)),
+        read_iops: Some(100),
+        write_iops: None,
+    },
 };
 
 fn view(root: Root) -> View {
@@ -26,6 +37,8 @@ fn container<'a>(view: &'a View, limits: &'a Limits) -> Container<'a> {
         limits,
         hides_groups: false,
         counts_swap: true,
+        cpu_groups: Version::One,
+        limited_disk: Some(Disk { numbers: (254, 0), node: PathBuf::new() }),
         view,
         scratch: None,
         network: Network::None,

@@ -102,7 +102,7 @@ static CARD: Card = Card {
         },
     ],
     subject: None,
-    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory],
+    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa, Limit::Io],
     holds_layers: true,
     elsewhere: false,
     ran_on_hardware: false,
@@ -140,10 +140,10 @@ impl Layer for Qemu {
         let asked = Asked::read(spec, site.limits)?;
         let kernel = kernel::acquire(asked.kernel.as_deref(), site.cache, room)?;
         let accelerator = choose(&asked, &kernel, site, room)?;
-        // CPUs and memory are the machine's own; only where it may run is a matter of its group.
-        let placed = Limits { cpuset: asked.cpuset.clone(), ..Limits::default() };
-        let group =
-            asked.cpuset.is_some().then(|| room.subgroup("machine", &placed)).transpose()?;
+        // CPUs and memory are the machine's own; all else is a matter of its group.
+        let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
+        let is_limited = placed != Limits::default();
+        let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
         let mut inside = Inside::prepare(&asked, &kernel, site, room, group.as_deref())?;
         let machine = Machine {
             accelerator,

@@ -160,7 +160,7 @@ mod tests {
             cpu_millis: Some(2000),
             cpuset: Some(vec![1]),
             memory: Some(Bytes(512 << 20)),
-            pids: None,
+            ..Limits::default()
         };
         let spec = spec(&[("accel", "tcg"), ("machine", "microvm"), ("kernel", "/k")]);
         let expected = Asked {
