@@ -152,8 +152,10 @@ fn require_command(plan: &Plan) -> Result<(), Fault> {
     let Some(program) = plan.command.first().filter(|program| !program.contains('/')) else {
         return Ok(());
     };
-    let is_ours =
-        |layer: &LayerSpec| matches!(layer.root(), Ok(Root::Overlay | Root::Host | Root::Packed));
+    let is_ours = |layer: &LayerSpec| {
+        layer.kind != "appliance"
+            && matches!(layer.root(), Ok(Root::Overlay | Root::Host | Root::Packed))
+    };
     let all_see_ours = plan
         .stacks
         .iter()

@@ -2,6 +2,7 @@
 //!
 //! One file per environment. This one holds the contract and the registry, nothing else.
 
+mod appliance;
 mod bubblewrap;
 mod container_tool;
 mod docker;
@@ -42,6 +43,7 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &docker::Docker,
     &podman::PODMAN,
     &qemu::Qemu,
+    &appliance::Appliance,
     &ssh::Ssh,
     &simulated::Simulated,
 ];

@@ -266,7 +266,9 @@ impl<'a> Source<'a> {
         for &(key, value) in &layer.options {
             let own = card.options.iter().find(|choice| choice.key == key);
             match own {
-                Some(choice) if card.subject == Some(key) => self.check_subject(choice, value)?,
+                Some(choice) if card.elsewhere && card.subject == Some(key) => {
+                    self.check_subject(choice, value)?;
+                }
                 Some(choice) => {
                     if key == scratch::KEY {
                         self.check_innermost(layer, innermost, key, value)?;

@@ -22,6 +22,7 @@ const VARIANTS: &[(&str, &[&str])] = &[
     ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace"]),
     ("docker", &["docker", "docker:net=bridge", "docker:net=host", "docker:runtime=runsc"]),
     ("qemu", &["qemu:accel=kvm", "qemu:accel=tcg", "qemu:accel=tcg,root=packed"]),
+    ("appliance", &["appliance:arceos", "appliance:arceos-echo"]),
 ];
 
 /// One question per layer of the registry, in its order. Layers for tests of surtax are left out.
@@ -55,7 +56,11 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
     Ok(Check {
         layer: String::from(text),
         card: driver.card(),
-        deadline: if spec.kind == "qemu" { PROOF_DEADLINE } else { DEADLINE },
+        deadline: if ["qemu", "appliance"].contains(&spec.kind.as_str()) {
+            PROOF_DEADLINE
+        } else {
+            DEADLINE
+        },
         ask: Box::new(move || {
             let view = View {
                 root: spec.root().unwrap_or(Root::Overlay),

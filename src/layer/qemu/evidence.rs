@@ -11,7 +11,7 @@ use surtax_instrument::wire::Fact;
 const MEMORY_OVERHEAD: (u64, u64) = (10, 96 << 20);
 
 /// What follows a CPU model's name in the name of its type.
-const CPU_TYPE_SUFFIX: &str = "-x86_64-cpu";
+pub(in crate::layer) const CPU_TYPE_SUFFIX: &str = "-x86_64-cpu";
 
 /// The board, the accelerator, CPUs and memory.
 ///
@@ -101,7 +101,15 @@ fn memory(told: u64, machine: &Machine, seen: &str) -> Result<Fact, Fault> {
     ))
 }
 
-fn agree(what: &str, one: (&str, &str), other: (&str, &str)) -> Result<(), Fault> {
+/// Two sources say the same of `what`.
+///
+/// # Errors
+/// They do not: both are quoted.
+pub(in crate::layer) fn agree(
+    what: &str,
+    one: (&str, &str),
+    other: (&str, &str),
+) -> Result<(), Fault> {
     if one.1 == other.1 {
         return Ok(());
     }

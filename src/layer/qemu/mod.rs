@@ -13,19 +13,19 @@
 
 mod apt;
 mod boot;
-mod command_line;
+pub(super) mod command_line;
 mod disk;
 mod elf;
 mod errand;
-mod evidence;
+pub(super) mod evidence;
 mod initramfs;
 mod inside;
-mod kernel;
+pub(super) mod kernel;
 mod modules;
 mod packed;
-mod qmp;
+pub(super) mod qmp;
 mod reference_guest;
-mod request;
+pub(super) mod request;
 mod tsc;
 mod unpack;
 mod virtiofsd;
@@ -281,7 +281,9 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
     });
     facts.push(Fact::new("guest_kernel", kernel, "a look at /boot and our cache"));
 
-    let accelerator = match kvm(&asked, site, room).map_err(unavailable)? {
+    let accelerator = match kvm(asked.accelerator, asked.kernel.as_deref(), site, room)
+        .map_err(unavailable)?
+    {
         Ok(proof) => {
             facts.push(Fact::new("kvm", proof, "a reference guest"));
             Accelerator::Kvm
@@ -300,8 +302,13 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
 }
 
 /// Whether KVM is proved on this level; if not, why. Boots a reference guest if none was tried yet.
-fn kvm(asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Result<String, String>, Fault> {
-    if asked.accelerator == Some(Accelerator::Tcg) {
+pub(super) fn kvm(
+    asked: Option<Accelerator>,
+    kernel: Option<&str>,
+    site: &Site<'_>,
+    room: &Room,
+) -> Result<Result<String, String>, Fault> {
+    if asked == Some(Accelerator::Tcg) {
         return Ok(Err(String::from("not asked for")));
     }
     if let Err(why) = reference_guest::device(site, room) {
@@ -311,7 +318,7 @@ fn kvm(asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Result<String, Str
     let verdict = match reference_guest::known(site.cache, &version) {
         Some(verdict) => verdict,
         None => {
-            let kernel = kernel::acquire(asked.kernel.as_deref(), site.cache, room)?;
+            let kernel = kernel::acquire(kernel, site.cache, room)?;
             reference_guest::attempt(&kernel, &version, site, room)?
         }
     };
@@ -339,7 +346,7 @@ fn choose(
     if asked.accelerator == Some(Accelerator::Kvm) && is_untried()? {
         return Ok(Accelerator::Kvm);
     }
-    match (kvm(asked, site, room)?, asked.accelerator) {
+    match (kvm(asked.accelerator, asked.kernel.as_deref(), site, room)?, asked.accelerator) {
         (Ok(_), _) => Ok(Accelerator::Kvm),
         (Err(why), Some(Accelerator::Kvm)) => {
             Err(Fault::machine(format!("qemu: {why}")).hint("use `accel=tcg`"))
@@ -363,7 +370,8 @@ fn tsc_for(accelerator: Accelerator, asked: &Asked) -> Result<Option<u64>, Fault
     }
 }
 
-fn qemu_version(room: &Room) -> Result<String, Fault> {
+/// The version of QEMU in `PATH`.
+pub(super) fn qemu_version(room: &Room) -> Result<String, Fault> {
     let text = Errand::new(&[PROGRAM, "--version"]).text(room)?;
     let words = text.lines().next().unwrap_or_default().split_ascii_whitespace();
     let number = words.skip_while(|word| *word != "version").nth(1);
@@ -380,6 +388,6 @@ fn no_virtiofsd() -> Unavailable {
     }
 }
 
-fn unavailable(fault: Fault) -> Unavailable {
+pub(super) fn unavailable(fault: Fault) -> Unavailable {
     Unavailable { why: fault.message, remedy: fault.hint }
 }

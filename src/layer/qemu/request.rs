@@ -91,7 +91,7 @@ impl Asked {
 }
 
 /// A name of `-cpu help`. Its features are not options here: `,` begins the layer's next option.
-fn cpu_model(name: &str) -> Result<String, Fault> {
+pub(in crate::layer) fn cpu_model(name: &str) -> Result<String, Fault> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if !name.is_empty() && name.chars().all(is_plain) {
         return Ok(name.to_owned());
@@ -100,7 +100,7 @@ fn cpu_model(name: &str) -> Result<String, Fault> {
         .hint("`qemu-system-x86_64 -cpu help` lists them"))
 }
 
-fn whole_cpus(millis: u32) -> Result<u32, Fault> {
+pub(in crate::layer) fn whole_cpus(millis: u32) -> Result<u32, Fault> {
     if millis == 0 || !millis.is_multiple_of(1000) {
         let asked = f64::from(millis) / 1000.0;
         return Err(Fault::user(format!("qemu: `cpus={asked}`: a machine has whole CPUs"))
