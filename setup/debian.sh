@@ -84,6 +84,7 @@ qemu-system-x86     qemu-system-x86_64
 qemu-system-common  /usr/lib/qemu/virtiofsd
 qemu-utils          qemu-img
 e2fsprogs           mke2fs
+btrfs-progs         mkfs.btrfs
 seabios             /usr/share/seabios/bios-256k.bin
 openssh-client      ssh
 openssh-server      /usr/sbin/sshd

@@ -5,7 +5,8 @@
 //!
 //! Source: `unshare(2)`, `pid_namespaces(7)`, `user_namespaces(7)`, `time_namespaces(7)`.
 
-use crate::init::{bring_loopback_up, mount_fresh};
+use crate::init::mount_fresh;
+use crate::network::bring_up;
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use rustix::thread::UnshareFlags;
 use std::fs;
@@ -57,7 +58,7 @@ fn enclose(kinds: &[&str]) -> io::Result<Role> {
         mount_fresh("proc", "/proc", "")?;
     }
     if kinds.contains(&"net") {
-        bring_loopback_up()?;
+        bring_up("lo")?;
     }
     Ok(Role::First)
 }

@@ -2,9 +2,11 @@
 //!
 //! An absent file gives no fact; the host treats a missing fact as "unknown", never as zero.
 
+use crate::network;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use surtax_instrument::probe::mitigations;
 use surtax_instrument::wire::{Fact, SCRATCH};
 
 /// Everything that can be seen.
@@ -31,12 +33,19 @@ pub fn facts() -> Vec<Fact> {
     say("scratch_mount", scratch_mount(), "/proc/self/mountinfo");
     say("scratch_drivers", scratch_drivers(), "/sys/class/block");
     say("scratch_write_cache", scratch_write_cache(), "/sys/class/block");
+    say("interfaces", network::interfaces(), "getifaddrs(3)");
+    say("link_drivers", network::link_drivers(), "ethtool_drvinfo");
+    say("default_route", network::default_route(), "/proc/net/route");
     say("seccomp", status_line("Seccomp"), "/proc/self/status");
     say("capabilities", status_line("CapEff"), "/proc/self/status");
     for namespace in ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"] {
         let path = format!("/proc/self/ns/{namespace}");
         let link = fs::read_link(&path).ok().map(|link| link.to_string_lossy().into_owned());
         say(&format!("namespace_{namespace}"), link, &path);
+    }
+    // Started on two pipes, it shares a kernel with the level that started it, or has gVisor's.
+    if std::env::args().nth(1).as_deref() != Some("stdio") {
+        say("mitigations", mitigations::read_below(Path::new("/")), mitigations::PLACE);
     }
     say("kernel_log_first_line", kernel_log_first_line(), "syslog(2)");
     facts

@@ -21,6 +21,7 @@
 //! A directive that fails is printed on the console and answered to the first request.
 
 use crate::channel::Channel;
+use crate::network::bring_up;
 use crate::serve::Session;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{MountFlags, mount, mount_bind_recursive, mount_move};
@@ -28,8 +29,6 @@ use rustix::system::{RebootCommand, reboot};
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -121,7 +120,7 @@ fn follow(words: &[&str]) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             made => made,
         },
-        ["loopback"] => bring_loopback_up(),
+        ["loopback"] => bring_up("lo"),
         ["hostname", name] => Ok(rustix::system::sethostname(name.as_bytes())?),
         ["root", directory] => enter_root(directory),
         _ => Err(io::Error::other("no such directive")),
@@ -167,21 +166,6 @@ fn enter_root(directory: &str) -> io::Result<()> {
     mount_move(directory, "/")?;
     rustix::process::chroot(".")?;
     std::env::set_current_dir("/")
-}
-
-/// Sets `IFF_UP` on `lo`; the kernel gives it its addresses.
-/// Brings the loopback interface of this network namespace up.
-pub fn bring_loopback_up() -> io::Result<()> {
-    let socket = UdpSocket::bind(("0.0.0.0", 0))?;
-    // SAFETY: all zeroes are a valid `ifreq`: an empty name and empty numbers.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    request.ifr_name[0] = b'l'.cast_signed();
-    request.ifr_name[1] = b'o'.cast_signed();
-    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP).unwrap_or(1);
-    // SAFETY: the descriptor is open and `request` is a live `ifreq`, as this request wants.
-    let result =
-        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Opens the channel and sends the first frame.

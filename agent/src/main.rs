@@ -1,7 +1,8 @@
 //! The agent: the small static binary that surtax starts on the inside of every layer.
 //!
 //! In a container it is the entry process and speaks on its standard input and output
-//! (`agent stdio`; `agent enclosed` makes namespaces first); in a virtual machine it is PID 1 of an
+//! (`agent stdio`; `agent enclosed` makes namespaces first); below an init it is a service and calls the
+//! host (`agent dial SOCKET`); in a virtual machine it is PID 1 of an
 //! initramfs; on another machine it lives under a lease (`agent leased SECONDS`) and takes its own file
 //! away. It starts, times and reaps the command, relays bytes to a starter of the next layer, and says
 //! what it sees. It has no threads, no async runtime and no JSON.
@@ -10,6 +11,7 @@ mod channel;
 mod enclosed;
 mod identity;
 mod init;
+mod network;
 mod relay;
 mod program;
 mod run;
@@ -19,7 +21,8 @@ mod stops;
 use channel::Channel;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -28,13 +31,51 @@ fn main() -> ExitCode {
         init::main();
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["addressed", link, address, gateway, rest @ ..] => {
+            if let Err(error) = take_address(link, address, gateway) {
+                eprintln!("surtax agent: the link `{link}` gets no address `{address}`: {error}");
+                return ExitCode::from(3);
+            }
+            start(rest)
+        }
+        words => start(words),
+    }
+}
+
+fn start(words: &[&str]) -> ExitCode {
+    match words {
         ["stdio"] => serve_stdio(),
+        ["dial", socket] => serve_over(socket),
         ["leased", seconds] => serve_leased(seconds),
         ["enclosed", kinds] => enclosed::main(kinds),
         _ => {
             eprintln!("surtax agent: started by surtax as `agent stdio`, not by hand");
             ExitCode::from(2)
+        }
+    }
+}
+
+/// Gives a link an address such as `198.18.0.2/24`, and makes the gateway the way to everywhere.
+fn take_address(link: &str, address: &str, gateway: &str) -> io::Result<()> {
+    let parse = |text: &str| text.parse().map_err(io::Error::other);
+    let (address, prefix) = address.split_once('/').unwrap_or((address, "32"));
+    network::give_address(link, parse(address)?, prefix.parse().map_err(io::Error::other)?)?;
+    network::lead_everywhere(parse(gateway)?)
+}
+
+/// Serves the host over a socket where it listens; the end of that connection is ours.
+fn serve_over(socket: &str) -> ExitCode {
+    match UnixStream::connect(socket) {
+        Ok(stream) => {
+            let stream = OwnedFd::from(stream);
+            let Ok(copy) = stream.try_clone() else { return ExitCode::from(3) };
+            serve_channel(Channel::new(File::from(copy), File::from(stream)))
+        }
+        Err(error) => {
+            eprintln!("surtax agent: nobody listens at `{socket}`: {error}");
+            ExitCode::from(3)
         }
     }
 }
@@ -69,13 +110,18 @@ fn serve(channel: impl FnOnce(File, File) -> io::Result<Channel>) -> ExitCode {
     ) else {
         return ExitCode::from(3);
     };
-    let served = channel(File::from(requests), File::from(replies))
-        .map_err(surtax_instrument::wire::WireError::Io)
-        .and_then(|channel| {
-            let mut session = serve::Session::new(channel);
-            session.greet().and_then(|()| session.serve())
-        });
-    match served {
+    match channel(File::from(requests), File::from(replies)) {
+        Ok(channel) => serve_channel(channel),
+        Err(error) => {
+            eprintln!("surtax agent: {error}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn serve_channel(channel: Channel) -> ExitCode {
+    let mut session = serve::Session::new(channel);
+    match session.greet().and_then(|()| session.serve()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("surtax agent: {error}");

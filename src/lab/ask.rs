@@ -26,16 +26,18 @@ pub fn ask(
     mount_namespace: Option<OwnedFd>,
     deadline: Duration,
 ) -> Result<String, Fault> {
+    let argv = argv.to_vec();
+    run(Program { argv, mount_namespace, ..Program::default() }, deadline)
+}
+
+/// The same of a program that is started in another way; what it reads and prints to is set here.
+pub(super) fn run(program: Program, deadline: Duration) -> Result<String, Fault> {
+    let argv = program.argv.clone();
     let tool = argv.first().map_or("", String::as_str);
     let (answer, stdout) = std::io::pipe().doing(format_args!("make a pipe from `{tool}`"))?;
     let (words, stderr) =
         std::io::pipe().doing(format_args!("make a second pipe from `{tool}`"))?;
-    let program = Program {
-        argv: argv.to_vec(),
-        stdio: [None, Some(stdout.into()), Some(stderr.into())],
-        mount_namespace,
-        ..Program::default()
-    };
+    let program = Program { stdio: [None, Some(stdout.into()), Some(stderr.into())], ..program };
     let mut process = process::spawn(program, Vec::new())?;
     let answer = read_aside(answer.into());
     let words = read_aside(words.into());

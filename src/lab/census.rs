@@ -50,6 +50,7 @@ impl Census {
         census.count_groups()?;
         census.count_loop_devices();
         census.count_processes()?;
+        census.count_own_network_namespaces();
         census.count_files()?;
         for setting in SETTINGS {
             if let Ok(value) = fs::read_to_string(setting) {
@@ -127,9 +128,18 @@ impl Census {
                 || groups.contains(&format!("/{}", super::PREFIX));
             if is_ours {
                 self.things.insert(format!("process `{name}` ({pid}): `{line}`"));
+                for namespace in network_namespaces(&entry.path()) {
+                    self.things.insert(format!("process `{name}` ({pid}): holds `{namespace}`"));
+                }
             }
         }
         Ok(())
+    }
+
+    /// Those without a name that this process holds open: a lab that is still used, or a leak.
+    fn count_own_network_namespaces(&mut self) {
+        let held = network_namespaces(Path::new("/proc/self"));
+        self.things.extend(held.into_iter().map(|it| format!("network namespace held: `{it}`")));
     }
 
     fn count_files(&mut self) -> Result<(), Fault> {
@@ -155,6 +165,15 @@ fn is_for_init_to_reap(stat: &str) -> bool {
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let mut fields = after_name.split_whitespace();
     (fields.next(), fields.next()) == (Some("Z"), Some("1"))
+}
+
+/// The network namespaces that a process has, by its threads or its descriptors, beside ours.
+fn network_namespaces(process: &Path) -> BTreeSet<String> {
+    let threads = entries(&process.join("task")).into_iter().map(|thread| thread.join("ns/net"));
+    let links = threads.chain(entries(&process.join("fd")));
+    let names = links.filter_map(|link| fs::read_link(link).ok()?.to_str().map(String::from));
+    let ours = fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    names.filter(|name| name.starts_with("net:[") && Path::new(name) != ours).collect()
 }
 
 fn entries(directory: &Path) -> Vec<PathBuf> {

@@ -1,4 +1,4 @@
-//! Removes a container or an image of a Docker-compatible engine, with one hand-written request.
+//! Removes a container, an image or a network of a Docker-compatible engine, with one hand-written request.
 //!
 //! The reaper must stay small, so no HTTP library and no async runtime is used here; the request
 //! has no body and only the status line and a bounded excerpt of the answer are read.
@@ -31,6 +31,11 @@ pub(super) fn remove_container(socket: &Path, name: &str) -> Result<Vec<String>,
 /// Removes an image; one that is gone is no error. It is not reported: nothing else removes it.
 pub(super) fn remove_image(socket: &Path, name: &str) -> Result<Vec<String>, Fault> {
     remove(socket, "image", name, &format!("/images/{name}?force=true")).map(|_| Vec::new())
+}
+
+/// Removes a network; one that is gone is no error. It is not reported: nothing else removes it.
+pub(super) fn remove_network(socket: &Path, name: &str) -> Result<Vec<String>, Fault> {
+    remove(socket, "network", name, &format!("/networks/{name}")).map(|_| Vec::new())
 }
 
 fn remove(socket: &Path, what: &str, name: &str, path: &str) -> Result<Vec<String>, Fault> {

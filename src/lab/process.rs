@@ -40,6 +40,8 @@ pub struct Program {
     pub group: Option<PathBuf>,
     /// The mount namespace it enters before `exec`.
     pub mount_namespace: Option<OwnedFd>,
+    /// The network namespace it enters before `exec`.
+    pub network_namespace: Option<OwnedFd>,
     /// In the session of our terminal, so that Ctrl-C reaches it: true for `enter` only. All others
     /// get a session of their own.
     pub foreground: bool,
@@ -135,6 +137,7 @@ struct Entry {
     /// `cgroup.procs` of its groups.
     doors: Vec<File>,
     mount_namespace: Option<OwnedFd>,
+    network_namespace: Option<OwnedFd>,
     cwd: Option<CString>,
     /// Where each descriptor is now, and which number it must get.
     descriptors: Handed,
@@ -145,9 +148,10 @@ struct Entry {
 }
 
 /// The steps of [`Entry::run`], for messages.
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 8] = [
     "die with surtax",
     "enter its group",
+    "enter its network namespace",
     "enter its mount namespace",
     "enter its working directory",
     "begin a session",
@@ -166,30 +170,42 @@ impl Entry {
         for door in &self.doors {
             rustix::io::write(door, b"0").map_err(at(1))?;
         }
-        if let Some(namespace) = &self.mount_namespace {
-            let kind = Some(LinkNameSpaceType::Mount);
+        if let Some(namespace) = &self.network_namespace {
+            let kind = Some(LinkNameSpaceType::Network);
             rustix::thread::move_into_link_name_space(namespace.as_fd(), kind).map_err(at(2))?;
         }
+        if let Some(namespace) = &self.mount_namespace {
+            let kind = Some(LinkNameSpaceType::Mount);
+            rustix::thread::move_into_link_name_space(namespace.as_fd(), kind).map_err(at(3))?;
+        }
         if let Some(cwd) = &self.cwd {
-            rustix::process::chdir(cwd.as_c_str()).map_err(at(3))?;
+            rustix::process::chdir(cwd.as_c_str()).map_err(at(4))?;
         }
         if !self.foreground {
-            rustix::process::setsid().map_err(at(4))?;
+            rustix::process::setsid().map_err(at(5))?;
         }
         self.hand_down()
     }
 
     fn hand_down(&self) -> Result<(), (u8, Errno)> {
-        close_others_on_exec().map_err(at(5))?;
+        close_others_on_exec().map_err(at(6))?;
         for (from, to) in &self.descriptors {
             // SAFETY: `to` is a plain number; what was there is a reserved copy of `/dev/null` or
             // a descriptor of the parent's that the child does not use.
             if unsafe { libc::dup2(from.as_raw_fd(), *to) } < 0 {
-                return Err((6, last_errno()));
+                return Err((7, last_errno()));
             }
         }
         Ok(())
     }
+}
+
+/// Moves the calling thread into a network namespace: for threads that end there.
+pub(super) fn enter_network(namespace: BorrowedFd<'_>) -> Result<(), Fault> {
+    let kind = Some(LinkNameSpaceType::Network);
+    rustix::thread::move_into_link_name_space(namespace, kind)
+        .doing("enter a network namespace")
+        .map_err(|fault| fault.hint("run as root"))
 }
 
 fn at(step: u8) -> impl Fn(Errno) -> (u8, Errno) {
@@ -226,6 +242,7 @@ pub(super) fn spawn(program: Program, doors: Vec<File>) -> Result<Process, Fault
     let entry = Entry {
         doors,
         mount_namespace: program.mount_namespace,
+        network_namespace: program.network_namespace,
         cwd: program.cwd.as_deref().map(c_path).transpose()?,
         descriptors,
         foreground: program.foreground,

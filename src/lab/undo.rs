@@ -39,6 +39,13 @@ pub enum Undo {
         /// Begins with our tag.
         name: String,
     },
+    /// A network of a Docker-compatible engine, by the name that we gave it.
+    EngineNetwork {
+        /// The engine's unix socket.
+        socket: PathBuf,
+        /// Begins with our tag.
+        name: String,
+    },
     /// A setting: written back only if it still holds what we wrote.
     Setting {
         /// The file in `/proc/sys` or `/sys`.
@@ -70,7 +77,9 @@ impl Undo {
     pub(super) fn survives_reboot(&self) -> bool {
         match self {
             Self::Directory { path } => !directory::is_in_memory(path),
-            Self::EngineContainer { .. } | Self::EngineImage { .. } => true,
+            Self::EngineContainer { .. }
+            | Self::EngineImage { .. }
+            | Self::EngineNetwork { .. } => true,
             Self::Group { .. }
             | Self::Setting { .. }
             | Self::Controllers { .. }
@@ -87,9 +96,9 @@ impl Undo {
                     && is_plain(path)
                     && path.iter().any(|part| starts_with_tag(Some(part)))
             }
-            Self::EngineContainer { name, .. } | Self::EngineImage { name, .. } => {
-                name.starts_with(TAG)
-            }
+            Self::EngineContainer { name, .. }
+            | Self::EngineImage { name, .. }
+            | Self::EngineNetwork { name, .. } => name.starts_with(TAG),
             Self::Setting { .. } | Self::Controllers { .. } | Self::Session { .. } => true,
         };
         if tagged { Ok(()) } else { Err(Fault::bug(format!("{self:?} does not carry our tag"))) }
@@ -103,6 +112,7 @@ impl Undo {
             Self::Directory { path } => directory::remove(path),
             Self::EngineContainer { socket, name } => engine::remove_container(socket, name),
             Self::EngineImage { socket, name } => engine::remove_image(socket, name),
+            Self::EngineNetwork { socket, name } => engine::remove_network(socket, name),
             Self::Setting { path, ours, before } => settings::restore(path, ours, before),
             Self::Controllers { path, names } => cgroup::disable(path, names),
             Self::Session { pid, started_ticks } => session::end(*pid, *started_ticks),

@@ -10,7 +10,7 @@
 //!   together, and the tool is inside them before its first instruction.
 //! - **Checked against** what each tool's own file says.
 
-use super::first_process::{FirstProcess, THROTTLING, empties};
+use super::first_process::{FirstProcess, THROTTLING, empties, limited_together};
 use super::{
     Card, Layer, Payer, Running, Site, Source, Unavailable, Usable, scratch, stdio, version,
 };
@@ -206,6 +206,9 @@ impl Running for RunningContainer {
         let mut facts = self.facts.clone();
         facts.push(first.group_is(&self.group)?);
         facts.extend(first.limits(&self.group, &self.limits)?);
+        if self.limits != Limits::default() {
+            facts.push(limited_together(&format!("{} and the container", self.kind)));
+        }
         let shared: &[&str] = if self.shares_network { &["net", "user"] } else { &["user"] };
         facts.push(first.namespaces(shared)?);
         facts.extend(first.privileges()?);

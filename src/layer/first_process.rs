@@ -233,6 +233,11 @@ impl FirstProcess {
     }
 }
 
+/// Who shares the limits of a group with the command.
+pub fn limited_together(who: &str) -> Fact {
+    Fact::new("limited_together", who, "the group that they were started in")
+}
+
 /// Waits until nobody is in a group any more, or in one below it; says whether that came to be.
 ///
 /// A tool may be gone a moment before the last process that it made.

@@ -3,7 +3,8 @@
 //! surtax (host) ── runsc run ── sandbox (sentry, stubs) ── agent ── command
 //!                            └─ gofer: opens files for the sentry
 //!
-//! - **Needs** `runsc` in `PATH` that knows the platform; for `platform=kvm` a working `/dev/kvm`.
+//! - **Needs** `runsc` in `PATH` that knows the platform; for `platform=kvm` a `/dev/kvm` that boots the
+//!   reference guest of `qemu`.
 //! - **Leaves out** networking by the sentry's own stack to the outside: `net=none` has only `lo`, `net=host`
 //!   passes the level's sockets through.
 //! - **Payers** the runtime's own process; the group with sentry, stubs and gofer, which carries the
@@ -12,7 +13,7 @@
 
 use super::first_process::FirstProcess;
 use super::oci::{NET, Oci, PRIVILEGED};
-use super::{Card, Choice, Limit, Unavailable, scratch, value_of};
+use super::{Card, Choice, Limit, Site, Unavailable, scratch, value_of};
 use crate::fault::Fault;
 use crate::lab;
 use crate::stack::LayerSpec;
@@ -102,7 +103,7 @@ fn flag<'a>(command_line: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Debian's runsc of 2022 does not know systrap, and would say so only when it is started.
-fn require(runsc: &Path, spec: &LayerSpec) -> Result<(), Unavailable> {
+fn require(runsc: &Path, spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailable> {
     let platform = platform(spec);
     let argv = [runsc.to_string_lossy().into_owned(), "flags".to_owned()];
     let flags = lab::ask(&argv, None, ASK_DEADLINE)
@@ -113,13 +114,28 @@ fn require(runsc: &Path, spec: &LayerSpec) -> Result<(), Unavailable> {
             remedy: Some(GVISOR.remedy.to_owned()),
         });
     }
-    if platform == "kvm" && !Path::new("/dev/kvm").exists() {
-        return Err(Unavailable {
-            why: "there is no `/dev/kvm` for `platform=kvm`".to_owned(),
-            remedy: Some("use `gvisor:platform=systrap`".to_owned()),
-        });
+    if platform == "kvm" { require_kvm(site) } else { Ok(()) }
+}
+
+/// A device that opens proves nothing: gVisor would spin in it without a word. What proves it is the
+/// reference guest of `qemu`.
+fn require_kvm(site: &Site<'_>) -> Result<(), Unavailable> {
+    let remedy = Some(String::from("use `gvisor:platform=systrap`"));
+    if !Path::new("/dev/kvm").exists() {
+        let why = String::from("there is no `/dev/kvm` for `platform=kvm`");
+        return Err(Unavailable { why, remedy });
     }
-    Ok(())
+    let options = [(String::from("accel"), String::from("kvm"))].into();
+    let guest = LayerSpec { kind: String::from("qemu"), options };
+    let proved = super::find(&guest.kind)
+        .map_err(|fault| Unavailable { why: fault.message, remedy: fault.hint })?;
+    match proved.check(&guest, site) {
+        Ok(_) => Ok(()),
+        Err(refuted) => {
+            let why = format!("nothing proves KVM for `platform=kvm`: {}", refuted.why);
+            Err(Unavailable { why, remedy })
+        }
+    }
 }
 
 /// Whether the description of the flag `-platform` names a platform.

@@ -6,6 +6,7 @@ mod appliance;
 mod bubblewrap;
 mod container_tool;
 mod docker;
+mod errand;
 mod first_process;
 mod gvisor;
 mod lxc;

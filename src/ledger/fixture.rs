@@ -110,7 +110,8 @@ pub(crate) fn done(trial: TrialId, wall_ns: u64) -> Record {
 }
 
 pub(crate) fn ledger(path: &Path, stacks: &[&str]) -> Ledger {
-    Ledger::create(path, &plan(stacks), &[fact("cpu_model", "AMD EPYC")]).unwrap()
+    let mitigations = fact("mitigations", "spectre_v1: Mitigation: usercopy/swapgs barriers");
+    Ledger::create(path, &plan(stacks), &[fact("cpu_model", "AMD EPYC"), mitigations]).unwrap()
 }
 
 pub(crate) fn add(ledger: &mut Ledger, record: &Record) {

@@ -10,6 +10,16 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
+use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::quantity::Nanoseconds;
+
+/// How long a hold is waited for: a child that is about to become another program still has a copy of
+/// its parent's, also when that has let go.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// Between two tries.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Nobody else can hold the same ledger as long as this lives.
 #[derive(Debug)]
@@ -23,7 +33,16 @@ pub(super) struct Hold {
 /// The user's, when a running surtax has it.
 pub(super) fn take(path: &Path) -> Result<Hold, Fault> {
     let doing = || format!("take hold of the ledger `{}`", path.display());
-    match UnixDatagram::bind_addr(&address(path).doing(doing())?) {
+    let address = address(path).doing(doing())?;
+    let began = monotonic_raw();
+    let mut bound = UnixDatagram::bind_addr(&address);
+    while bound.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+        && monotonic_raw().since(began) < Nanoseconds::from(PATIENCE)
+    {
+        std::thread::sleep(LOOK_AGAIN);
+        bound = UnixDatagram::bind_addr(&address);
+    }
+    match bound {
         Ok(socket) => Ok(Hold { _socket: socket }),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             Err(Fault::user(format!("a running surtax works on the ledger `{}`", path.display()))

@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use surtax_instrument::probe::mitigations;
 use surtax_instrument::wire::Fact;
 
 /// Kernel parameters that change what a trial costs: by their name, or by that of their module.
@@ -52,7 +53,7 @@ fn facts_below(root: &Path) -> Vec<Fact> {
         line("cpu_governor", &format!("{cpu}/cpu0/cpufreq/scaling_governor")),
         line("smt", &format!("{cpu}/smt/control")),
         fact("cpu_boost", host.boost(), &format!("{cpu}/cpufreq/boost")),
-        fact("mitigations", host.mitigations(), &format!("{cpu}/vulnerabilities")),
+        fact("mitigations", mitigations::read_below(root), mitigations::PLACE),
         fact("cgroup_version", host.cgroup_version(), "/proc/self/mountinfo"),
         size("memory_available_bytes", "MemAvailable"),
         size("swap_total_bytes", "SwapTotal"),
@@ -152,22 +153,6 @@ impl Host<'_> {
             (Some("0"), _) | (None, Some("1")) => Some("off".into()),
             _ => None,
         }
-    }
-
-    /// Every weakness that this processor has, with what is done about it.
-    fn mitigations(&self) -> Option<String> {
-        let folder = self.at("/sys/devices/system/cpu/vulnerabilities");
-        let mut found: Vec<String> = fs::read_dir(folder)
-            .ok()?
-            .filter_map(Result::ok)
-            .filter_map(|entry| {
-                let state = fs::read_to_string(entry.path()).ok()?;
-                Some(format!("{}: {}", entry.file_name().to_string_lossy(), state.trim()))
-            })
-            .filter(|line| !line.ends_with(": Not affected"))
-            .collect();
-        found.sort();
-        Some(if found.is_empty() { "none needed".into() } else { found.join(" | ") })
     }
 
     /// Those parameters of the kernel that change what a trial costs. Others are left out: a command

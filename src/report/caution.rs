@@ -2,6 +2,7 @@
 //!
 //! That kernels differ is no caution: another kernel is what a virtual machine is.
 
+mod setting;
 mod width;
 
 use super::bill::Bill;
@@ -10,12 +11,11 @@ use super::estimate::{self, WALL};
 use super::foreign::line;
 use super::number::{self, percent};
 use super::wall::Wall;
-use super::{ArmFindings, Caution, LevelEvidence};
+use super::{ArmFindings, Caution};
 use crate::ledger::{Proofs, StoredTrial, TrialState};
 use crate::plan::TrialId;
 use crate::trial::disturbance::Disturbance;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use surtax_instrument::quantity::Bytes;
 use surtax_statistics::NoiseFloor;
 
 /// With fewer quiet or disturbed trials than these, the two are not compared.
@@ -23,9 +23,6 @@ const TRIALS_TO_COMPARE: usize = 3;
 
 /// From this ratio on, disturbed trials are said to have taken longer than quiet ones.
 const SLOWED_FROM: f64 = 1.005;
-
-/// Memory that differs by less is the kernel's own.
-const MEMORY_SLACK_SHARE: f64 = 0.1;
 
 /// Facts that must not change from trial to trial, beside those named `…_version`, `…_hash` and so on.
 const STEADY: &[&str] =
@@ -42,6 +39,8 @@ pub(super) struct Signs<'a> {
     /// The bill of each arm.
     pub(super) bills: &'a [Bill],
     pub(super) proofs: &'a Proofs,
+    /// What this machine's kernel does about its processor's weaknesses.
+    pub(super) mitigations: Option<&'a str>,
     /// What was read from disks during each trial, in bytes.
     pub(super) page_ins: &'a HashMap<TrialId, f64>,
     /// What is wrong with the clock of a guest.
@@ -64,8 +63,10 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(super::program::cautions(signs));
     cautions.extend(outputs(signs.arms));
     cautions.extend(exit_statuses(signs.arms));
-    cautions.extend(cpus(signs.arms));
-    cautions.extend(memory(signs.arms));
+    cautions.extend(setting::cpus(signs.arms));
+    cautions.extend(setting::memory(signs.arms));
+    cautions.extend(setting::helpers(signs.arms));
+    cautions.extend(setting::page_cache(signs.arms));
     cautions.extend(super::page_ins::caution_of(signs));
     cautions.extend(changed_evidence(signs));
     cautions.extend(nothing_compared(signs.arms));
@@ -78,6 +79,9 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(disturbed(signs));
     cautions.extend(super::position::caution(signs.columns));
     cautions.extend(width::noise(signs));
+    cautions.extend(setting::networks(signs.arms));
+    cautions.extend(setting::filters(signs.arms));
+    cautions.extend(setting::mitigations(signs));
     cautions.extend(overdrafts(signs));
     cautions.extend(leftovers(signs));
     cautions
@@ -142,62 +146,6 @@ fn exit_statuses(arms: &[ArmFindings]) -> Option<Caution> {
             "see the command's last words; only trials that ended with `exit 0` count",
         )
     })
-}
-
-/// A number that the innermost level proved.
-fn fact(evidence: &[LevelEvidence], key: &str) -> Option<u64> {
-    let innermost = evidence.last()?;
-    let is_it = |found: &str| found.strip_prefix("inside_").unwrap_or(found) == key;
-    innermost.facts.iter().find(|fact| is_it(&fact.key))?.value.parse().ok()
-}
-
-/// The baseline's number and the arms whose number is another one.
-fn unequal(
-    arms: &[ArmFindings],
-    had: impl Fn(&[LevelEvidence]) -> Option<u64>,
-    equal: impl Fn(u64, u64) -> bool,
-) -> Option<(u64, Vec<(&str, u64)>)> {
-    let expected = baseline(arms).find_map(|arm| had(&arm.evidence))?;
-    let others: Vec<(&str, u64)> = compared(arms)
-        .filter_map(|arm| Some((arm.stack.as_str(), had(&arm.evidence)?)))
-        .filter(|(_, found)| !equal(*found, expected))
-        .collect();
-    (!others.is_empty()).then_some((expected, others))
-}
-
-fn cpus(arms: &[ArmFindings]) -> Option<Caution> {
-    let had = |evidence: &[LevelEvidence]| fact(evidence, "cpus_online");
-    let (expected, others) = unequal(arms, had, |a, b| a == b)?;
-    let words: Vec<String> =
-        others.iter().map(|(stack, count)| format!("`{stack}` had {count}")).collect();
-    let least = others.iter().map(|(_, count)| *count).fold(expected, u64::min);
-    Some(caution(
-        "unequal-cpus",
-        format!("the baseline had {expected} CPUs, but {}", words.join(", ")),
-        format!("give every stack the same, as in `native:cpus={least}` and `qemu:cpus={least}`"),
-    ))
-}
-
-fn memory(arms: &[ArmFindings]) -> Option<Caution> {
-    let float = estimate::float;
-    let near = |a: u64, b: u64| float(a.abs_diff(b)) <= MEMORY_SLACK_SHARE * float(a.max(b));
-    let had = |evidence: &[LevelEvidence]| {
-        let limit = fact(evidence, "limit_memory_bytes").unwrap_or(u64::MAX);
-        Some(fact(evidence, "memory_total_bytes")?.min(limit))
-    };
-    let (expected, others) = unequal(arms, had, near)?;
-    let words: Vec<String> =
-        others.iter().map(|(stack, bytes)| format!("`{stack}` had {}", Bytes(*bytes))).collect();
-    let least = others.iter().map(|(_, bytes)| *bytes).fold(expected, u64::min);
-    Some(caution(
-        "unequal-memory",
-        format!("the baseline had {} of memory, but {}", Bytes(expected), words.join(", ")),
-        format!(
-            "if the command needs more than {}, its page cache included, give every stack the same \
-             with `memory=`",
-            Bytes(least)
-        ),
-    ))
 }
 
 fn changed_evidence(signs: &Signs<'_>) -> Vec<Caution> {

@@ -65,6 +65,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         columns: &columns,
         bills: &bills,
         proofs: &proofs,
+        mitigations: mitigations(&machine),
         page_ins: &ledger.conditions_of("page_in_bytes")?,
         walls: &walls,
         noise,
@@ -300,6 +301,11 @@ fn evidence(column: &Column<'_>, proofs: &Proofs) -> Vec<LevelEvidence> {
         facts: level.facts.iter().map(key_value).collect(),
     };
     levels.iter().map(level).collect()
+}
+
+/// What this machine said of its mitigations when the run began.
+fn mitigations(machine: &[Fact]) -> Option<&str> {
+    machine.iter().find(|fact| fact.key == "mitigations").map(|fact| fact.value.as_str())
 }
 
 fn key_value(fact: &Fact) -> KeyValue {

@@ -10,7 +10,7 @@ const KINDS: [&str; 5] = ["namespaces", "bubblewrap", "nspawn", "lxc", "podman"]
 
 /// What was proved of `stack`, in which `script` must succeed.
 #[track_caller]
-fn level(machine: &Machine, stack: &str, script: &str) -> Value {
+pub fn level(machine: &Machine, stack: &str, script: &str) -> Value {
     let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
     let arm = answer["arms"].as_array().unwrap().last().unwrap();
     assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
@@ -53,21 +53,6 @@ fn a_network_is_a_containers_own_or_this_machines() {
         assert!(!fact(&level_of, "own_namespaces").contains("net"), "{kind}");
         machine.assert_as_before();
     }
-}
-
-#[test]
-fn a_docker_bridge_is_made_where_nobody_else_sees_it() {
-    let machine = Machine::take();
-    if !is_usable(&machine, "docker") {
-        return;
-    }
-    // Titles, `lo` and one end of a pair; and the bridge is the way out.
-    let script = "test $(wc -l < /proc/net/dev) = 4 && test $(wc -l < /proc/net/route) -ge 2";
-    let proved = level(&machine, "docker:net=bridge", script);
-    assert_eq!(fact(&proved, "network"), "bridge");
-    let gateway = fact(&proved, "network_gateway");
-    assert!(gateway.contains('.') && gateway != fact(&proved, "network_address"), "{gateway}");
-    machine.assert_as_before();
 }
 
 #[test]
@@ -114,6 +99,10 @@ fn what_an_option_of_a_layer_names_is_read_back() {
         ("docker:seccomp=unconfined", "seccomp", "none"),
         ("docker:seccomp=default", "seccomp", "filter"),
         ("docker:runtime=runsc", "runtime", "runsc"),
+        ("docker:runtime=crun", "runtime", "crun"),
+        ("docker:storage=overlay2,scratch=layer", "root_file_system", "overlay"),
+        ("docker:storage=vfs,scratch=layer", "storage_driver", "vfs"),
+        ("docker:storage=btrfs,scratch=layer", "root_file_system", "btrfs"),
         ("gvisor:platform=ptrace", "platform", "ptrace"),
         ("gvisor:overlay=memory", "overlay", "root:memory"),
         ("gvisor:overlay=none,directfs=false", "directfs", "false"),
@@ -163,4 +152,38 @@ fn a_scratch_directory_is_on_the_medium_that_its_stack_names_and_empty_at_every_
         }
         machine.assert_as_before();
     }
+}
+
+#[test]
+fn what_an_engine_cannot_have_is_refused_before_anything_is_started() {
+    let machine = Machine::take();
+    for (stack, why) in [
+        ("docker:storage=devicemapper", "`storage=devicemapper`"),
+        ("docker:runtime=kata", "no `kata`"),
+    ] {
+        if is_usable(&machine, "docker") {
+            let answer = machine.json(&compare(stack, "1", &["true"]));
+            let trouble = &answer["arms"].as_array().unwrap().last().unwrap()["trouble"];
+            assert!(trouble["why"].as_str().unwrap().contains(why), "{trouble}");
+            assert!(trouble["remedy"].is_string(), "{trouble}");
+        }
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn gvisor_trusts_a_device_only_where_a_reference_guest_has_proved_it() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "gvisor") || !is_usable(&machine, "qemu") {
+        return;
+    }
+    let answer = machine.json(&compare("gvisor:platform=kvm", "1", &["true"]));
+    let arm = answer["arms"].as_array().unwrap().last().unwrap();
+    if arm["trial_count"] == 1 {
+        assert_eq!(fact(&arm["evidence"][0], "platform"), "kvm");
+    } else {
+        let why = arm["trouble"]["why"].as_str().unwrap();
+        assert!(why.contains("`platform=kvm`"), "{why}");
+    }
+    machine.assert_as_before();
 }

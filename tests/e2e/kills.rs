@@ -12,7 +12,7 @@ use std::process::Child;
 use std::time::Duration;
 
 /// The stacks, and how long after its start a run of each may be hit, in milliseconds.
-const STACKS: [(&str, u64); 10] = [
+const STACKS: [(&str, u64); 11] = [
     ("native", 900),
     ("namespaces:time=private,user=private", 900),
     ("bubblewrap:scratch=bind", 1000),
@@ -22,6 +22,7 @@ const STACKS: [(&str, u64); 10] = [
     ("podman:scratch=volume", 2500),
     ("gvisor", 2500),
     ("docker", 5000),
+    ("docker:net=user,storage=btrfs", 5000),
     ("qemu:disk-size=64M,scratch=virtio-blk", 6000),
 ];
 

@@ -24,6 +24,7 @@ mod lease;
 mod limits;
 mod machine;
 mod nesting;
+mod networks;
 mod powerless;
 mod programs;
 mod prove;

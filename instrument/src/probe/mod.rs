@@ -3,6 +3,7 @@
 pub mod cgroup;
 pub mod frequency;
 pub mod host;
+pub mod mitigations;
 pub mod process;
 pub mod stops;
 pub mod throttling;

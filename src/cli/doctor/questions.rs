@@ -20,7 +20,19 @@ const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 const VARIANTS: &[(&str, &[&str])] = &[
     ("namespaces", &["namespaces", "namespaces:user=private", "namespaces:time=private"]),
     ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace"]),
-    ("docker", &["docker", "docker:net=bridge", "docker:net=host", "docker:runtime=runsc"]),
+    (
+        "docker",
+        &[
+            "docker",
+            "docker:net=bridge",
+            "docker:net=user",
+            "docker:net=macvlan",
+            "docker:net=host",
+            "docker:runtime=crun",
+            "docker:runtime=runsc",
+            "docker:storage=btrfs",
+        ],
+    ),
     ("qemu", &["qemu:accel=kvm", "qemu:accel=tcg", "qemu:accel=tcg,root=packed"]),
     ("appliance", &["appliance:arceos", "appliance:arceos-echo"]),
 ];

@@ -18,7 +18,7 @@ mod proxy;
 mod ready;
 mod recipe;
 
-use super::first_process::FirstProcess;
+use super::first_process::{FirstProcess, limited_together};
 use super::native::PlainProcess;
 use super::qemu::command_line::{Accelerator, PROGRAM};
 use super::qemu::qmp::{Qmp, VirtualCpu};
@@ -248,6 +248,7 @@ impl RunningAppliance {
             let qemu = FirstProcess::of(process.pid(), site.lab.hierarchies());
             facts.push(qemu.group_is(group)?);
             facts.extend(qemu.limits(group, &placed)?);
+            facts.push(limited_together("vCPUs and QEMU's other threads"));
         }
         let (link, client, console) = (None, None, Some(console));
         let qmp = Arc::new(Mutex::new(qmp));

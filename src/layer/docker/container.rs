@@ -1,5 +1,6 @@
 //! The body of `POST /containers/create`: what the daemon is told to make.
 
+use super::network::Network;
 use crate::fault::Fault;
 use crate::lab::disk::Disk;
 use crate::lab::{list, shares};
@@ -46,8 +47,8 @@ pub struct Wanted<'a> {
     pub view: &'a View,
     /// Where its scratch directory is on this level, if it is on a disk.
     pub scratch: Option<&'a Path>,
-    /// The engine's word for its network.
-    pub network: &'a str,
+    /// Its network.
+    pub network: &'a Network,
     /// The engine's word for its runtime; `None` for the default.
     pub runtime: Option<&'a str>,
     /// Whether no filter of system calls is put in its way.
@@ -84,6 +85,7 @@ pub fn body(wanted: &Wanted<'_>) -> Result<ContainerCreateBody, Fault> {
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         tty: Some(false),
+        exposed_ports: wanted.network.ports().map(|ports| ports.into_keys().collect()),
         host_config: Some(host_config(wanted)?),
         ..ContainerCreateBody::default()
     })
@@ -116,7 +118,8 @@ fn host_config(wanted: &Wanted<'_>) -> Result<HostConfig, Fault> {
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         mounts: Some(mounts(wanted)?),
         tmpfs: Some([("/run".to_owned(), "rw,exec,nosuid,nodev,mode=755".to_owned())].into()),
-        network_mode: Some(wanted.network.to_owned()),
+        network_mode: Some(wanted.network.name.clone()),
+        port_bindings: wanted.network.ports(),
         runtime: wanted.runtime.map(str::to_owned),
         security_opt: wanted.is_unfiltered.then(|| vec![String::from("seccomp=unconfined")]),
         ..HostConfig::default()
@@ -277,7 +280,7 @@ mod tests {
             layers: &layers,
             source: &|path| path.to_path_buf(),
             view: &view,
-            network: "none",
+            network: &Network { word: "none".into(), name: "none".into(), port: None },
             runtime: Some("runsc"),
             scratch: None,
             is_unfiltered: false,

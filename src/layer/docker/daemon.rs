@@ -1,13 +1,16 @@
 //! The daemon: the one that runs here, or a private one that is gone with surtax.
 //!
 //! A private daemon touches nothing of the host's: no bridge, no packet filter, no sysctl; its
-//! mounts are in a private namespace, its files in its room. For `net=bridge` there is a second one, in a
+//! mounts are in a private namespace, its files in its room. For a bridge or a macvlan there is a second one, in a
 //! network namespace of its own: its bridge, its NAT rules and its sysctls are gone with it, and nothing
 //! leads from there to anywhere else. It insists on a few fixed places
 //! (`/etc/docker/key.json`, `/opt/containerd`, sockets below `/run`), so in its namespace there are overlays
 //! over `/etc`, `/opt` and `/run`. Volumes must not be overlays over these, since the kernel allows two
 //! on top of each other at most: what is below them is kept in sight elsewhere.
 
+use super::network::Asked;
+use super::runtimes;
+use super::storage::Storage;
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Mount, Process, Program, Room, Service};
@@ -28,9 +31,6 @@ const WRITTEN: [&str; 3] = ["/etc", "/opt", "/run"];
 /// Where the rooms are: below `/run`, and yet to be seen by the daemon as they are.
 const ROOMS: &str = "/run/surtax";
 
-/// The runtimes that a private daemon is given beside `runc`, where they are installed.
-const RUNTIMES: [&str; 2] = ["runsc", "youki"];
-
 /// How long to wait between two looks for the private daemon's socket.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -45,11 +45,8 @@ enum Network {
 
 impl Network {
     /// The one in which a container can have the network that a spec names.
-    fn of(spec: &LayerSpec) -> Self {
-        match spec.options.get("net").map(String::as_str) {
-            Some("bridge") => Self::Own,
-            _ => Self::Level,
-        }
+    fn of(spec: &LayerSpec) -> Result<Self, Fault> {
+        Ok(if Asked::read(spec)?.needs_own_namespace() { Self::Own } else { Self::Level })
     }
 
     /// What the daemon is called among the lab's services.
@@ -64,7 +61,7 @@ impl Network {
 /// A daemon that answers.
 pub struct Daemon {
     /// What it is called among the lab's services; the machine's own is called so, too.
-    pub name: &'static str,
+    pub name: String,
     /// Its unix socket.
     pub socket: PathBuf,
     /// The service, if it is a private one.
@@ -125,17 +122,18 @@ impl Daemon {
     pub fn find(spec: &LayerSpec, site: &Site<'_>) -> Result<Self, Fault> {
         match look(spec)? {
             Candidate::System(socket) => {
-                Ok(Self { name: "docker-system", socket, private: None, below: None })
+                Ok(Self { name: "docker-system".to_owned(), socket, private: None, below: None })
             }
             Candidate::Private(program) => {
                 // A level of ours is thrown away with all that a daemon writes there.
                 let is_covered = site.level == 0;
-                let network = Network::of(spec);
+                let (network, storage) = (Network::of(spec)?, Storage::read(spec)?);
                 let start = |room: &Room| {
                     let mounts = if is_covered { cover(room)? } else { Vec::new() };
-                    start(&program, room, &mounts, network, site.start_deadline).map(Some)
+                    let wanted = Wanted { program: &program, network, storage };
+                    start(&wanted, room, &mounts, hybrid(site), site.start_deadline).map(Some)
                 };
-                let name = network.service();
+                let name = format!("{}{}", network.service(), storage.suffix());
                 let service = site.lab.service(&format!("{name}-daemon"), start)?;
                 let socket = socket_in(&service.directory);
                 let below = is_covered.then(|| below(&service.directory));
@@ -192,32 +190,55 @@ pub fn processes() -> Vec<(String, u32)> {
     named.collect()
 }
 
+/// Where cgroup v2 is mounted beside v1, if it is.
+fn hybrid<'a>(site: &'a Site<'_>) -> Option<&'a Path> {
+    let hierarchies = site.lab.hierarchies();
+    let unified = hierarchies.unified().filter(|_| hierarchies.0.len() > 1)?;
+    Some(&unified.mount_point)
+}
+
 fn socket_in(directory: &Path) -> PathBuf {
     directory.join("docker.sock")
 }
 
-/// An empty one, so that the machine's own is not read: its settings would contradict ours.
+/// One of ours, so that the machine's own is not read: its settings would contradict ours.
 fn configuration_in(directory: &Path) -> PathBuf {
     directory.join("daemon.json")
 }
 
+/// A private daemon, as asked for.
+struct Wanted<'a> {
+    program: &'a Path,
+    network: Network,
+    storage: Storage,
+}
+
 fn start(
-    program: &Path,
+    wanted: &Wanted<'_>,
     room: &Room,
     mounts: &[Mount],
-    network: Network,
+    unified: Option<&Path>,
     deadline: Duration,
 ) -> Result<Process, Fault> {
     let configuration = configuration_in(room.directory());
-    fs::write(&configuration, "{}").doing(format_args!("write `{}`", configuration.display()))?;
+    let runtimes = runtimes::declare(room.directory(), unified)?;
+    let text = serde_json::json!({ "runtimes": runtimes }).to_string();
+    fs::write(&configuration, text).doing(format_args!("write `{}`", configuration.display()))?;
     let console = ConsoleTail::new();
     let (words, log) = std::io::pipe().doing("make a pipe from `dockerd`")?;
     console.drain(words.into());
     let copy = log.try_clone().doing("copy the pipe from `dockerd`")?;
+    // In its own it makes what it likes; from the level's it is also kept where it would delete a bridge.
+    let is_apart = wanted.network == Network::Own || docker0_exists();
+    let apart = is_apart.then(|| room.bare_network()).transpose()?;
+    let namespace = room.mount_namespace(mounts)?;
+    let data = wanted.storage.prepare(room, &namespace)?;
+    let Wanted { program, network, storage } = wanted;
     let mut process = room.spawn(Program {
-        argv: command_line(program, room.directory(), network, docker0_exists(), &runtimes()),
+        argv: command_line(program, room.directory(), &data, *network, storage.driver()),
         stdio: [None, Some(copy.into()), Some(log.into())],
-        mount_namespace: Some(room.mount_namespace(mounts)?),
+        mount_namespace: Some(namespace),
+        network_namespace: apart.as_ref().map(lab::Network::namespace).transpose()?,
         ..Program::default()
     })?;
     let begin = monotonic_raw();
@@ -271,63 +292,43 @@ fn docker0_exists() -> bool {
     Path::new("/sys/class/net/docker0").exists()
 }
 
-/// The runtimes beside `runc` that a private daemon will know.
-fn runtimes() -> Vec<(&'static str, PathBuf)> {
-    RUNTIMES.into_iter().filter_map(|name| Some((name, lab::find(name)?))).collect()
-}
-
 /// That a private daemon would have what is asked for.
 ///
 /// # Errors
 /// The user's: it would not.
 pub fn require_of_private(spec: &LayerSpec) -> Result<(), Fault> {
-    let hint = "start the machine's own daemon";
-    if Network::of(spec) == Network::Own && lab::find("iptables").is_none() {
-        return Err(Fault::user("docker: a bridge takes `iptables`, which is not in `PATH`")
+    if Network::of(spec)? == Network::Own && lab::find("iptables").is_none() {
+        return Err(Fault::user("docker: a network takes `iptables`, which is not in `PATH`")
             .hint("apt-get install iptables"));
     }
-    match spec.options.get("runtime").map(String::as_str) {
-        None | Some("runc") => Ok(()),
-        Some(name) if runtimes().iter().any(|(known, _)| *known == name) => Ok(()),
-        Some(name) => {
-            Err(Fault::user(format!("docker: a private daemon has no runtime `{name}`")).hint(hint))
-        }
-    }
+    Storage::read(spec)?.require()?;
+    runtimes::require(spec)
 }
 
 fn command_line(
     program: &Path,
     directory: &Path,
+    data: &Path,
     network: Network,
-    has_docker0: bool,
-    runtimes: &[(&str, PathBuf)],
+    driver: &str,
 ) -> Vec<String> {
     let in_room = |name: &str| directory.join(name).to_string_lossy().into_owned();
-    let mut words = Vec::new();
-    if network == Network::Own || has_docker0 {
-        words.extend(["unshare", "--net", "--"].map(String::from));
-    }
-    words.push(program.to_string_lossy().into_owned());
+    let mut words = vec![program.to_string_lossy().into_owned()];
     words.extend(["--host".to_owned(), format!("unix://{}", socket_in(directory).display())]);
     words.extend(["--config-file".to_owned(), configuration_in(directory).display().to_string()]);
-    for (option, name) in [("--data-root", "data"), ("--exec-root", "exec"), ("--pidfile", "pid")] {
+    words.extend(["--data-root".to_owned(), data.to_string_lossy().into_owned()]);
+    for (option, name) in [("--exec-root", "exec"), ("--pidfile", "pid")] {
         words.extend([option.to_owned(), in_room(name)]);
     }
-    let rest = [
-        "--storage-driver=overlay2",
-        "--exec-opt=native.cgroupdriver=cgroupfs",
-        "--ip6tables=false",
-        "--userland-proxy=false",
-    ];
+    words.push(format!("--storage-driver={driver}"));
+    let rest =
+        ["--exec-opt=native.cgroupdriver=cgroupfs", "--ip6tables=false", "--userland-proxy=false"];
     words.extend(rest.map(String::from));
     if network == Network::Level {
         let nothing =
             ["--bridge=none", "--iptables=false", "--ip-masq=false", "--ip-forward=false"];
         words.extend(nothing.map(String::from));
     }
-    words.extend(
-        runtimes.iter().map(|(name, path)| format!("--add-runtime={name}={}", path.display())),
-    );
     words
 }
 
@@ -338,7 +339,8 @@ mod tests {
     #[test]
     fn a_private_daemon_is_told_to_leave_the_host_alone() {
         let program = Path::new("/usr/sbin/dockerd");
-        let words = command_line(program, Path::new("/run/surtax/1/d"), Network::Level, false, &[]);
+        let (room, data) = (Path::new("/run/surtax/1/d"), Path::new("/run/surtax/1/d/data"));
+        let words = command_line(program, room, data, Network::Level, "overlay2");
         assert_eq!(
             words.join("\n"),
             "/usr/sbin/dockerd\n--host\nunix:///run/surtax/1/d/docker.sock\n\
@@ -348,20 +350,15 @@ mod tests {
              --exec-opt=native.cgroupdriver=cgroupfs\n--ip6tables=false\n--userland-proxy=false\n\
              --bridge=none\n--iptables=false\n--ip-masq=false\n--ip-forward=false"
         );
-        let runsc = [("runsc", PathBuf::from("/usr/bin/runsc"))];
-        let dockerd = Path::new("dockerd");
-        let hidden = command_line(dockerd, Path::new("/d"), Network::Level, true, &runsc);
-        assert_eq!(hidden[..4], ["unshare", "--net", "--", "dockerd"]);
-        assert_eq!(hidden.last().unwrap(), "--add-runtime=runsc=/usr/bin/runsc");
-        let own = command_line(dockerd, Path::new("/d"), Network::Own, false, &[]);
-        assert_eq!(own[..3], ["unshare", "--net", "--"]);
+        let own = command_line(program, room, data, Network::Own, "btrfs");
+        assert!(own.contains(&String::from("--storage-driver=btrfs")), "{own:?}");
         assert!(!own.iter().any(|word| word == "--bridge=none"), "{own:?}");
     }
 
     #[test]
     fn a_private_daemon_is_told_of_files_where_it_sees_them() {
         let below = Some(PathBuf::from("/run/surtax/1/d/below"));
-        let daemon = Daemon { name: "docker", socket: "/s".into(), private: None, below };
+        let daemon = Daemon { name: "docker".into(), socket: "/s".into(), private: None, below };
         let told = |path: &str| daemon.source(Path::new(path)).display().to_string();
         assert_eq!(told("/etc"), "/run/surtax/1/d/below/etc");
         assert_eq!(told("/opt/tool/data"), "/run/surtax/1/d/below/opt/tool/data");

@@ -5,10 +5,12 @@
 
 use crate::fault::{Doing, Fault};
 use bollard::errors::Error;
-use bollard::models::{ContainerCreateBody, ContainerInspectResponse, SystemInfo, SystemVersion};
+use bollard::models::{
+    ContainerCreateBody, ContainerInspectResponse, NetworkCreateRequest, SystemInfo, SystemVersion,
+};
 use bollard::query_parameters::{
-    CreateContainerOptions, CreateImageOptions, InspectContainerOptions, ListNetworksOptions,
-    RemoveContainerOptions, StartContainerOptions, WaitContainerOptions,
+    CreateContainerOptions, CreateImageOptions, InspectContainerOptions, InspectNetworkOptions,
+    ListNetworksOptions, RemoveContainerOptions, StartContainerOptions, WaitContainerOptions,
 };
 use bollard::{ClientVersion, Docker};
 use futures_util::StreamExt;
@@ -99,6 +101,25 @@ impl Engine {
             Ok(())
         };
         self.wait(&format!("import the image `{name}:{tag}`"), all)
+    }
+
+    /// Makes a network.
+    ///
+    /// # Errors
+    /// The daemon's.
+    pub fn make_network(&self, request: NetworkCreateRequest) -> Result<(), Fault> {
+        let doing = format!("make the network `{}`", request.name);
+        self.wait(&doing, self.docker.create_network(request)).map(drop)
+    }
+
+    /// The driver of a network.
+    ///
+    /// # Errors
+    /// The daemon's.
+    pub fn network_driver(&self, name: &str) -> Result<String, Fault> {
+        let inspected = self.docker.inspect_network(name, None::<InspectNetworkOptions>);
+        let inspected = self.wait(&format!("inspect the network `{name}`"), inspected)?;
+        Ok(inspected.driver.unwrap_or_default())
     }
 
     /// Makes a container.

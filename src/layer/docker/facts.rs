@@ -22,28 +22,29 @@ pub fn daemon_facts(origin: &str, socket: &Path, about: &About) -> Vec<Fact> {
     }
     let info = &about.info;
     say("storage_driver", info.driver.clone(), "GET /info");
+    let backing = info.driver_status.iter().flatten().find_map(|row| match row.as_slice() {
+        [key, value] if key == "Backing Filesystem" => Some(value.clone()),
+        _ => None,
+    });
+    say("storage_backing", backing, "GET /info");
     say("cgroup_driver", info.cgroup_driver.map(|driver| driver.to_string()), "GET /info");
     say("cgroup_version", info.cgroup_version.map(|version| version.to_string()), "GET /info");
     facts
 }
 
 /// What the daemon says of a container that it has started.
-pub fn container_facts(inspected: &ContainerInspectResponse, network: &str) -> Vec<Fact> {
+pub fn container_facts(inspected: &ContainerInspectResponse) -> Vec<Fact> {
     let source = "GET /containers/NAME/json";
     let host = inspected.host_config.as_ref();
     let runtime = host.and_then(|host| host.runtime.clone());
-    let networks = inspected.network_settings.as_ref().and_then(|all| all.networks.as_ref());
-    let endpoint = networks.and_then(|networks| networks.get(network));
-    let address = endpoint.and_then(|endpoint| endpoint.ip_address.clone());
-    let gateway = endpoint.and_then(|endpoint| endpoint.gateway.clone());
     let said = [
         ("container_id", inspected.id.clone()),
         ("image_id", inspected.image.clone()),
         ("runtime", runtime),
         ("container_storage_driver", inspected.driver.clone()),
-        ("network", host.and_then(|host| host.network_mode.clone()).or(Some(network.to_owned()))),
     ];
-    let said = said.into_iter().chain([("network_address", address), ("network_gateway", gateway)]);
-    let known = said.filter_map(|(key, value)| Some((key, value.filter(|text| !text.is_empty())?)));
+    let known = said
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value.filter(|text| !text.is_empty())?)));
     known.map(|(key, value)| Fact::new(key, value, source)).collect()
 }

@@ -13,7 +13,10 @@ mod container;
 mod daemon;
 mod engine;
 mod facts;
+mod network;
+mod runtimes;
 mod skeleton;
+mod storage;
 
 use super::first_process::FirstProcess;
 use super::oci::config;
@@ -31,10 +34,12 @@ use container::{Layered, Wanted};
 use daemon::{Candidate, Daemon};
 use engine::{About, Engine};
 use facts::{container_facts, daemon_facts};
+use network::Network;
 use skeleton::Skeleton;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use storage::Storage;
 use surtax_instrument::wire::{Fact, Role, SCRATCH};
 
 /// How long the daemon may take over one request. Not the layer's deadline: a request that is given
@@ -54,21 +59,20 @@ static CARD: Card = Card {
     kind: "docker",
     summary: "a container by Docker's daemon: the machine's own, or a private one",
     options: &[
-        Choice {
-            key: "net",
-            values: &["none", "host", "bridge"],
-            help: "the network (default: bridge if the daemon has one, else none)",
-        },
+        network::NET,
+        network::PUBLISH,
         Choice {
             key: "runtime",
             values: &[],
-            help: "the OCI runtime by the daemon's name for it (default: the daemon's)",
+            help: "the OCI runtime by the daemon's name for it; a private daemon knows runc, crun, runsc and youki \
+                   where they are installed (default: the daemon's)",
         },
         Choice {
             key: "socket",
             values: &[],
             help: "the daemon's unix socket (default: $DOCKER_HOST, /var/run/docker.sock, a private daemon)",
         },
+        storage::CHOICE,
         scratch::choice(&["layer", "bind", "tmpfs", "volume"]),
         Choice {
             key: "seccomp",
@@ -93,13 +97,15 @@ impl Layer for Docker {
         &CARD
     }
 
-    fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let unavailable = |fault: Fault| Unavailable { why: fault.message, remedy: fault.hint };
         match daemon::look(spec).map_err(unavailable)? {
             Candidate::System(socket) => {
                 let (_, about) = Engine::connect(&socket, REQUEST_DEADLINE).map_err(unavailable)?;
-                choose_network(spec, &about).map_err(unavailable)?;
+                let asked = network::Asked::read(spec).map_err(unavailable)?;
+                asked.choose(&about, false, site.lab.id()).map_err(unavailable)?;
                 require_runtime(spec, &about).map_err(unavailable)?;
+                Storage::require_of(spec, &about).map_err(unavailable)?;
                 Ok(Usable { facts: daemon_facts("system", &socket, &about) })
             }
             Candidate::Private(program) => {
@@ -130,8 +136,11 @@ impl Layer for Docker {
         let (engine, about) = Engine::connect(&daemon.socket, REQUEST_DEADLINE)?;
         require_runtime(spec, &about)?;
         require_weight(site.limits, &about)?;
-        let network = choose_network(spec, &about)?;
-        daemon.can_share_network(&network)?;
+        Storage::require_of(spec, &about)?;
+        let is_private = daemon.private.is_some();
+        let network = network::Asked::read(spec)?.choose(&about, is_private, site.lab.id())?;
+        daemon.can_share_network(&network.name)?;
+        network.make(site, &daemon, &engine)?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let has_own = site.view.scratch.is_some();
         let skeleton = Skeleton::read(&lowers[0].source, has_own.then_some(SCRATCH))?;
@@ -170,7 +179,7 @@ impl Layer for Docker {
         let inspected = engine.inspect(&name)?;
         let first = FirstProcess::of(pid(&inspected)?, site.lab.hierarchies());
         let mut facts = daemon_facts(daemon.origin(), &daemon.socket, &about);
-        facts.extend(container_facts(&inspected, &network));
+        facts.extend(container_facts(&inspected));
         let privileged = wanted.is_privileged.to_string();
         facts.push(Fact::new("privileged", privileged, "POST /containers/create"));
         facts.extend(root::facts(&site.view.root, &lowers));
@@ -184,6 +193,7 @@ impl Layer for Docker {
             spec: spec.clone(),
             limits: site.limits.clone(),
             network,
+            inspected,
             facts,
         }))
     }
@@ -198,7 +208,8 @@ struct RunningDocker {
     group: PathBuf,
     spec: LayerSpec,
     limits: Limits,
-    network: String,
+    network: Network,
+    inspected: ContainerInspectResponse,
     facts: Vec<Fact>,
 }
 
@@ -225,6 +236,7 @@ impl Running for RunningDocker {
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let mut facts = self.facts.clone();
+        facts.extend(self.network.prove(&self.engine, &self.inspected, inside)?);
         facts.push(self.first.group_is(&self.group)?);
         facts.extend(self.first.limits(&self.group, &self.limits)?);
         let privileges = self.first.privileges()?;
@@ -238,8 +250,10 @@ impl Running for RunningDocker {
             }
             facts.push(Fact::new("kernel_release", release, "uname(2) inside"));
         } else {
-            let shared: &[&str] = if self.network == "host" { &["net", "user"] } else { &["user"] };
+            let shared: &[&str] =
+                if self.network.is_shared() { &["net", "user"] } else { &["user"] };
             facts.push(self.first.is_the_agent(inside)?);
+            facts.extend(storage::prove(&self.spec, inside)?);
             facts.push(self.first.namespaces(shared)?);
             self.require_filter(value_of(&privileges, "seccomp")?)?;
         }
@@ -322,20 +336,6 @@ fn layers(skeleton: &Skeleton, lowers: &[Lower], room: &Room) -> Result<Vec<Laye
         layers.push(Layered { lower, above });
     }
     Ok(layers)
-}
-
-fn choose_network(spec: &LayerSpec, about: &About) -> Result<String, Fault> {
-    let has = |name: &str| about.networks.iter().any(|network| network == name);
-    match spec.options.get("net").map(String::as_str) {
-        None if has("bridge") => Ok("bridge".to_owned()),
-        None => Ok("none".to_owned()),
-        Some(name) if has(name) => Ok(name.to_owned()),
-        Some(name) => Err(Fault::user(format!(
-            "docker: the daemon has no network `{name}`, only {}",
-            about.networks.join(", ")
-        ))
-        .hint("use `net=none` or `net=host`, or start the machine's own daemon")),
-    }
 }
 
 fn require_runtime(spec: &LayerSpec, about: &About) -> Result<(), Fault> {

@@ -53,7 +53,7 @@ pub struct Oci {
     /// Its own options before the word `run`, from those of the layer.
     pub(super) arguments: fn(&LayerSpec) -> Vec<String>,
     /// What else must hold for it to be usable: given its path.
-    pub(super) require: fn(&Path, &LayerSpec) -> Result<(), Unavailable>,
+    pub(super) require: fn(&Path, &LayerSpec, &Site<'_>) -> Result<(), Unavailable>,
     /// Its own proof, from its first process on this level and what was seen on the inside.
     pub(super) prove: Prove,
 }
@@ -91,7 +91,7 @@ const PLAIN: Oci = Oci {
     remedy: "apt-get install runc",
     refuses_hybrid: false,
     arguments: |_| Vec::new(),
-    require: |_, _| Ok(()),
+    require: |_, _, _| Ok(()),
     prove: same_kernel,
 };
 
@@ -120,7 +120,7 @@ impl Layer for Oci {
         self.card
     }
 
-    fn check(&self, spec: &LayerSpec, _site: &Site<'_>) -> Result<Usable, Unavailable> {
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let Some(path) = lab::find(self.program) else {
             let why = format!("`{}` is not in `PATH`", self.program);
             return Err(Unavailable { why, remedy: Some(self.remedy.to_owned()) });
@@ -133,7 +133,7 @@ impl Layer for Oci {
             why: fault.message,
             remedy: Some(self.remedy.into()),
         })?;
-        (self.require)(&path, spec)?;
+        (self.require)(&path, spec, site)?;
         Ok(Usable { facts: runtime_facts(&path, &version) })
     }
 

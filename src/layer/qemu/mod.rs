@@ -16,7 +16,6 @@ mod boot;
 pub(super) mod command_line;
 mod disk;
 mod elf;
-mod errand;
 pub(super) mod evidence;
 mod initramfs;
 mod inside;
@@ -30,7 +29,8 @@ mod tsc;
 mod unpack;
 mod virtiofsd;
 
-use super::first_process::FirstProcess;
+use super::errand::{self, Errand};
+use super::first_process::{FirstProcess, limited_together};
 use super::{Card, Choice, Layer, Limit, Payer, Root, Running, Site, Source, Unavailable, Usable};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
@@ -38,7 +38,6 @@ use crate::lab::{Process, Room};
 use crate::stack::{LayerSpec, Limits};
 use boot::{Guest, boot};
 use command_line::{Accelerator, Board, Machine, PROGRAM};
-use errand::Errand;
 use inside::Inside;
 use kernel::Kernel;
 use packed::Packed;
@@ -167,6 +166,7 @@ impl Layer for Qemu {
             let qemu = FirstProcess::of(guest.process.pid(), site.lab.hierarchies());
             facts.push(qemu.group_is(group)?);
             facts.extend(qemu.limits(group, &placed)?);
+            facts.push(limited_together("vCPUs, QEMU's other threads and virtiofsd"));
         }
         Ok(Box::new(RunningQemu::new(guest, inside, machine, kernel)))
     }

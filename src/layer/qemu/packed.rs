@@ -7,11 +7,11 @@
 //! and a shell finds nothing to start but what it has built in.
 
 use super::elf::Elf;
-use super::errand::Errand;
 use super::initramfs::{Archive, Directive};
 use super::modules::Module;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
+use crate::layer::errand::Errand;
 use crate::layer::scratch::Medium;
 use crate::layer::{Site, value_of};
 use cpio::newc::ModeFileType;

@@ -74,7 +74,9 @@ pub(super) fn script(length: usize, deadline: Duration, lease: Duration) -> Stri
         r##"printf "#!/bin/sh\n" > "$d/surtax-agent" && chmod 700 "$d/surtax-agent" && "$d/surtax-agent" 2>/dev/null && break"##.to_owned(),
         r#"rm -rf "$d"; d=; done"#.to_owned(),
         r#"[ -n "$d" ] || { echo "no directory was found from which a program may be started" >&2; exit 73; }"#.to_owned(),
-        format!(r#"timeout {deadline} head -c {length} > "$d/surtax-agent""#),
+        // What `timeout` leaves behind for a moment may have its output open still, and nothing is
+        // started from a file that is open for writing.
+        format!(r#"timeout {deadline} head -c {length} > "$d/part"; cat "$d/part" > "$d/surtax-agent"; rm "$d/part""#),
         format!(r#"[ "$(wc -c < "$d/surtax-agent")" -eq {length} ] || {{ echo "the agent did not arrive whole" >&2; exit 74; }}"#),
         format!(r#"echo {READY}; exec "$d/surtax-agent" leased {lease}"#),
     ];

@@ -124,6 +124,56 @@ fn what_speaks_against_the_result_is_said() {
     assert_eq!(changed.cautions[1].finding, "the baseline had 2 CPUs, but `runc` had 1");
 }
 
+/// An example whose arm `runc` has these facts beside what every arm has.
+fn with_facts(facts: &[(&str, &str)]) -> Findings {
+    example(10, |record| {
+        let arm = record.trial.arm;
+        change_measured(record, |measured| {
+            measured.readings[1].cpu_user.0 = 100_000_000;
+            let theirs = if arm == 2 { facts } else { &[("inside_seccomp", "0")] };
+            let facts = theirs.iter().map(|(key, value)| fact(key, value)).collect();
+            let layer = String::from("runc");
+            measured.evidence = Evidence::of(vec![LevelFacts { layer, facts }]).unwrap();
+        });
+    })
+}
+
+#[test]
+fn what_a_stack_has_around_the_command_and_the_baseline_has_not_is_said() {
+    let found = |facts: &[(&str, &str)]| {
+        let cautions = with_facts(facts).cautions;
+        cautions
+            .into_iter()
+            .filter(|caution| caution.code != "layer-unavailable")
+            .collect::<Vec<_>>()
+    };
+    let limited =
+        [("limit_cpu_quota_us", "50000"), ("limited_together", "all"), ("inside_seccomp", "0")];
+    for (facts, code, part) in [
+        (limited.as_slice(), "helpers-limited", "those of `runc` used "),
+        (&[("disk_cache", "writeback")], "host-page-cache", "the disk of `runc` goes through"),
+        (&[("inside_seccomp", "2")], "seccomp-differs", "a seccomp filter in `runc`, and none in"),
+        (&[("network", "bridge")], "address-translation", "what leaves `runc` for another"),
+        (
+            &[("inside_mitigations", "mds: Mitigation: Clear CPU buffers")],
+            "mitigations-differ",
+            "around 1 weaknesses of its processor, but `runc` around 1 fewer and 1 others",
+        ),
+    ] {
+        let cautions = found(facts);
+        let caution = cautions.iter().find(|caution| caution.code == code);
+        let caution = caution.unwrap_or_else(|| panic!("{code} is not among {cautions:?}"));
+        assert!(caution.finding.contains(part), "{}", caution.finding);
+    }
+    let user = found(&[("network", "user")]);
+    let codes: Vec<&str> = user.iter().map(|caution| caution.code.as_str()).collect();
+    assert_eq!(codes, ["user-mode-network", "address-translation"]);
+    let plain = [("inside_seccomp", "0"), ("network", "none"), ("disk_cache", "none")];
+    assert_eq!(found(&plain), []);
+    let unshared = [("limit_cpu_quota_us", "50000"), ("inside_seccomp", "0")];
+    assert_eq!(found(&unshared), []);
+}
+
 /// Marks a trial; `share` of a CPU was used by others.
 fn disturb(record: &mut Record, share: f64) {
     let key = String::from("others_cpu_ratio");

@@ -1,0 +1,175 @@
+//! The network on the inside: interfaces with their addresses, and the way out; read, and given to a link
+//! that a tool leaves without them.
+//!
+//! Asked of the kernel that the agent runs on, which may be a sandbox's own.
+//!
+//! Source: `getifaddrs(3)`, `netdevice(7)`, `proc(5)` on `/proc/net/route`.
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsRawFd;
+
+/// The most interfaces that are told of.
+const INTERFACE_LIMIT: usize = 32;
+
+/// Every interface, in the order of their names, with its IPv4 addresses:
+/// `eth0=172.17.0.2/16 lo=127.0.0.1/8`.
+pub fn interfaces() -> Option<String> {
+    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: `list` is a live place for one pointer, which is given back to `freeifaddrs` below.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return None;
+    }
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut next = list;
+    // SAFETY: each entry is live until the list is freed, and the last one points to nothing.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        // SAFETY: the name of an entry ends with a zero byte.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned();
+        let addresses = found.entry(name).or_default();
+        if let Some(address) = ipv4(entry.ifa_addr) {
+            let bits = ipv4(entry.ifa_netmask).map_or(32, |mask| mask.to_bits().count_ones());
+            addresses.push(format!("{address}/{bits}"));
+        }
+        next = entry.ifa_next;
+    }
+    // SAFETY: the list came from `getifaddrs` and no reference into it is left.
+    unsafe { libc::freeifaddrs(list) };
+    let words = found.into_iter().take(INTERFACE_LIMIT).map(|(name, addresses)| {
+        if addresses.is_empty() { name } else { format!("{name}={}", addresses.join(",")) }
+    });
+    Some(words.collect::<Vec<_>>().join(" "))
+}
+
+fn ipv4(address: *const libc::sockaddr) -> Option<Ipv4Addr> {
+    // SAFETY: an address of an entry is absent or live, and begins with its family.
+    let family = unsafe { address.as_ref() }?.sa_family;
+    if libc::c_int::from(family) != libc::AF_INET {
+        return None;
+    }
+    // SAFETY: an address of this family is a `sockaddr_in`, which may lie anywhere.
+    let address = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
+    Some(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)))
+}
+
+/// The driver of every interface that tells it: `eth0=veth`.
+pub fn link_drivers() -> Option<String> {
+    let interfaces = interfaces()?;
+    let names = interfaces.split(' ').filter_map(|word| word.split('=').next());
+    let told = names.filter_map(|name| Some(format!("{name}={}", driver(name)?)));
+    Some(told.collect::<Vec<_>>().join(" "))
+}
+
+/// Source: Linux `include/uapi/linux/ethtool.h`, `struct ethtool_drvinfo`.
+fn driver(link: &str) -> Option<String> {
+    const GET_DRIVER: u32 = 3;
+    let mut answer = [0_u8; 196];
+    answer[..4].copy_from_slice(&GET_DRIVER.to_ne_bytes());
+    let place = answer.as_mut_ptr();
+    send(libc::SIOCETHTOOL as _, link, |request| request.ifr_ifru.ifru_data = place.cast()).ok()?;
+    let name = answer[4..36].split(|byte| *byte == 0).next()?;
+    Some(String::from_utf8_lossy(name).into_owned())
+}
+
+/// The interface and the gateway of the first default route: `eth0 172.17.0.1`; `none` without one.
+pub fn default_route() -> Option<String> {
+    let text = fs::read_to_string("/proc/net/route").ok()?;
+    Some(default_route_in(&text).unwrap_or_else(|| String::from("none")))
+}
+
+fn default_route_in(text: &str) -> Option<String> {
+    let rows = text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let row = rows.into_iter().find(|row| row.get(1) == Some(&"00000000"))?;
+    // The kernel prints the address as the number that its four bytes are on this machine.
+    let gateway = u32::from_str_radix(row.get(2)?, 16).ok()?;
+    Some(format!("{} {}", row.first()?, Ipv4Addr::from(gateway.to_ne_bytes())))
+}
+
+/// Gives a link an address with so many leading bits for its network, and brings it up.
+pub fn give_address(link: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+    let host_bits = 32_u32.checked_sub(u32::from(prefix)).ok_or(io::ErrorKind::InvalidInput)?;
+    let mask = Ipv4Addr::from(u32::MAX.checked_shl(host_bits).unwrap_or(0));
+    for (what, value) in [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, mask)] {
+        send(what as _, link, |request| request.ifr_ifru.ifru_addr = socket_address(value))?;
+    }
+    bring_up(link)
+}
+
+/// Brings a link up; the kernel gives `lo` its addresses then.
+pub fn bring_up(link: &str) -> io::Result<()> {
+    let up = i16::try_from(libc::IFF_UP).unwrap_or(1);
+    send(libc::SIOCSIFFLAGS as _, link, |request| request.ifr_ifru.ifru_flags = up)
+}
+
+/// Makes an address the way to everywhere.
+pub fn lead_everywhere(gateway: Ipv4Addr) -> io::Result<()> {
+    // SAFETY: all zeroes are a valid `rtentry`: no device, no addresses.
+    let mut route: libc::rtentry = unsafe { std::mem::zeroed() };
+    route.rt_dst = socket_address(Ipv4Addr::UNSPECIFIED);
+    route.rt_genmask = socket_address(Ipv4Addr::UNSPECIFIED);
+    route.rt_gateway = socket_address(gateway);
+    route.rt_flags = libc::RTF_UP | libc::RTF_GATEWAY;
+    let socket = socket()?;
+    // SAFETY: the socket is open and `route` is a live `rtentry`, as this request wants.
+    said(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCADDRT as _, &raw const route) })
+}
+
+/// Any socket will do to speak of links.
+fn socket() -> io::Result<UdpSocket> {
+    UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
+}
+
+/// Sends a request about a link, filled in by `fill`.
+fn send(what: libc::c_ulong, link: &str, fill: impl FnOnce(&mut libc::ifreq)) -> io::Result<()> {
+    // SAFETY: all zeroes are a valid `ifreq`: an empty name and empty numbers.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // Its last byte stays zero.
+    if link.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (place, byte) in request.ifr_name.iter_mut().zip(link.bytes()) {
+        *place = byte.cast_signed();
+    }
+    fill(&mut request);
+    let socket = socket()?;
+    // SAFETY: the socket is open and `request` is a live `ifreq`, as requests about links want.
+    said(unsafe { libc::ioctl(socket.as_raw_fd(), what as _, &raw const request) })
+}
+
+fn said(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
+    // SAFETY: all zeroes are a valid `sockaddr` without a family.
+    let mut plain: libc::sockaddr = unsafe { std::mem::zeroed() };
+    plain.sa_family = libc::sa_family_t::try_from(libc::AF_INET).unwrap_or_default();
+    // `sockaddr_in`: two bytes of port, then the address in network order.
+    for (place, byte) in plain.sa_data[2..].iter_mut().zip(address.octets()) {
+        *place = byte.cast_signed();
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_out_is_read_from_the_table_of_routes() {
+        let head = "Iface\tDestination\tGateway\tFlags\n";
+        let table =
+            format!("{head}eth0\t000011AC\t00000000\t0001\neth0\t00000000\t010011AC\t0003\n");
+        assert_eq!(default_route_in(&table).as_deref(), Some("eth0 172.17.0.1"));
+        assert_eq!(default_route_in(head), None);
+    }
+
+    #[test]
+    fn every_machine_has_its_loopback() {
+        let interfaces = interfaces().unwrap_or_default();
+        assert!(interfaces.split(' ').any(|word| word.starts_with("lo")), "{interfaces}");
+    }
+}

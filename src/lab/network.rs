@@ -1,0 +1,320 @@
+//! Networks of a room: a network namespace that nothing leads out of, with a bridge and what hangs on it.
+//!
+//! As a mount namespace, it is held by a descriptor without a process (see `holder.rs`): it lives as
+//! long as the [`Network`], whoever runs in it, or a tap that somebody holds open. Every bridge, veth and
+//! tap in it goes with it, whatever kind of death this process dies, so there is no undo to write.
+//!
+//! The bridge is where the *outside* of a workload stands: whoever talks with the workload enters the
+//! namespace and has [`OUTSIDE`] there, while the workload has [`WORKLOAD`]. Since no two such namespaces
+//! see each other, the addresses are always the same, out of those set aside for measurements
+//! (RFC 2544, 198.18.0.0/15).
+//!
+//! Source: `network_namespaces(7)`, `netdevice(7)`, Linux `Documentation/networking/tuntap.rst`.
+
+use super::process::{self, Program};
+use super::{Room, ask};
+use crate::fault::{Doing, Fault};
+use rustix::thread::UnshareFlags;
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The address of the bridge: of the outside, as the workload sees it.
+pub const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+
+/// The address that a workload gets.
+pub const WORKLOAD: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+
+/// How many leading bits of both addresses name their network.
+pub const PREFIX: u8 = 24;
+
+/// The name of the bridge in its namespace.
+pub const BRIDGE: &str = "outside";
+
+/// The name of the workload's link, on the inside.
+pub const LINK: &str = "eth0";
+
+/// The name of a tap in its namespace.
+const TAP: &str = "tap0";
+
+/// The name of the outer end of a veth pair.
+const OUTER_END: &str = "veth0";
+
+/// Where taps come from.
+const TUN: &str = "/dev/net/tun";
+
+/// How long `ip` may take.
+const IP_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Requests that `libc` does not name. Source: Linux `uapi/linux/sockios.h`, `uapi/linux/if_tun.h`.
+const SIOCBRADDBR: libc::Ioctl = 0x89a0;
+const SIOCBRADDIF: libc::Ioctl = 0x89a2;
+const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
+
+/// A network namespace of a room.
+#[derive(Debug)]
+pub struct Network {
+    namespace: OwnedFd,
+}
+
+impl Room {
+    /// A network namespace with `lo` and a bridge called [`BRIDGE`] that has the address [`OUTSIDE`].
+    ///
+    /// # Errors
+    /// The machine's: we may not, or its kernel has no bridges.
+    pub fn network(&self) -> Result<Network, Fault> {
+        let network = self.bare_network()?;
+        within(network.namespace.as_fd(), || {
+            make_bridge()
+                .doing("make a bridge in a network namespace of its own")
+                .map_err(|fault| fault.hint("modprobe bridge"))?;
+            give_address(BRIDGE, OUTSIDE)
+        })?;
+        Ok(network)
+    }
+
+    /// A network namespace with nothing in it but `lo`, which is up: for a program that makes its own.
+    ///
+    /// # Errors
+    /// The machine's: we may not.
+    pub fn bare_network(&self) -> Result<Network, Fault> {
+        let namespace = std::thread::scope(|scope| {
+            let thread = scope.spawn(leave_for_a_new_one);
+            thread.join().unwrap_or_else(|_| Err(Fault::bug("the unsharing thread panicked")))
+        })?;
+        Ok(Network { namespace })
+    }
+}
+
+impl Network {
+    /// The namespace, for [`Program::network_namespace`].
+    ///
+    /// # Errors
+    /// The machine's: too many files are open.
+    pub fn namespace(&self) -> Result<OwnedFd, Fault> {
+        self.namespace.try_clone().doing("hold on to a network namespace")
+    }
+
+    /// The namespace as a file that anybody on this level may open and enter, as long as this is kept.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.namespace.as_raw_fd()))
+    }
+
+    /// A tap on the bridge, with so many queues, each of which is one descriptor. Frames begin with
+    /// a virtio header. The tap is gone with its last descriptor.
+    ///
+    /// # Errors
+    /// The machine's: there is no `/dev/net/tun`, or it refuses.
+    pub fn tap(&self, queues: u32) -> Result<Vec<OwnedFd>, Fault> {
+        within(self.namespace.as_fd(), || {
+            let taps: Result<Vec<OwnedFd>, Fault> = (0..queues).map(|_| tap(queues)).collect();
+            let taps = taps?;
+            plug_in(TAP)?;
+            raise(TAP)?;
+            Ok(taps)
+        })
+    }
+
+    /// Connects the network namespace of a process with the bridge by a veth pair; the inner end is
+    /// called [`LINK`], has the address [`WORKLOAD`], and is the way to everywhere.
+    ///
+    /// # Errors
+    /// The machine's: there is no such process, or no `ip`, or the kernel has no veth.
+    pub fn connect(&self, pid: u32) -> Result<(), Fault> {
+        let theirs = PathBuf::from(format!("/proc/{pid}/ns/net"));
+        let theirs = File::open(&theirs).doing(format_args!("open `{}`", theirs.display()))?;
+        let pid = pid.to_string();
+        let words =
+            ["ip", "link", "add", OUTER_END, "type", "veth", "peer", "name", LINK, "netns", &pid];
+        ask::run(
+            Program {
+                argv: words.map(String::from).to_vec(),
+                network_namespace: Some(self.namespace()?),
+                ..Program::default()
+            },
+            IP_DEADLINE,
+        )
+        .map_err(|fault| {
+            if fault.hint.is_some() { fault } else { fault.hint("apt-get install iproute2") }
+        })?;
+        within(self.namespace.as_fd(), || {
+            plug_in(OUTER_END)?;
+            raise(OUTER_END)
+        })?;
+        within(theirs.as_fd(), || {
+            give_address(LINK, WORKLOAD)?;
+            lead_everywhere(OUTSIDE)
+        })
+    }
+}
+
+/// Runs `work` in a thread of its own in a network namespace.
+///
+/// # Errors
+/// The machine's: it cannot be entered; or those of `work`.
+pub(super) fn within<T: Send>(
+    namespace: BorrowedFd<'_>,
+    work: impl FnOnce() -> Result<T, Fault> + Send,
+) -> Result<T, Fault> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            process::enter_network(namespace)?;
+            work()
+        });
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(Fault::bug("a thread in a network namespace panicked")))
+    })
+}
+
+/// In a thread that ends with this function.
+fn leave_for_a_new_one() -> Result<OwnedFd, Fault> {
+    // SAFETY: only this thread is moved; it shares no descriptor table away and ends in this function.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
+        .doing("make a network namespace")
+        .map_err(|fault| fault.hint("run as root, on a kernel with network namespaces"))?;
+    // What nobody asked for need not disturb anybody: routers that are looked for, addresses that are
+    // tried out. A kernel without IPv6 has no such file.
+    for links in ["all", "default"] {
+        let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{links}/disable_ipv6"), "1");
+    }
+    raise("lo")?;
+    File::open("/proc/thread-self/ns/net")
+        .map(OwnedFd::from)
+        .doing("open `/proc/thread-self/ns/net`")
+}
+
+/// One queue of the tap in this thread's namespace.
+fn tap(queues: u32) -> Result<OwnedFd, Fault> {
+    let tun = File::options()
+        .read(true)
+        .write(true)
+        .open(TUN)
+        .doing(format_args!("open `{TUN}`"))
+        .map_err(|fault| fault.hint("modprobe tun"))?;
+    let mut flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    if queues > 1 {
+        flags |= libc::IFF_MULTI_QUEUE;
+    }
+    let made = request(TAP).and_then(|mut request| {
+        request.ifr_ifru.ifru_flags = short(flags);
+        // SAFETY: the descriptor is open and `request` is a live `ifreq`, as this request wants.
+        said(unsafe { libc::ioctl(tun.as_raw_fd(), TUNSETIFF, &raw mut request) })
+    });
+    made.doing("make a tap")?;
+    Ok(tun.into())
+}
+
+/// Makes the bridge in this thread's namespace.
+fn make_bridge() -> std::io::Result<()> {
+    let (socket, request) = (socket()?, request(BRIDGE)?);
+    // SAFETY: this request reads a name that ends with a zero byte, and `ifr_name` is one.
+    said(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCBRADDBR, request.ifr_name.as_ptr()) })
+}
+
+/// Makes a link of this thread's namespace a port of the bridge.
+fn plug_in(link: &str) -> Result<(), Fault> {
+    let port = request(link).map(|request| {
+        // SAFETY: the name ends with a zero byte.
+        unsafe { libc::if_nametoindex(request.ifr_name.as_ptr()) }
+    });
+    let port = port.ok().and_then(|index| libc::c_int::try_from(index).ok()).unwrap_or_default();
+    send(SIOCBRADDIF, BRIDGE, |request| request.ifr_ifru.ifru_ifindex = port)
+        .doing(format_args!("make `{link}` a port of the bridge"))
+}
+
+/// Brings a link of this thread's namespace up.
+fn raise(link: &str) -> Result<(), Fault> {
+    send(libc::SIOCSIFFLAGS, link, |it| it.ifr_ifru.ifru_flags = short(libc::IFF_UP))
+        .doing(format_args!("bring the link `{link}` up"))
+}
+
+/// Gives a link of this thread's namespace an address, and brings it up.
+fn give_address(link: &str, address: Ipv4Addr) -> Result<(), Fault> {
+    let mask = Ipv4Addr::from(u32::MAX << (32 - u32::from(PREFIX)));
+    for (what, value) in [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, mask)] {
+        send(what, link, |request| request.ifr_ifru.ifru_addr = socket_address(value))
+            .doing(format_args!("give the link `{link}` the address {address}/{PREFIX}"))?;
+    }
+    raise(link)
+}
+
+/// Makes an address the way to everywhere in this thread's namespace.
+fn lead_everywhere(gateway: Ipv4Addr) -> Result<(), Fault> {
+    // SAFETY: all zeroes are a valid `rtentry`: no device, no addresses.
+    let mut route: libc::rtentry = unsafe { std::mem::zeroed() };
+    route.rt_dst = socket_address(Ipv4Addr::UNSPECIFIED);
+    route.rt_genmask = socket_address(Ipv4Addr::UNSPECIFIED);
+    route.rt_gateway = socket_address(gateway);
+    route.rt_flags = libc::RTF_UP | libc::RTF_GATEWAY;
+    let sent = socket().and_then(|socket| {
+        // SAFETY: the socket is open and `route` is a live `rtentry`, as this request wants.
+        said(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCADDRT as _, &raw const route) })
+    });
+    sent.doing(format_args!("make {gateway} the way to everywhere"))
+}
+
+/// Any socket will do to speak of links.
+fn socket() -> std::io::Result<UdpSocket> {
+    UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
+}
+
+/// Sends a request about a link, filled in by `fill`.
+fn send(
+    what: libc::c_ulong,
+    link: &str,
+    fill: impl FnOnce(&mut libc::ifreq),
+) -> std::io::Result<()> {
+    let (socket, mut request) = (socket()?, request(link)?);
+    fill(&mut request);
+    // SAFETY: the socket is open and `request` is a live `ifreq`, as requests for links want.
+    said(unsafe { libc::ioctl(socket.as_raw_fd(), what as _, &raw mut request) })
+}
+
+fn said(result: libc::c_int) -> std::io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// An empty request about a link of the names above.
+fn request(link: &str) -> std::io::Result<libc::ifreq> {
+    // SAFETY: all zeroes are a valid `ifreq`: an empty name and empty numbers.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if link.len() >= request.ifr_name.len() {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    }
+    for (place, byte) in request.ifr_name.iter_mut().zip(link.bytes()) {
+        *place = byte.cast_signed();
+    }
+    Ok(request)
+}
+
+/// The kernel takes them as 16 bits, of which the highest is one of them.
+#[expect(clippy::cast_possible_truncation, reason = "all flags of a link fit into 16 bits")]
+fn short(flags: libc::c_int) -> libc::c_short {
+    flags as libc::c_short
+}
+
+fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
+    // SAFETY: all zeroes are a valid `sockaddr` without a family.
+    let mut plain: libc::sockaddr = unsafe { std::mem::zeroed() };
+    plain.sa_family = libc::sa_family_t::try_from(libc::AF_INET).unwrap_or_default();
+    // `sockaddr_in`: two bytes of port, then the address in network order.
+    for (place, byte) in plain.sa_data[2..].iter_mut().zip(address.octets()) {
+        *place = byte.cast_signed();
+    }
+    plain
+}
+
+/// Whether taps can be made here; looks, and makes none.
+///
+/// # Errors
+/// The machine's: there is no `/dev/net/tun`.
+pub fn require_taps() -> Result<(), Fault> {
+    if Path::new(TUN).exists() {
+        return Ok(());
+    }
+    Err(Fault::machine(format!("there is no `{TUN}`, from which taps come")).hint("modprobe tun"))
+}

@@ -1,0 +1,233 @@
+//! Cautions about what the stacks had around the command, and did not have in common: CPUs, memory, helpers
+//! inside a limit, a cache, a network's way, a filter, a kernel's work-arounds.
+//!
+//! None of these is a fault. Each has been published as the cost of a kind of isolation, which it is not.
+
+use super::{Caution, Signs, baseline, caution, compared, named};
+use crate::report::number::percent;
+use crate::report::{ArmFindings, LevelEvidence, estimate};
+use std::collections::BTreeSet;
+use surtax_instrument::probe::mitigations::mitigated;
+use surtax_instrument::quantity::Bytes;
+
+/// Helpers that used less than this share of what the command used take nothing worth a word.
+const HELPERS_SHARE_MIN: f64 = 0.02;
+
+/// Kinds of work that helpers do.
+const HELPERS: [&str; 2] = ["hypervisor", "engine"];
+
+/// Memory that differs by less is the kernel's own.
+const MEMORY_SLACK_SHARE: f64 = 0.1;
+
+/// Ways of a disk's writes through the page cache of the level below.
+const CACHED: [&str; 3] = ["writeback", "writethrough", "unsafe"];
+
+/// Networks whose packets leave under another address.
+const TRANSLATED: [&str; 2] = ["bridge", "user"];
+
+/// The innermost level's word for `key`.
+fn said<'a>(evidence: &'a [LevelEvidence], key: &str) -> Option<&'a str> {
+    let of_level = |level: &'a LevelEvidence| level.facts.iter().find(|fact| fact.key == key);
+    evidence.iter().rev().find_map(of_level).map(|fact| fact.value.as_str())
+}
+
+/// The compared stacks of which `holds` is true.
+fn stacks(arms: &[ArmFindings], holds: impl Fn(&ArmFindings) -> bool) -> BTreeSet<&str> {
+    compared(arms).filter(|arm| holds(arm)).map(|arm| arm.stack.as_str()).collect()
+}
+
+/// A number that the innermost level proved.
+fn fact(evidence: &[LevelEvidence], key: &str) -> Option<u64> {
+    let innermost = evidence.last()?;
+    let is_it = |found: &str| found.strip_prefix("inside_").unwrap_or(found) == key;
+    innermost.facts.iter().find(|fact| is_it(&fact.key))?.value.parse().ok()
+}
+
+/// The baseline's number and the arms whose number is another one.
+fn unequal(
+    arms: &[ArmFindings],
+    had: impl Fn(&[LevelEvidence]) -> Option<u64>,
+    equal: impl Fn(u64, u64) -> bool,
+) -> Option<(u64, Vec<(&str, u64)>)> {
+    let expected = baseline(arms).find_map(|arm| had(&arm.evidence))?;
+    let others: Vec<(&str, u64)> = compared(arms)
+        .filter_map(|arm| Some((arm.stack.as_str(), had(&arm.evidence)?)))
+        .filter(|(_, found)| !equal(*found, expected))
+        .collect();
+    (!others.is_empty()).then_some((expected, others))
+}
+
+pub(super) fn cpus(arms: &[ArmFindings]) -> Option<Caution> {
+    let had = |evidence: &[LevelEvidence]| fact(evidence, "cpus_online");
+    let (expected, others) = unequal(arms, had, |a, b| a == b)?;
+    let words: Vec<String> =
+        others.iter().map(|(stack, count)| format!("`{stack}` had {count}")).collect();
+    let least = others.iter().map(|(_, count)| *count).fold(expected, u64::min);
+    Some(caution(
+        "unequal-cpus",
+        format!("the baseline had {expected} CPUs, but {}", words.join(", ")),
+        format!("give every stack the same, as in `native:cpus={least}` and `qemu:cpus={least}`"),
+    ))
+}
+
+pub(super) fn memory(arms: &[ArmFindings]) -> Option<Caution> {
+    let float = estimate::float;
+    let near = |a: u64, b: u64| float(a.abs_diff(b)) <= MEMORY_SLACK_SHARE * float(a.max(b));
+    let had = |evidence: &[LevelEvidence]| {
+        let limit = fact(evidence, "limit_memory_bytes").unwrap_or(u64::MAX);
+        Some(fact(evidence, "memory_total_bytes")?.min(limit))
+    };
+    let (expected, others) = unequal(arms, had, near)?;
+    let words: Vec<String> =
+        others.iter().map(|(stack, bytes)| format!("`{stack}` had {}", Bytes(*bytes))).collect();
+    let least = others.iter().map(|(_, bytes)| *bytes).fold(expected, u64::min);
+    Some(caution(
+        "unequal-memory",
+        format!("the baseline had {} of memory, but {}", Bytes(expected), words.join(", ")),
+        format!(
+            "if the command needs more than {}, its page cache included, give every stack the same \
+             with `memory=`",
+            Bytes(least)
+        ),
+    ))
+}
+
+/// A limit that holds for those who work for the stack, too.
+pub(super) fn helpers(arms: &[ArmFindings]) -> Option<Caution> {
+    let of_arm = |arm: &ArmFindings| {
+        let (level, limit) = arm.evidence.iter().enumerate().find_map(|(index, level)| {
+            let has = |key: &str| level.facts.iter().any(|fact| fact.key == key);
+            let limits = ["limit_cpu_quota_us", "limit_cpuset"];
+            let limit = limits.into_iter().find(|key| has(key))?;
+            has("limited_together").then_some((index, limit))
+        })?;
+        let cpu = |is_counted: &dyn Fn(&str, usize) -> bool| -> f64 {
+            let counted = arm.payers.iter().filter(|it| is_counted(&it.role, it.level.into()));
+            counted.map(|payer| payer.cpu_ns).sum()
+        };
+        let helpers = cpu(&|role, at| at == level && HELPERS.contains(&role));
+        let command = cpu(&|role, _| role == "workload");
+        let share = helpers / command;
+        (command > 0.0 && share >= HELPERS_SHARE_MIN).then(|| {
+            let what = if limit == "limit_cpuset" { "CPUs" } else { "quota" };
+            format!("those of `{}` used {} of its {what}", arm.stack, percent(share))
+        })
+    };
+    let words: Vec<String> = compared(arms).filter_map(of_arm).collect();
+    (!words.is_empty()).then(|| {
+        caution(
+            "helpers-limited",
+            format!(
+                "a limit holds for the helpers of a stack together with the command: {}, by what the \
+                 command used itself",
+                words.join(", ")
+            ),
+            "give the layer one CPU more than the command has, or put the limit on a layer inside it",
+        )
+    })
+}
+
+/// A guest's disk whose writes end in this machine's memory.
+pub(super) fn page_cache(arms: &[ArmFindings]) -> Option<Caution> {
+    let is_cached = |arm: &ArmFindings| {
+        said(&arm.evidence, "disk_cache").is_some_and(|cache| CACHED.contains(&cache))
+    };
+    let found = stacks(arms, is_cached);
+    (!found.is_empty()).then(|| {
+        caution(
+            "host-page-cache",
+            format!(
+                "the disk of {} goes through this machine's page cache: direct I/O inside reads and \
+                 writes memory here",
+                named(found)
+            ),
+            "compare disks with `cache=none`, or read the times as those of a cache",
+        )
+    })
+}
+
+/// Networks that differ in more than their speed.
+pub(super) fn networks(arms: &[ArmFindings]) -> Vec<Caution> {
+    let network = |arm: &ArmFindings| said(&arm.evidence, "network").map(String::from);
+    let mut cautions = Vec::new();
+    let user = stacks(arms, |arm| network(arm).as_deref() == Some("user"));
+    if !user.is_empty() {
+        cautions.push(caution(
+            "user-mode-network",
+            format!(
+                "{} has QEMU's user-mode network: one thread copies every packet, and no ICMP passes, \
+                 neither `ping` nor the discovery of a path's MTU",
+                named(user)
+            ),
+            "use `net=tap` to measure a machine's network",
+        ));
+    }
+    let is_translated =
+        |arm: &ArmFindings| network(arm).is_some_and(|it| TRANSLATED.contains(&it.as_str()));
+    let translated = stacks(arms, is_translated);
+    let has_plain = arms.iter().any(|arm| arm.trial_count > 0 && !is_translated(arm));
+    if !translated.is_empty() && has_plain {
+        cautions.push(caution(
+            "address-translation",
+            format!(
+                "what leaves {} for another machine goes through address translation (NAT), and what \
+                 leaves the other stacks does not",
+                named(translated)
+            ),
+            "compare with a network without it, such as `net=host`, `net=macvlan` or `net=tap`",
+        ));
+    }
+    cautions
+}
+
+/// A filter of system calls that the baseline has not.
+pub(super) fn filters(arms: &[ArmFindings]) -> Option<Caution> {
+    let mode = |arm: &ArmFindings| said(&arm.evidence, "inside_seccomp").map(String::from);
+    let expected = arms.iter().filter(|arm| arm.part != "compared").find_map(mode)?;
+    let differs = |arm: &ArmFindings| mode(arm).is_some_and(|mode| mode != expected);
+    let found = stacks(arms, differs);
+    (!found.is_empty()).then(|| {
+        let (there, here) = if expected == "0" { ("a", "none") } else { ("no such", "one") };
+        caution(
+            "seccomp-differs",
+            format!(
+                "system calls of the command pass {there} seccomp filter in {}, and {here} in the \
+                 baseline",
+                named(found)
+            ),
+            "to see what the filter costs, compare with a stack that differs in nothing else, such as \
+             `docker:seccomp=unconfined`",
+        )
+    })
+}
+
+/// Kernels that do not work around the same weaknesses of the processor.
+pub(super) fn mitigations(signs: &Signs<'_>) -> Option<Caution> {
+    let ours: BTreeSet<&str> = mitigated(signs.mitigations?).collect();
+    let of_arm = |arm: &ArmFindings| {
+        let theirs: BTreeSet<&str> =
+            mitigated(said(&arm.evidence, "inside_mitigations")?).collect();
+        let less = ours.difference(&theirs).count();
+        let more = theirs.difference(&ours).count();
+        let words = match (less, more) {
+            (0, 0) => return None,
+            (less, 0) => format!("{less} fewer"),
+            (0, more) => format!("{more} more"),
+            (less, more) => format!("{less} fewer and {more} others"),
+        };
+        Some(format!("`{}` around {words}", arm.stack))
+    };
+    let words: Vec<String> = compared(signs.arms).filter_map(of_arm).collect();
+    (!words.is_empty()).then(|| {
+        caution(
+            "mitigations-differ",
+            format!(
+                "this machine's kernel works around {} weaknesses of its processor, but {}: system calls \
+                 and switches cost them differently",
+                ours.len(),
+                words.join(", ")
+            ),
+            "see `inside_mitigations` in the evidence; a guest's CPU model and kernel decide",
+        )
+    })
+}

@@ -1,0 +1,79 @@
+//! Networks of containers: which links and addresses a layer really gives, and who can reach them.
+
+use crate::answers::fact;
+use crate::containers::level;
+use crate::machine::{Machine, is_usable, text};
+use crate::suite::{lab, raise, run};
+use std::process::Command;
+use std::time::Duration;
+use surtax_instrument::wire::Status;
+
+/// Titles, `lo` and one link; and a way out.
+const ONE_LINK: &str = "test $(wc -l < /proc/net/dev) = 4 && test $(wc -l < /proc/net/route) -ge 2";
+
+#[test]
+fn a_docker_network_is_made_where_nobody_else_sees_it() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "docker") {
+        return;
+    }
+    for (net, driver) in [("bridge", "bridge"), ("user", "bridge"), ("macvlan", "macvlan")] {
+        let proved = level(&machine, &format!("docker:net={net}"), ONE_LINK);
+        assert_eq!(fact(&proved, "network"), net);
+        assert_eq!(fact(&proved, "network_driver"), driver);
+        let gateway = fact(&proved, "network_gateway");
+        let address = fact(&proved, "network_address");
+        assert!(gateway.contains('.') && gateway != address, "{gateway}");
+        assert_eq!(fact(&proved, "inside_default_route"), format!("eth0 {gateway}"));
+        assert!(fact(&proved, "inside_interfaces").contains(&format!("eth0={address}/")));
+        machine.assert_as_before();
+    }
+}
+
+#[test]
+fn a_published_port_is_reached_from_outside_the_container() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "docker") {
+        return;
+    }
+    let lab = lab();
+    let stack = "docker:net=user,publish=8080";
+    let mut standing = raise(&lab, stack, "published", Duration::from_secs(60)).unwrap();
+    let pid = format!("/run/surtax/{}/docker-bridge-daemon/pid", lab.id());
+    let daemon = std::fs::read_to_string(pid).unwrap();
+    let namespace = format!("--net=/proc/{}/ns/net", daemon.trim());
+    let client = std::thread::spawn(move || {
+        // The gateway of the daemon's own bridge is the outside of every container of it.
+        let argv = [&namespace, "busybox", "nc", "-w", "2", "172.17.0.1", "8080"];
+        for _ in 0..100 {
+            let output = Command::new("nsenter").args(argv).output().unwrap();
+            if output.status.success() && !output.stdout.is_empty() {
+                return text(&output.stdout);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        String::from("nobody answered")
+    });
+    let outcome = run(&mut standing, "echo hello | timeout 20 busybox nc -l -p 8080").unwrap();
+    assert_eq!(client.join().unwrap(), "hello\n");
+    assert_eq!(outcome.status, Status::Exit(0), "{outcome:?}");
+    standing.stop().unwrap();
+    assert_eq!(lab.close().unwrap(), Vec::<String>::new());
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_port_without_a_bridge_is_refused_before_anything_is_started() {
+    let machine = Machine::take();
+    for (stack, why) in [
+        ("docker:net=host,publish=80", "`net=host`"),
+        ("docker:net=macvlan,publish=80", "`net=macvlan`"),
+        ("docker:publish=80000", "`publish=80000` is not a port"),
+    ] {
+        let arguments = crate::answers::compare(stack, "1", &["true"]);
+        let answer = machine.json(&arguments);
+        let arm = answer["arms"].as_array().unwrap().last().unwrap();
+        assert!(arm["trouble"]["why"].as_str().unwrap().contains(why), "{}", arm["trouble"]);
+    }
+    machine.assert_as_before();
+}
