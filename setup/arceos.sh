@@ -8,9 +8,6 @@
 # The first time takes two minutes on two cores, and fetches 250 MB.
 set -eu
 
-packages="rustc-web rust-web-src libstd-rust-web-dev libstd-rust-web-1.96 libllvm22 lld-22"
-llvm=22
-
 root=$(cd "$(dirname "$0")/.." && pwd)
 source=$root/appliances/arceos
 cache=${SURTAX_CACHE_DIR:-/var/cache/surtax}/appliances
@@ -53,8 +50,26 @@ is_there() {
     [ -f "$image" ] && [ "$(cat "$cache/arceos.inputs" 2>/dev/null)" = "$(inputs)" ]
 }
 
+# The compiler's libraries carry versions in their names; apt knows which belong to it.
+needed_by() { # PACKAGE PATTERN
+    apt-cache depends "$1" 2>/dev/null | sed -n "s/^ *Depends: \($2\)\$/\1/p" | head -n 1
+}
+
+name_packages() {
+    std=$(needed_by libstd-rust-web-dev 'libstd-rust-web-[0-9.]*')
+    llvm=$(needed_by "${std:-none}" 'libllvm[0-9]*')
+    llvm=${llvm#libllvm}
+    packages="rustc-web rust-web-src libstd-rust-web-dev $std libllvm$llvm lld-$llvm"
+    [ -n "$std" ] && [ -n "$llvm" ]
+}
+
 fetch_compiler() {
     mkdir -p "$scratch/packages" "$scratch/rust"
+    if ! name_packages; then
+        quietly "read the package lists" as_root apt-get -q update
+        name_packages || fail "apt knows no \`rustc-web\`, the newer Rust of Debian 12" \
+            "see that its sources name bookworm-security"
+    fi
     # shellcheck disable=SC2086  # one word per package
     if ! (cd "$scratch/packages" && apt-get -q -o APT::Sandbox::User= download $packages) >"$scratch/log" 2>&1; then
         quietly "read the package lists" as_root apt-get -q update

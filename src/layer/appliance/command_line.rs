@@ -116,8 +116,8 @@ impl Machine {
             add("-device", format!("{device},drive=disk"));
         }
         if let Some(card) = &self.network {
-            // Nothing goes out; only the one port leads in, and the kernel chooses where it begins.
-            let port = self.port.map(|port| format!(",hostfwd=tcp:127.0.0.1:0-:{port}"));
+            // Nothing goes out; only the one port leads in, from the loopback of QEMU's own network.
+            let port = self.port.map(|port| format!(",hostfwd=tcp:127.0.0.1:{port}-:{port}"));
             add("-netdev", format!("user,id=network,restrict=on{}", port.unwrap_or_default()));
             // Without the program that would boot from a network, which its firmware loads.
             let rom = if self.board == Board::Microvm { "" } else { ",romfile=" };
@@ -168,7 +168,7 @@ mod tests {
 -serial chardev:console
 -chardev socket,id=qmp,fd=4
 -mon chardev=qmp,mode=control
--netdev user,id=network,restrict=on,hostfwd=tcp:127.0.0.1:0-:8007
+-netdev user,id=network,restrict=on,hostfwd=tcp:127.0.0.1:8007-:8007
 -device virtio-net-pci,netdev=network,romfile=
 -display none
 -nodefaults

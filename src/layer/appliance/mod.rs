@@ -4,9 +4,10 @@
 //! surtax (host) ── a thread that answers for it ── console or TCP ── appliance on qemu-system-x86_64
 //!                └─ agent ── command, as a client: only where the recipe says `runs = "beside"`
 //!
-//! - **Needs** `qemu-system-x86_64` 7.2 or later, a recipe, and an image; for a client root too.
+//! - **Needs** `qemu-system-x86_64` 7.2 or later, a recipe, and an image; root for one with a network, and
+//!   for a client.
 //! - **Leaves out** every device that the recipe does not name, and the way out: a network card leads to
-//!   one port only, which QEMU forwards from this level's loopback.
+//!   one port only, which QEMU forwards from the loopback of a network namespace of its own.
 //! - **Payers** vCPU threads: guest kernel, with the application in it; QEMU's other threads: hypervisor;
 //!   a client's agent and the client: surtax.
 //! - **Checked against** QEMU 7.2.22 and ArceOS 0.3.0-preview.3; the other recipes not yet run.
@@ -26,7 +27,7 @@ use super::qemu::{kernel, kvm, qemu_version, request, unavailable};
 use super::{Card, Choice, Layer, Limit, Payer, Root, Running, Site, Source, Unavailable, Usable};
 use crate::agent::{ConsoleTail, Link, Speaker};
 use crate::fault::{Doing, Fault};
-use crate::lab::{Process, Program, Room};
+use crate::lab::{Network, Process, Program, Room};
 use crate::stack::{LayerSpec, Limits};
 use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
 use proxy::{Guest, Manner, Proxy};
@@ -162,7 +163,7 @@ impl Asked {
         machine.board = option("machine").map_or(machine.board, recipe::board);
         machine.cpu = option("cpu").map(request::cpu_model).transpose()?;
         if let Some(millis) = site.limits.cpu_millis {
-            machine.cpus = request::whole_cpus(millis)?;
+            machine.cpus = whole_cpus(millis)?;
         }
         if let Some(memory) = site.limits.memory {
             machine.memory_mib = memory.mebibytes();
@@ -200,6 +201,8 @@ struct RunningAppliance {
     console: Option<UnixStream>,
     tail: ConsoleTail,
     qmp: Arc<Mutex<Qmp>>,
+    /// A network of its own, with its port on the loopback, where it has a card.
+    network: Option<Arc<Network>>,
     process: Process,
     cpus: Vec<VirtualCpu>,
     machine: Machine,
@@ -219,6 +222,7 @@ impl RunningAppliance {
         let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
         let is_limited = placed != Limits::default();
         let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
+        let network = machine.network.as_ref().map(|_| room.bare_network()).transpose()?;
         let mut process = room.spawn(Program {
             argv: machine.command_line(),
             stdio: [None, None, Some(errors_of_qemu.into())],
@@ -227,6 +231,7 @@ impl RunningAppliance {
                 (qmp_of_qemu.into(), QMP_DESCRIPTOR),
             ],
             group: group.clone(),
+            network_namespace: network.as_ref().map(Network::namespace).transpose()?,
             ..Program::default()
         })?;
         let greeted = Qmp::open(qmp).and_then(|mut qmp| Ok((qmp.cpus()?, qmp)));
@@ -251,8 +256,8 @@ impl RunningAppliance {
             facts.push(limited_together("vCPUs and QEMU's other threads"));
         }
         let (link, client, console) = (None, None, Some(console));
-        let qmp = Arc::new(Mutex::new(qmp));
-        Ok(Self { link, client, console, tail, qmp, process, cpus, machine, facts })
+        let (qmp, network) = (Arc::new(Mutex::new(qmp)), network.map(Arc::new));
+        Ok(Self { link, client, console, tail, qmp, network, process, cpus, machine, facts })
     }
 
     /// Waits until it is ready, and opens the way that its recipe names.
@@ -266,12 +271,12 @@ impl RunningAppliance {
                 .map_err(|fault| self.explained(fault))?;
             self.facts.push(Fact::new("appliance_ready", line, "its console"));
         }
-        let port = talk.port.map(|port| self.qmp().forwarded(port)).transpose()?;
         if talk.runs == Place::Beside {
             self.tail.drain(console.into());
-            let mut client = PlainProcess::start(CARD.kind, &["stdio"], site, room)?;
+            let network = self.network.as_ref().map(|network| network.namespace()).transpose()?;
+            let mut client = PlainProcess::start_in(network, CARD.kind, &["stdio"], site, room)?;
             let Link { speaker, listener } = client.link()?;
-            let address = format!("127.0.0.1:{}", port.unwrap_or_default());
+            let address = format!("127.0.0.1:{}", talk.port.unwrap_or_default());
             let speaker = Box::new(Guide { speaker, address });
             self.link = Some(Link { speaker, listener });
             self.client = Some(client);
@@ -279,9 +284,15 @@ impl RunningAppliance {
         }
         let guest = Guest { pid: self.process.pid(), tids: self.tids() };
         let proxy = Proxy {
-            manner: Manner { runs: talk.runs, over: talk.over, port, ended: talk.ended.clone() },
+            manner: Manner {
+                runs: talk.runs,
+                over: talk.over,
+                port: talk.port,
+                ended: talk.ended.clone(),
+            },
             guest,
             qmp: Arc::clone(&self.qmp),
+            network: self.network.clone(),
             console,
             tail: self.tail.clone(),
             image: evidence::of_image(&self.machine)?,
@@ -387,6 +398,12 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
     }
     let asked = Asked::read(spec, site).map_err(unavailable)?;
     let machine = asked.machine(Accelerator::Tcg, site).map_err(unavailable)?;
+    if machine.network.is_some() && !rustix::process::geteuid().is_root() {
+        return Err(Unavailable {
+            why: String::from("a network for the appliance alone can only be made by root"),
+            remedy: Some(String::from("sudo surtax …")),
+        });
+    }
     let version = qemu_version(room).map_err(unavailable)?;
     let accelerator = choose(asked.accelerator, site, room).map_err(unavailable)?;
     let image = machine.image().unwrap_or(Path::new("")).display().to_string();
@@ -399,6 +416,15 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
             Fact::new("accelerator", accelerator.name(), "the choice for this level"),
         ],
     })
+}
+
+fn whole_cpus(millis: u32) -> Result<u32, Fault> {
+    let asked = f64::from(millis) / 1000.0;
+    match (millis / 1000, millis % 1000) {
+        (whole @ 1.., 0) => Ok(whole),
+        _ => Err(Fault::user(format!("appliance: `cpus={asked}`: its machine has whole CPUs"))
+            .hint("write `cpus=1`")),
+    }
 }
 
 /// Exactly one accelerator, decided before the machine is started.

@@ -10,6 +10,7 @@ use super::answer::Answer;
 use super::recipe::{Carrier, Place};
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
+use crate::lab::Network;
 use crate::layer::qemu::qmp::Qmp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs;
@@ -37,7 +38,7 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 pub(super) struct Manner {
     pub(super) runs: Place,
     pub(super) over: Option<Carrier>,
-    /// Where its port is on this level's loopback.
+    /// Its port, on the loopback of its network.
     pub(super) port: Option<u16>,
     /// How the last line of an answer begins.
     pub(super) ended: Option<String>,
@@ -56,6 +57,8 @@ pub(super) struct Proxy {
     pub(super) manner: Manner,
     pub(super) guest: Guest,
     pub(super) qmp: Arc<Mutex<Qmp>>,
+    /// The network of its own in which its port is.
+    pub(super) network: Option<Arc<Network>>,
     pub(super) console: UnixStream,
     pub(super) tail: ConsoleTail,
     /// What is booted, in place of the file that a command would be.
@@ -256,8 +259,9 @@ impl Conversation {
                     self.ready = Some(command);
                     self.say(&Reply::Started { at: clock::monotonic_raw() })
                 }
-                Err(error) => {
-                    self.refuse(&format!("the appliance's port cannot be reached: {error}"), "")
+                Err(fault) => {
+                    let why = fault.message;
+                    self.refuse(&format!("the appliance's port cannot be reached: {why}"), "")
                 }
             },
             Request::Go => match self.ready.take() {
@@ -291,16 +295,23 @@ impl Conversation {
     }
 
     /// Opens the connection over which a command will go, so that this is not timed.
-    fn connect(&mut self) -> std::io::Result<()> {
+    fn connect(&mut self) -> Result<(), Fault> {
         if self.proxy.manner.over != Some(Carrier::Tcp) {
             return Ok(());
         }
-        let port = self.proxy.manner.port.ok_or(ErrorKind::AddrNotAvailable)?;
-        let address = (Ipv4Addr::LOCALHOST, port).into();
-        let connection = TcpStream::connect_timeout(&address, CONNECT_DEADLINE)?;
-        connection.set_nodelay(true)?;
-        connection.set_write_timeout(Some(CONNECT_DEADLINE))?;
-        self.connection = Some(connection);
+        let port = self.proxy.manner.port.unwrap_or_default();
+        let open = || {
+            let address = (Ipv4Addr::LOCALHOST, port).into();
+            let connection = TcpStream::connect_timeout(&address, CONNECT_DEADLINE)?;
+            connection.set_nodelay(true)?;
+            connection.set_write_timeout(Some(CONNECT_DEADLINE))?;
+            Ok::<_, std::io::Error>(connection)
+        };
+        let open = || open().doing("connect to an appliance");
+        self.connection = Some(match &self.proxy.network {
+            Some(network) => network.within(open)?,
+            None => open()?,
+        });
         Ok(())
     }
 

@@ -172,21 +172,6 @@ impl Qmp {
         self.ask("cont", json!({})).map(drop)
     }
 
-    /// The port of this level's loopback that is forwarded to a guest's port, on its only network card.
-    ///
-    /// The kernel chose it, so only QEMU knows, and says so to people alone.
-    pub(in crate::layer) fn forwarded(&mut self, port: u16) -> Result<u16, Fault> {
-        let line = json!({ "command-line": "info usernet" });
-        let answer = self.ask("human-monitor-command", line)?;
-        let text = answer.as_str().unwrap_or_default();
-        forwarded(text, port).ok_or_else(|| {
-            Fault::machine(format!(
-                "QMP: `info usernet` tells of no port for {port}: `{}`",
-                text.escape_debug()
-            ))
-        })
-    }
-
     /// Tells QEMU to end, and does not wait for an answer. That it is already gone is no error.
     pub(in crate::layer) fn quit(&mut self) {
         let _ = self.commands.write_all(b"{\"execute\": \"quit\"}\n");
@@ -237,17 +222,6 @@ impl Qmp {
     }
 }
 
-/// Reads `TCP[HOST_FORWARD]  FD  SOURCE PORT  DESTINATION PORT  …`, a line each.
-fn forwarded(text: &str, port: u16) -> Option<u16> {
-    let port = port.to_string();
-    text.lines().find_map(|line| {
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [kind, _, _, source, _, destination, ..] = words.as_slice() else { return None };
-        let is_it = *kind == "TCP[HOST_FORWARD]" && *destination == port;
-        is_it.then(|| source.parse().ok()).flatten()
-    })
-}
-
 fn gone() -> Fault {
     Fault::machine("QMP: QEMU is gone")
 }
@@ -294,15 +268,6 @@ mod tests {
         assert_eq!(qmp.version(), "7.2.22");
         let path = String::from("/machine/unattached/device[0]");
         assert_eq!(qmp.cpus().unwrap(), [VirtualCpu { thread_id: 4711, path }]);
-    }
-
-    #[test]
-    fn a_forwarded_port_is_read_from_what_is_meant_for_people() {
-        let text = "Hub -1 (net):\r\n  Protocol[State]    FD  Source Address  Port   Dest. Address  Port RecvQ SendQ\r\n  \
-                    TCP[HOST_FORWARD]  12       127.0.0.1 40123       10.0.2.15     7     0     0\r\n";
-        assert_eq!(forwarded(text, 7), Some(40123));
-        assert_eq!(forwarded(text, 40123), None);
-        assert_eq!(forwarded("", 7), None);
     }
 
     #[test]

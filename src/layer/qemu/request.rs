@@ -100,7 +100,7 @@ pub(in crate::layer) fn cpu_model(name: &str) -> Result<String, Fault> {
         .hint("`qemu-system-x86_64 -cpu help` lists them"))
 }
 
-pub(in crate::layer) fn whole_cpus(millis: u32) -> Result<u32, Fault> {
+fn whole_cpus(millis: u32) -> Result<u32, Fault> {
     if millis == 0 || !millis.is_multiple_of(1000) {
         let asked = f64::from(millis) / 1000.0;
         return Err(Fault::user(format!("qemu: `cpus={asked}`: a machine has whole CPUs"))

@@ -35,6 +35,7 @@ fn link(runs: Place, over: Option<Carrier>, port: Option<u16>) -> (Link, UnixStr
         manner: Manner { runs, over, port, ended },
         guest: Guest { pid: std::process::id(), tids: vec![std::process::id()] },
         qmp: Arc::new(Mutex::new(qemu(talks.then(|| theirs.try_clone().unwrap())))),
+        network: None,
         console,
         tail: tail.clone(),
         image: Vec::new(),
