@@ -117,6 +117,7 @@ fn a_unikernel_computes_what_a_program_computes_and_is_another_program() {
     assert_eq!(fact(level, "accelerator"), "tcg");
     assert_eq!(fact(level, "appliance_ready"), "surtax: ready");
     assert_eq!(fact(level, "image_sha256").len(), 64);
+    assert_eq!(fact(level, "network_namespace"), "its own");
     assert!(fact(level, "inside_agent").starts_with("none: "));
     assert!(unikernel["payers"].to_string().contains("vCPU threads"));
     assert!(answer["cautions"].to_string().contains("another-root"), "{}", answer["cautions"]);

@@ -4,6 +4,7 @@ use super::command_line::Machine;
 use crate::fault::{Doing, Fault};
 use crate::layer::qemu::evidence;
 use crate::layer::qemu::qmp::{Qmp, VirtualCpu};
+use crate::layer::value_of;
 use surtax_instrument::wire::Fact;
 
 /// What QEMU says that it runs. Nobody inside can be asked whether that is so.
@@ -46,6 +47,29 @@ pub(super) fn told(
         Fact::new("time_taken", "outside, by surtax's own clock", "there is no agent inside"),
         Fact::new("qemu_command_line", machine.command_line().join(" "), "the command line"),
     ])
+}
+
+/// That QEMU has a network of its own, and that its client, if there is one, is in it too.
+///
+/// # Errors
+/// It has this level's, or the client has another.
+pub(super) fn of_network(pid: u32, client: Option<&[Fact]>) -> Result<Fact, Fault> {
+    let link = |who: &str| {
+        let path = format!("/proc/{who}/ns/net");
+        let link =
+            std::fs::read_link(&path).doing(format_args!("see whose network `{path}` is"))?;
+        Ok::<_, Fault>(link.to_string_lossy().into_owned())
+    };
+    let (ours, theirs) = (link("self")?, link(&pid.to_string())?);
+    if ours == theirs {
+        return Err(Fault::machine(format!("appliance: its network `{theirs}` is this level's")));
+    }
+    match client.map(|inside| value_of(inside, "namespace_net")).transpose()? {
+        Some(seen) if seen != theirs => Err(Fault::machine(format!(
+            "appliance: it is in the network `{theirs}`, and its client in `{seen}`"
+        ))),
+        _ => Ok(Fact::new("network_namespace", "its own", "/proc/PID/ns/net")),
+    }
 }
 
 /// What stands for the file of a command that is in an image.

@@ -18,23 +18,25 @@ mod evidence;
 mod proxy;
 mod ready;
 mod recipe;
+mod request;
 
 use super::first_process::{FirstProcess, limited_together};
-use super::native::PlainProcess;
+use super::native::{PlainProcess, same_kernel};
 use super::qemu::command_line::{Accelerator, PROGRAM};
 use super::qemu::qmp::{Qmp, VirtualCpu};
-use super::qemu::{kernel, kvm, qemu_version, request, unavailable};
-use super::{Card, Choice, Layer, Limit, Payer, Root, Running, Site, Source, Unavailable, Usable};
+use super::qemu::{kernel, kvm, qemu_version, unavailable};
+use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
 use crate::agent::{ConsoleTail, Link, Speaker};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Network, Process, Program, Room};
 use crate::stack::{LayerSpec, Limits};
 use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
 use proxy::{Guest, Manner, Proxy};
-use recipe::{Found, Place};
+use recipe::Place;
+use request::Asked;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Request, Role};
@@ -119,77 +121,6 @@ impl Layer for Appliance {
         let mut running = RunningAppliance::boot(machine, &asked, site, room)?;
         running.open(&asked, site, room)?;
         Ok(Box::new(running))
-    }
-}
-
-/// What a spec asks for.
-struct Asked {
-    found: Found,
-    image: Option<PathBuf>,
-    accelerator: Option<Accelerator>,
-    spec: LayerSpec,
-}
-
-impl Asked {
-    /// Reads a spec, and refuses what its recipe cannot keep.
-    fn read(spec: &LayerSpec, site: &Site<'_>) -> Result<Self, Fault> {
-        let option = |key: &str| spec.options.get(key).map(String::as_str);
-        let name = option("recipe").ok_or_else(|| Fault::bug("an appliance without a recipe"))?;
-        let found = Found::find(name, site.cache)?;
-        if found.recipe.command.runs != Place::Beside {
-            if site.view.root != Root::Overlay || !site.view.writable.is_empty() {
-                return Err(Fault::user("appliance: it has none of this level's files")
-                    .hint("leave `root=` and `--writable` out"));
-            }
-            site.command.map(proxy::words).transpose()?;
-        }
-        let accelerator = match option("accel") {
-            Some("kvm") => Some(Accelerator::Kvm),
-            Some("tcg") => Some(Accelerator::Tcg),
-            _ => None,
-        };
-        let image = option("image").map(PathBuf::from);
-        Ok(Self { found, image, accelerator, spec: spec.clone() })
-    }
-
-    /// The machine, all of whose files are there.
-    fn machine(&self, accelerator: Accelerator, site: &Site<'_>) -> Result<Machine, Fault> {
-        let words = match (self.found.recipe.command.runs, site.command) {
-            (Place::Boot, Some(command)) => proxy::words(command)?,
-            _ => String::new(),
-        };
-        let mut machine = Machine::of(&self.found, self.image.as_deref(), accelerator, &words);
-        let option = |key: &str| self.spec.options.get(key).map(String::as_str);
-        machine.board = option("machine").map_or(machine.board, recipe::board);
-        machine.cpu = option("cpu").map(request::cpu_model).transpose()?;
-        if let Some(millis) = site.limits.cpu_millis {
-            machine.cpus = whole_cpus(millis)?;
-        }
-        if let Some(memory) = site.limits.memory {
-            machine.memory_mib = memory.mebibytes();
-        }
-        self.require_files(&machine)?;
-        Ok(machine)
-    }
-
-    fn require_files(&self, machine: &Machine) -> Result<(), Fault> {
-        let name = &self.found.name;
-        if machine.image().is_none() {
-            return Err(Fault::user(format!(
-                "appliance: the recipe `{name}` comes without an image"
-            ))
-            .hint(format!("name yours: `appliance:{name},image=PATH`")));
-        }
-        match machine.files().find(|file| !file.is_file()) {
-            None => Ok(()),
-            Some(file) => {
-                let fault = Fault::machine(format!("appliance: `{}` is not there", file.display()));
-                let remedy =
-                    self.found.recipe.image.remedy.clone().filter(|_| self.image.is_none());
-                Err(fault
-                    .hint(remedy.unwrap_or_else(|| String::from("name one with `image=PATH`"))))
-            }
-        }
     }
 }
 
@@ -343,8 +274,12 @@ impl Running for RunningAppliance {
         payers
     }
 
-    fn evidence(&mut self, _: &[Fact]) -> Result<Vec<Fact>, Fault> {
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let mut facts = evidence::told(&mut self.qmp(), &self.cpus, &self.machine)?;
+        if self.network.is_some() {
+            let client = self.client.as_ref().map(|_| inside);
+            facts.push(evidence::of_network(self.process.pid(), client)?);
+        }
         for file in self.machine.files() {
             let hash = kernel::sha256(file)?;
             facts.push(Fact::new("image_sha256", hash, file.display().to_string()));
@@ -352,6 +287,7 @@ impl Running for RunningAppliance {
         if let Some(client) = &mut self.client {
             let agent = FirstProcess::of(client.process.pid(), &client.hierarchies);
             facts.extend(client.facts(&agent)?);
+            facts.push(same_kernel(CARD.kind, inside)?);
         }
         facts.append(&mut self.facts);
         Ok(facts)
@@ -416,15 +352,6 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
             Fact::new("accelerator", accelerator.name(), "the choice for this level"),
         ],
     })
-}
-
-fn whole_cpus(millis: u32) -> Result<u32, Fault> {
-    let asked = f64::from(millis) / 1000.0;
-    match (millis / 1000, millis % 1000) {
-        (whole @ 1.., 0) => Ok(whole),
-        _ => Err(Fault::user(format!("appliance: `cpus={asked}`: its machine has whole CPUs"))
-            .hint("write `cpus=1`")),
-    }
 }
 
 /// Exactly one accelerator, decided before the machine is started.
