@@ -80,12 +80,14 @@ lxc                 lxc-start
 docker.io           dockerd
 podman              podman
 conmon              conmon
+containernetworking-plugins  /usr/lib/cni/bridge
 qemu-system-x86     qemu-system-x86_64
 qemu-system-common  /usr/lib/qemu/virtiofsd
 qemu-utils          qemu-img
 e2fsprogs           mke2fs
 btrfs-progs         mkfs.btrfs
 seabios             /usr/share/seabios/bios-256k.bin
+ovmf                /usr/share/ovmf/OVMF.fd
 openssh-client      ssh
 openssh-server      /usr/sbin/sshd
 END

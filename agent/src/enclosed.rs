@@ -5,8 +5,7 @@
 //!
 //! Source: `unshare(2)`, `pid_namespaces(7)`, `user_namespaces(7)`, `time_namespaces(7)`.
 
-use crate::init::mount_fresh;
-use crate::network::bring_up;
+use crate::init::{bring_loopback_up, mount_fresh};
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use rustix::thread::UnshareFlags;
 use std::fs;
@@ -58,7 +57,7 @@ fn enclose(kinds: &[&str]) -> io::Result<Role> {
         mount_fresh("proc", "/proc", "")?;
     }
     if kinds.contains(&"net") {
-        bring_up("lo")?;
+        bring_loopback_up()?;
     }
     Ok(Role::First)
 }

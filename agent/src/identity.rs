@@ -2,10 +2,12 @@
 //!
 //! An absent file gives no fact; the host treats a missing fact as "unknown", never as zero.
 
+use crate::init::{self, LINK};
 use crate::network;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use surtax_instrument::link;
 use surtax_instrument::probe::mitigations;
 use surtax_instrument::wire::{Fact, SCRATCH};
 
@@ -30,12 +32,25 @@ pub fn facts() -> Vec<Fact> {
     say("cgroup", read("/proc/self/cgroup"), "/proc/self/cgroup");
     say("root_mount", root_mount(), "/proc/self/mountinfo");
     say("root_files", root_files(), "a walk over `/`");
+    say("modules_mount", modules_mount(&system), "/proc/self/mountinfo");
+    say("firmware", firmware(), "/sys/class/dmi/id");
+    say("boot_protocol", read(BOOT_PROTOCOL), BOOT_PROTOCOL);
     say("scratch_mount", scratch_mount(), "/proc/self/mountinfo");
     say("scratch_drivers", scratch_drivers(), "/sys/class/block");
     say("scratch_write_cache", scratch_write_cache(), "/sys/class/block");
     say("interfaces", network::interfaces(), "getifaddrs(3)");
     say("link_drivers", network::link_drivers(), "ethtool_drvinfo");
     say("default_route", network::default_route(), "/proc/net/route");
+    // Elsewhere it is not ours, and its address nobody's business.
+    if init::is_this_process() {
+        say("link_driver", link::driver(LINK), "/sys/class/net/eth0/device");
+        say("link_address", read("/sys/class/net/eth0/address"), "/sys/class/net/eth0");
+        let queues = link::queues(LINK).map(|count| count.to_string());
+        say("link_queues", queues, "/sys/class/net/eth0/queues");
+        let offloads = link::offloads(LINK).ok().map(|names| names.join(" "));
+        say("link_offloads", offloads, "ethtool(8) of eth0");
+        say("link_virtio_features", virtio_features(), "/sys/class/net/eth0/device/features");
+    }
     say("seccomp", status_line("Seccomp"), "/proc/self/status");
     say("capabilities", status_line("CapEff"), "/proc/self/status");
     for namespace in ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"] {
@@ -52,6 +67,10 @@ pub fn facts() -> Vec<Fact> {
 }
 
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// Which version of the boot parameters the kernel was handed. Source: Linux
+/// `Documentation/ABI/testing/sysfs-kernel-boot_params`.
+const BOOT_PROTOCOL: &str = "/sys/kernel/boot_params/version";
 
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
@@ -119,6 +138,21 @@ fn files_below(directory: &Path, device: u64) -> usize {
     entries.map(count).sum()
 }
 
+/// The same of the kernel's modules, where they are a mount: in a machine of ours they show how files come.
+fn modules_mount(system: &rustix::system::Uname) -> Option<String> {
+    let modules = format!("/lib/modules/{}", system.release().to_string_lossy());
+    mount_at(fs::canonicalize(modules).ok()?.to_str()?)?
+}
+
+/// Vendor and version as the firmware's own table has them, behind `UEFI` where it is that.
+fn firmware() -> Option<String> {
+    let efi = Path::new("/sys/firmware/efi").is_dir().then(|| String::from("UEFI"));
+    let table =
+        ["bios_vendor", "bios_version"].map(|name| read(&format!("/sys/class/dmi/id/{name}")));
+    let words: Vec<String> = efi.into_iter().chain(table.into_iter().flatten()).collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
 /// The same of the scratch directory, where there is one; `none` if it is no mount.
 fn scratch_mount() -> Option<String> {
     Path::new(SCRATCH).is_dir().then_some(())?;
@@ -158,6 +192,13 @@ fn mount_at(path: &str) -> Option<Option<String>> {
     let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let line = text.lines().rfind(|line| line.split(' ').nth(4) == Some(path));
     Some(line.and_then(|line| line.split_once(" - ")).map(|(_, rest)| rest.to_owned()))
+}
+
+/// The numbers of the virtio features that the link's driver and its device agreed on.
+fn virtio_features() -> Option<String> {
+    let bits = read("/sys/class/net/eth0/device/features")?;
+    let set = bits.bytes().enumerate().filter(|(_, bit)| *bit == b'1');
+    Some(set.map(|(number, _)| number.to_string()).collect::<Vec<_>>().join(" "))
 }
 
 fn status_line(key: &str) -> Option<String> {

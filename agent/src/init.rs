@@ -8,6 +8,8 @@
 //! | `hello` | opens the channel (the virtio-serial port called `surtax`) and sends the first frame |
 //! | `mkdir DIR` | makes a directory and its parents |
 //! | `virtiofs TAG DIR` | mounts the host's files |
+//! | `9p TAG DIR OPTIONS` | mounts them by 9p |
+//! | `balloon PAGES` | waits until the balloon has so many of the kernel's pages |
 //! | `scratch DIR` | makes a directory to which everybody may write |
 //! | `disk DIR` | mounts the machine's only disk, an ext4 to which everybody may write |
 //! | `overlay LOWER DIR` | mounts LOWER under a throw-away upper layer in memory |
@@ -15,13 +17,13 @@
 //! | `fresh KIND DIR [OPTIONS]` | mounts a file system without a source: `proc`, `tmpfs`, … |
 //! | `link TEXT PATH` | makes a symbolic link, unless something is there |
 //! | `loopback` | brings the loopback interface up |
+//! | `network ADDRESS/PREFIX GATEWAY` | brings the machine's only network device up |
 //! | `hostname NAME` | names the machine |
 //! | `root DIR` | makes DIR the root; the last directive |
 //!
 //! A directive that fails is printed on the console and answered to the first request.
 
 use crate::channel::Channel;
-use crate::network::bring_up;
 use crate::serve::Session;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{MountFlags, mount, mount_bind_recursive, mount_move};
@@ -31,9 +33,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use surtax_instrument::clock;
 use surtax_instrument::wire::Failure;
+use surtax_instrument::{clock, link};
 
 /// Where the script is; its presence makes an agent with process id 1 the machine's init.
 pub const SCRIPT: &str = "/surtax.conf";
@@ -41,8 +44,13 @@ pub const SCRIPT: &str = "/surtax.conf";
 /// The name of the virtio-serial port.
 const PORT: &str = "surtax";
 
+/// The machine's network device: without udev, the first one keeps the name that the kernel gives it.
+pub const LINK: &str = "eth0";
+
 /// How long a device may take to appear after its driver was loaded.
 const DEVICE_DEADLINE: Duration = Duration::from_secs(10);
+
+static IS_INIT: AtomicBool = AtomicBool::new(false);
 
 /// Runs the machine until the host is done with it. Never returns: the machine restarts, which the
 /// hypervisor takes as its end.
@@ -51,11 +59,19 @@ pub fn main() -> ! {
         eprintln!("surtax agent: {error}");
     }
     rustix::fs::sync();
+    // With a network that is up, a restart may never end. A machine without one has nothing to lower.
+    let _ = link::lower(LINK);
     let _ = reboot(RebootCommand::Restart);
     std::process::exit(3);
 }
 
+/// Whether this process is the first one of a machine of ours.
+pub fn is_this_process() -> bool {
+    IS_INIT.load(Ordering::Relaxed)
+}
+
 fn run() -> io::Result<()> {
+    IS_INIT.store(true, Ordering::Relaxed);
     for (kind, directory) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
         fs::create_dir_all(directory)?;
         mount_fresh(kind, directory, "")?;
@@ -105,6 +121,12 @@ fn follow(words: &[&str]) -> io::Result<()> {
             fs::create_dir_all(directory)?;
             Ok(mount(tag, directory, c"virtiofs", MountFlags::empty(), None)?)
         }
+        ["9p", tag, directory, options] => {
+            fs::create_dir_all(directory)?;
+            let options = CString::new(options)?;
+            Ok(mount(tag, directory, c"9p", MountFlags::empty(), Some(options.as_c_str()))?)
+        }
+        ["balloon", pages] => wait_for_balloon(pages.parse().map_err(io::Error::other)?),
         ["overlay", lower, directory] => overlay(lower, directory),
         ["bind", from, directory] => {
             if fs::metadata(from)?.is_dir() {
@@ -120,7 +142,8 @@ fn follow(words: &[&str]) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             made => made,
         },
-        ["loopback"] => bring_up("lo"),
+        ["loopback"] => bring_loopback_up(),
+        ["network", address, gateway] => bring_network_up(address, gateway),
         ["hostname", name] => Ok(rustix::system::sethostname(name.as_bytes())?),
         ["root", directory] => enter_root(directory),
         _ => Err(io::Error::other("no such directive")),
@@ -168,6 +191,31 @@ fn enter_root(directory: &str) -> io::Result<()> {
     std::env::set_current_dir("/")
 }
 
+/// Brings the loopback interface of this network namespace up; the kernel gives it its addresses.
+pub fn bring_loopback_up() -> io::Result<()> {
+    link::raise("lo")
+}
+
+/// Brings the machine's network device up and waits until frames come and go.
+fn bring_network_up(address: &str, gateway: &str) -> io::Result<()> {
+    let parse = |text: &str| text.parse().map_err(io::Error::other);
+    let (address, prefix) = address.split_once('/').unwrap_or((address, "32"));
+    let prefix = prefix.parse().map_err(io::Error::other)?;
+    wait_for(find_link, "network device")?;
+    // Nobody out there speaks it, and the kernel would look for somebody for some seconds.
+    let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{LINK}/disable_ipv6"), "1");
+    link::give_address(LINK, parse(address)?, prefix)?;
+    link::lead_everywhere(parse(gateway)?)?;
+    wait_for(|| link::is_ready(LINK).then(|| LINK.into()), "link on the network device")?;
+    Ok(())
+}
+
+/// Its driver may still be looking for it.
+fn find_link() -> Option<PathBuf> {
+    let path = Path::new("/sys/class/net").join(LINK);
+    path.exists().then_some(path)
+}
+
 /// Opens the channel and sends the first frame.
 fn greet() -> io::Result<Session> {
     let channel = open_port()?;
@@ -190,6 +238,24 @@ fn wait_for(find: fn() -> Option<PathBuf>, what: &str) -> io::Result<PathBuf> {
         }
         if Duration::from(clock::monotonic_raw().since(began)) > DEVICE_DEADLINE {
             return Err(io::Error::other(format!("there is no {what}")));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The driver begins when it finds the device, and counts what it has handed over.
+fn wait_for_balloon(pages: u64) -> io::Result<()> {
+    let began = clock::monotonic_raw();
+    loop {
+        let text = fs::read_to_string("/proc/vmstat")?;
+        let count = text.lines().find_map(|line| line.strip_prefix("balloon_inflate "));
+        let inflated: u64 = count.and_then(|count| count.parse().ok()).unwrap_or(0);
+        if inflated >= pages {
+            return Ok(());
+        }
+        if Duration::from(clock::monotonic_raw().since(began)) > DEVICE_DEADLINE {
+            let text = format!("the balloon has {inflated} pages and was to take {pages}");
+            return Err(io::Error::other(text));
         }
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["addressed", link, address, gateway, rest @ ..] => {
-            if let Err(error) = take_address(link, address, gateway) {
+            if let Err(error) = network::take_address(link, address, gateway) {
                 eprintln!("surtax agent: the link `{link}` gets no address `{address}`: {error}");
                 return ExitCode::from(3);
             }
@@ -55,14 +55,6 @@ fn start(words: &[&str]) -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// Gives a link an address such as `198.18.0.2/24`, and makes the gateway the way to everywhere.
-fn take_address(link: &str, address: &str, gateway: &str) -> io::Result<()> {
-    let parse = |text: &str| text.parse().map_err(io::Error::other);
-    let (address, prefix) = address.split_once('/').unwrap_or((address, "32"));
-    network::give_address(link, parse(address)?, prefix.parse().map_err(io::Error::other)?)?;
-    network::lead_everywhere(parse(gateway)?)
 }
 
 /// Serves the host over a socket where it listens; the end of that connection is ours.

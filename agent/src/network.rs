@@ -9,8 +9,13 @@ use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::Duration;
+use surtax_instrument::{clock, link};
+
+/// How long a link may take until frames come and go.
+const READY_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The most interfaces that are told of.
 const INTERFACE_LIMIT: usize = 32;
@@ -69,7 +74,8 @@ fn driver(link: &str) -> Option<String> {
     let mut answer = [0_u8; 196];
     answer[..4].copy_from_slice(&GET_DRIVER.to_ne_bytes());
     let place = answer.as_mut_ptr();
-    send(libc::SIOCETHTOOL as _, link, |request| request.ifr_ifru.ifru_data = place.cast()).ok()?;
+    link::send(libc::SIOCETHTOOL, link, |request| request.ifr_ifru.ifru_data = place.cast())
+        .ok()?;
     let name = answer[4..36].split(|byte| *byte == 0).next()?;
     Some(String::from_utf8_lossy(name).into_owned())
 }
@@ -88,70 +94,22 @@ fn default_route_in(text: &str) -> Option<String> {
     Some(format!("{} {}", row.first()?, Ipv4Addr::from(gateway.to_ne_bytes())))
 }
 
-/// Gives a link an address with so many leading bits for its network, and brings it up.
-pub fn give_address(link: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
-    let host_bits = 32_u32.checked_sub(u32::from(prefix)).ok_or(io::ErrorKind::InvalidInput)?;
-    let mask = Ipv4Addr::from(u32::MAX.checked_shl(host_bits).unwrap_or(0));
-    for (what, value) in [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, mask)] {
-        send(what as _, link, |request| request.ifr_ifru.ifru_addr = socket_address(value))?;
+/// Gives a link an address such as `198.18.0.2/24`, and makes the gateway the way to everywhere.
+pub fn take_address(link: &str, address: &str, gateway: &str) -> io::Result<()> {
+    let parse = |text: &str| text.parse().map_err(io::Error::other);
+    let (address, prefix) = address.split_once('/').unwrap_or((address, "32"));
+    link::give_address(link, parse(address)?, prefix.parse().map_err(io::Error::other)?)?;
+    link::lead_everywhere(parse(gateway)?)?;
+    // The other end is brought up at the same time. Where `/sys` is another namespace's, nobody knows.
+    let is_known = Path::new("/sys/class/net").join(link).exists();
+    let began = clock::monotonic_raw();
+    while is_known && !link::is_ready(link) {
+        if Duration::from(clock::monotonic_raw().since(began)) > READY_DEADLINE {
+            return Err(io::Error::other("it does not get ready"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
-    bring_up(link)
-}
-
-/// Brings a link up; the kernel gives `lo` its addresses then.
-pub fn bring_up(link: &str) -> io::Result<()> {
-    let up = i16::try_from(libc::IFF_UP).unwrap_or(1);
-    send(libc::SIOCSIFFLAGS as _, link, |request| request.ifr_ifru.ifru_flags = up)
-}
-
-/// Makes an address the way to everywhere.
-pub fn lead_everywhere(gateway: Ipv4Addr) -> io::Result<()> {
-    // SAFETY: all zeroes are a valid `rtentry`: no device, no addresses.
-    let mut route: libc::rtentry = unsafe { std::mem::zeroed() };
-    route.rt_dst = socket_address(Ipv4Addr::UNSPECIFIED);
-    route.rt_genmask = socket_address(Ipv4Addr::UNSPECIFIED);
-    route.rt_gateway = socket_address(gateway);
-    route.rt_flags = libc::RTF_UP | libc::RTF_GATEWAY;
-    let socket = socket()?;
-    // SAFETY: the socket is open and `route` is a live `rtentry`, as this request wants.
-    said(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCADDRT as _, &raw const route) })
-}
-
-/// Any socket will do to speak of links.
-fn socket() -> io::Result<UdpSocket> {
-    UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
-}
-
-/// Sends a request about a link, filled in by `fill`.
-fn send(what: libc::c_ulong, link: &str, fill: impl FnOnce(&mut libc::ifreq)) -> io::Result<()> {
-    // SAFETY: all zeroes are a valid `ifreq`: an empty name and empty numbers.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // Its last byte stays zero.
-    if link.len() >= request.ifr_name.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    for (place, byte) in request.ifr_name.iter_mut().zip(link.bytes()) {
-        *place = byte.cast_signed();
-    }
-    fill(&mut request);
-    let socket = socket()?;
-    // SAFETY: the socket is open and `request` is a live `ifreq`, as requests about links want.
-    said(unsafe { libc::ioctl(socket.as_raw_fd(), what as _, &raw const request) })
-}
-
-fn said(result: libc::c_int) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
-    // SAFETY: all zeroes are a valid `sockaddr` without a family.
-    let mut plain: libc::sockaddr = unsafe { std::mem::zeroed() };
-    plain.sa_family = libc::sa_family_t::try_from(libc::AF_INET).unwrap_or_default();
-    // `sockaddr_in`: two bytes of port, then the address in network order.
-    for (place, byte) in plain.sa_data[2..].iter_mut().zip(address.octets()) {
-        *place = byte.cast_signed();
-    }
-    plain
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! What surtax carries into every level: the wire, the clock, quantities and probes.
+//! What surtax carries into every level: the wire, the clock, quantities, links and probes.
 //!
 //! This crate is linked into the host binary and into the static agent alike, so it stays small:
 //! no async runtime, no JSON, no threads.
 
 pub mod cache;
 pub mod clock;
+pub mod link;
 pub mod probe;
 pub mod quantity;
 pub mod wire;

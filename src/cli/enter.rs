@@ -77,7 +77,7 @@ fn visit(plan: &Plan, footing: &Footing, globals: &Globals) -> Result<Status, Fa
     if std::io::stdin().is_terminal() {
         note(&format!("starting `{}`", plan.baseline), globals);
     }
-    let command = protocol::command(plan, &plan.baseline);
+    let mut command = protocol::command(plan, &plan.baseline);
     let ground = Ground { command: Some(&command), ..footing.ground(plan) };
     let standing = plan.baseline.raise(&ground, "enter")?;
     if std::io::stdin().is_terminal() {
@@ -92,6 +92,7 @@ fn visit(plan: &Plan, footing: &Footing, globals: &Globals) -> Result<Status, Fa
         };
         note(&kept, globals);
     }
+    standing.tell(&mut command);
     let (status, leftovers) = shell::run(standing, command)?;
     for line in leftovers {
         note(&format!("removed by force: {line}"), globals);

@@ -16,10 +16,11 @@ use super::{Room, ask};
 use crate::fault::{Doing, Fault};
 use rustix::thread::UnshareFlags;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surtax_instrument::link;
 
 /// The address of the bridge: of the outside, as the workload sees it.
 pub const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
@@ -36,8 +37,11 @@ pub const BRIDGE: &str = "outside";
 /// The name of the workload's link, on the inside.
 pub const LINK: &str = "eth0";
 
+/// The name of the link below a macvlan, in its namespace.
+pub const BELOW: &str = "below";
+
 /// The name of a tap in its namespace.
-const TAP: &str = "tap0";
+pub const TAP: &str = "tap0";
 
 /// The name of the outer end of a veth pair.
 const OUTER_END: &str = "veth0";
@@ -70,7 +74,24 @@ impl Room {
             make_bridge()
                 .doing("make a bridge in a network namespace of its own")
                 .map_err(|fault| fault.hint("modprobe bridge"))?;
-            give_address(BRIDGE, OUTSIDE)
+            link::give_address(BRIDGE, OUTSIDE, PREFIX)
+                .doing(format_args!("give the bridge the address {OUTSIDE}/{PREFIX}"))
+        })?;
+        Ok(network)
+    }
+
+    /// A network namespace with a link called [`BELOW`] for a macvlan, which is paired with one that has the
+    /// address [`OUTSIDE`] and the name of the bridge.
+    ///
+    /// # Errors
+    /// The machine's: we may not, there is no `ip`, or its kernel has no veth.
+    pub fn paired_network(&self) -> Result<Network, Fault> {
+        let network = self.bare_network()?;
+        network.ip(&["link", "add", BELOW, "type", "veth", "peer", "name", BRIDGE])?;
+        within(network.namespace.as_fd(), || {
+            link::give_address(BRIDGE, OUTSIDE, PREFIX)
+                .and_then(|()| link::raise(BELOW))
+                .doing("set up the pair of links below a macvlan")
         })?;
         Ok(network)
     }
@@ -124,8 +145,48 @@ impl Network {
             let taps: Result<Vec<OwnedFd>, Fault> = (0..queues).map(|_| tap(queues)).collect();
             let taps = taps?;
             plug_in(TAP)?;
-            raise(TAP)?;
+            link::raise(TAP).doing("bring a tap up")?;
             Ok(taps)
+        })
+    }
+
+    /// What the kernel leaves to whoever holds the tap, when it sends a frame by it.
+    ///
+    /// # Errors
+    /// The machine's: there is no tap, or it says nothing.
+    pub fn tap_offloads(&self) -> Result<Vec<&'static str>, Fault> {
+        within(self.namespace.as_fd(), || link::offloads(TAP).doing("ask a tap what is left to it"))
+    }
+
+    /// Runs `ip` in the namespace.
+    fn ip(&self, words: &[&str]) -> Result<(), Fault> {
+        let argv = [&["ip"], words].concat();
+        let program = Program {
+            argv: argv.into_iter().map(String::from).collect(),
+            network_namespace: Some(self.namespace()?),
+            ..Program::default()
+        };
+        ask::run(program, IP_DEADLINE).map(drop).map_err(|fault| {
+            if fault.hint.is_some() { fault } else { fault.hint("apt-get install iproute2") }
+        })
+    }
+
+    /// Gives a link whose name begins so, which a tool has made, the address [`OUTSIDE`]; says whether there
+    /// is one yet.
+    ///
+    /// # Errors
+    /// The machine's: the link refuses.
+    pub fn adopt(&self, begins: &str) -> Result<bool, Fault> {
+        within(self.namespace.as_fd(), || {
+            let list = "/proc/thread-self/net/dev";
+            let text = fs::read_to_string(list).doing(format_args!("read `{list}`"))?;
+            let names = text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+            let Some(name) = names.into_iter().find(|name| name.starts_with(begins)) else {
+                return Ok(false);
+            };
+            link::give_address(name, OUTSIDE, PREFIX)
+                .doing(format_args!("give the link `{name}` the address {OUTSIDE}"))?;
+            Ok(true)
         })
     }
 
@@ -138,26 +199,15 @@ impl Network {
         let theirs = PathBuf::from(format!("/proc/{pid}/ns/net"));
         let theirs = File::open(&theirs).doing(format_args!("open `{}`", theirs.display()))?;
         let pid = pid.to_string();
-        let words =
-            ["ip", "link", "add", OUTER_END, "type", "veth", "peer", "name", LINK, "netns", &pid];
-        ask::run(
-            Program {
-                argv: words.map(String::from).to_vec(),
-                network_namespace: Some(self.namespace()?),
-                ..Program::default()
-            },
-            IP_DEADLINE,
-        )
-        .map_err(|fault| {
-            if fault.hint.is_some() { fault } else { fault.hint("apt-get install iproute2") }
-        })?;
+        self.ip(&["link", "add", OUTER_END, "type", "veth", "peer", "name", LINK, "netns", &pid])?;
         within(self.namespace.as_fd(), || {
             plug_in(OUTER_END)?;
-            raise(OUTER_END)
+            link::raise(OUTER_END).doing("bring the outer end of a veth pair up")
         })?;
         within(theirs.as_fd(), || {
-            give_address(LINK, WORKLOAD)?;
-            lead_everywhere(OUTSIDE)
+            link::give_address(LINK, WORKLOAD, PREFIX)
+                .and_then(|()| link::lead_everywhere(OUTSIDE))
+                .doing(format_args!("give the inner end of a veth pair the address {WORKLOAD}"))
         })
     }
 }
@@ -192,7 +242,7 @@ fn leave_for_a_new_one() -> Result<OwnedFd, Fault> {
     for links in ["all", "default"] {
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{links}/disable_ipv6"), "1");
     }
-    raise("lo")?;
+    link::raise("lo").doing("bring up `lo` of a network namespace")?;
     File::open("/proc/thread-self/ns/net")
         .map(OwnedFd::from)
         .doing("open `/proc/thread-self/ns/net`")
@@ -210,10 +260,10 @@ fn tap(queues: u32) -> Result<OwnedFd, Fault> {
     if queues > 1 {
         flags |= libc::IFF_MULTI_QUEUE;
     }
-    let made = request(TAP).and_then(|mut request| {
-        request.ifr_ifru.ifru_flags = short(flags);
+    let made = link::request(TAP).and_then(|mut request| {
+        request.ifr_ifru.ifru_flags = link::short(flags);
         // SAFETY: the descriptor is open and `request` is a live `ifreq`, as this request wants.
-        said(unsafe { libc::ioctl(tun.as_raw_fd(), TUNSETIFF, &raw mut request) })
+        link::said(unsafe { libc::ioctl(tun.as_raw_fd(), TUNSETIFF, &raw mut request) })
     });
     made.doing("make a tap")?;
     Ok(tun.into())
@@ -221,102 +271,20 @@ fn tap(queues: u32) -> Result<OwnedFd, Fault> {
 
 /// Makes the bridge in this thread's namespace.
 fn make_bridge() -> std::io::Result<()> {
-    let (socket, request) = (socket()?, request(BRIDGE)?);
+    let (socket, request) = (link::socket()?, link::request(BRIDGE)?);
     // SAFETY: this request reads a name that ends with a zero byte, and `ifr_name` is one.
-    said(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCBRADDBR, request.ifr_name.as_ptr()) })
+    link::said(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCBRADDBR, request.ifr_name.as_ptr()) })
 }
 
 /// Makes a link of this thread's namespace a port of the bridge.
-fn plug_in(link: &str) -> Result<(), Fault> {
-    let port = request(link).map(|request| {
+fn plug_in(name: &str) -> Result<(), Fault> {
+    let index = link::request(name).map(|request| {
         // SAFETY: the name ends with a zero byte.
         unsafe { libc::if_nametoindex(request.ifr_name.as_ptr()) }
     });
-    let port = port.ok().and_then(|index| libc::c_int::try_from(index).ok()).unwrap_or_default();
-    send(SIOCBRADDIF, BRIDGE, |request| request.ifr_ifru.ifru_ifindex = port)
-        .doing(format_args!("make `{link}` a port of the bridge"))
-}
-
-/// Brings a link of this thread's namespace up.
-fn raise(link: &str) -> Result<(), Fault> {
-    send(libc::SIOCSIFFLAGS, link, |it| it.ifr_ifru.ifru_flags = short(libc::IFF_UP))
-        .doing(format_args!("bring the link `{link}` up"))
-}
-
-/// Gives a link of this thread's namespace an address, and brings it up.
-fn give_address(link: &str, address: Ipv4Addr) -> Result<(), Fault> {
-    let mask = Ipv4Addr::from(u32::MAX << (32 - u32::from(PREFIX)));
-    for (what, value) in [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, mask)] {
-        send(what, link, |request| request.ifr_ifru.ifru_addr = socket_address(value))
-            .doing(format_args!("give the link `{link}` the address {address}/{PREFIX}"))?;
-    }
-    raise(link)
-}
-
-/// Makes an address the way to everywhere in this thread's namespace.
-fn lead_everywhere(gateway: Ipv4Addr) -> Result<(), Fault> {
-    // SAFETY: all zeroes are a valid `rtentry`: no device, no addresses.
-    let mut route: libc::rtentry = unsafe { std::mem::zeroed() };
-    route.rt_dst = socket_address(Ipv4Addr::UNSPECIFIED);
-    route.rt_genmask = socket_address(Ipv4Addr::UNSPECIFIED);
-    route.rt_gateway = socket_address(gateway);
-    route.rt_flags = libc::RTF_UP | libc::RTF_GATEWAY;
-    let sent = socket().and_then(|socket| {
-        // SAFETY: the socket is open and `route` is a live `rtentry`, as this request wants.
-        said(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCADDRT as _, &raw const route) })
-    });
-    sent.doing(format_args!("make {gateway} the way to everywhere"))
-}
-
-/// Any socket will do to speak of links.
-fn socket() -> std::io::Result<UdpSocket> {
-    UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
-}
-
-/// Sends a request about a link, filled in by `fill`.
-fn send(
-    what: libc::c_ulong,
-    link: &str,
-    fill: impl FnOnce(&mut libc::ifreq),
-) -> std::io::Result<()> {
-    let (socket, mut request) = (socket()?, request(link)?);
-    fill(&mut request);
-    // SAFETY: the socket is open and `request` is a live `ifreq`, as requests for links want.
-    said(unsafe { libc::ioctl(socket.as_raw_fd(), what as _, &raw mut request) })
-}
-
-fn said(result: libc::c_int) -> std::io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-}
-
-/// An empty request about a link of the names above.
-fn request(link: &str) -> std::io::Result<libc::ifreq> {
-    // SAFETY: all zeroes are a valid `ifreq`: an empty name and empty numbers.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if link.len() >= request.ifr_name.len() {
-        return Err(std::io::ErrorKind::InvalidInput.into());
-    }
-    for (place, byte) in request.ifr_name.iter_mut().zip(link.bytes()) {
-        *place = byte.cast_signed();
-    }
-    Ok(request)
-}
-
-/// The kernel takes them as 16 bits, of which the highest is one of them.
-#[expect(clippy::cast_possible_truncation, reason = "all flags of a link fit into 16 bits")]
-fn short(flags: libc::c_int) -> libc::c_short {
-    flags as libc::c_short
-}
-
-fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
-    // SAFETY: all zeroes are a valid `sockaddr` without a family.
-    let mut plain: libc::sockaddr = unsafe { std::mem::zeroed() };
-    plain.sa_family = libc::sa_family_t::try_from(libc::AF_INET).unwrap_or_default();
-    // `sockaddr_in`: two bytes of port, then the address in network order.
-    for (place, byte) in plain.sa_data[2..].iter_mut().zip(address.octets()) {
-        *place = byte.cast_signed();
-    }
-    plain
+    let index = index.ok().and_then(|index| libc::c_int::try_from(index).ok()).unwrap_or_default();
+    link::send(SIOCBRADDIF, BRIDGE, |request| request.ifr_ifru.ifru_ifindex = index)
+        .doing(format_args!("make `{name}` a port of the bridge"))
 }
 
 /// Whether taps can be made here; looks, and makes none.

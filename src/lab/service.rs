@@ -20,6 +20,8 @@ pub struct Service {
     pub directory: PathBuf,
     /// Its room's group.
     pub group: PathBuf,
+    /// Its process, if it has one.
+    pub pid: Option<u32>,
 }
 
 /// A service while it is kept.
@@ -88,6 +90,7 @@ impl Kept {
         Service {
             directory: self.room.directory().to_path_buf(),
             group: self.room.group().to_path_buf(),
+            pid: self.process.as_ref().map(Process::pid),
         }
     }
 

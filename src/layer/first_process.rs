@@ -74,6 +74,25 @@ impl FirstProcess {
         })
     }
 
+    /// The process that is number 1 in the process ids of this one: itself, or its init.
+    ///
+    /// # Errors
+    /// The machine's, when there is none in the group.
+    pub fn init(&self, group: &Path) -> Result<Self, Fault> {
+        let pid = self.namespace("pid")?;
+        let is_init = |process: &Self| {
+            process.innermost_pid().is_ok_and(|number| number == "1")
+                && process.namespace("pid").is_ok_and(|theirs| theirs == pid)
+        };
+        let groups = self.hierarchies.0.iter().map(|hierarchy| hierarchy.directory(group));
+        let mut processes = groups.flat_map(|directory| pids_below(&directory));
+        let found =
+            processes.find_map(|pid| Some(Self::of(pid, &self.hierarchies)).filter(is_init));
+        found.ok_or_else(|| {
+            Fault::machine(format!("no process in the group `{}` is number 1", group.display()))
+        })
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         Path::new("/proc").join(self.pid.to_string()).join(name)
     }
@@ -96,6 +115,12 @@ impl FirstProcess {
         let path = self.file("ns").join(kind);
         let link = fs::read_link(&path).doing(format_args!("read `{}`", path.display()))?;
         Ok(link.to_string_lossy().into_owned())
+    }
+
+    /// Whether one of its namespaces is ours.
+    pub fn shares(&self, kind: &str) -> bool {
+        let ours = fs::read_link(Path::new("/proc/self/ns").join(kind));
+        ours.is_ok_and(|ours| self.namespace(kind).is_ok_and(|its| ours.to_string_lossy() == its))
     }
 
     /// That the agent runs in the namespaces of this process.

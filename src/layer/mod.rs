@@ -4,6 +4,7 @@
 
 mod appliance;
 mod bubblewrap;
+mod container_init;
 mod container_tool;
 mod docker;
 mod errand;
@@ -20,12 +21,14 @@ pub mod scratch;
 mod simulated;
 mod ssh;
 mod stdio;
+mod tool_network;
 mod version;
 
 use crate::agent::Link;
 use crate::fault::Fault;
 use crate::lab::{Lab, Room};
 use crate::stack::{LayerSpec, Limits};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::{Command, Fact, Role};
@@ -76,6 +79,20 @@ pub trait Layer: Sync {
     /// What the layer is called and which options it takes.
     fn card(&self) -> &'static Card;
 
+    /// Refuses what cannot be, on whatever machine: options that contradict each other, a layer inside that
+    /// cannot run there. It is asked before anything of a plan is started.
+    ///
+    /// # Errors
+    /// The user's: what contradicts what, and what to write instead.
+    fn refuse(
+        &self,
+        _spec: &LayerSpec,
+        _limits: &Limits,
+        _inside: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        Ok(())
+    }
+
     /// Says whether this machine can run the layer; if it cannot, why, and what would help.
     ///
     /// Looks, and changes nothing: `surtax doctor` calls it on machines we were only asked to inspect.
@@ -113,6 +130,14 @@ pub trait Running: Send {
     /// The two disagree, or a claim of the stack's text is not true: the trial is invalid.
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault>;
 
+    /// How the workload and the outside reach each other; `None` where they cannot.
+    ///
+    /// The outside is whoever talks with the workload: a client of its, or a server. It stands on the
+    /// level where this layer was started.
+    fn network(&self) -> Option<Network> {
+        None
+    }
+
     /// How the process that carries the stack has ended, if it has: told where its agent is gone.
     fn obituary(&mut self) -> Option<String> {
         None
@@ -123,6 +148,38 @@ pub trait Running: Send {
     /// # Errors
     /// It would not end in time and had to be killed.
     fn stop(self: Box<Self>) -> Result<(), Fault>;
+}
+
+/// The network between a layer's workload and the outside.
+///
+/// Whoever wants to talk with the workload enters `namespace`, and listens there on every address: the
+/// workload calls `outside`. To call the workload, they use `workload` from in there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The network namespace in which the outside stands: a file of the level where the layer was
+    /// started, such as `/proc/PID/ns/net`, to be opened and entered while the layer runs.
+    pub namespace: PathBuf,
+    /// The outside's address, as the workload sees it.
+    pub outside: IpAddr,
+    /// The workload's address, as the outside sees it; `None` where the workload can only call.
+    pub workload: Option<IpAddr>,
+    /// Whether the workload is itself in `namespace`, as on the level's own network: then it reaches all
+    /// that the level reaches, under the same addresses.
+    pub is_shared: bool,
+}
+
+impl Network {
+    /// That of a layer which leaves its workload on the network of its level.
+    #[must_use]
+    pub fn of_level() -> Self {
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        Self {
+            namespace: PathBuf::from(format!("/proc/{}/ns/net", std::process::id())),
+            outside: address,
+            workload: Some(address),
+            is_shared: true,
+        }
+    }
 }
 
 /// What the registry, the grammar, `doctor` and the help say about a layer.
@@ -172,6 +229,8 @@ pub enum Limit {
     Pids,
     /// `weight`
     Weight,
+    /// `partition`
+    Partition,
     /// `numa`
     Numa,
     /// `read-bps`, `write-bps`, `read-iops` and `write-iops`
@@ -179,9 +238,21 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// What a group of the kernel can be told.
-    const OF_A_GROUP: &'static [Self] =
+    /// What engines and runtimes can tell the kernel of a container's group.
+    const OF_A_CONTAINER: &'static [Self] =
         &[Self::Cpus, Self::Cpuset, Self::Memory, Self::Pids, Self::Weight, Self::Numa, Self::Io];
+
+    /// What we can tell the kernel of a group of our own.
+    const OF_A_GROUP: &'static [Self] = &[
+        Self::Cpus,
+        Self::Cpuset,
+        Self::Memory,
+        Self::Pids,
+        Self::Weight,
+        Self::Numa,
+        Self::Io,
+        Self::Partition,
+    ];
 }
 
 /// Where a layer is started: the level, what is at hand there, and what the command must see.

@@ -12,7 +12,9 @@
 use super::first_process::FirstProcess;
 use super::native::{PlainProcess, same_kernel};
 use super::oci::NET;
-use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Unavailable, Usable, scratch};
+use super::{
+    Card, Choice, Layer, Limit, Network, Payer, Running, Site, Unavailable, Usable, scratch,
+};
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
@@ -118,6 +120,10 @@ impl Running for RunningNamespaces {
 
     fn payers(&self) -> Vec<Payer> {
         self.plain.payers()
+    }
+
+    fn network(&self) -> Option<Network> {
+        (!self.private.contains(&"net")).then(Network::of_level)
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {

@@ -9,7 +9,8 @@
 
 use super::first_process::FirstProcess;
 use super::{
-    Card, Layer, Limit, Payer, Root, Running, Site, Source, Unavailable, Usable, scratch, stdio,
+    Card, Layer, Limit, Network, Payer, Root, Running, Site, Source, Unavailable, Usable, scratch,
+    stdio,
 };
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
@@ -205,6 +206,10 @@ impl Running for RunningNative {
 
     fn payers(&self) -> Vec<Payer> {
         self.0.payers()
+    }
+
+    fn network(&self) -> Option<Network> {
+        Some(Network::of_level())
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {

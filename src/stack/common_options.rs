@@ -4,17 +4,18 @@
 //! They are read here and mapped by each driver. A limit that a driver does not map is refused
 //! aloud, never ignored: a stack that looks limited and is not would win every comparison.
 
-use super::{IoLimits, LayerSpec, Limits};
+use super::{IoLimits, LayerSpec, Limits, Partition};
 use crate::fault::Fault;
 use crate::layer::{Card, Limit, Root};
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
 
 /// Their keys, in the order of the help.
-pub(super) const COMMON: [&str; 11] = [
+pub(super) const COMMON: [&str; 12] = [
     "cpus",
     "weight",
     "cpuset",
+    "partition",
     "numa",
     "memory",
     "pids",
@@ -50,6 +51,7 @@ impl LayerSpec {
             memory: text("memory").map(memory).transpose()?,
             pids: text("pids").map(pids).transpose()?,
             weight: text("weight").map(weight).transpose()?,
+            partition: text("partition").map(partition).transpose()?,
             numa: text("numa").map(numbers).transpose()?,
             io: IoLimits {
                 read_bps: text("read-bps").map(bytes_per_second).transpose()?,
@@ -115,6 +117,7 @@ fn limit(key: &str) -> Option<Limit> {
         "memory" => Some(Limit::Memory),
         "pids" => Some(Limit::Pids),
         "weight" => Some(Limit::Weight),
+        "partition" => Some(Limit::Partition),
         "numa" => Some(Limit::Numa),
         "read-bps" | "write-bps" | "read-iops" | "write-iops" => Some(Limit::Io),
         _ => None,
@@ -137,6 +140,7 @@ pub(super) fn refuse_value(
         "memory" => memory(value).map(drop),
         "pids" => pids(value).map(drop),
         "weight" => weight(value).map(drop),
+        "partition" => partition(value).map(drop),
         "numa" => numbers(value).map(drop),
         "read-bps" | "write-bps" => bytes_per_second(value).map(drop),
         "read-iops" | "write-iops" => per_second(value).map(drop),
@@ -245,6 +249,15 @@ fn weight(text: &str) -> Result<u32, Fault> {
         Ok(weight) if (1..=10_000).contains(&weight) => Ok(weight),
         _ => Err(Fault::user(format!("`{text}` is not a weight"))
             .hint("write a whole number from 1 to 10000; everybody has 100")),
+    }
+}
+
+fn partition(text: &str) -> Result<Partition, Fault> {
+    match text {
+        "root" => Ok(Partition::Root),
+        "isolated" => Ok(Partition::Isolated),
+        _ => Err(Fault::user(format!("`{text}` is not a kind of cpuset partition"))
+            .hint("use `root`, or `isolated`, where the scheduler spreads no load either")),
     }
 }
 

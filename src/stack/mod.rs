@@ -9,6 +9,7 @@ pub mod image;
 mod list;
 mod nearest;
 mod parse;
+pub mod reach;
 pub mod rise;
 pub mod root;
 pub mod shell;
@@ -54,10 +55,32 @@ pub struct Limits {
     /// `weight=200`: its share of CPUs that others want too, 100 being everybody's (work-conserving: where
     /// nobody else wants them, it gets all).
     pub weight: Option<u32>,
+    /// `partition=isolated`: that those CPUs are nobody else's.
+    pub partition: Option<Partition>,
     /// `numa=0`: NUMA nodes that its memory may come from.
     pub numa: Option<Vec<u32>>,
     /// What it may read from and write to the disk under `/var/tmp`, where scratch directories are.
     pub io: IoLimits,
+}
+
+/// How CPUs are kept from everybody else: a kind of cpuset partition of cgroup v2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partition {
+    /// The scheduler spreads load among them.
+    Root,
+    /// It does not: what runs there stays where it was put.
+    Isolated,
+}
+
+impl Partition {
+    /// The kernel's word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::Isolated => "isolated",
+        }
+    }
 }
 
 /// Limits on one disk; each per second.

@@ -301,6 +301,14 @@ impl<'a> Source<'a> {
                 .refuse(layer.whole, format!("`{kind}` means nothing without its `{subject}`"))
                 .hint(format!("write `{kind}:{}`", subject.to_uppercase())));
         }
+        if options.contains_key("partition") && !options.contains_key("cpuset") {
+            return Err(self
+                .refuse(
+                    layer.whole,
+                    "`partition` keeps CPUs from others, and no `cpuset` says which",
+                )
+                .hint("add it, as in `cpuset=1,partition=isolated`"));
+        }
         Ok(LayerSpec { kind: card.kind.to_owned(), options })
     }
 

@@ -4,11 +4,11 @@
 //! (this program, see `descend.rs`), which does the same with the rest of the stack there. So every
 //! nesting, to any depth, is this one function at work on several levels.
 
-use super::{LayerSpec, Limits, StackSpec};
+use super::{LayerSpec, Limits, StackSpec, reach};
 use crate::agent::{Link, unexpected};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Lab, Room};
-use crate::layer::{self, Card, Payer, Root, Running, Site, View, scratch};
+use crate::layer::{self, Card, Network, Payer, Root, Running, Site, View, scratch};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -85,6 +85,7 @@ pub struct Standing {
     running: Box<dyn Running>,
     room: Room,
     evidence: Vec<LevelFacts>,
+    network: Option<Network>,
     depth: usize,
 }
 
@@ -109,13 +110,17 @@ impl StackSpec {
             .and_then(|_| identify(&mut link))
             .map_err(|fault| with_obituary(fault, running.as_mut()))?;
         let mut evidence = vec![prove(outermost, running.as_mut(), &inside, &view, &room)?];
+        // What a tool chose itself is known when it was seen.
+        let network = running.network();
         if !rest.is_empty() {
             let inside = Inside { card: driver.card(), root: &view.root };
             let (deeper, facts) = descend(link, rest, ground, &inside)?;
             link = deeper;
             evidence.extend(facts);
         }
-        Ok(Standing { link: Some(link), running, room, evidence, depth: self.layers.len() })
+        let network = reach::through(network, &evidence[1..]);
+        let depth = self.layers.len();
+        Ok(Standing { link: Some(link), running, room, evidence, network, depth })
     }
 }
 
@@ -124,6 +129,17 @@ impl Standing {
     #[must_use]
     pub fn evidence(&self) -> &[LevelFacts] {
         &self.evidence
+    }
+
+    /// How the command and the outside reach each other, if they do.
+    #[must_use]
+    pub fn network(&self) -> Option<&Network> {
+        self.network.as_ref()
+    }
+
+    /// Tells a command where it reaches the outside, in its environment: see [`reach::PEER`].
+    pub fn tell(&self, command: &mut Command) {
+        reach::tell(self.network(), command);
     }
 
     /// How many layers stand.
@@ -238,7 +254,10 @@ fn prove(
 ) -> Result<LevelFacts, Fault> {
     let mut facts = running.evidence(inside)?;
     facts.extend(scratch::prove(view, inside).map_err(|fault| fault.during(&layer.kind))?);
-    let seen = inside.iter().map(|Fact { key, value, source }| {
+    let network = running.network();
+    facts.extend(reach::facts(network.as_ref()));
+    let is_told = |fact: &&Fact| reach::may_be_told(network.as_ref(), &fact.key);
+    let seen = inside.iter().filter(is_told).map(|Fact { key, value, source }| {
         Fact::new(format!("inside_{key}"), value, format!("{source} on the inside"))
     });
     facts.extend(seen);

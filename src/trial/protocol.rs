@@ -56,6 +56,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
     let result = match raised {
         Err(fault) => broken(&fault),
         Ok(mut standing) => {
+            standing.tell(&mut command);
             let measured = measure(&mut standing, &command, plan, ground.level)
                 .map_err(|fault| standing.explained(fault));
             let stopping_at = clock::monotonic_raw();

@@ -68,11 +68,15 @@ fn what_cannot_be_packed_is_a_gap_with_a_reason() {
 }
 
 #[test]
-fn a_packed_root_is_for_the_innermost_machine_alone() {
+fn stacks_that_cannot_be_are_refused_before_anything_is_started() {
     let machine = Machine::take();
     for (stack, why) in [
         ("runc:root=packed", "that is for a machine with a kernel of its own"),
         ("qemu:root=packed+runc", "a packed root holds the command alone"),
+        ("qemu:root=packed,files=9p", "no files are served to it"),
+        ("appliance:solaris", "there is no recipe `solaris`"),
+        ("appliance:arceos,cpus=0.5", "its machine has whole CPUs"),
+        ("appliance", "`appliance` means nothing without its `recipe`"),
     ] {
         let output = machine.surtax(&["compare", "--in", stack, "--", "true"]);
         assert_eq!(output.status.code(), Some(2));
@@ -200,7 +204,6 @@ fn an_appliance_that_cannot_be_is_a_gap_with_a_reason() {
     for (stack, why) in [
         ("appliance:recipe=unikraft", "comes without an image"),
         ("appliance:image=/no/such/image,recipe=unikraft", "`/no/such/image` is not there"),
-        ("appliance:recipe=solaris", "there is no recipe `solaris`"),
         ("appliance:recipe=arceos,root=dir:/usr", "it has none of this level's files"),
     ] {
         let stacks = format!("native,{stack}");

@@ -12,18 +12,20 @@ use std::process::Child;
 use std::time::Duration;
 
 /// The stacks, and how long after its start a run of each may be hit, in milliseconds.
-const STACKS: [(&str, u64); 11] = [
+const STACKS: [(&str, u64); 13] = [
     ("native", 900),
     ("namespaces:time=private,user=private", 900),
     ("bubblewrap:scratch=bind", 1000),
     ("runc", 1200),
     ("nspawn", 1500),
     ("lxc", 1500),
+    ("lxc:init=systemd,net=veth", 3000),
     ("podman:scratch=volume", 2500),
     ("gvisor", 2500),
     ("docker", 5000),
     ("docker:net=user,storage=btrfs", 5000),
     ("qemu:disk-size=64M,scratch=virtio-blk", 6000),
+    ("qemu:net=tap", 6000),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]

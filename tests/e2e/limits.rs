@@ -133,6 +133,24 @@ fn a_disk_gives_no_more_than_was_allowed() {
 }
 
 #[test]
+fn cpus_of_ones_own_are_taken_from_everybody_else_and_given_back() {
+    let machine = Machine::take();
+    // The guest's kernel has cgroup v2 alone.
+    let stack = "qemu:accel=tcg,cpus=2+namespaces:cpuset=1,partition=isolated";
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    let script = "n=$(nproc); echo $n >&2; test $n = 1";
+    let answer = machine.json(&compare(stack, "2", &["sh", "-c", script]));
+    let arm = arm(&answer, stack);
+    assert_eq!(arm["trial_count"], 2, "{}", arm["trouble"]);
+    let inner = &arm["evidence"][1];
+    assert_eq!(fact(inner, "limit_cpu_partition"), "isolated");
+    assert_eq!(fact(inner, "limit_cpuset"), "1");
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_part_of_a_cpu_is_all_that_a_command_gets() {
     let machine = Machine::take();
     for stack in ["native:cpus=0.2", "runc:cpus=0.2"] {
@@ -175,6 +193,8 @@ fn a_limit_that_a_layer_cannot_keep_is_refused_before_anything_is_started() {
         ("qemu:pids=100", "cannot limit `pids`"),
         ("gvisor:pids=100", "cannot limit `pids`"),
         ("gvisor:write-bps=1M", "cannot limit `write-bps`"),
+        ("runc:cpuset=0,partition=root", "cannot limit `partition`"),
+        ("native:partition=root", "no `cpuset` says which"),
         ("simulated:memory=1G", "cannot limit `memory`"),
     ] {
         let output = machine.surtax(&["compare", "--in", stack, "--", "true"]);
@@ -182,10 +202,5 @@ fn a_limit_that_a_layer_cannot_keep_is_refused_before_anything_is_started() {
         let said = text(&output.stderr);
         assert!(said.contains(word) && said.contains("hint: "), "{stack}: {said}");
     }
-    // Only the driver knows that a machine has whole CPUs: a gap that is named, while others run.
-    let answer = machine.json(&compare("native,qemu:accel=tcg,cpus=0.5", "1", &["true"]));
-    let gap = arm(&answer, "qemu:accel=tcg,cpus=0.5");
-    assert!(gap["trouble"]["why"].as_str().unwrap().contains("whole CPUs"), "{}", gap["trouble"]);
-    assert_eq!(arm(&answer, "native")["trial_count"], 1);
     machine.assert_as_before();
 }

@@ -48,7 +48,12 @@ conformance! {
     runc: "runc",
     crun: "crun",
     nspawn: "nspawn",
+    nspawn_veth: "nspawn:net=veth",
+    nspawn_init: "nspawn:init=systemd,net=bridge",
     lxc: "lxc",
+    lxc_veth: "lxc:net=veth",
+    lxc_init: "lxc:init=systemd",
+    lxc_busybox: "lxc:init=busybox",
     gvisor: "gvisor",
     gvisor_ptrace: "gvisor:platform=ptrace",
     docker: "docker",
@@ -59,9 +64,14 @@ conformance! {
     docker_crun: "docker:runtime=crun",
     docker_runsc: "docker:runtime=runsc",
     podman: "podman",
+    podman_bridge: "podman:net=bridge",
     qemu_q35: "qemu:accel=tcg,machine=q35",
     qemu_pc: "qemu:accel=tcg,machine=pc,cpu=Nehalem,scratch=ide,format=qcow2",
     qemu_microvm: "qemu:accel=tcg,machine=microvm",
+    qemu_ninep: "qemu:accel=tcg,files=9p,firmware=qboot",
+    qemu_user_network: "qemu:accel=tcg,net=user",
+    qemu_tap: "qemu:accel=tcg,net=tap",
+    qemu_tap_e1000: "qemu:accel=tcg,net=tap,nic=e1000",
     qemu_packed: "qemu:accel=tcg,machine=microvm,root=packed",
     appliance_with_a_client: "appliance:arceos-echo,accel=tcg",
 }
@@ -148,7 +158,8 @@ fn command(stack: &str, script: &str) -> Command {
 
 pub fn run(standing: &mut Standing, script: &str) -> Result<Outcome, Fault> {
     let innermost = standing.evidence().last().map(|level| level.layer.clone());
-    let command = command(&innermost.unwrap_or_default(), script);
+    let mut command = command(&innermost.unwrap_or_default(), script);
+    standing.tell(&mut command);
     let link = standing.link()?;
     link.send(&Request::Run(command))?;
     link.send(&Request::Go)?;

@@ -96,6 +96,11 @@ fn of_limit(limit: Limit) -> Vec<Choice> {
         Limit::Weight => {
             &[["weight", "1…10000", "its share of CPUs that others want too; everybody has 100"]]
         }
+        Limit::Partition => &[[
+            "partition",
+            "root isolated",
+            "whether the CPUs of `cpuset` are nobody else's (cgroup v2)",
+        ]],
         Limit::Numa => &[["numa", "0-1", "NUMA nodes that its memory may come from"]],
         Limit::Io => &[
             ["read-bps", "8M", "bytes a second that it may read from the disk under /var/tmp"],

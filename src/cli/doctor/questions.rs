@@ -19,6 +19,9 @@ const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 /// Layers that are asked about by variants.
 const VARIANTS: &[(&str, &[&str])] = &[
     ("namespaces", &["namespaces", "namespaces:user=private", "namespaces:time=private"]),
+    ("nspawn", &["nspawn", "nspawn:net=veth", "nspawn:init=systemd"]),
+    ("lxc", &["lxc", "lxc:net=veth", "lxc:init=systemd"]),
+    ("podman", &["podman", "podman:net=bridge"]),
     ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace"]),
     (
         "docker",
@@ -33,7 +36,19 @@ const VARIANTS: &[(&str, &[&str])] = &[
             "docker:storage=btrfs",
         ],
     ),
-    ("qemu", &["qemu:accel=kvm", "qemu:accel=tcg", "qemu:accel=tcg,root=packed"]),
+    (
+        "qemu",
+        &[
+            "qemu:accel=kvm",
+            "qemu:accel=tcg",
+            "qemu:accel=tcg,files=9p",
+            "qemu:accel=tcg,root=packed",
+            "qemu:accel=tcg,firmware=ovmf",
+            "qemu:profile=partition",
+            "qemu:accel=tcg,net=tap",
+            "qemu:accel=tcg,net=tap,vhost=on",
+        ],
+    ),
     ("appliance", &["appliance:arceos", "appliance:arceos-echo"]),
 ];
 

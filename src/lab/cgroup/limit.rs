@@ -5,6 +5,7 @@
 //! | `cpu_millis` | `cpu.cfs_quota_us` per `cpu.cfs_period_us` | `cpu.max` |
 //! | `weight` | `cpu.shares`, 1024 for 100 | `cpu.weight` |
 //! | `cpuset` | `cpuset.cpus` | `cpuset.cpus` |
+//! | `partition` | none | `cpuset.cpus.partition` |
 //! | `numa` | `cpuset.mems` | `cpuset.mems` |
 //! | `memory` | `memory.limit_in_bytes`, `memory.memsw.limit_in_bytes` | `memory.max`, `memory.swap.max` = 0 |
 //! | `pids` | `pids.max` | `pids.max` |
@@ -12,7 +13,7 @@
 //!
 //! Source: Linux `Documentation/admin-guide/cgroup-v1/` and `cgroup-v2.rst`.
 
-use super::{Groups, Version, write};
+use super::{Groups, Version, partition, write};
 use crate::fault::{Doing, Fault};
 use crate::lab::disk;
 use crate::stack::Limits;
@@ -58,7 +59,7 @@ impl Groups {
                 limit_swap(version, &file)?;
             }
         }
-        Ok(())
+        self.part(group, limits)
     }
 
     /// The file of a limit, and which interface it speaks.
@@ -88,7 +89,9 @@ pub fn held(hierarchies: &Hierarchies, group: &Path, limits: &Limits) -> Result<
         let holds = setting.require(version, &file)?;
         Ok(Fact::new(setting.key, holds, file.display().to_string()))
     };
-    settings(limits)?.into_iter().map(read).collect()
+    let mut facts = settings(limits)?.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    facts.extend(partition::held(hierarchies, group, limits)?);
+    Ok(facts)
 }
 
 impl Setting {

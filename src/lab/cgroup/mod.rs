@@ -10,6 +10,7 @@
 
 mod end;
 pub(super) mod limit;
+mod partition;
 
 use crate::fault::{Doing, Fault};
 pub(super) use end::{Member, children};

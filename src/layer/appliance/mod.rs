@@ -22,9 +22,10 @@ mod request;
 
 use super::first_process::{FirstProcess, limited_together};
 use super::native::{PlainProcess, same_kernel};
+use super::qemu::check::{accelerator, qemu_version, unavailable};
 use super::qemu::command_line::{Accelerator, PROGRAM};
+use super::qemu::kernel;
 use super::qemu::qmp::{Qmp, VirtualCpu};
-use super::qemu::{kernel, kvm, qemu_version, unavailable};
 use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
 use crate::agent::{ConsoleTail, Link, Speaker};
 use crate::fault::{Doing, Fault};
@@ -97,6 +98,15 @@ impl Layer for Appliance {
         &CARD
     }
 
+    fn refuse(
+        &self,
+        spec: &LayerSpec,
+        limits: &Limits,
+        _: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        request::refuse(spec, limits)
+    }
+
     /// Changes nothing but our own cache, as with `qemu`.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let accel = spec.options.get("accel").map_or("any", String::as_str);
@@ -116,8 +126,8 @@ impl Layer for Appliance {
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
         let asked = Asked::read(spec, site)?;
-        let accelerator = choose(asked.accelerator, site, room)?;
-        let machine = asked.machine(accelerator, site)?;
+        let chosen = accelerator(asked.accelerator.as_deref(), site, room)?;
+        let machine = asked.machine(chosen, site)?;
         let mut running = RunningAppliance::boot(machine, &asked, site, room)?;
         running.open(&asked, site, room)?;
         Ok(Box::new(running))
@@ -341,7 +351,7 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
         });
     }
     let version = qemu_version(room).map_err(unavailable)?;
-    let accelerator = choose(asked.accelerator, site, room).map_err(unavailable)?;
+    let chosen = accelerator(asked.accelerator.as_deref(), site, room).map_err(unavailable)?;
     let image = machine.image().unwrap_or(Path::new("")).display().to_string();
     let run = if asked.found.recipe.ran { "run by surtax's tests" } else { "not yet run" };
     Ok(Usable {
@@ -349,18 +359,7 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
             Fact::new("image", image, "the recipe"),
             Fact::new("recipe", run, "the recipe"),
             Fact::new("qemu_version", version, "qemu-system-x86_64 --version"),
-            Fact::new("accelerator", accelerator.name(), "the choice for this level"),
+            Fact::new("accelerator", chosen.name(), "the choice for this level"),
         ],
     })
-}
-
-/// Exactly one accelerator, decided before the machine is started.
-fn choose(asked: Option<Accelerator>, site: &Site<'_>, room: &Room) -> Result<Accelerator, Fault> {
-    match (kvm(asked, None, site, room)?, asked) {
-        (Ok(_), _) => Ok(Accelerator::Kvm),
-        (Err(why), Some(Accelerator::Kvm)) => {
-            Err(Fault::machine(format!("appliance: {why}")).hint("use `accel=tcg` for it"))
-        }
-        (Err(_), _) => Ok(Accelerator::Tcg),
-    }
 }

@@ -7,14 +7,14 @@ use crate::fault::Fault;
 use crate::layer::qemu::command_line::Accelerator;
 use crate::layer::qemu::request::cpu_model;
 use crate::layer::{Root, Site};
-use crate::stack::LayerSpec;
-use std::path::PathBuf;
+use crate::stack::{LayerSpec, Limits};
+use std::path::{Path, PathBuf};
 
 /// What a spec asks for.
 pub(super) struct Asked {
     pub(super) found: Found,
     image: Option<PathBuf>,
-    pub(super) accelerator: Option<Accelerator>,
+    pub(super) accelerator: Option<String>,
     spec: LayerSpec,
 }
 
@@ -34,11 +34,7 @@ impl Asked {
             }
             site.command.map(proxy::words).transpose()?;
         }
-        let accelerator = match option("accel") {
-            Some("kvm") => Some(Accelerator::Kvm),
-            Some("tcg") => Some(Accelerator::Tcg),
-            _ => None,
-        };
+        let accelerator = option("accel").map(String::from);
         let image = option("image").map(PathBuf::from);
         Ok(Self { found, image, accelerator, spec: spec.clone() })
     }
@@ -89,6 +85,17 @@ impl Asked {
             }
         }
     }
+}
+
+/// Refuses what no appliance can be, wherever its image is.
+///
+/// # Errors
+/// The user's: there is no such recipe, or an option is none for a machine.
+pub(super) fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
+    let name = spec.options.get("recipe").map_or("", String::as_str);
+    Found::find(name, Path::new("/"))?;
+    spec.options.get("cpu").map(|name| cpu_model(name)).transpose()?;
+    limits.cpu_millis.map(whole_cpus).transpose().map(drop)
 }
 
 fn whole_cpus(millis: u32) -> Result<u32, Fault> {

@@ -159,6 +159,14 @@ fn below(directory: &Path) -> PathBuf {
 }
 
 impl Daemon {
+    /// The network namespace in which its bridge stands, as a file.
+    pub fn network_namespace(&self) -> PathBuf {
+        let private = self.private.as_ref().and_then(|service| service.pid);
+        let system = || processes().into_iter().find(|(name, _)| name == "dockerd");
+        let pid = private.or_else(|| system().map(|(_, pid)| pid));
+        PathBuf::from(format!("/proc/{}/ns/net", pid.unwrap_or_else(std::process::id)))
+    }
+
     /// For the evidence.
     pub fn origin(&self) -> &'static str {
         if self.private.is_some() { "private" } else { "system" }

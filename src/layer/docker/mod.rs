@@ -21,8 +21,8 @@ mod storage;
 use super::first_process::FirstProcess;
 use super::oci::config;
 use super::{
-    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
-    value_of,
+    Card, Choice, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
+    scratch, value_of,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -34,7 +34,6 @@ use container::{Layered, Wanted};
 use daemon::{Candidate, Daemon};
 use engine::{About, Engine};
 use facts::{container_facts, daemon_facts};
-use network::Network;
 use skeleton::Skeleton;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -86,7 +85,7 @@ static CARD: Card = Card {
         },
     ],
     subject: None,
-    limits: Limit::OF_A_GROUP,
+    limits: Limit::OF_A_CONTAINER,
     holds_layers: true,
     elsewhere: false,
     ran_on_hardware: true,
@@ -95,6 +94,10 @@ static CARD: Card = Card {
 impl Layer for Docker {
     fn card(&self) -> &'static Card {
         &CARD
+    }
+
+    fn refuse(&self, spec: &LayerSpec, _: &Limits, _: Option<&LayerSpec>) -> Result<(), Fault> {
+        network::Asked::read(spec).map(drop)
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
@@ -208,7 +211,7 @@ struct RunningDocker {
     group: PathBuf,
     spec: LayerSpec,
     limits: Limits,
-    network: Network,
+    network: network::Network,
     inspected: ContainerInspectResponse,
     facts: Vec<Fact>,
 }
@@ -234,16 +237,30 @@ impl Running for RunningDocker {
         payers
     }
 
+    fn network(&self) -> Option<Network> {
+        match self.network.word.as_str() {
+            // gVisor has a loopback interface of its own there.
+            "host" if self.is_gvisor() => None,
+            "host" => self.first.shares("net").then(Network::of_level),
+            "none" => None,
+            _ => {
+                let (outside, workload) = self.network.addresses(&self.inspected)?;
+                let namespace = self.daemon.network_namespace();
+                Some(Network { namespace, outside, workload, is_shared: false })
+            }
+        }
+    }
+
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let mut facts = self.facts.clone();
         facts.extend(self.network.prove(&self.engine, &self.inspected, inside)?);
         facts.push(self.first.group_is(&self.group)?);
         facts.extend(self.first.limits(&self.group, &self.limits)?);
         let privileges = self.first.privileges()?;
-        let runtime = value_of(&facts, "runtime")?.to_owned();
         let release = value_of(inside, "kernel_release")?;
-        if runtime.contains("runsc") || runtime.contains("gvisor") {
+        if self.is_gvisor() {
             if !release.contains("gvisor") {
+                let runtime = value_of(&facts, "runtime")?;
                 return Err(Fault::machine(format!(
                     "docker: the runtime is `{runtime}`, and the kernel inside calls itself `{release}`"
                 )));
@@ -274,6 +291,12 @@ impl Running for RunningDocker {
 }
 
 impl RunningDocker {
+    /// By its runtime's name: whether the kernel inside is gVisor's.
+    fn is_gvisor(&self) -> bool {
+        let runtime = value_of(&self.facts, "runtime").unwrap_or_default();
+        runtime.contains("runsc") || runtime.contains("gvisor")
+    }
+
     /// That system calls are filtered, or not, as the option says where there is one.
     fn require_filter(&self, found: &str) -> Result<(), Fault> {
         let asked = self.spec.options.get("seccomp").map(String::as_str);

@@ -16,6 +16,7 @@ use bollard::models::{
     ContainerInspectResponse, Ipam, IpamConfig, NetworkCreateRequest, PortBinding, PortMap,
 };
 use std::fs;
+use std::net::IpAddr;
 use surtax_instrument::wire::Fact;
 
 /// The option that names the network.
@@ -189,6 +190,17 @@ impl Network {
             options: Some([("parent".to_owned(), PARENT[0].to_owned())].into()),
             ..NetworkCreateRequest::default()
         }
+    }
+
+    /// The addresses of the outside and of the container, where the engine says both.
+    pub fn addresses(
+        &self,
+        inspected: &ContainerInspectResponse,
+    ) -> Option<(IpAddr, Option<IpAddr>)> {
+        let networks = inspected.network_settings.as_ref()?.networks.as_ref()?;
+        let endpoint = networks.get(&self.name)?;
+        let read = |text: Option<&String>| text?.parse().ok();
+        Some((read(endpoint.gateway.as_ref())?, read(endpoint.ip_address.as_ref())))
     }
 
     /// What the engine says of it, which must be what was asked for; and what is seen of it inside.

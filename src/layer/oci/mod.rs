@@ -52,6 +52,8 @@ pub struct Oci {
     pub(super) refuses_hybrid: bool,
     /// Its own options before the word `run`, from those of the layer.
     pub(super) arguments: fn(&LayerSpec) -> Vec<String>,
+    /// Refuses a layer that cannot run in its containers.
+    pub(super) holds: fn(&LayerSpec, &LayerSpec) -> Result<(), Fault>,
     /// What else must hold for it to be usable: given its path.
     pub(super) require: fn(&Path, &LayerSpec, &Site<'_>) -> Result<(), Unavailable>,
     /// Its own proof, from its first process on this level and what was seen on the inside.
@@ -77,7 +79,7 @@ macro_rules! card {
             summary: $summary,
             options: &[NET, scratch::CHOICE, PRIVILEGED],
             subject: None,
-            limits: Limit::OF_A_GROUP,
+            limits: Limit::OF_A_CONTAINER,
             holds_layers: true,
             elsewhere: false,
             ran_on_hardware: true,
@@ -91,6 +93,7 @@ const PLAIN: Oci = Oci {
     remedy: "apt-get install runc",
     refuses_hybrid: false,
     arguments: |_| Vec::new(),
+    holds: |_, _| Ok(()),
     require: |_, _, _| Ok(()),
     prove: same_kernel,
 };
@@ -118,6 +121,15 @@ pub static YOUKI: Oci = Oci {
 impl Layer for Oci {
     fn card(&self) -> &'static Card {
         self.card
+    }
+
+    fn refuse(
+        &self,
+        spec: &LayerSpec,
+        _: &Limits,
+        inside: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        inside.map_or(Ok(()), |inside| (self.holds)(spec, inside))
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
@@ -222,6 +234,11 @@ impl Running for RunningOci {
             engine(self.spec.kind.clone(), Source::Process(self.process.pid()), false),
             engine("container".to_owned(), Source::Group(self.group.clone()), true),
         ]
+    }
+
+    fn network(&self) -> Option<super::Network> {
+        let is_host = self.spec.options.get("net").is_some_and(|network| network == "host");
+        is_host.then(super::Network::of_level)
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {

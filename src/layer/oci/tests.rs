@@ -15,6 +15,7 @@ const LIMITED: Limits = Limits {
     memory: Some(Bytes(512 << 20)),
     pids: Some(100),
     weight: Some(200),
+    partition: None,
     numa: None,
     io: IoLimits {
         read_bps: None,

@@ -1,4 +1,4 @@
-//! apt: fetches the distribution's own kernel for clouds, without installing it.
+//! apt: fetches one of the distribution's own kernels, without installing it.
 //!
 //! apt checks the chain from the archive's signed index to the package; we check the package
 //! against that index once more before it is opened. Nothing outside our cache changes: where the
@@ -11,9 +11,6 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock;
-
-/// The package that always depends on the newest kernel for virtual machines.
-pub(super) const META_PACKAGE: &str = "linux-image-cloud-amd64";
 
 /// How the concrete package's name begins; the release follows.
 const CONCRETE_PREFIX: &str = "linux-image-";
@@ -29,18 +26,19 @@ struct Package {
     sha256: String,
 }
 
-/// Fetches the kernel into `kernels/RELEASE` and says which release it is.
+/// Fetches the kernel on which `meta`, a package of no files, depends into `kernels/RELEASE`, and says
+/// which release it is.
 ///
 /// It appears there whole or not at all: it is unpacked beside its place and then renamed.
 ///
 /// # Errors
 /// apt is not there, does not know the package, cannot reach the archive, or the package is not
 /// what the index says.
-pub(super) fn fetch(kernels: &Path, room: &Room) -> Result<String, Fault> {
+pub(super) fn fetch(meta: &str, kernels: &Path, room: &Room) -> Result<String, Fault> {
     let name = format!("surtax-fetch-{}-{}", std::process::id(), clock::monotonic_raw().0);
     let place = kernels.join(name);
     room.promise(Undo::Directory { path: place.clone() })?;
-    let fetched = fetch_into(&place, kernels, room);
+    let fetched = fetch_into(meta, &place, kernels, room);
     // What is left of it goes now; after a crash the promise takes it away.
     let _ = std::fs::remove_dir_all(&place);
     fetched.map_err(|fault| {
@@ -49,12 +47,12 @@ pub(super) fn fetch(kernels: &Path, room: &Room) -> Result<String, Fault> {
     })
 }
 
-fn fetch_into(place: &Path, kernels: &Path, room: &Room) -> Result<String, Fault> {
+fn fetch_into(meta: &str, place: &Path, kernels: &Path, room: &Room) -> Result<String, Fault> {
     for part in ["lists/partial", "cache/archives/partial", "tree"] {
         let path = place.join(part);
         std::fs::create_dir_all(&path).doing(format_args!("create `{}`", path.display()))?;
     }
-    let (apt, package) = look_up(place, room)?;
+    let (apt, package) = look_up(meta, place, room)?;
     let release = package.name.trim_start_matches(CONCRETE_PREFIX).to_owned();
 
     let wanted = format!("{}={}", package.name, package.version);
@@ -115,25 +113,25 @@ impl Apt {
 }
 
 /// Finds the concrete package, by the machine's package lists or else by fresh ones.
-fn look_up(place: &Path, room: &Room) -> Result<(Apt, Package), Fault> {
+fn look_up(meta: &str, place: &Path, room: &Room) -> Result<(Apt, Package), Fault> {
     let mut apt = Apt { lists: None, cache: place.join("cache") };
-    if let Some(package) = concrete(&apt, room)? {
+    if let Some(package) = concrete(meta, &apt, room)? {
         return Ok((apt, package));
     }
     apt.lists = Some(place.join("lists"));
     let update = apt.get(&["update"]);
     let words: Vec<&str> = update.iter().map(String::as_str).collect();
     Errand { deadline: DOWNLOAD_DEADLINE, ..Errand::new(&words) }.run(room)?;
-    let package = concrete(&apt, room)?;
+    let package = concrete(meta, &apt, room)?;
     let package = package.ok_or_else(|| {
-        Fault::machine(format!("apt knows no package `{META_PACKAGE}`"))
+        Fault::machine(format!("apt knows no package `{meta}`"))
             .hint("name a kernel with `kernel=PATH`; its modules are looked for beside it")
     })?;
     Ok((apt, package))
 }
 
-fn concrete(apt: &Apt, room: &Room) -> Result<Option<Package>, Fault> {
-    let Some((name, version)) = dependency(&apt.show(META_PACKAGE, room)?) else {
+fn concrete(meta: &str, apt: &Apt, room: &Room) -> Result<Option<Package>, Fault> {
+    let Some((name, version)) = dependency(&apt.show(meta, room)?) else {
         return Ok(None);
     };
     let entry = apt.show(&format!("{name}={version}"), room)?;

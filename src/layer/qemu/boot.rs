@@ -3,11 +3,14 @@
 //! Both conversations run over socket pairs that QEMU inherits: no path, no listener that anybody
 //! else could reach, and nothing to remove.
 
-use super::command_line::{AGENT_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
+use super::command_line::{AGENT_DESCRIPTOR, Machine, PROGRAM, QMP_DESCRIPTOR};
+use super::nic::{TAP_DESCRIPTOR, Wires};
 use super::qmp::{Qmp, VirtualCpu};
+use super::vcpu;
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
-use crate::lab::{Process, Program, Room};
+use crate::lab::{Network, Process, Program, Room};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -27,14 +30,25 @@ pub(super) struct Guest {
     pub(super) link: Link,
 }
 
-/// Starts QEMU. What it and the guest's console print goes to `console`.
+/// Where QEMU is put before it starts.
+#[derive(Default)]
+pub(super) struct Place<'a> {
+    /// The group that it joins, if not the room's.
+    pub(super) group: Option<&'a Path>,
+    /// The mount namespace that it enters.
+    pub(super) mount_namespace: Option<OwnedFd>,
+}
+
+/// Starts QEMU, which takes the taps of `wires` with it. What it and the guest's console print goes to
+/// `console`.
 ///
 /// # Errors
 /// QEMU is not there or refuses its command line; then with its last words.
 pub(super) fn boot(
     machine: &Machine,
+    wires: &mut Wires,
     room: &Room,
-    group: Option<&Path>,
+    place: Place<'_>,
     console: &ConsoleTail,
 ) -> Result<Guest, Fault> {
     let (agent, agent_of_qemu) = UnixStream::pair().doing("make a socket pair for the agent")?;
@@ -43,17 +57,29 @@ pub(super) fn boot(
     let errors_of_qemu = output_of_qemu.try_clone().doing("share the console's pipe")?;
     console.drain(output.into());
 
+    let mut argv = machine.command_line();
+    // In a mount namespace of its own a program is not looked for.
+    if let (Some(first), Some(found)) = (argv.first_mut(), crate::lab::find(PROGRAM)) {
+        *first = found.display().to_string();
+    }
+    let mut descriptors =
+        vec![(agent_of_qemu.into(), AGENT_DESCRIPTOR), (qmp_of_qemu.into(), QMP_DESCRIPTOR)];
+    descriptors.extend(wires.taps.drain(..).zip(TAP_DESCRIPTOR..));
     let mut process = room.spawn(Program {
-        argv: machine.command_line(),
+        argv,
         stdio: [None, Some(output_of_qemu.into()), Some(errors_of_qemu.into())],
-        descriptors: vec![
-            (agent_of_qemu.into(), AGENT_DESCRIPTOR),
-            (qmp_of_qemu.into(), QMP_DESCRIPTOR),
-        ],
-        group: group.map(Path::to_owned),
+        descriptors,
+        group: place.group.map(Path::to_owned),
+        mount_namespace: place.mount_namespace,
+        network_namespace: wires.network.as_ref().map(Network::namespace).transpose()?,
         ..Program::default()
     })?;
-    let greeted = Qmp::open(qmp).and_then(|mut qmp| Ok((qmp.cpus()?, qmp)));
+    let greeted = Qmp::open(qmp).and_then(|mut qmp| {
+        let cpus = qmp.cpus()?;
+        vcpu::pin(&cpus, &machine.pinned)?;
+        machine.memory.inflate(&mut qmp)?;
+        Ok((cpus, qmp))
+    });
     let (cpus, qmp) = match greeted {
         Ok(greeted) => greeted,
         Err(fault) => {

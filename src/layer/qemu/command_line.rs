@@ -4,6 +4,11 @@
 //! list to fall back through), one board, no devices but those named here.
 
 use super::disk::Made;
+use super::firmware::Firmware;
+use super::memory::Memory;
+use super::nic::Nic;
+use super::partition::Overcommit;
+use super::share::Share;
 use std::path::PathBuf;
 
 /// The descriptor at which QEMU finds the agent's end of the virtio-serial port.
@@ -11,9 +16,6 @@ pub(super) const AGENT_DESCRIPTOR: i32 = 3;
 
 /// The descriptor at which QEMU finds its end of the QMP conversation.
 pub(super) const QMP_DESCRIPTOR: i32 = 4;
-
-/// The tag by which the guest mounts what virtiofsd serves.
-pub(super) const FILES_TAG: &str = "host";
 
 /// The program.
 pub(in crate::layer) const PROGRAM: &str = "qemu-system-x86_64";
@@ -49,8 +51,14 @@ pub(super) struct Machine {
     pub(super) cpus: u32,
     /// The CPU model that was named; else all that the accelerator can give.
     pub(super) cpu: Option<String>,
+    /// On which CPUs of this level they are kept, in their order; nowhere where this is empty.
+    pub(super) pinned: Vec<u32>,
     /// Memory.
-    pub(super) memory_mib: u64,
+    pub(super) memory: Memory,
+    /// What QEMU may not take from it.
+    pub(super) overcommit: Overcommit,
+    /// The firmware.
+    pub(super) firmware: Firmware,
     /// An ELF kernel with a PVH entry, or a bzImage.
     pub(super) kernel: PathBuf,
     /// The initramfs.
@@ -59,10 +67,12 @@ pub(super) struct Machine {
     pub(super) tsc_khz: Option<u64>,
     /// Guest time by instructions, two to this power in nanoseconds each, and not by this level's clock.
     pub(super) icount: Option<u8>,
-    /// The socket of virtiofsd, where files are served.
-    pub(super) files: Option<PathBuf>,
+    /// How files are served, where any are.
+    pub(super) files: Option<Share>,
     /// The disk of the scratch directory, where there is one.
     pub(super) disk: Option<Made>,
+    /// The network device, where there is one.
+    pub(super) nic: Option<Nic>,
 }
 
 impl Accelerator {
@@ -110,7 +120,7 @@ impl Board {
     }
 
     /// The end of the names of its virtio devices.
-    fn bus(self) -> &'static str {
+    pub(super) fn bus(self) -> &'static str {
         match self {
             Self::Q35 | Self::Pc => "pci",
             Self::Microvm => "device",
@@ -121,11 +131,10 @@ impl Board {
 impl Machine {
     /// The whole command line, the program first.
     ///
-    /// There is no network, no disk but one for scratch data, and no random number device: the agent needs none of them, and
-    /// the guest's kernel seeds itself from the CPU.
+    /// There is no network and no disk but those that were asked for, and no random number device: the
+    /// agent needs none of them, and the guest's kernel seeds itself from the CPU.
     pub(super) fn command_line(&self) -> Vec<String> {
         let bus = self.board.bus();
-        let memory = self.memory_mib;
         let mut argv = vec![PROGRAM.to_owned()];
         let mut add = |option: &str, value: String| argv.extend([option.to_owned(), value]);
 
@@ -134,16 +143,21 @@ impl Machine {
         if let Some(shift) = self.icount {
             add("-icount", format!("shift={shift}"));
         }
-        add("-machine", format!("{},memory-backend=memory", self.board.name()));
+        // The machine's own `mem-merge` is for all of its memory, whatever the backend says of its own.
+        let merge = if self.memory.mergeable { "on" } else { "off" };
+        let board = self.board.name();
+        add("-machine", format!("{board},memory-backend=memory,mem-merge={merge}"));
+        add("-bios", self.firmware.file(self.board).into());
         if self.board == Board::Microvm {
             // Virtio 1.0 on memory-mapped devices too: virtiofsd does not speak the older one.
             add("-global", "virtio-mmio.force-legacy=false".into());
         }
         add("-cpu", self.cpu_model().into());
         add("-smp", self.cpus.to_string());
-        add("-m", format!("{memory}M"));
-        // Shared, because virtiofsd reads and writes the guest's buffers in place.
-        add("-object", format!("memory-backend-memfd,id=memory,size={memory}M,share=on"));
+        for [option, value] in self.memory.arguments() {
+            add(&option, value);
+        }
+        add("-overcommit", self.overcommit.argument());
         add("-kernel", self.kernel.display().to_string());
         add("-initrd", self.initramfs.display().to_string());
         add("-append", self.kernel_command_line());
@@ -154,12 +168,16 @@ impl Machine {
         add("-device", format!("virtio-serial-{bus}"));
         add("-chardev", format!("socket,id=agent,fd={AGENT_DESCRIPTOR}"));
         add("-device", "virtserialport,chardev=agent,name=surtax".into());
-        if let Some(socket) = &self.files {
-            let path = socket.display().to_string().replace(',', ",,");
-            add("-chardev", format!("socket,id=files,path={path}"));
-            add("-device", format!("vhost-user-fs-{bus},chardev=files,tag={FILES_TAG}"));
+        for [option, value] in self.files.iter().flat_map(|share| share.arguments(bus)) {
+            add(&option, value);
+        }
+        if let Some(device) = self.memory.balloon(bus) {
+            add("-device", device);
         }
         for [option, value] in self.disk.iter().flat_map(|disk| disk.arguments(bus)) {
+            add(&option, value);
+        }
+        for [option, value] in self.nic.iter().flat_map(|nic| nic.arguments(bus)) {
             add(&option, value);
         }
         add("-display", "none".into());
@@ -193,7 +211,6 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     fn machine() -> Machine {
         Machine {
@@ -201,13 +218,17 @@ mod tests {
             board: Board::Q35,
             cpus: 2,
             cpu: None,
-            memory_mib: 2048,
+            pinned: Vec::new(),
+            memory: Memory::plain(2048, true),
+            overcommit: Overcommit::default(),
+            firmware: Firmware::Seabios,
             kernel: "/cache/vmlinux".into(),
             initramfs: "/room/initramfs".into(),
             tsc_khz: Some(2_596_124),
             icount: None,
-            files: Some("/room/files.sock".into()),
+            files: Some(Share::Virtiofs("/room/files.sock".into())),
             disk: None,
+            nic: None,
         }
     }
 
@@ -225,11 +246,13 @@ mod tests {
 qemu-system-x86_64
 -name surtax,debug-threads=on
 -accel tcg
--machine q35,memory-backend=memory
+-machine q35,memory-backend=memory,mem-merge=off
+-bios bios-256k.bin
 -cpu max
 -smp 2
 -m 2048M
--object memory-backend-memfd,id=memory,size=2048M,share=on
+-object memory-backend-memfd,id=memory,size=2048M,share=on,prealloc=off,merge=off
+-overcommit mem-lock=off,cpu-pm=off
 -kernel /cache/vmlinux
 -initrd /room/initramfs
 -append console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests tsc_early_khz=2596124 tsc=reliable
@@ -264,12 +287,14 @@ qemu-system-x86_64
 qemu-system-x86_64
 -name surtax,debug-threads=on
 -accel kvm
--machine microvm,memory-backend=memory
+-machine microvm,memory-backend=memory,mem-merge=off
+-bios bios-microvm.bin
 -global virtio-mmio.force-legacy=false
 -cpu host
 -smp 2
 -m 2048M
--object memory-backend-memfd,id=memory,size=2048M,share=on
+-object memory-backend-memfd,id=memory,size=2048M,share=on,prealloc=off,merge=off
+-overcommit mem-lock=off,cpu-pm=off
 -kernel /cache/vmlinux
 -initrd /room/initramfs
 -append console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests
@@ -294,7 +319,12 @@ qemu-system-x86_64
     fn a_board_and_a_cpu_are_the_ones_that_were_named() {
         let cpu = Some(String::from("EPYC-v1"));
         let line = Machine { board: Board::Pc, cpu, ..machine() }.command_line().join(" ");
-        assert!(line.contains(" -machine pc,memory-backend=memory -cpu EPYC-v1 "), "{line}");
+        assert!(
+            line.contains(
+                " -machine pc,memory-backend=memory,mem-merge=off -bios bios-256k.bin -cpu EPYC-v1 "
+            ),
+            "{line}"
+        );
         assert!(line.contains(" -device virtio-serial-pci "), "{line}");
     }
 
@@ -324,7 +354,7 @@ qemu-system-x86_64
 
     #[test]
     fn a_comma_in_a_path_does_not_start_an_option() {
-        let files = Some(Path::new("/room/a,b.sock").to_owned());
+        let files = Some(Share::Virtiofs("/room/a,b.sock".into()));
         let argv = Machine { files, ..machine() }.command_line();
         assert!(argv.contains(&"socket,id=files,path=/room/a,,b.sock".to_owned()), "{argv:?}");
     }

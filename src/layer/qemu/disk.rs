@@ -8,6 +8,7 @@
 use super::command_line::Board;
 use super::errand::Errand;
 use super::qmp::{BlockDevice, Qmp};
+use super::vcpu::{IOTHREAD, IOTHREAD_ID};
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::{Choice, scratch, value_of};
@@ -66,6 +67,8 @@ pub(super) struct Disk {
     cache: &'static str,
     aio: &'static str,
     size: Bytes,
+    /// It has a thread of its own in QEMU.
+    pub(super) iothread: bool,
 }
 
 /// The files of a disk.
@@ -89,13 +92,15 @@ impl Controller {
     }
 
     /// The devices after `-device`, the controller first.
-    fn devices(self, bus: &str) -> Vec<String> {
+    fn devices(self, bus: &str, iothread: bool) -> Vec<String> {
         let drive = format!("drive={DRIVE},serial={DRIVE}");
+        let thread = if iothread { format!(",iothread={IOTHREAD_ID}") } else { String::new() };
         match self {
-            Self::VirtioBlk => vec![format!("virtio-blk-{bus},{drive}")],
-            Self::VirtioScsi => {
-                vec![format!("virtio-scsi-{bus},id=scsi"), format!("scsi-hd,bus=scsi.0,{drive}")]
-            }
+            Self::VirtioBlk => vec![format!("virtio-blk-{bus},{drive}{thread}")],
+            Self::VirtioScsi => vec![
+                format!("virtio-scsi-{bus},id=scsi{thread}"),
+                format!("scsi-hd,bus=scsi.0,{drive}"),
+            ],
             Self::Ide => vec![format!("ide-hd,bus=ide.0,{drive}")],
             Self::Nvme => vec![format!("nvme,{drive}")],
         }
@@ -126,7 +131,7 @@ impl Disk {
     pub(super) fn read(spec: &LayerSpec, board: Board) -> Result<Option<Self>, Fault> {
         let option = |key: &str| spec.options.get(key).map(String::as_str);
         let Some(controller) = option(scratch::KEY).and_then(Controller::of) else {
-            let own = [FORMAT.key, CACHE.key, AIO.key, DISK_SIZE.key];
+            let own = [FORMAT.key, CACHE.key, AIO.key, DISK_SIZE.key, IOTHREAD.key];
             return match own.into_iter().find(|key| option(key).is_some()) {
                 None => Ok(None),
                 Some(key) => Err(Fault::user(format!(
@@ -150,7 +155,15 @@ impl Disk {
             cache: word(&CACHE).unwrap_or("none"),
             aio: word(&AIO).unwrap_or("threads"),
             size: option(DISK_SIZE.key).map_or(Ok(SIZE), size)?,
+            iothread: option(IOTHREAD.key) == Some("on"),
         };
+        if disk.iothread && !matches!(controller, Controller::VirtioBlk | Controller::VirtioScsi) {
+            let word = option(scratch::KEY).unwrap_or_default();
+            return Err(Fault::user(format!(
+                "qemu: a disk by `scratch={word}` has no thread of its own"
+            ))
+            .hint("use `scratch=virtio-blk` or `scratch=virtio-scsi`, or drop `iothread=on`"));
+        }
         if disk.aio == "native" && !disk.is_direct() {
             let cache = disk.cache;
             return Err(Fault::user(format!(
@@ -206,14 +219,18 @@ impl Disk {
 impl Made {
     /// The options of QEMU's command line; `bus` ends the names of the board's virtio devices.
     pub(super) fn arguments(&self, bus: &str) -> Vec<[String; 2]> {
-        let Disk { controller, format, cache, aio, .. } = &self.disk;
+        let Disk { controller, format, cache, aio, iothread, .. } = &self.disk;
         let format = if *format == "raw" { "raw" } else { "qcow2" };
         let file = self.file.display().to_string().replace(',', ",,");
         let drive = format!(
             "file={file},if=none,id={DRIVE},format={format},cache={cache},aio={aio},discard=unmap"
         );
-        let devices = controller.devices(bus).into_iter().map(|it| [String::from("-device"), it]);
-        std::iter::once([String::from("-drive"), drive]).chain(devices).collect()
+        let devices = controller.devices(bus, *iothread);
+        let devices = devices.into_iter().map(|it| [String::from("-device"), it]);
+        let thread =
+            iothread.then(|| [String::from("-object"), format!("iothread,id={IOTHREAD_ID}")]);
+        let drive = [String::from("-drive"), drive];
+        thread.into_iter().chain([drive]).chain(devices).collect()
     }
 
     /// Format and cache as QEMU has them, the way of input and output as its process shows it, the
@@ -333,6 +350,15 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_for_the_disk_is_given_to_its_controller() {
+        let options = [("scratch", "virtio-scsi"), ("iothread", "on")];
+        let disk = disk(&options, Board::Q35).unwrap().unwrap();
+        let line = Made { disk, file: "/disk".into() }.arguments("pci").concat().join(" ");
+        assert!(line.starts_with("-object iothread,id=iothread -drive "), "{line}");
+        assert!(line.contains(" -device virtio-scsi-pci,id=scsi,iothread=iothread "), "{line}");
+    }
+
+    #[test]
     fn a_disk_that_cannot_be_is_refused_with_what_can() {
         let refused = |options: &[(&str, &str)], board| disk(options, board).unwrap_err();
         let fault = refused(&[("cache", "none")], Board::Q35);
@@ -342,6 +368,8 @@ mod tests {
         let options = [("scratch", "ide"), ("aio", "native"), ("cache", "unsafe")];
         let fault = refused(&options, Board::Pc);
         assert!(fault.message.contains("`cache=unsafe` through it"), "{fault}");
+        let fault = refused(&[("scratch", "ide"), ("iothread", "on")], Board::Pc);
+        assert!(fault.message.contains("has no thread of its own"), "{fault}");
         let fault = refused(&[("scratch", "ide"), ("disk-size", "1M")], Board::Pc);
         assert!(fault.message.contains("holds no file system"), "{fault}");
         assert_eq!(disk(&[("scratch", "bind")], Board::Q35), Ok(None));

@@ -3,23 +3,21 @@
 use super::command_line::Machine;
 use super::kernel::{self, Kernel};
 use super::qmp::{Qmp, VirtualCpu};
+use super::vcpu;
 use crate::fault::Fault;
 use crate::layer::value_of;
 use surtax_instrument::wire::Fact;
 
-/// Memory that a guest's kernel may keep for itself and its image: a part, and a fixed amount.
-const MEMORY_OVERHEAD: (u64, u64) = (10, 96 << 20);
-
 /// What follows a CPU model's name in the name of its type.
 pub(in crate::layer) const CPU_TYPE_SUFFIX: &str = "-x86_64-cpu";
 
-/// The board, the accelerator, CPUs and memory.
+/// The board, its firmware, the accelerator, CPUs and memory; `pid` is QEMU's.
 ///
 /// # Errors
 /// QEMU does not answer, or two of asked, told and seen disagree.
 pub(super) fn of_machine(
     qmp: &mut Qmp,
-    cpus: &[VirtualCpu],
+    (pid, cpus): (u32, &[VirtualCpu]),
     machine: &Machine,
     inside: &[Fact],
 ) -> Result<Vec<Fact>, Fault> {
@@ -34,7 +32,11 @@ pub(super) fn of_machine(
     let seen = value_of(inside, "cpus_online")?;
     agree("the number of CPUs", ("asked for", &asked), ("QMP says", &cpus.len().to_string()))?;
     agree("the number of CPUs", ("asked for", &asked), ("the guest sees", seen))?;
-    let memory = memory(qmp.memory_bytes()?, machine, value_of(inside, "memory_total_bytes")?)?;
+    let memory = machine.memory.prove(qmp, pid, inside)?;
+    let pinned = Some(machine.pinned.as_slice()).filter(|pinned| !pinned.is_empty());
+    let placed = vcpu::prove(pid, cpus, pinned)?;
+    let bytes = machine.memory.mib << 20;
+    let kept = machine.overcommit.prove(qmp, pid, bytes, machine.accelerator)?;
 
     let board = qmp.type_of("/machine")?;
     if !board.contains(machine.board.type_word()) {
@@ -49,56 +51,43 @@ pub(super) fn of_machine(
         agree("the CPU model", ("asked for", asked_model), ("QMP says", &model))?;
     }
     agree("QEMU's state", ("expected", "running"), ("QMP says", &qmp.status()?))?;
-    Ok(vec![
+    let mut facts = vec![
         Fact::new("accelerator", told, "query-kvm, and CPUID leaf 0x40000000 inside"),
         Fact::new("machine", board, "qom-get /machine type"),
         Fact::new("qemu_version", qmp.version(), "QMP greeting"),
         Fact::new("cpu_model", model, "qom-get of the first virtual CPU"),
         Fact::new("cpus", asked, "query-cpus-fast, and sched_getaffinity(2) inside"),
-        memory,
-        Fact::new("network", "none", "the command line"),
+        placed,
         Fact::new("qemu_command_line", machine.command_line().join(" "), "the command line"),
-    ])
+    ];
+    facts.extend(memory);
+    facts.extend(kept);
+    Ok(facts)
 }
 
-/// Which kernel was given to QEMU, and that the guest runs it.
+/// Which kernel was given to QEMU, by which firmware it was entered, and that the guest runs it.
 ///
 /// # Errors
 /// The guest says that it runs another one.
 pub(super) fn of_kernel(
+    qmp: &mut Qmp,
     kernel: &Kernel,
     machine: &Machine,
     inside: &[Fact],
 ) -> Result<Vec<Fact>, Fault> {
     let release = value_of(inside, "kernel_release")?;
     agree("the kernel", ("booted", &kernel.found.release), ("the guest sees", release))?;
-    let entry = if kernel.is_pvh { "PVH" } else { "bzImage" };
+    let mut facts = machine.firmware.prove(kernel.entry(), machine.board, qmp, inside)?;
     // Of the file as it was shipped, which anybody can compare with the package; what QEMU was given
     // was unpacked from it, and is four times as long to hash in an emulated machine.
     let shipped = &kernel.found.file;
-    Ok(vec![
+    facts.extend([
         Fact::new("kernel_release", release, "the kernel's file, and uname(2) inside"),
         Fact::new("kernel_sha256", kernel::sha256(shipped)?, shipped.display().to_string()),
         Fact::new("kernel_origin", kernel.found.origin, "the search for a kernel"),
-        Fact::new("kernel_entry", entry, "the kernel's file"),
         Fact::new("kernel_command_line", machine.kernel_command_line(), "the command line"),
-    ])
-}
-
-/// What QEMU gave is what was asked for; the guest sees that, less what its kernel keeps.
-fn memory(told: u64, machine: &Machine, seen: &str) -> Result<Fact, Fault> {
-    let asked = machine.memory_mib << 20;
-    agree("the memory", ("asked for", &asked.to_string()), ("QMP says", &told.to_string()))?;
-    let (part, fixed) = MEMORY_OVERHEAD;
-    let least = asked.saturating_sub(asked / part + fixed);
-    if !seen.parse().is_ok_and(|seen: u64| (least..=asked).contains(&seen)) {
-        agree("the memory", ("asked for", &asked.to_string()), ("the guest sees", seen))?;
-    }
-    Ok(Fact::new(
-        "memory_bytes",
-        told.to_string(),
-        "query-memory-size-summary, and MemTotal inside",
-    ))
+    ]);
+    Ok(facts)
 }
 
 /// Two sources say the same of `what`.
@@ -119,38 +108,11 @@ pub(in crate::layer) fn agree(
 
 #[cfg(test)]
 mod tests {
-    use super::super::command_line::{Accelerator, Board};
     use super::*;
-
-    fn machine() -> Machine {
-        Machine {
-            accelerator: Accelerator::Tcg,
-            board: Board::Q35,
-            cpus: 2,
-            cpu: None,
-            memory_mib: 1024,
-            kernel: "/vmlinux".into(),
-            initramfs: "/initramfs".into(),
-            tsc_khz: None,
-            icount: None,
-            files: None,
-            disk: None,
-        }
-    }
 
     #[test]
     fn two_sources_that_disagree_are_both_quoted() {
         let fault = agree("the board", ("asked for", "q35"), ("QMP says", "pc")).unwrap_err();
         assert_eq!(fault.message, "qemu: the board: asked for `q35`, but QMP says `pc`");
-    }
-
-    #[test]
-    fn a_guest_may_see_a_little_less_memory_than_it_was_given_but_never_more() {
-        let asked = 1u64 << 30;
-        let seen = |bytes: u64| memory(asked, &machine(), &bytes.to_string());
-        assert!(seen(asked - (60 << 20)).is_ok());
-        assert!(seen(asked / 2).is_err());
-        assert!(seen(asked + 1).is_err());
-        assert!(memory(asked / 2, &machine(), "1").is_err());
     }
 }

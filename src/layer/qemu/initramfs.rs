@@ -3,10 +3,11 @@
 //! The same parts give the same bytes, so that a guest's start can be repeated exactly. The script
 //! is written here and nowhere else; `agent/src/init.rs` says what each directive does.
 
-use super::command_line::{Board, FILES_TAG};
-use super::kernel::{self, Kernel};
+use super::command_line::Board;
+use super::kernel::{CHANNEL, Kernel};
 use super::modules::{Module, Tree};
 use super::packed::Packed;
+use super::share::{NINEP_OPTIONS, Protocol, TAG, WRITABLE_TAG};
 use super::unpack::unpack;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
@@ -16,22 +17,29 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::SCRATCH;
 
-/// Where the guest mounts what virtiofsd serves, before any of it becomes the root.
+/// Where the guest mounts what is served, before any of it becomes the root.
 const FILES: &str = "/mnt/host";
+
+/// Where it mounts what it may write to, where that is served apart.
+const WRITABLE: &str = "/mnt/writable";
+
+/// Options of the file system of terminals.
+const TERMINALS: &str = "gid=5,mode=620,ptmxmode=666";
 
 /// Where the command's root is put together.
 const ROOT: &str = "/newroot";
 
-/// The name of a directory that virtiofsd serves: the root, read only.
+/// The name of a directory that is served: the root, read only.
 pub(super) const SERVED_ROOT: &str = "root";
 
-/// The name of a directory that virtiofsd serves: the kernel's modules.
+/// The name of a directory that is served: the kernel's modules.
 pub(super) const SERVED_MODULES: &str = "modules";
 
-/// The name of a directory that virtiofsd serves: one directory for each writable path, by number.
+/// The name of a directory that is served: one directory for each writable path, by number.
 pub(super) const SERVED_WRITABLE: &str = "writable";
 
 /// One thing that PID 1 does, in its turn.
@@ -43,6 +51,10 @@ pub(super) enum Directive {
     Hello,
     /// Mount what the host serves under this tag.
     Virtiofs(&'static str, &'static str),
+    /// The same by 9p, with these options.
+    Ninep(&'static str, &'static str, String),
+    /// Wait until the balloon has so many pages of the guest's.
+    Balloon(u64),
     /// Mount the first with a throw-away upper layer at the second.
     Overlay(String, &'static str),
     /// Make a directory to which everybody may write.
@@ -57,6 +69,8 @@ pub(super) enum Directive {
     Link(&'static str, String),
     /// Bring the loopback interface up.
     Loopback,
+    /// Give the machine's only network device this address, and this one as the way to everywhere.
+    Network(String, Ipv4Addr),
     /// Name the machine.
     Hostname(&'static str),
     /// Make this the root of all that follows.
@@ -69,6 +83,8 @@ impl fmt::Display for Directive {
             Self::Load(path) => write!(f, "load {path}"),
             Self::Hello => write!(f, "hello"),
             Self::Virtiofs(tag, at) => write!(f, "virtiofs {tag} {at}"),
+            Self::Ninep(tag, at, options) => write!(f, "9p {tag} {at} {options}"),
+            Self::Balloon(pages) => write!(f, "balloon {pages}"),
             Self::Overlay(lower, at) => write!(f, "overlay {lower} {at}"),
             Self::Disk(at) => write!(f, "disk {at}"),
             Self::Scratch(at) => write!(f, "scratch {at}"),
@@ -78,6 +94,7 @@ impl fmt::Display for Directive {
             }
             Self::Link(text, at) => write!(f, "link {text} {at}"),
             Self::Loopback => write!(f, "loopback"),
+            Self::Network(address, gateway) => write!(f, "network {address} {gateway}"),
             Self::Hostname(name) => write!(f, "hostname {name}"),
             Self::Root(path) => write!(f, "root {path}"),
         }
@@ -89,23 +106,92 @@ impl fmt::Display for Directive {
 pub(super) struct Files {
     /// The release whose modules are shown at `/lib/modules`.
     pub(super) release: String,
-    /// Where the directories are that virtiofsd serves to be written: absolute, without symbolic links.
+    /// How they come.
+    pub(super) protocol: Protocol,
+    /// Where the directories are that are served to be written: absolute, without symbolic links.
     pub(super) writable: Vec<PathBuf>,
     /// Where the scratch directory is, if there is one; what is bound there, is one of the above.
     pub(super) scratch: Option<Medium>,
-    /// Modules that its disk needs.
+    /// Modules that its devices need.
     pub(super) modules: Vec<&'static str>,
+    /// Its address and the way out, if it has a network device.
+    pub(super) network: Option<(String, Ipv4Addr)>,
+    /// How many pages the balloon takes, if there is one.
+    pub(super) balloon_pages: Option<u64>,
 }
 
-/// The script: `early` modules, the first frame, and then, if there are `files`, the `late` modules
-/// and the root.
-fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Directive> {
+impl Files {
+    /// Mounts what is served, and says where the writable directories are.
+    fn mount(&self, script: &mut Vec<Directive>) -> String {
+        match self.protocol {
+            Protocol::Virtiofs => {
+                script.push(Directive::Virtiofs(TAG, FILES));
+                format!("{FILES}/{SERVED_WRITABLE}")
+            }
+            Protocol::Ninep => {
+                // Nobody else changes what is read only, as far as a trial is concerned.
+                let options = |cache: &str| format!("{NINEP_OPTIONS},{cache}");
+                script.push(Directive::Ninep(TAG, FILES, options("cache=loose")));
+                if !self.writable.is_empty() {
+                    script.push(Directive::Ninep(WRITABLE_TAG, WRITABLE, options("cache=mmap")));
+                }
+                WRITABLE.to_owned()
+            }
+        }
+    }
+}
+
+/// What a guest holds beside the agent.
+#[derive(Clone, Copy)]
+pub(super) enum Contents<'a> {
+    /// Nothing: it only says hello.
+    Nothing,
+    /// This level's files, which are served.
+    Served(&'a Files),
+    /// The command's own files; of the others only what is about devices.
+    Packed(&'a Packed, &'a Files),
+}
+
+/// The script: `early` modules, the first frame, and then, unless there is nothing more, the `late` modules,
+/// the root and the devices.
+fn script(early: &[Module], late: &[Module], contents: Contents<'_>) -> Vec<Directive> {
     let load = |module: &Module| Directive::Load(format!("/modules/{}.ko", module.name));
     let mut script: Vec<Directive> = early.iter().map(load).collect();
     script.push(Directive::Hello);
-    let Some(files) = files else { return script };
+    let (files, root) = match contents {
+        Contents::Nothing => return script,
+        Contents::Served(files) => (files, ROOT),
+        Contents::Packed(_, files) => (files, ""),
+    };
     script.extend(late.iter().map(load));
-    script.push(Directive::Virtiofs(FILES_TAG, FILES));
+    if root.is_empty() {
+        script.push(Directive::Fresh("devpts", String::from("/dev/pts"), TERMINALS));
+    } else {
+        put_together(files, &mut script);
+    }
+    let inside = |path: &str| format!("{root}{path}");
+    match files.scratch {
+        Some(Medium::Layer) => script.push(Directive::Scratch(inside(SCRATCH))),
+        Some(Medium::Tmpfs) => {
+            script.push(Directive::Fresh("tmpfs", inside(SCRATCH), "mode=1777"));
+        }
+        Some(Medium::Disk) => script.push(Directive::Disk(inside(SCRATCH))),
+        Some(Medium::Bind | Medium::Volume) | None => {}
+    }
+    script.extend(files.balloon_pages.map(Directive::Balloon));
+    script.push(Directive::Loopback);
+    let network = files.network.clone();
+    script.extend(network.map(|(address, gateway)| Directive::Network(address, gateway)));
+    script.push(Directive::Hostname("surtax"));
+    if !root.is_empty() {
+        script.push(Directive::Root(ROOT));
+    }
+    script
+}
+
+/// Puts the command's root together from what is served.
+fn put_together(files: &Files, script: &mut Vec<Directive>) {
+    let writable = files.mount(script);
     script.push(Directive::Overlay(format!("{FILES}/{SERVED_ROOT}"), ROOT));
     let inside = |path: &str| format!("{ROOT}{path}");
     // A container engine wants a `/run` without the sockets and pid files of the host.
@@ -114,7 +200,7 @@ fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Direc
         ("sysfs", "/sys", ""),
         ("cgroup2", "/sys/fs/cgroup", ""),
         ("devtmpfs", "/dev", ""),
-        ("devpts", "/dev/pts", "gid=5,mode=620,ptmxmode=666"),
+        ("devpts", "/dev/pts", TERMINALS),
         ("tmpfs", "/dev/shm", "mode=1777"),
         ("tmpfs", "/run", "mode=755"),
     ] {
@@ -132,31 +218,9 @@ fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Direc
     let modules = format!("/lib/modules/{}", files.release);
     script.push(Directive::Bind(format!("{FILES}/{SERVED_MODULES}"), inside(&modules)));
     for (number, path) in files.writable.iter().enumerate() {
-        let served = format!("{FILES}/{SERVED_WRITABLE}/{number}");
+        let served = format!("{writable}/{number}");
         script.push(Directive::Bind(served, inside(&path.display().to_string())));
     }
-    match files.scratch {
-        Some(Medium::Layer) => script.push(Directive::Scratch(inside(SCRATCH))),
-        Some(Medium::Tmpfs) => {
-            script.push(Directive::Fresh("tmpfs", inside(SCRATCH), "mode=1777"));
-        }
-        Some(Medium::Disk) => script.push(Directive::Disk(inside(SCRATCH))),
-        Some(Medium::Bind | Medium::Volume) | None => {}
-    }
-    script.push(Directive::Loopback);
-    script.push(Directive::Hostname("surtax"));
-    script.push(Directive::Root(ROOT));
-    script
-}
-
-/// What a guest holds beside the agent.
-pub(super) enum Contents<'a> {
-    /// Nothing: it only says hello.
-    Nothing,
-    /// The files that virtiofsd serves.
-    Served(&'a Files),
-    /// The command, and modules that its disk needs.
-    Packed(&'a Packed, &'a [&'static str]),
 }
 
 /// An initramfs that was written.
@@ -176,34 +240,29 @@ pub(super) fn write(
     agent: &Path,
     kernel: &Kernel,
     board: Board,
-    contents: &Contents<'_>,
+    contents: Contents<'_>,
 ) -> Result<Written, Fault> {
     let tree = Tree::open(&kernel.found.modules)?;
     let plain = |packed| unpack(packed, room);
     let mut loaded = BTreeSet::new();
-    let (first, rest) = kernel::MODULES.split_at(1);
-    let early = tree.order(&[board.transport_module(), first[0]], &mut loaded, &plain)?;
+    let early = tree.order(&[board.transport_module(), CHANNEL], &mut loaded, &plain)?;
     let late = match contents {
         Contents::Served(files) => {
-            tree.order(&[rest, &files.modules].concat(), &mut loaded, &plain)?
+            let names = [files.protocol.modules(), &files.modules].concat();
+            tree.order(&names, &mut loaded, &plain)?
         }
-        Contents::Packed(_, modules) => tree.order(modules, &mut loaded, &plain)?,
+        Contents::Packed(_, files) => tree.order(&files.modules, &mut loaded, &plain)?,
         Contents::Nothing => Vec::new(),
     };
-    let script = match contents {
-        Contents::Served(files) => script(&early, &late, Some(files)),
-        Contents::Packed(packed, _) => packed.script(&early, &late),
-        Contents::Nothing => script(&early, &late, None),
-    };
+    let script = script(&early, &late, contents);
     let modules: Vec<&Module> = early.iter().chain(&late).collect();
     let agent = fs::read(agent).doing(format_args!("read the agent `{}`", agent.display()))?;
-    let archive = archive(&agent, &modules, &script)?;
-    let bytes = match contents {
-        Contents::Packed(packed, _) => packed.archive(archive)?,
-        Contents::Nothing | Contents::Served(_) => archive.end()?,
-    };
+    let mut archive = archive(&agent, &modules, &script)?;
+    if let Contents::Packed(packed, _) = contents {
+        packed.add_to(&mut archive)?;
+    }
     let path = room.directory().join("initramfs.cpio");
-    fs::write(&path, bytes).doing(format_args!("write `{}`", path.display()))?;
+    fs::write(&path, archive.end()?).doing(format_args!("write `{}`", path.display()))?;
     Ok(Written { path, module_count: modules.len() })
 }
 
@@ -248,7 +307,7 @@ pub(super) struct Archive {
 
 impl Archive {
     /// The whole of it.
-    pub(super) fn end(self) -> Result<Vec<u8>, Fault> {
+    fn end(self) -> Result<Vec<u8>, Fault> {
         trailer(self.bytes).doing("end the initramfs")
     }
 
@@ -288,10 +347,57 @@ mod tests {
         script.iter().map(|directive| format!("{directive}\n")).collect()
     }
 
+    fn files() -> Files {
+        Files {
+            release: "6.1.0".into(),
+            protocol: Protocol::Virtiofs,
+            writable: vec!["/home/a/out".into()],
+            scratch: None,
+            modules: Vec::new(),
+            network: Some(("198.18.0.2/24".into(), [198, 18, 0, 1].into())),
+            balloon_pages: None,
+        }
+    }
+
+    #[test]
+    fn by_9p_a_guest_mounts_what_is_read_only_apart_and_waits_for_its_balloon() {
+        let files = Files { protocol: Protocol::Ninep, balloon_pages: Some(7), ..files() };
+        let text = text(&script(&[], &[], Contents::Served(&files)));
+        let options = "trans=virtio,version=9p2000.L,msize=512000";
+        for line in [
+            &format!("9p host /mnt/host {options},cache=loose"),
+            &format!("9p writable /mnt/writable {options},cache=mmap"),
+            "bind /mnt/writable/0 /newroot/home/a/out",
+            "balloon 7",
+        ] {
+            assert!(text.contains(&format!("{line}\n")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_packed_guest_mounts_no_files_of_this_level() {
+        let files = Files { scratch: Some(Medium::Tmpfs), ..files() };
+        let contents = Contents::Packed(&Packed::default(), &files);
+        let script = script(&[module("virtio_console")], &[module("virtio_net")], contents);
+        assert_eq!(
+            text(&script),
+            "\
+load /modules/virtio_console.ko
+hello
+load /modules/virtio_net.ko
+fresh devpts /dev/pts gid=5,mode=620,ptmxmode=666
+fresh tmpfs /scratch mode=1777
+loopback
+network 198.18.0.2/24 198.18.0.1
+hostname surtax
+"
+        );
+    }
+
     #[test]
     fn a_reference_guest_loads_its_port_and_says_hello() {
         let early = [module("virtio"), module("virtio_console")];
-        let script = script(&early, &[module("fuse")], None);
+        let script = script(&early, &[module("fuse")], Contents::Nothing);
         assert_eq!(
             text(&script),
             "load /modules/virtio.ko\nload /modules/virtio_console.ko\nhello\n"
@@ -300,13 +406,7 @@ mod tests {
 
     #[test]
     fn a_guest_with_files_puts_its_root_together_after_hello() {
-        let files = Files {
-            release: "6.1.0".into(),
-            writable: vec!["/home/a/out".into()],
-            scratch: None,
-            modules: Vec::new(),
-        };
-        let script = script(&[module("virtio")], &[module("fuse")], Some(&files));
+        let script = script(&[module("virtio")], &[module("fuse")], Contents::Served(&files()));
         let lines: Vec<String> =
             script.iter().map(|directive| directive.to_string().trim_end().to_owned()).collect();
         assert_eq!(
@@ -331,6 +431,7 @@ link fd/2 /newroot/dev/stderr
 bind /mnt/host/modules /newroot/lib/modules/6.1.0
 bind /mnt/host/writable/0 /newroot/home/a/out
 loopback
+network 198.18.0.2/24 198.18.0.1
 hostname surtax
 root /newroot"
         );

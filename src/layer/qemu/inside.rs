@@ -1,11 +1,12 @@
-//! What is inside of a guest beside its kernel: the agent, and the files of this level or the command's own.
+//! What is inside of a guest beside its kernel: the agent, and this level's files or the command's own.
 
 use super::initramfs::{self, Contents, Files, Written};
 use super::kernel::Kernel;
-use super::no_virtiofsd;
+use super::nic::Nic;
 use super::packed::Packed;
 use super::request::Asked;
-use super::virtiofsd::{Served, Serving, Virtiofsd};
+use super::share::{Offer, Served};
+use super::virtiofsd::Serving;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::{Root, Site, scratch};
@@ -18,8 +19,8 @@ use surtax_instrument::wire::{Fact, SCRATCH};
 pub(super) struct Inside {
     /// Where the kernel finds the agent.
     pub(super) initramfs: Written,
-    /// Who serves this level's files; nobody where the root is packed.
-    pub(super) files: Option<Serving>,
+    /// How this level's files come to it, unless its root is packed.
+    pub(super) offer: Option<Offer>,
     /// The packed root, where it is that.
     pub(super) packed: Option<Packed>,
     /// What was found on the way.
@@ -27,10 +28,10 @@ pub(super) struct Inside {
 }
 
 impl Inside {
-    /// Writes the initramfs, and lets virtiofsd serve what is not in it.
+    /// Writes the initramfs, and makes this level's files ready; who serves them joins `group`.
     ///
     /// # Errors
-    /// The command cannot be packed, or virtiofsd cannot be started.
+    /// A module is missing, or the files cannot be served.
     pub(super) fn prepare(
         asked: &Asked,
         kernel: &Kernel,
@@ -38,36 +39,57 @@ impl Inside {
         room: &Room,
         group: Option<&Path>,
     ) -> Result<Self, Fault> {
-        let modules = asked.disk.as_ref().map(|disk| disk.modules(asked.board)).unwrap_or_default();
+        let files = Files {
+            release: kernel.found.release.clone(),
+            protocol: asked.files,
+            writable: places(site)?,
+            scratch: site.view.scratch,
+            modules: asked.drivers(),
+            network: asked.nic.as_ref().map(Nic::addresses),
+            balloon_pages: asked.memory.balloon_pages(),
+        };
+        let write = |contents| initramfs::write(room, site.agent, kernel, asked.board, contents);
         if site.view.root == Root::Packed {
-            let packed = Packed::of(site, asked.memory_mib, room)?;
-            let contents = Contents::Packed(&packed, &modules);
-            let initramfs = initramfs::write(room, site.agent, kernel, asked.board, &contents)?;
-            return Ok(Self { initramfs, files: None, packed: Some(packed), facts: Vec::new() });
+            let packed = Packed::of(site, asked.memory.mib, room)?;
+            let initramfs = write(Contents::Packed(&packed, &files))?;
+            return Ok(Self { initramfs, offer: None, packed: Some(packed), facts: Vec::new() });
         }
-        let virtiofsd = Virtiofsd::find(room)?.ok_or_else(|| {
-            let missing = no_virtiofsd();
-            let fault = Fault::machine(format!("qemu: {}", missing.why));
-            fault.hint(missing.remedy.unwrap_or_default())
-        })?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
         let mut writable = site.view.writable.clone();
         writable.extend(scratch::bound(site.view, room)?);
         let served =
             Served { root: &base.source, modules: &kernel.found.modules, writable: &writable };
-        let serving = virtiofsd.serve(&served, room, group)?;
-        let files = Files {
-            release: kernel.found.release.clone(),
-            writable: places(site)?,
-            scratch: site.view.scratch,
-            modules,
-        };
-        let contents = Contents::Served(&files);
-        let initramfs = initramfs::write(room, site.agent, kernel, asked.board, &contents)?;
+        let mut offer = asked.files.offer(&served, room, group)?;
+        let initramfs = write(Contents::Served(&files))?;
         let mut facts = root::facts(&site.view.root, &lowers);
-        facts.push(Fact::new("virtiofsd_version", virtiofsd.version, "virtiofsd --version"));
-        Ok(Self { initramfs, files: Some(serving), packed: None, facts })
+        facts.append(&mut offer.facts);
+        Ok(Self { initramfs, offer: Some(offer), packed: None, facts })
+    }
+
+    /// Who serves files, if anybody does.
+    pub(super) fn server(&self) -> Option<&Serving> {
+        self.offer.as_ref().and_then(|offer| offer.server.as_ref())
+    }
+
+    /// That the guest has its files from where it was to have them.
+    ///
+    /// # Errors
+    /// It has others, or by another way.
+    pub(super) fn prove(&self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let mut facts = Vec::new();
+        if let Some(offer) = &self.offer {
+            facts.push(offer.share.protocol().prove(inside)?);
+        }
+        if let Some(packed) = &self.packed {
+            facts.extend(packed.prove(self.initramfs.module_count, inside)?);
+        }
+        Ok(facts)
+    }
+
+    /// What the server of the files has said.
+    pub(super) fn words(&self) -> String {
+        self.server().map(|server| server.words.quote()).unwrap_or_default()
     }
 }
 

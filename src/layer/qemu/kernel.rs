@@ -1,4 +1,4 @@
-//! The guest's kernel: the host's own where it can be used, else the distribution's for clouds.
+//! The guest's kernel: the host's own where it can be used, else one of the distribution's.
 //!
 //! In this order: what `kernel=PATH` names; `/boot/vmlinuz-RELEASE` of the running kernel with its
 //! modules; the newest in our cache; what apt fetches into our cache. A bzImage is unpacked to the
@@ -6,6 +6,7 @@
 
 use super::apt;
 use super::elf::Elf;
+use super::firmware::Entry;
 use super::modules::Tree;
 use super::unpack::unpack;
 use crate::fault::{Doing, Fault};
@@ -18,11 +19,33 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// What a guest needs beside the driver of its board: the channel first, then what serves files.
-pub(super) const MODULES: [&str; 4] = ["virtio_console", "fuse", "virtiofs", "overlay"];
+/// The channel's driver, which every guest needs beside that of its board.
+pub(super) const CHANNEL: &str = "virtio_console";
 
 /// The most of a bzImage that is read for its header.
 const HEADER: u64 = 64 << 10;
+
+/// Which of the distribution's kernels: it ships one for clouds, and one for everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flavor {
+    /// The smaller one, with the drivers of virtual machines.
+    Cloud,
+    /// The other, with all drivers.
+    Full,
+}
+
+/// What a guest needs of its kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Need<'a> {
+    /// The file that was named, if one was.
+    pub(super) named: Option<&'a str>,
+    /// Which of the distribution's, where none is here.
+    pub(super) flavor: Flavor,
+    /// Modules without which a kernel will not do: of its devices, and of the way to its files.
+    pub(super) modules: Vec<&'static str>,
+    /// How it must be entered, if that was named.
+    pub(super) entry: Option<Entry>,
+}
 
 /// A kernel that was found, as a distribution ships it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,34 +71,70 @@ pub(super) struct Kernel {
     pub(super) is_pvh: bool,
 }
 
+impl Flavor {
+    /// The package of no files that depends on the newest of them.
+    fn package(self) -> &'static str {
+        match self {
+            Self::Cloud => "linux-image-cloud-amd64",
+            Self::Full => "linux-image-amd64",
+        }
+    }
+
+    /// Whether a release is one of them.
+    fn has(self, release: &str) -> bool {
+        release.contains("-cloud-") == (self == Self::Cloud)
+    }
+}
+
+impl Kernel {
+    /// How it is entered.
+    pub(super) fn entry(&self) -> Entry {
+        if self.is_pvh { Entry::Pvh } else { Entry::BzImage }
+    }
+}
+
 /// Looks for a kernel and changes nothing; nothing is found when one must be fetched first.
 ///
 /// # Errors
 /// The user's, when the kernel that was named cannot be used.
-pub(super) fn find(named: Option<&str>, cache: &Path) -> Result<Option<Found>, Fault> {
-    if let Some(path) = named {
-        return named_kernel(Path::new(path)).map(Some);
+pub(super) fn find(need: &Need<'_>, cache: &Path) -> Result<Option<Found>, Fault> {
+    if let Some(path) = need.named {
+        let found = named_kernel(Path::new(path))?;
+        let missing = Tree::open(&found.modules)?.missing(&need.modules).join("`, `");
+        if missing.is_empty() {
+            return Ok(Some(found));
+        }
+        return Err(Fault::user(format!("qemu: `kernel={path}` has no module `{missing}`"))
+            .hint("drop `kernel=`, and the distribution's kernel with all drivers is fetched"));
     }
-    Ok(host_kernel(Path::new("/")).or_else(|| cached_kernel(&cache.join("kernels"))))
+    Ok(host_kernel(Path::new("/"), need).or_else(|| cached_kernel(&cache.join("kernels"), need)))
 }
 
-/// Finds a kernel or fetches one, and unpacks it as far as it can be.
+/// Finds a kernel or fetches one, and unpacks it as far as it can be and is wanted.
 ///
 /// # Errors
-/// Nothing was found, and nothing could be fetched.
-pub(super) fn acquire(named: Option<&str>, cache: &Path, room: &Room) -> Result<Kernel, Fault> {
+/// Nothing was found, nothing could be fetched, or it cannot be entered as it must be.
+pub(super) fn acquire(need: &Need<'_>, cache: &Path, room: &Room) -> Result<Kernel, Fault> {
     let kernels = cache.join("kernels");
-    let found = match find(named, cache)? {
+    let found = match find(need, cache)? {
         Some(found) => found,
         None => {
             fs::create_dir_all(&kernels).doing(format_args!("create `{}`", kernels.display()))?;
-            let release = apt::fetch(&kernels, room)?;
-            cached_kernel(&kernels).ok_or_else(|| {
+            let release = apt::fetch(need.flavor.package(), &kernels, room)?;
+            cached_kernel(&kernels, need).ok_or_else(|| {
                 Fault::bug(format!("kernel {release} was fetched and is not in the cache"))
             })?
         }
     };
-    prepare(found, &kernels, room)
+    let kernel = prepare(found, need.entry, &kernels, room)?;
+    match need.entry {
+        Some(asked) if asked != kernel.entry() => {
+            let (shown, found) = (kernel.image.display(), kernel.entry().name());
+            Err(Fault::machine(format!("qemu: `{shown}` can only be entered by {found}"))
+                .hint("drop `entry=`, or name another kernel"))
+        }
+        _ => Ok(kernel),
+    }
 }
 
 /// The SHA-256 of a file, computed once per process: an image is the same in every trial.
@@ -102,8 +161,10 @@ fn named_kernel(path: &Path) -> Result<Found, Fault> {
     let refuse = |why: &str| Fault::user(format!("qemu: `kernel={}` {why}", path.display()));
     let file =
         fs::canonicalize(path).map_err(|error| refuse(&format!("cannot be read: {error}")))?;
-    let release = release_of(&file)
-        .ok_or_else(|| refuse("is neither a bzImage nor an ELF kernel that says its release"))?;
+    let release = release_of(&file).ok_or_else(|| {
+        refuse("is neither a bzImage nor an ELF kernel that says its release")
+            .hint("name one such as `/boot/vmlinuz-…`, or leave `kernel=` out")
+    })?;
     let beside = file.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     let places = [beside, Path::new("/")].map(|root| root.join("lib/modules").join(&release));
     let modules = places.iter().find(|place| place.join("kernel").is_dir()).ok_or_else(|| {
@@ -114,31 +175,34 @@ fn named_kernel(path: &Path) -> Result<Found, Fault> {
 }
 
 /// The running kernel's own file, if it and the modules that a guest needs are there.
-fn host_kernel(root: &Path) -> Option<Found> {
+fn host_kernel(root: &Path, need: &Need<'_>) -> Option<Found> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let file = root.join("boot").join(format!("vmlinuz-{release}"));
     let modules = root.join("lib/modules").join(&release);
-    usable(Found { release, file, modules, origin: "this level's own" })
+    usable(Found { release, file, modules, origin: "this level's own" }, need)
 }
 
 /// The newest of those that apt fetched.
-fn cached_kernel(kernels: &Path) -> Option<Found> {
+fn cached_kernel(kernels: &Path, need: &Need<'_>) -> Option<Found> {
     let names = fs::read_dir(kernels).ok()?.flatten();
     let mut releases: Vec<String> =
         names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    releases.retain(|release| need.flavor.has(release));
     releases.sort_by_key(|release| std::cmp::Reverse(numbers(release)));
     releases.into_iter().find_map(|release| {
         let tree = kernels.join(&release);
         let file = tree.join("boot").join(format!("vmlinuz-{release}"));
         let modules = tree.join("lib/modules").join(&release);
-        usable(Found { release, file, modules, origin: "the distribution's, fetched by apt" })
+        let origin = "the distribution's, fetched by apt";
+        usable(Found { release, file, modules, origin }, need)
     })
 }
 
-fn usable(found: Found) -> Option<Found> {
+fn usable(found: Found, need: &Need<'_>) -> Option<Found> {
     let is_the_release = release_of(&found.file)? == found.release;
     let tree = Tree::open(&found.modules).ok()?;
-    let is_whole = tree.missing(&MODULES).is_empty() && tree.missing(&["virtio_pci"]).is_empty();
+    let needed = [&[CHANNEL, "virtio_pci"][..], &need.modules].concat();
+    let is_whole = tree.missing(&needed).is_empty();
     (is_the_release && is_whole).then_some(found)
 }
 
@@ -163,7 +227,12 @@ fn release_of(file: &Path) -> Option<String> {
     String::from_utf8(rest.to_vec()).ok()
 }
 
-fn prepare(found: Found, kernels: &Path, room: &Room) -> Result<Kernel, Fault> {
+fn prepare(
+    found: Found,
+    entry: Option<Entry>,
+    kernels: &Path,
+    room: &Room,
+) -> Result<Kernel, Fault> {
     let path = found.file.clone();
     let bytes = || fs::read(&path).doing(format_args!("read the kernel `{}`", path.display()));
     let is_bzimage = {
@@ -179,6 +248,9 @@ fn prepare(found: Found, kernels: &Path, room: &Room) -> Result<Kernel, Fault> {
                 .hint("name its bzImage instead"));
         }
         return Ok(Kernel { image: path, found, is_pvh });
+    }
+    if entry == Some(Entry::BzImage) {
+        return Ok(Kernel { image: path, found, is_pvh: false });
     }
     let image = unpacked_name(&found, kernels)?;
     if !image.is_file() {

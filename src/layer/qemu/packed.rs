@@ -7,12 +7,10 @@
 //! and a shell finds nothing to start but what it has built in.
 
 use super::elf::Elf;
-use super::initramfs::{Archive, Directive};
-use super::modules::Module;
+use super::initramfs::Archive;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::errand::Errand;
-use crate::layer::scratch::Medium;
 use crate::layer::{Site, value_of};
 use cpio::newc::ModeFileType;
 use rustix::fs::{Access, access};
@@ -22,7 +20,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
-use surtax_instrument::wire::{Command, Fact, SCRATCH};
+use surtax_instrument::wire::{Command, Fact};
 
 /// Where a program is looked for if the command has no `PATH`, as the C library does.
 const PATH_DEFAULT: &[u8] = b"/bin:/usr/bin";
@@ -44,7 +42,6 @@ pub(super) struct Packed {
     files: BTreeMap<PathBuf, PathBuf>,
     /// The working directory.
     cwd: PathBuf,
-    scratch: Option<Medium>,
 }
 
 impl Packed {
@@ -58,11 +55,7 @@ impl Packed {
             return Err(Fault::user(format!("qemu: a packed guest cannot write to `{shown}`"))
                 .hint("drop `--writable`, or `root=packed`"));
         }
-        if site.view.scratch == Some(Medium::Bind) {
-            return Err(Fault::user("qemu: a packed guest sees no directory of this level")
-                .hint("use `scratch=layer`, `scratch=tmpfs` or a disk"));
-        }
-        let mut packed = Self { cwd: "/".into(), scratch: site.view.scratch, ..Self::default() };
+        let mut packed = Self { cwd: "/".into(), ..Self::default() };
         if let Some(command) = site.command {
             packed.cwd = clean(path(&command.cwd));
             packed.add_program(command, room)?;
@@ -147,29 +140,11 @@ impl Packed {
         self.files.values().map(size).sum()
     }
 
-    /// What PID 1 does: `early` modules, the first frame, then no more than a program may expect.
-    pub(super) fn script(&self, early: &[Module], late: &[Module]) -> Vec<Directive> {
-        let load = |module: &Module| Directive::Load(format!("/modules/{}.ko", module.name));
-        let mut script: Vec<Directive> = early.iter().map(load).collect();
-        script.push(Directive::Hello);
-        script.extend(late.iter().map(load));
-        let terminals = "gid=5,mode=620,ptmxmode=666";
-        script.push(Directive::Fresh("devpts", String::from("/dev/pts"), terminals));
-        match self.scratch {
-            Some(Medium::Layer) => script.push(Directive::Scratch(String::from(SCRATCH))),
-            Some(Medium::Tmpfs) => {
-                script.push(Directive::Fresh("tmpfs", String::from(SCRATCH), "mode=1777"));
-            }
-            Some(Medium::Disk) => script.push(Directive::Disk(String::from(SCRATCH))),
-            Some(Medium::Bind | Medium::Volume) | None => {}
-        }
-        script.push(Directive::Loopback);
-        script.push(Directive::Hostname("surtax"));
-        script
-    }
-
-    /// Puts the files behind what the archive holds, parents before children, and ends it.
-    pub(super) fn archive(&self, mut archive: Archive) -> Result<Vec<u8>, Fault> {
+    /// Puts the files behind what the archive holds, parents before children.
+    ///
+    /// # Errors
+    /// One cannot be read, or its name is not text.
+    pub(super) fn add_to(&self, archive: &mut Archive) -> Result<(), Fault> {
         let mut directories = BTreeSet::from([PathBuf::from("/tmp"), self.cwd.clone()]);
         for file in self.files.keys() {
             directories.extend(file.ancestors().skip(1).map(Path::to_owned));
@@ -190,7 +165,7 @@ impl Packed {
                 archive.add(name, mode, ModeFileType::Regular, &bytes)?;
             }
         }
-        archive.end()
+        Ok(())
     }
 
     /// That the guest has this root, and as many files as were packed.
@@ -371,26 +346,6 @@ mod tests {
         let fault = packed.require_room(4).unwrap_err();
         assert!(fault.message.contains("too many for a guest with 4 MiB"), "{fault}");
         assert!(packed.require_room(1 << 20).is_ok());
-    }
-
-    #[test]
-    fn the_guest_mounts_no_files_of_this_level() {
-        let module = |name: &str| Module { name: name.into(), bytes: Vec::new() };
-        let packed = Packed { scratch: Some(Medium::Tmpfs), ..Packed::default() };
-        let script = packed.script(&[module("virtio_console")], &[module("virtio_blk")]);
-        let lines: Vec<String> = script.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            lines,
-            [
-                "load /modules/virtio_console.ko",
-                "hello",
-                "load /modules/virtio_blk.ko",
-                "fresh devpts /dev/pts gid=5,mode=620,ptmxmode=666",
-                "fresh tmpfs /scratch mode=1777",
-                "loopback",
-                "hostname surtax",
-            ]
-        );
     }
 
     #[test]

@@ -39,6 +39,29 @@ pub(in crate::layer) struct VirtualCpu {
     pub(in crate::layer) path: String,
 }
 
+/// One thread for input and output of disks.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct IoThread {
+    /// Its name.
+    pub(super) id: String,
+    /// Itself, on the level where QEMU runs.
+    #[serde(rename = "thread-id")]
+    pub(super) thread_id: u32,
+}
+
+/// One object that backs memory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct MemoryBackend {
+    /// Its name.
+    pub(super) id: String,
+    /// KSM may merge it.
+    pub(super) merge: bool,
+    /// It was allocated at once.
+    pub(super) prealloc: bool,
+    /// Others may have it too.
+    pub(super) share: bool,
+}
+
 /// What QEMU says about KVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(in crate::layer) struct KvmState {
@@ -156,9 +179,67 @@ impl Qmp {
         })
     }
 
+    /// What backs the memory called `id`.
+    pub(super) fn memory(&mut self, id: &str) -> Result<MemoryBackend, Fault> {
+        let all: Vec<MemoryBackend> = self.ask_for("query-memdev", json!({}))?;
+        let found = all.into_iter().find(|backend| backend.id == id);
+        found.ok_or_else(|| Fault::machine(format!("QMP lists no memory called `{id}`")))
+    }
+
+    /// Whether the memory called `id` is of huge pages.
+    pub(super) fn is_hugetlb(&mut self, id: &str) -> Result<bool, Fault> {
+        let path = format!("/objects/{id}");
+        self.ask_for("qom-get", json!({ "path": path, "property": "hugetlb" }))
+    }
+
+    /// Tells the balloon how many bytes to leave to the guest.
+    pub(super) fn balloon(&mut self, bytes: u64) -> Result<(), Fault> {
+        self.ask("balloon", json!({ "value": bytes })).map(drop)
+    }
+
+    /// How many bytes the balloon leaves to the guest now.
+    pub(super) fn balloon_actual(&mut self) -> Result<u64, Fault> {
+        let answer = self.ask("query-balloon", json!({}))?;
+        answer["actual"]
+            .as_u64()
+            .ok_or_else(|| Fault::machine(format!("QMP: `query-balloon` answers `{answer}`")))
+    }
+
+    /// The threads for disks.
+    pub(super) fn iothreads(&mut self) -> Result<Vec<IoThread>, Fault> {
+        self.ask_for("query-iothreads", json!({}))
+    }
+
+    /// The file of the firmware.
+    pub(super) fn firmware(&mut self) -> Result<String, Fault> {
+        self.ask_for("qom-get", json!({ "path": "/machine", "property": "firmware" }))
+    }
+
+    /// A count that KVM keeps of each virtual CPU.
+    pub(super) fn vcpu_statistic(&mut self, name: &str) -> Result<Vec<u64>, Fault> {
+        let providers = json!([{ "provider": "kvm", "names": [name] }]);
+        let answer =
+            self.ask("query-stats", json!({ "target": "vcpu", "providers": providers }))?;
+        let count = |cpu: &Value| {
+            let stats = cpu["stats"].as_array()?;
+            stats.iter().find(|stat| stat["name"] == name)?["value"].as_u64()
+        };
+        let counts = answer.as_array().and_then(|cpus| cpus.iter().map(count).collect());
+        let counts: Option<Vec<u64>> = counts;
+        counts
+            .filter(|counts| !counts.is_empty())
+            .ok_or_else(|| Fault::machine(format!("QMP: KVM says nothing of `{name}`")))
+    }
+
     /// The type of an object of QEMU's tree: which board, which CPU model.
     pub(in crate::layer) fn type_of(&mut self, path: &str) -> Result<String, Fault> {
         self.ask_for("qom-get", json!({ "path": path, "property": "type" }))
+    }
+
+    /// The network devices and what stands behind them, in the words of QEMU's own monitor: no command
+    /// of QMP tells all of that.
+    pub(super) fn networks(&mut self) -> Result<String, Fault> {
+        self.ask_for("human-monitor-command", json!({ "command-line": "info network" }))
     }
 
     /// `running`, `paused`, `shutdown`, …

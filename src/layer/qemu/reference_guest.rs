@@ -4,11 +4,15 @@
 //! of real mode, and hangs every ordinary kernel. So a kernel is booted, with the agent as its only
 //! process, and must reach user space in time. The verdict holds for one boot of this level.
 
-use super::boot::boot;
+use super::boot::{Place, boot};
 use super::command_line::{Accelerator, Board, Machine};
 use super::errand::Errand;
+use super::firmware::Firmware;
 use super::initramfs;
 use super::kernel::{Kernel, write_whole};
+use super::memory::Memory;
+use super::nic::Wires;
+use super::partition::Overcommit;
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
@@ -78,6 +82,19 @@ pub(super) fn known(cache: &Path, qemu_version: &str) -> Option<Verdict> {
     (verdict.qemu_version == qemu_version).then_some(verdict)
 }
 
+/// One attempt at a time: held until the file is dropped.
+///
+/// # Errors
+/// The machine's: the cache cannot be written.
+pub(super) fn turn(cache: &Path) -> Result<File, Fault> {
+    let path = verdict_path(cache)?.with_extension("lock");
+    let doing = format!("wait for a turn at `{}`", path.display());
+    fs::create_dir_all(cache).doing(&doing)?;
+    let file = File::create(&path).doing(&doing)?;
+    file.lock().doing(&doing)?;
+    Ok(file)
+}
+
 /// Boots the reference guest, and remembers what came of it.
 ///
 /// # Errors
@@ -89,19 +106,23 @@ pub(super) fn attempt(
     room: &Room,
 ) -> Result<Verdict, Fault> {
     let initramfs =
-        initramfs::write(room, site.agent, kernel, Board::Q35, &initramfs::Contents::Nothing)?;
+        initramfs::write(room, site.agent, kernel, Board::Q35, initramfs::Contents::Nothing)?;
     let machine = Machine {
         accelerator: Accelerator::Kvm,
         board: Board::Q35,
         cpus: 1,
         cpu: None,
-        memory_mib: MEMORY_MIB,
+        pinned: Vec::new(),
+        memory: Memory::plain(MEMORY_MIB, true),
+        overcommit: Overcommit::default(),
+        firmware: Firmware::Seabios,
         kernel: kernel.image.clone(),
         initramfs: initramfs.path,
         tsc_khz: None,
         icount: None,
         files: None,
         disk: None,
+        nic: None,
     };
     let deadline = if site.level == 0 { HOST_DEADLINE } else { NESTED_DEADLINE };
     let (boot_ms, why) = match first_frame(&machine, room, deadline) {
@@ -123,7 +144,8 @@ pub(super) fn attempt(
 fn first_frame(machine: &Machine, room: &Room, deadline: Duration) -> Result<Duration, Fault> {
     let console = ConsoleTail::new();
     let began = clock::monotonic_raw();
-    let mut guest = boot(machine, room, None, &console)?;
+    let place = Place::default();
+    let mut guest = boot(machine, &mut Wires::default(), room, place, &console)?;
     let first = guest.link.receive(deadline);
     let killed = guest.process.kill();
     let frame = first?;
@@ -140,7 +162,7 @@ fn verdict_path(cache: &Path) -> Result<PathBuf, Fault> {
 }
 
 /// Whether this level's kernel runs in a machine that surtax made: it has our agent's port.
-fn is_guest_of_ours() -> bool {
+pub(super) fn is_guest_of_ours() -> bool {
     let ports = fs::read_dir("/sys/class/virtio-ports").into_iter().flatten().flatten();
     ports
         .filter_map(|port| fs::read_to_string(port.path().join("name")).ok())

@@ -2,15 +2,20 @@
 
 use super::command_line::{Accelerator, Board};
 use super::disk::Disk;
+use super::firmware::{self, Entry, Firmware};
+use super::kernel::{Flavor, Need};
+use super::memory::{LEAST_MIB, Memory};
+use super::nic::Nic;
+use super::partition::{self, Overcommit};
+use super::share::Protocol;
+use super::vcpu::Pin;
 use crate::fault::{Doing, Fault};
+use crate::layer::{Root, scratch};
 use crate::stack::{LayerSpec, Limits};
 use surtax_instrument::quantity::Bytes;
 
 /// The most memory that a guest has unless told.
 const MEMORY_DEFAULT_MIB: u64 = 2048;
-
-/// The least memory in which a distribution's kernel reaches user space.
-const MEMORY_LEAST_MIB: u64 = 192;
 
 /// What a spec asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +30,24 @@ pub(super) struct Asked {
     pub(super) cpus: u32,
     /// The CPU model, if one was named.
     pub(super) cpu: Option<String>,
+    /// The CPUs of this level that they are kept on, in their order; none if they are not.
+    pub(super) pinned: Vec<u32>,
     /// Memory.
-    pub(super) memory_mib: u64,
+    pub(super) memory: Memory,
+    /// What QEMU may not take from it.
+    pub(super) overcommit: Overcommit,
+    /// The firmware.
+    pub(super) firmware: Firmware,
+    /// How it enters the kernel, if that was named.
+    pub(super) entry: Option<Entry>,
+    /// How files come to the guest.
+    pub(super) files: Protocol,
     /// CPUs of this level on which QEMU and virtiofsd may run.
     pub(super) cpuset: Option<Vec<u32>>,
     /// The disk of the scratch directory, if that is on one.
     pub(super) disk: Option<Disk>,
+    /// The network device, if it has one.
+    pub(super) nic: Option<Nic>,
     /// Guest time by instructions: two to this power in nanoseconds each.
     pub(super) icount: Option<u8>,
 }
@@ -39,8 +56,9 @@ impl Asked {
     /// Reads a spec; what it does not say comes from the level.
     ///
     /// # Errors
-    /// The user's: half a virtual CPU, a limit on processes, too little memory.
+    /// The user's: half a virtual CPU, a limit on processes, too little memory, or what a part refuses.
     pub(super) fn read(spec: &LayerSpec, limits: &Limits) -> Result<Self, Fault> {
+        let spec = &partition::expanded(spec)?;
         let option = |key: &str| spec.options.get(key).map(String::as_str);
         if limits.pids.is_some() {
             return Err(Fault::user("qemu: a machine has no limit on processes")
@@ -67,27 +85,87 @@ impl Asked {
             Some("pc") => Board::Pc,
             _ => Board::Q35,
         };
+        let pin = Pin::read(spec)?;
+        let cpus = cpus(limits, icount.is_some(), pin.as_ref())?;
+        let files = Protocol::read(spec);
+        if spec.root()? == Root::Packed {
+            refuse_files(spec)?;
+        }
+        let (firmware, entry) = firmware::read(spec, board)?;
         Ok(Self {
             accelerator,
             icount,
             board,
             disk: Disk::read(spec, board)?,
+            nic: Nic::read(spec, board, cpus)?,
             kernel: option("kernel").map(String::from),
             cpu: option("cpu").map(cpu_model).transpose()?,
-            cpus: match limits.cpu_millis {
-                Some(millis) if millis > 1000 && icount.is_some() => {
-                    return Err(Fault::user("qemu: with `icount=` a machine has one CPU")
-                        .hint("write `cpus=1`, or drop `icount=`"));
-                }
-                Some(millis) => whole_cpus(millis)?,
-                // With more, the guest's kernel waits for ever for the second one.
-                None if icount.is_some() => 1,
-                None => limits.cpuset.as_ref().map_or_else(level_cpus, |cpus| count(cpus.len())),
-            },
-            memory_mib,
+            cpus,
+            pinned: pin.map_or(Ok(Vec::new()), |pin| pin.resolve(cpus, limits))?,
+            memory: Memory::read(spec, memory_mib, files)?,
+            overcommit: Overcommit::read(spec)?,
+            firmware,
+            entry,
+            files,
             cpuset: limits.cpuset.clone(),
         })
     }
+
+    /// Modules of the guest's kernel that its devices need.
+    pub(super) fn drivers(&self) -> Vec<&'static str> {
+        let disk = self.disk.as_ref().map(|disk| disk.modules(self.board));
+        let nic = self.nic.as_ref().map(Nic::modules);
+        let balloon = self.memory.balloon_mib.map(|_| "virtio_balloon");
+        disk.into_iter().chain(nic).flatten().chain(balloon).collect()
+    }
+
+    /// What the guest needs of its kernel.
+    pub(super) fn need(&self) -> Need<'_> {
+        let is_old = self.nic.as_ref().is_some_and(|nic| !nic.is_virtio());
+        let nic = self.nic.as_ref().map(Nic::modules).unwrap_or_default();
+        Need {
+            named: self.kernel.as_deref(),
+            // The one for clouds has no drivers of devices that clouds do not have, and speaks no 9p.
+            flavor: match self.files {
+                Protocol::Virtiofs if !is_old => Flavor::Cloud,
+                Protocol::Virtiofs | Protocol::Ninep => Flavor::Full,
+            },
+            modules: [self.files.modules(), &nic].concat(),
+            entry: self.entry,
+        }
+    }
+}
+
+/// As many as were named, or as there are CPUs in a list to pin them to, or that it may run on.
+fn cpus(limits: &Limits, is_counted: bool, pin: Option<&Pin>) -> Result<u32, Fault> {
+    let listed = pin.and_then(Pin::len);
+    Ok(match limits.cpu_millis {
+        Some(millis) if millis > 1000 && is_counted => {
+            return Err(Fault::user("qemu: with `icount=` a machine has one CPU")
+                .hint("write `cpus=1`, or drop `icount=`"));
+        }
+        Some(millis) => whole_cpus(millis)?,
+        // With more, the guest's kernel waits for ever for the second one.
+        None if is_counted => 1,
+        None => match (listed, &limits.cpuset) {
+            (Some(listed), _) => count(listed),
+            (None, Some(cpuset)) => count(cpuset.len()),
+            (None, None) => level_cpus(),
+        },
+    })
+}
+
+/// Refuses what would bring files of this level into a guest that has none of them.
+fn refuse_files(spec: &LayerSpec) -> Result<(), Fault> {
+    if spec.options.contains_key("files") {
+        return Err(Fault::user("qemu: a packed root is in memory, and no files are served to it")
+            .hint("drop `files=`, or `root=packed`"));
+    }
+    if scratch::medium(spec) == Some(scratch::Medium::Bind) {
+        return Err(Fault::user("qemu: a packed guest sees no directory of this level")
+            .hint("use `scratch=layer`, `scratch=tmpfs` or a disk"));
+    }
+    Ok(())
 }
 
 /// A name of `-cpu help`. Its features are not options here: `,` begins the layer's next option.
@@ -111,9 +189,9 @@ fn whole_cpus(millis: u32) -> Result<u32, Fault> {
 
 fn enough_memory(asked: Bytes) -> Result<u64, Fault> {
     let mib = asked.mebibytes();
-    if mib < MEMORY_LEAST_MIB {
+    if mib < LEAST_MIB {
         return Err(Fault::user(format!("qemu: no guest kernel starts in {mib} MiB of memory"))
-            .hint(format!("use `memory={MEMORY_LEAST_MIB}M` or more")));
+            .hint(format!("use `memory={LEAST_MIB}M` or more")));
     }
     Ok(mib)
 }
@@ -151,7 +229,7 @@ mod tests {
         assert_eq!(asked.accelerator, None);
         assert_eq!(asked.board, Board::Q35);
         assert_eq!(asked.cpus, level_cpus());
-        assert!(asked.memory_mib <= MEMORY_DEFAULT_MIB);
+        assert!(asked.memory.mib <= MEMORY_DEFAULT_MIB);
     }
 
     #[test]
@@ -169,9 +247,15 @@ mod tests {
             kernel: Some("/k".into()),
             cpus: 2,
             cpu: None,
-            memory_mib: 512,
+            pinned: Vec::new(),
+            memory: Memory::plain(512, true),
+            overcommit: Overcommit::default(),
+            firmware: Firmware::Seabios,
+            entry: None,
+            files: Protocol::Virtiofs,
             cpuset: Some(vec![1]),
             disk: None,
+            nic: None,
             icount: None,
         };
         assert_eq!(Asked::read(&spec, &limits), Ok(expected));
@@ -202,6 +286,16 @@ mod tests {
         assert_eq!(asked.cpu.as_deref(), Some("EPYC-v1"));
         let fault = Asked::read(&spec(&[("cpu", "max +svm")]), &Limits::default()).unwrap_err();
         assert_eq!(fault.message, "qemu: `max +svm` is not the name of a CPU model");
+    }
+
+    #[test]
+    fn a_packed_root_and_files_of_this_level_contradict_each_other() {
+        for option in [("files", "9p"), ("scratch", "bind")] {
+            let spec = spec(&[("root", "packed"), option]);
+            assert!(Asked::read(&spec, &Limits::default()).is_err(), "{option:?}");
+        }
+        let spec = spec(&[("root", "packed"), ("scratch", "tmpfs")]);
+        assert!(Asked::read(&spec, &Limits::default()).is_ok());
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! virtiofsd: serves directories of this level to the guest.
+//! virtiofsd: serves a directory of a mount namespace of its own to the guest.
 //!
-//! It sees a mount namespace of its own, where the root is read only and each writable directory is
-//! shown a second time, writable: a guest that breaks out of its own root still cannot write to the
-//! host. It is given its socket as a descriptor, so that it writes no pid file.
+//! It is given its socket as a descriptor, so that it writes no pid file.
 
 use super::errand::Errand;
-use super::initramfs::{SERVED_MODULES, SERVED_ROOT, SERVED_WRITABLE};
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
-use crate::lab::{Mount, Process, Program, Room};
+use crate::lab::{Process, Program, Room};
+use crate::layer::Unavailable;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use surtax_instrument::wire::Fact;
 
 /// Where distributions keep it; it is seldom in `PATH`.
 const PLACES: [&str; 4] = [
@@ -44,16 +44,6 @@ pub(super) struct Virtiofsd {
     pub(super) version: String,
 }
 
-/// What the guest is served.
-pub(super) struct Served<'a> {
-    /// Becomes the lower layer of the guest's root.
-    pub(super) root: &'a Path,
-    /// `lib/modules/RELEASE` of the guest's kernel.
-    pub(super) modules: &'a Path,
-    /// Directories whose writes are kept.
-    pub(super) writable: &'a [PathBuf],
-}
-
 /// A virtiofsd that serves one guest.
 pub(super) struct Serving {
     /// It ends by itself when QEMU does.
@@ -78,27 +68,37 @@ impl Virtiofsd {
         Ok(Some(Self { program, dialect, version }))
     }
 
-    /// Starts it on what a guest is to see.
+    /// Finds it, as above.
     ///
     /// # Errors
-    /// The namespace, the socket or the program could not be had.
+    /// It is not installed, or does not run.
+    pub(super) fn require(room: &Room) -> Result<Self, Fault> {
+        Self::find(room)?.ok_or_else(|| {
+            let Unavailable { why, remedy } = missing();
+            Fault::machine(format!("qemu: no files for the guest: {why}"))
+                .hint(remedy.unwrap_or_default())
+        })
+    }
+
+    /// Starts it on a directory of a mount namespace.
+    ///
+    /// # Errors
+    /// The socket or the program could not be had.
     pub(super) fn serve(
         &self,
-        served: &Served<'_>,
+        export: &Path,
+        mount_namespace: OwnedFd,
         room: &Room,
         group: Option<&Path>,
     ) -> Result<Serving, Fault> {
         let (output, errors) = std::io::pipe().doing("make a pipe for virtiofsd's words")?;
         let words = ConsoleTail::new();
         words.drain(output.into());
-        let export = room.directory().join("served");
-        std::fs::create_dir(&export).doing(format_args!("create `{}`", export.display()))?;
-        let mount_namespace = room.mount_namespace(&mounts(served, &export))?;
         let socket = room.directory().join("files.sock");
         let listener = UnixListener::bind(&socket)
             .doing(format_args!("listen on the socket `{}`", socket.display()))?;
         let process = room.spawn(Program {
-            argv: self.command_line(&export, open_files_limit()),
+            argv: self.command_line(export, open_files_limit()),
             stdio: [None, None, Some(errors.into())],
             descriptors: vec![(listener.into(), SOCKET_DESCRIPTOR)],
             group: group.map(Path::to_owned),
@@ -128,22 +128,18 @@ impl Virtiofsd {
     }
 }
 
-/// The read-only root and modules, then each writable directory once more.
-fn mounts(served: &Served<'_>, export: &Path) -> Vec<Mount> {
-    let bind = |source: &Path, target: PathBuf, read_only: bool| Mount::Bind {
-        source: source.to_owned(),
-        target,
-        recursive: true,
-        read_only,
-    };
-    let mut mounts = vec![
-        bind(served.root, export.join(SERVED_ROOT), true),
-        bind(served.modules, export.join(SERVED_MODULES), true),
-    ];
-    for (number, path) in served.writable.iter().enumerate() {
-        mounts.push(bind(path, export.join(SERVED_WRITABLE).join(number.to_string()), false));
+/// What is said where it is not installed.
+pub(super) fn missing() -> Unavailable {
+    Unavailable {
+        why: String::from("virtiofsd, which serves files to the guest, is not installed"),
+        // Until Debian 12 it came with QEMU; from Debian 13 on it is a package of its own.
+        remedy: Some(String::from("apt-get install qemu-system-common virtiofsd")),
     }
-    mounts
+}
+
+/// Its version, as evidence.
+pub(super) fn version_fact(version: String) -> Fact {
+    Fact::new("virtiofsd_version", version, "virtiofsd --version")
 }
 
 /// The one in C calls itself `virtiofsd version 7.2.22 (…)`; the other says only its number.
@@ -205,32 +201,5 @@ mod tests {
         assert_eq!(dialect_of("virtiofsd version 7.2.22 (Debian 1:7.2+dfsg-7)\n"), Dialect::C);
         assert_eq!(dialect_of("virtiofsd 1.13.2\n"), Dialect::Rust);
         assert_eq!(dialect_of("virtiofsd backend 1.5.1\n"), Dialect::Rust);
-    }
-
-    #[test]
-    fn only_the_directories_that_were_named_are_served_writable() {
-        let served = Served {
-            root: Path::new("/"),
-            modules: Path::new("/cache/modules"),
-            writable: &["/home/a/out".into()],
-        };
-        let shown: Vec<String> = mounts(&served, Path::new("/room/served"))
-            .iter()
-            .map(|mount| match mount {
-                Mount::Bind { source, target, read_only, .. } => {
-                    let mode = if *read_only { "ro" } else { "rw" };
-                    format!("{} {mode} {}", source.display(), target.display())
-                }
-                other => format!("{other:?}"),
-            })
-            .collect();
-        assert_eq!(
-            shown,
-            [
-                "/ ro /room/served/root",
-                "/cache/modules ro /room/served/modules",
-                "/home/a/out rw /room/served/writable/0",
-            ]
-        );
     }
 }

@@ -15,12 +15,18 @@ fn bzimage(release: &str, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// What a guest with files by virtiofs needs.
+fn need() -> Need<'static> {
+    let modules = vec!["virtiofs", "overlay"];
+    Need { named: None, flavor: Flavor::Cloud, modules, entry: None }
+}
+
 /// A kernel as a package ships it, with empty modules.
 fn install(root: &Path, release: &str) {
     let modules = root.join("lib/modules").join(release);
     fs::create_dir_all(root.join("boot")).unwrap();
     fs::create_dir_all(modules.join("kernel")).unwrap();
-    for name in MODULES.iter().chain(&["virtio_pci"]) {
+    for name in [CHANNEL, "virtio_pci"].iter().chain(&need().modules) {
         fs::write(modules.join("kernel").join(format!("{name}.ko")), "").unwrap();
     }
     let image = bzimage(release, b"");
@@ -56,21 +62,27 @@ fn a_bzimage_whose_payload_lies_outside_of_it_has_none() {
 fn the_newest_whole_kernel_of_the_cache_is_taken() {
     let directory = tempfile::tempdir().unwrap();
     let kernels = directory.path();
-    for release in ["6.9.0-1", "6.10.0-1", "6.11.0-1"] {
+    for release in ["6.9.0-1-cloud-x", "6.10.0-1-cloud-x", "6.11.0-1-cloud-x", "6.12.0-1-x"] {
         install(&kernels.join(release), release);
     }
-    fs::remove_file(kernels.join("6.11.0-1/lib/modules/6.11.0-1/kernel/overlay.ko")).unwrap();
-    assert_eq!(cached_kernel(kernels).unwrap().release, "6.10.0-1");
-    assert_eq!(cached_kernel(&kernels.join("nowhere")), None);
+    let newest = "6.11.0-1-cloud-x";
+    let overlay = format!("{newest}/lib/modules/{newest}/kernel/overlay.ko");
+    fs::remove_file(kernels.join(overlay)).unwrap();
+    assert_eq!(cached_kernel(kernels, &need()).unwrap().release, "6.10.0-1-cloud-x");
+    let full = Need { flavor: Flavor::Full, ..need() };
+    assert_eq!(cached_kernel(kernels, &full).unwrap().release, "6.12.0-1-x");
+    let e1000 = Need { modules: vec!["e1000"], ..full };
+    assert_eq!(cached_kernel(kernels, &e1000), None, "it has no such module");
+    assert_eq!(cached_kernel(&kernels.join("nowhere"), &need()), None);
 }
 
 #[test]
 fn a_kernel_of_this_machine_is_used_when_its_modules_are_there() {
     let directory = tempfile::tempdir().unwrap();
-    assert_eq!(host_kernel(directory.path()), None);
+    assert_eq!(host_kernel(directory.path(), &need()), None);
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     install(directory.path(), &release);
-    assert_eq!(host_kernel(directory.path()).unwrap().release, release);
+    assert_eq!(host_kernel(directory.path(), &need()).unwrap().release, release);
 }
 
 #[test]
@@ -86,6 +98,17 @@ fn a_named_kernel_without_modules_is_refused_with_the_place_for_them() {
     let fault = named_kernel(&file).unwrap_err();
     assert!(fault.message.contains("is 6.1.0-test, whose modules are not in"), "{fault}");
     assert_eq!(fault.hint.as_deref(), Some("put them there, or into `/lib/modules/6.1.0-test`"));
+}
+
+#[test]
+fn a_named_kernel_without_a_driver_that_is_needed_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    install(directory.path(), "6.1.0-test");
+    let file = directory.path().join("boot/vmlinuz-6.1.0-test");
+    let plain = Need { named: file.to_str(), ..need() };
+    assert!(find(&plain, directory.path()).unwrap().is_some());
+    let fault = find(&Need { modules: vec!["e1000"], ..plain }, directory.path()).unwrap_err();
+    assert!(fault.message.ends_with("has no module `e1000`"), "{fault}");
 }
 
 #[test]

@@ -1,0 +1,93 @@
+//! CPUs of a group's own: a cpuset partition of cgroup v2, which takes them away from everybody else.
+//!
+//! A partition can only be made below another, so the lab's group and the room's become ones too, of the
+//! same CPUs. When the room ends, the lab gives them back.
+//!
+//! Source: Linux `Documentation/admin-guide/cgroup-v2.rst`, "cpuset.cpus.partition".
+
+use super::limit::list;
+use super::{Groups, Hierarchies, Version, write};
+use crate::fault::{Doing, Fault};
+use crate::stack::Limits;
+use std::fs;
+use std::path::{Path, PathBuf};
+use surtax_instrument::wire::Fact;
+
+/// The file that tells and decides.
+const FILE: &str = "cpuset.cpus.partition";
+
+/// What a group is that shares its CPUs.
+const MEMBER: &str = "member";
+
+impl Groups {
+    /// Makes a group that has its CPUs already a partition, if one was asked for.
+    pub(in crate::lab) fn part(&self, group: &Path, limits: &Limits) -> Result<(), Fault> {
+        let (Some(kind), Some(cpus)) = (limits.partition, &limits.cpuset) else { return Ok(()) };
+        let place = place(&self.hierarchies, group)?;
+        let depth = group.components().count().saturating_sub(1);
+        let mut above: Vec<&Path> = place.ancestors().skip(1).take(depth).collect();
+        above.reverse();
+        for directory in above {
+            if read(directory)? != "root" {
+                write(&directory.join("cpuset.cpus"), &list(cpus))?;
+                become_one(directory, "root")?;
+            }
+        }
+        become_one(&place, kind.word())
+    }
+
+    /// Gives the CPUs of a lab's partition back to everybody, when the room that took them has ended.
+    pub(in crate::lab) fn rejoin(&self, lab: &Path) {
+        let Ok(place) = place(&self.hierarchies, lab) else { return };
+        if read(&place).is_ok_and(|kind| kind != MEMBER) {
+            // What is not given back now goes back with the lab's group.
+            let _ = fs::write(place.join(FILE), MEMBER);
+            let _ = fs::write(place.join("cpuset.cpus"), "\n");
+        }
+    }
+}
+
+/// What a group's partition is, which must be what was asked for.
+///
+/// # Errors
+/// It is not: the CPUs are shared with others.
+pub(super) fn held(
+    hierarchies: &Hierarchies,
+    group: &Path,
+    limits: &Limits,
+) -> Result<Option<Fact>, Fault> {
+    let Some(kind) = limits.partition else { return Ok(None) };
+    let place = place(hierarchies, group)?;
+    let holds = read(&place)?;
+    if holds != kind.word() {
+        return Err(refused(&place, kind.word(), &holds));
+    }
+    Ok(Some(Fact::new("limit_cpu_partition", holds, place.join(FILE).display().to_string())))
+}
+
+fn place(hierarchies: &Hierarchies, group: &Path) -> Result<PathBuf, Fault> {
+    let found = hierarchies.of("cpuset").filter(|hierarchy| hierarchy.version == Version::Two);
+    let hierarchy = found.ok_or_else(|| {
+        Fault::user("`partition` needs the cpuset controller of cgroup v2, which is not here")
+            .hint("boot with `cgroup_no_v1=all`, put the layer into a machine, as in `qemu+…`, or drop it")
+    })?;
+    Ok(hierarchy.directory(group))
+}
+
+fn become_one(directory: &Path, kind: &str) -> Result<(), Fault> {
+    write(&directory.join(FILE), kind)?;
+    let holds = read(directory)?;
+    if holds == kind { Ok(()) } else { Err(refused(directory, kind, &holds)) }
+}
+
+fn refused(directory: &Path, kind: &str, holds: &str) -> Fault {
+    let shown = directory.join(FILE);
+    Fault::machine(format!("`{}` holds `{holds}`, and `{kind}` was asked for", shown.display()))
+        .hint("name CPUs that no other partition has, and leave at least one to everybody else")
+}
+
+fn read(directory: &Path) -> Result<String, Fault> {
+    let file = directory.join(FILE);
+    let text = fs::read_to_string(&file).doing(format_args!("read `{}`", file.display()))?;
+    Ok(text.trim_end().to_owned())
+}

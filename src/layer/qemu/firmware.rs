@@ -1,0 +1,177 @@
+//! Firmware, and how it enters the kernel.
+//!
+//! Every machine of QEMU's has firmware, also where QEMU is given the kernel's file: an option ROM then
+//! stands in for the boot disk. It enters an ELF kernel by its PVH note (`pvh.bin`), or a bzImage by
+//! Linux' own boot protocol (`linuxboot_dma.bin`), whose kernel unpacks itself. What the guest's kernel was
+//! handed tells the two apart: the version of its boot parameters is 2.12 after PVH (Linux
+//! `arch/x86/platform/pvh/enlighten.c`), 2.15 or what the kernel's own is after the other, and none where
+//! UEFI started the bzImage as a program.
+
+use super::command_line::{Board, PROGRAM};
+use super::errand::Errand;
+use super::qmp::Qmp;
+use crate::fault::Fault;
+use crate::lab::Room;
+use crate::layer::{Choice, value_of};
+use crate::stack::LayerSpec;
+use std::path::Path;
+use surtax_instrument::wire::Fact;
+
+/// The version of the boot parameters that Linux says it has when it was entered by PVH.
+const PVH_PROTOCOL: &str = "0x020c";
+
+/// The options.
+pub(super) const FIRMWARE: Choice = Choice {
+    key: "firmware",
+    values: &["seabios", "qboot", "ovmf"],
+    help: "the firmware, of which `ovmf` is UEFI (default: seabios)",
+};
+pub(super) const ENTRY: Choice = Choice {
+    key: "entry",
+    values: &["pvh", "bzimage"],
+    help: "how the firmware enters the kernel: the unpacked one directly, or the packed one as a boot \
+           loader would (default: pvh where the kernel has it; bzimage with `firmware=ovmf`)",
+};
+
+/// A firmware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Firmware {
+    /// The BIOS that QEMU takes unless told.
+    Seabios,
+    /// A minimal one that only starts a Linux kernel.
+    Qboot,
+    /// UEFI, of the EDK II project.
+    Ovmf,
+}
+
+/// How it enters the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// The entry that an ELF kernel's note names.
+    Pvh,
+    /// Linux' boot protocol.
+    BzImage,
+}
+
+/// Reads the options; the entry only if one is asked for or needed.
+///
+/// # Errors
+/// The user's: a combination that does not boot.
+pub(super) fn read(spec: &LayerSpec, board: Board) -> Result<(Firmware, Option<Entry>), Fault> {
+    let option = |choice: &Choice| spec.options.get(choice.key).map(String::as_str);
+    let firmware = match option(&FIRMWARE) {
+        Some("qboot") => Firmware::Qboot,
+        Some("ovmf") => Firmware::Ovmf,
+        _ => Firmware::Seabios,
+    };
+    let entry = match option(&ENTRY) {
+        Some("pvh") => Some(Entry::Pvh),
+        Some("bzimage") => Some(Entry::BzImage),
+        _ => (firmware == Firmware::Ovmf).then_some(Entry::BzImage),
+    };
+    if firmware == Firmware::Ovmf && entry == Some(Entry::Pvh) {
+        return Err(Fault::user("qemu: `firmware=ovmf` starts a kernel as a program of UEFI's")
+            .hint("use `entry=bzimage`, or `firmware=seabios`"));
+    }
+    if firmware == Firmware::Ovmf && board == Board::Microvm {
+        return Err(Fault::user("qemu: `firmware=ovmf` knows no microvm")
+            .hint("use `machine=q35`, or `firmware=qboot`"));
+    }
+    Ok((firmware, entry))
+}
+
+impl Firmware {
+    /// The file that QEMU is told to take as its firmware.
+    pub(super) fn file(self, board: Board) -> &'static str {
+        match (self, board) {
+            (Self::Seabios, Board::Microvm) => "bios-microvm.bin",
+            (Self::Seabios, Board::Q35 | Board::Pc) => "bios-256k.bin",
+            (Self::Qboot, _) => "qboot.rom",
+            (Self::Ovmf, _) => "OVMF.fd",
+        }
+    }
+
+    /// That the file is where this QEMU looks for it.
+    ///
+    /// # Errors
+    /// The machine's: it is nowhere.
+    pub(super) fn require(self, board: Board, room: &Room) -> Result<(), Fault> {
+        let file = self.file(board);
+        let places = Errand::new(&[PROGRAM, "-L", "help"]).text(room)?;
+        if places.lines().any(|place| Path::new(place.trim()).join(file).is_file()) {
+            return Ok(());
+        }
+        let package = match self {
+            Self::Seabios => "seabios",
+            Self::Qboot => "qemu-system-data",
+            Self::Ovmf => "ovmf",
+        };
+        Err(Fault::machine(format!("qemu: the firmware `{file}` is not where QEMU looks for it"))
+            .hint(format!("apt-get install {package}")))
+    }
+
+    /// What the guest reads of its vendor, where there is a table that says it.
+    fn vendor(self, board: Board) -> Option<&'static str> {
+        match (self, board) {
+            (Self::Seabios, Board::Q35 | Board::Pc) => Some("SeaBIOS"),
+            (Self::Qboot, Board::Q35 | Board::Pc) => Some("qboot"),
+            (Self::Ovmf, _) => Some("UEFI"),
+            (_, Board::Microvm) => None,
+        }
+    }
+
+    /// The firmware as QEMU has it and as the guest sees it, and how that entered the kernel.
+    ///
+    /// # Errors
+    /// One of them is not what was asked for.
+    pub(super) fn prove(
+        self,
+        entry: Entry,
+        board: Board,
+        qmp: &mut Qmp,
+        inside: &[Fact],
+    ) -> Result<Vec<Fact>, Fault> {
+        let (asked, told) = (self.file(board), qmp.firmware()?);
+        if asked != told {
+            return Err(Fault::machine(format!(
+                "qemu: the firmware was to be `{asked}`, and QMP says `{told}`"
+            )));
+        }
+        let seen = value_of(inside, "firmware").unwrap_or_default();
+        let is_seen = self.vendor(board).is_none_or(|vendor| seen.starts_with(vendor));
+        if !is_seen || seen.starts_with("UEFI") != (self == Self::Ovmf) {
+            return Err(Fault::machine(format!(
+                "qemu: the firmware is `{asked}`, and the guest was started by `{seen}`"
+            )));
+        }
+        let protocol = value_of(inside, "boot_protocol")?;
+        if (protocol == PVH_PROTOCOL) != (entry == Entry::Pvh) {
+            return Err(Fault::machine(format!(
+                "qemu: the kernel was to be entered by {}, and has boot parameters {protocol}",
+                entry.name()
+            )));
+        }
+        Ok(vec![
+            Fact::new(
+                "firmware",
+                told,
+                "qom-get /machine firmware, and the firmware's table inside",
+            ),
+            Fact::new(
+                "kernel_entry",
+                entry.name(),
+                "the kernel's file, and /sys/kernel/boot_params/version inside",
+            ),
+        ])
+    }
+}
+
+impl Entry {
+    /// As it is written down.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Pvh => "PVH",
+            Self::BzImage => "bzImage",
+        }
+    }
+}

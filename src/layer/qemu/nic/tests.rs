@@ -1,0 +1,104 @@
+//! What QEMU is told of a network device, and what is refused.
+
+use super::*;
+
+fn read(options: &[(&str, &str)], board: Board) -> Result<Option<Nic>, Fault> {
+    let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+    Nic::read(&LayerSpec { kind: "qemu".into(), options }, board, 2)
+}
+
+#[track_caller]
+fn line(options: &[(&str, &str)], bus: &str) -> String {
+    let board = if bus == "pci" { Board::Q35 } else { Board::Microvm };
+    read(options, board).unwrap().unwrap().arguments(bus).concat().join(" ")
+}
+
+#[test]
+fn a_machine_has_no_network_unless_one_is_named() {
+    assert_eq!(read(&[], Board::Q35), Ok(None));
+    assert_eq!(read(&[("net", "none")], Board::Q35), Ok(None));
+}
+
+#[test]
+fn what_stands_behind_a_device_is_on_the_command_line() {
+    let mac = "mac=52:54:00:12:34:56";
+    assert_eq!(
+        line(&[("net", "user")], "pci"),
+        format!(
+            "-netdev user,id=network,ipv6=off \
+             -device virtio-net-pci,id=nic,netdev=network,{mac},romfile="
+        )
+    );
+    assert_eq!(
+        line(&[("net", "tap"), ("nic", "e1000")], "pci"),
+        format!(
+            "-netdev tap,id=network,fd=5,vhost=off -device e1000,id=nic,netdev=network,{mac},romfile="
+        )
+    );
+    assert_eq!(
+        line(&[("net", "tap"), ("queues", "2"), ("vhost", "on")], "pci"),
+        format!(
+            "-netdev tap,id=network,fds=5:6,vhost=on \
+             -device virtio-net-pci,id=nic,netdev=network,{mac},romfile=,mq=on,vectors=6"
+        )
+    );
+    assert_eq!(
+        line(&[("net", "tap"), ("queues", "2")], "device"),
+        format!(
+            "-netdev tap,id=network,fds=5:6,vhost=off \
+             -device virtio-net-device,id=nic,netdev=network,{mac},mq=on"
+        )
+    );
+}
+
+#[test]
+fn without_offloads_each_of_them_is_switched_off() {
+    let bare = line(&[("net", "tap"), ("offloads", "off")], "pci");
+    for name in VIRTIO_OFFLOADS {
+        assert!(bare.contains(&format!(",{name}=off")), "{bare}");
+    }
+    assert!(!line(&[("net", "tap"), ("offloads", "on")], "pci").contains("=off,"));
+}
+
+#[test]
+fn a_device_that_cannot_be_is_refused_with_what_can() {
+    let refused = |options: &[(&str, &str)]| read(options, Board::Q35).unwrap_err();
+    for key in ["nic", "vhost", "offloads", "queues"] {
+        let fault = refused(&[(key, "on")]);
+        assert_eq!(
+            fault.message,
+            format!("qemu: `{key}=` is of a network device, and the machine has none")
+        );
+    }
+    for (key, value) in [("vhost", "on"), ("offloads", "off"), ("queues", "2")] {
+        for options in [[("net", "user"), ("nic", "virtio")], [("net", "tap"), ("nic", "e1000")]] {
+            let fault = refused(&[options[0], options[1], (key, value)]);
+            assert_eq!(
+                fault.message,
+                format!("qemu: `{key}=` is of a virtio device on a tap"),
+                "{options:?}"
+            );
+        }
+    }
+    let options = [("net", "tap"), ("nic", "rtl8139")];
+    let fault = read(&options, Board::Microvm).unwrap_err();
+    assert!(fault.message.contains("no PCI for `nic=rtl8139`"), "{fault}");
+    for text in ["0", "x", "65"] {
+        let fault = refused(&[("net", "tap"), ("queues", text)]);
+        assert!(fault.message.contains("is no number from 1 to 64"), "{fault}");
+    }
+    let fault = refused(&[("net", "tap"), ("queues", "3")]);
+    assert_eq!(fault.hint.as_deref(), Some("give the machine `cpus=3`, or `queues=2`"));
+}
+
+#[test]
+fn a_vhost_that_this_machine_does_not_have_is_refused_before_anything_is_made() {
+    let nic = read(&[("net", "tap"), ("vhost", "on")], Board::Q35).unwrap().unwrap();
+    if Path::new(VHOST_DEVICE).exists() {
+        assert_eq!(nic.is_possible(), Ok(()));
+        return;
+    }
+    let fault = nic.is_possible().unwrap_err();
+    assert_eq!(fault.message, "qemu: there is no `/dev/vhost-net` for `vhost=on`");
+    assert!(fault.hint.unwrap().starts_with("modprobe vhost_net"));
+}

@@ -1,0 +1,235 @@
+//! Threads of the machine: virtual CPUs pinned to CPUs of this level, and a thread for the disk.
+//!
+//! Pinned as soon as QEMU has its threads, which is before the guest's firmware has run.
+
+use super::qmp::{IoThread, Qmp, VirtualCpu};
+use crate::fault::{Doing, Fault};
+use crate::layer::Choice;
+use crate::stack::{LayerSpec, Limits};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::fs;
+use surtax_instrument::probe::cgroup::parse_cpus;
+use surtax_instrument::wire::Fact;
+
+/// What QEMU calls the disk's thread.
+pub(super) const IOTHREAD_ID: &str = "iothread";
+
+/// The options.
+pub(super) const PIN: Choice = Choice {
+    key: "pin",
+    values: &[],
+    help: "`on` keeps each virtual CPU on a CPU of its own, of `cpuset=` if that is given; a list such as \
+           `2;3` says on which, in their order (default: off)",
+};
+pub(super) const IOTHREAD: Choice = Choice {
+    key: "iothread",
+    values: &["on", "off"],
+    help: "whether the scratch disk has a thread of its own; virtio-blk and virtio-scsi (default: off)",
+};
+
+/// How virtual CPUs are pinned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Pin {
+    /// To the first CPUs that there are.
+    Any,
+    /// To these, in the order of the virtual CPUs.
+    To(Vec<u32>),
+}
+
+impl Pin {
+    /// Reads the option.
+    ///
+    /// # Errors
+    /// The user's: it is no list of CPUs, or one is in it twice.
+    pub(super) fn read(spec: &LayerSpec) -> Result<Option<Self>, Fault> {
+        let Some(text) = spec.options.get(PIN.key) else { return Ok(None) };
+        match text.as_str() {
+            "off" => return Ok(None),
+            "on" => return Ok(Some(Self::Any)),
+            _ => {}
+        }
+        let parts: Option<Vec<Vec<u32>>> = text.split(';').map(parse_cpus).collect();
+        let cpus = parts.map(|parts| parts.concat()).filter(|cpus| !cpus.is_empty());
+        let cpus = cpus.ok_or_else(|| {
+            Fault::user(format!("qemu: `pin={text}` is neither `on` nor `off` nor a list of CPUs"))
+                .hint("write `pin=on`, or CPUs such as `pin=2;3`")
+        })?;
+        if let Some(twice) =
+            cpus.iter().find(|&cpu| cpus.iter().filter(|it| *it == cpu).count() > 1)
+        {
+            return Err(Fault::user(format!("qemu: `pin={text}` has CPU {twice} twice"))
+                .hint("give each virtual CPU a CPU of its own"));
+        }
+        Ok(Some(Self::To(cpus)))
+    }
+
+    /// How many virtual CPUs a list is for.
+    pub(super) fn len(&self) -> Option<usize> {
+        match self {
+            Self::Any => None,
+            Self::To(cpus) => Some(cpus.len()),
+        }
+    }
+
+    /// The CPU of each of `count` virtual CPUs, of those that the machine may run on.
+    ///
+    /// # Errors
+    /// The user's: there are fewer than that, or one of the list is not among them.
+    pub(super) fn resolve(&self, count: u32, limits: &Limits) -> Result<Vec<u32>, Fault> {
+        let usable = match &limits.cpuset {
+            Some(cpus) => cpus.clone(),
+            None => own_cpus()?,
+        };
+        self.choose(usize::try_from(count).unwrap_or(usize::MAX), &usable)
+    }
+
+    fn choose(&self, count: usize, usable: &[u32]) -> Result<Vec<u32>, Fault> {
+        let listed = match self {
+            Self::Any => usable.get(..count).ok_or_else(|| {
+                Fault::user(format!(
+                    "qemu: `pin=on`: {count} virtual CPUs, and only the CPUs {usable:?} to pin them to"
+                ))
+                .hint(format!("use `cpus={}` or fewer", usable.len()))
+            })?,
+            Self::To(cpus) => cpus,
+        };
+        if let Some(foreign) = listed.iter().find(|cpu| !usable.contains(cpu)) {
+            return Err(Fault::user(format!(
+                "qemu: `pin=`: the machine may not run on CPU {foreign}, but on {usable:?}"
+            ))
+            .hint("take it out of `pin=`, or add it to `cpuset=`"));
+        }
+        if listed.len() != count {
+            return Err(Fault::user(format!(
+                "qemu: `pin=` names {} CPUs for {count} virtual CPUs",
+                listed.len()
+            ))
+            .hint(format!("write `cpus={}`, or a CPU for each", listed.len())));
+        }
+        Ok(listed.to_vec())
+    }
+}
+
+/// Pins each thread to its CPU.
+///
+/// # Errors
+/// The machine's: the kernel refuses.
+pub(super) fn pin(threads: &[VirtualCpu], cpus: &[u32]) -> Result<(), Fault> {
+    for (thread, cpu) in threads.iter().zip(cpus) {
+        let mut set = CpuSet::new();
+        set.set(usize::try_from(*cpu).unwrap_or(usize::MAX));
+        sched_setaffinity(pid_of(thread.thread_id), &set)
+            .doing(format_args!("keep a virtual CPU on CPU {cpu}"))?;
+    }
+    Ok(())
+}
+
+/// On which CPUs each virtual CPU may run; where they were pinned, that it is the one it was given.
+///
+/// # Errors
+/// It may run on others.
+pub(super) fn prove(
+    process: u32,
+    threads: &[VirtualCpu],
+    pinned: Option<&[u32]>,
+) -> Result<Fact, Fault> {
+    let mut all = Vec::new();
+    for (index, thread) in threads.iter().enumerate() {
+        let path = format!("/proc/{process}/task/{}/status", thread.thread_id);
+        let status = fs::read_to_string(&path).doing(format_args!("read `{path}`"))?;
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        let allowed = allowed.unwrap_or_default().trim().to_owned();
+        let asked = pinned.map(|cpus| cpus.get(index).map_or(String::new(), u32::to_string));
+        if asked.as_ref().is_some_and(|asked| *asked != allowed) {
+            let asked = asked.unwrap_or_default();
+            return Err(Fault::machine(format!(
+                "qemu: virtual CPU {index} was pinned to CPU {asked}, and may run on {allowed}"
+            )));
+        }
+        all.push(allowed);
+    }
+    let key = if pinned.is_some() { "vcpu_pinned_to" } else { "vcpu_allowed_on" };
+    Ok(Fact::new(key, all.join(" "), "/proc/PID/task/TID/status of QEMU, Cpus_allowed_list"))
+}
+
+/// The thread of the disk, which there is only where it was asked for.
+///
+/// # Errors
+/// QEMU has another number of such threads.
+pub(super) fn iothread(qmp: &mut Qmp, is_asked: bool) -> Result<Option<IoThread>, Fault> {
+    let threads = qmp.iothreads()?;
+    let found = threads.iter().find(|thread| thread.id == IOTHREAD_ID).cloned();
+    if threads.len() == usize::from(is_asked) && found.is_some() == is_asked {
+        return Ok(found);
+    }
+    let count = threads.len();
+    Err(Fault::machine(format!(
+        "qemu: `iothread=` was to be {is_asked}, and QMP lists {count} threads for disks"
+    )))
+}
+
+fn own_cpus() -> Result<Vec<u32>, Fault> {
+    let set = sched_getaffinity(None).doing("ask on which CPUs surtax may run")?;
+    let is_in = |cpu: &u32| usize::try_from(*cpu).is_ok_and(|cpu| set.is_set(cpu));
+    let most = u32::try_from(CpuSet::MAX_CPU).unwrap_or(u32::MAX);
+    Ok((0..most).filter(is_in).collect())
+}
+
+fn pid_of(thread: u32) -> Option<Pid> {
+    i32::try_from(thread).ok().and_then(Pid::from_raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Option<Pin>, Fault> {
+        let options = [(String::from("pin"), text.to_owned())].into();
+        Pin::read(&LayerSpec { kind: "qemu".into(), options })
+    }
+
+    #[test]
+    fn each_virtual_cpu_gets_a_cpu_of_its_own() {
+        assert_eq!(read("off"), Ok(None));
+        let any = read("on").unwrap().unwrap();
+        assert_eq!(any.choose(2, &[4, 5, 6]), Ok(vec![4, 5]));
+        let listed = read("6;4-5").unwrap().unwrap();
+        assert_eq!(listed.len(), Some(3));
+        assert_eq!(listed.choose(3, &[4, 5, 6]), Ok(vec![6, 4, 5]));
+    }
+
+    #[test]
+    fn cpus_that_are_too_few_foreign_or_shared_are_refused() {
+        let fault = Pin::Any.choose(3, &[0, 1]).unwrap_err();
+        assert_eq!(
+            fault.message,
+            "qemu: `pin=on`: 3 virtual CPUs, and only the CPUs [0, 1] to pin them to"
+        );
+        let fault = Pin::To(vec![0, 2]).choose(2, &[0, 1]).unwrap_err();
+        assert!(fault.message.contains("may not run on CPU 2"), "{fault}");
+        let fault = Pin::To(vec![0]).choose(2, &[0, 1]).unwrap_err();
+        assert!(fault.message.contains("names 1 CPUs for 2 virtual CPUs"), "{fault}");
+        assert!(read("0;0").unwrap_err().message.contains("has CPU 0 twice"));
+        assert!(read("left").unwrap_err().message.contains("nor a list of CPUs"));
+    }
+
+    #[test]
+    fn a_thread_is_pinned_and_read_back() {
+        let cpu = own_cpus().unwrap()[0];
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let (says, hears) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            says.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            let _ = receiver.recv();
+        });
+        let thread_id = u32::try_from(hears.recv().unwrap()).unwrap();
+        let cpus = [VirtualCpu { thread_id, path: String::new() }];
+        pin(&cpus, &[cpu]).unwrap();
+        let fact = prove(std::process::id(), &cpus, Some(&[cpu])).unwrap();
+        assert_eq!(fact.value, cpu.to_string());
+        assert!(prove(std::process::id(), &cpus, Some(&[cpu + 1])).is_err());
+        drop(sender);
+        thread.join().unwrap();
+    }
+}

@@ -1,0 +1,101 @@
+//! Where a stack's command reaches the outside, and how it is told.
+//!
+//! The outside stands on the level from which the measurement is made. A command reaches it through the
+//! outermost layer alone: each layer further in must leave its inside on the network of its own level,
+//! or there is no way through.
+
+use crate::layer::Network;
+use surtax_instrument::wire::{Command, Fact, LevelFacts};
+
+/// The variable in which a command finds the outside's address; unset where it cannot be reached.
+pub const PEER: &str = "SURTAX_PEER";
+
+/// The fact by which a level says whose network its inside is on.
+const KEY: &str = "network_reach";
+
+/// Its value where that is the level's own.
+const SHARED: &str = "this level's own network";
+
+/// Where a layer's facts about the way to the outside come from.
+const SOURCE: &str = "how the layer was started";
+
+/// What a layer's network is, as evidence.
+pub(super) fn facts(network: Option<&Network>) -> Vec<Fact> {
+    let Some(network) = network else {
+        return vec![Fact::new(KEY, "none", SOURCE)];
+    };
+    let reach = match (network.is_shared, network.workload) {
+        (true, _) => SHARED,
+        (false, Some(_)) => "both ways",
+        (false, None) => "outward only",
+    };
+    let mut facts = vec![Fact::new(KEY, reach, SOURCE)];
+    facts.push(Fact::new("outside_address", network.outside.to_string(), SOURCE));
+    facts.extend(network.workload.map(|it| Fact::new("workload_address", it.to_string(), SOURCE)));
+    facts
+}
+
+/// What an agent says of the links and addresses that it sees.
+const OF_LINKS: [&str; 3] = ["interfaces", "link_drivers", "default_route"];
+
+/// Whether a fact of the inside may be written down: the addresses of a machine itself are nobody's business.
+pub(super) fn may_be_told(network: Option<&Network>, key: &str) -> bool {
+    !OF_LINKS.contains(&key) || network.is_some_and(|network| !network.is_shared)
+}
+
+/// The network between the innermost level and the outside of the outermost layer, given what the levels
+/// below that one proved.
+pub(super) fn through(outermost: Option<Network>, below: &[LevelFacts]) -> Option<Network> {
+    let is_shared = |fact: &Fact| fact.key == KEY && fact.value == SHARED;
+    outermost.filter(|_| below.iter().all(|level| level.facts.iter().any(is_shared)))
+}
+
+/// Puts the outside's address into a command's environment, and takes away one that is not ours.
+pub(super) fn tell(network: Option<&Network>, command: &mut Command) {
+    command.env.retain(|(key, _)| key != PEER.as_bytes());
+    let address = network.map(|network| network.outside.to_string().into_bytes());
+    command.env.extend(address.map(|address| (PEER.as_bytes().to_vec(), address)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(network: Option<&Network>) -> LevelFacts {
+        LevelFacts { layer: "x".into(), facts: facts(network) }
+    }
+
+    fn wired() -> Network {
+        let outside = [198, 18, 0, 1].into();
+        Network { outside, workload: None, is_shared: false, ..Network::of_level() }
+    }
+
+    #[test]
+    fn a_command_reaches_the_outside_only_through_levels_that_share_their_network() {
+        let shared = Network::of_level();
+        let through = |below: &[LevelFacts]| through(Some(wired()), below);
+        assert_eq!(through(&[]), Some(wired()));
+        assert_eq!(through(&[level(Some(&shared)), level(Some(&shared))]), Some(wired()));
+        assert_eq!(through(&[level(Some(&shared)), level(None)]), None);
+        assert_eq!(through(&[level(Some(&wired())), level(Some(&shared))]), None);
+        assert_eq!(super::through(None, &[level(Some(&shared))]), None);
+    }
+
+    #[test]
+    fn the_addresses_of_a_machine_itself_are_not_written_down() {
+        assert!(may_be_told(None, "kernel_release"));
+        assert!(may_be_told(Some(&wired()), "interfaces"));
+        assert!(!may_be_told(Some(&Network::of_level()), "interfaces"));
+        assert!(!may_be_told(None, "default_route"));
+    }
+
+    #[test]
+    fn a_command_is_told_the_outsides_address_or_nothing() {
+        let inherited = (PEER.as_bytes().to_vec(), b"10.9.8.7".to_vec());
+        let mut command = Command { env: vec![inherited], ..Command::default() };
+        tell(Some(&wired()), &mut command);
+        assert_eq!(command.env, [(PEER.as_bytes().to_vec(), b"198.18.0.1".to_vec())]);
+        tell(None, &mut command);
+        assert_eq!(command.env, []);
+    }
+}

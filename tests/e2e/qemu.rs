@@ -1,0 +1,177 @@
+//! Machines by QEMU: memory, threads, firmware and files are what QEMU, this level's kernel and the guest
+//! say they are.
+
+use crate::answers::{arm, compare, fact};
+use crate::machine::{Machine, is_usable, text};
+use serde_json::Value;
+use std::fs;
+
+/// The pool of huge pages, put back when this is dropped.
+struct Pool {
+    before: String,
+}
+
+const POOL: &str = "/proc/sys/vm/nr_hugepages";
+
+impl Pool {
+    /// Adds so many pages; nothing where this machine does not let us, or has no memory for them.
+    fn grown_by(pages: u64) -> Option<Self> {
+        let before = fs::read_to_string(POOL).ok()?.trim().to_owned();
+        let wanted = before.parse::<u64>().ok()? + pages;
+        let pool = Self { before };
+        fs::write(POOL, wanted.to_string()).ok()?;
+        let holds = fs::read_to_string(POOL).ok()?;
+        (holds.trim() == wanted.to_string()).then_some(pool)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        fs::write(POOL, &self.before).unwrap();
+    }
+}
+
+/// What the only trial of each stack proved, which must be one that counts.
+fn proofs<'a>(answer: &'a Value, stack: &str) -> &'a Value {
+    let arm = arm(answer, stack);
+    assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
+    &arm["evidence"][0]
+}
+
+#[track_caller]
+fn assert_facts(level: &Value, expected: &[(&str, &str)]) {
+    for (key, value) in expected {
+        assert_eq!(fact(level, key), *value, "{key}");
+    }
+}
+
+#[test]
+fn a_machine_has_the_memory_threads_and_firmware_that_were_asked_for() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "qemu") {
+        return;
+    }
+    // As the answer names them: their options in the order of their names.
+    let ballooned =
+        "qemu:accel=tcg,balloon=256M,cpus=1,memory=512M,pin=on,prealloc=on,scratch=layer";
+    let packed =
+        "qemu:accel=tcg,cpus=1,entry=bzimage,firmware=qboot,mem-lock=on,memory=512M,scratch=layer";
+    let uefi = "qemu:accel=tcg,cpus=1,firmware=ovmf,iothread=on,memory=512M,scratch=virtio-blk";
+    let ninep =
+        "qemu:accel=tcg,cpus=1,files=9p,machine=microvm,memory=512M,mergeable=on,scratch=layer";
+    let stacks = [ballooned, packed, uefi, ninep].join(",");
+    let stacks = format!("native,{stacks}");
+    let answer = machine.json(&compare(&stacks, "1", &["true"]));
+
+    let level = proofs(&answer, ballooned);
+    let left = (256u64 << 20).to_string();
+    assert_facts(level, &[("balloon_actual_bytes", &left), ("memory_prealloc", "on")]);
+    assert!(fact(level, "vcpu_pinned_to").parse::<u32>().is_ok());
+    let seen: u64 = fact(level, "inside_memory_total_bytes").parse().unwrap();
+    assert!(seen < 256 << 20, "{seen}");
+    assert_facts(
+        level,
+        &[("firmware", "bios-256k.bin"), ("kernel_entry", "PVH"), ("files", "virtiofs")],
+    );
+
+    let level = proofs(&answer, packed);
+    assert_facts(level, &[("firmware", "qboot.rom"), ("kernel_entry", "bzImage")]);
+    assert_facts(level, &[("memory_locked", "on"), ("inside_boot_protocol", "0x020f")]);
+
+    let level = proofs(&answer, uefi);
+    assert_facts(level, &[("firmware", "OVMF.fd"), ("kernel_entry", "bzImage")]);
+    assert_facts(level, &[("disk_iothread", "on")]);
+    assert!(fact(level, "inside_firmware").starts_with("UEFI "));
+    let payers = arm(&answer, uefi)["payers"].as_array().unwrap();
+    assert!(payers.iter().any(|payer| payer["payer"] == "the disk's I/O thread"), "{payers:?}");
+
+    let level = proofs(&answer, ninep);
+    assert_facts(level, &[("files", "9p"), ("memory_mergeable", "on"), ("memory_share", "off")]);
+    assert!(!fact(level, "kernel_release").contains("cloud"));
+    let payers = arm(&answer, ninep)["payers"].as_array().unwrap();
+    assert!(payers.iter().all(|payer| payer["payer"] != "virtiofsd"), "{payers:?}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn huge_pages_are_asked_for_before_the_start_and_then_used() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "qemu") {
+        return;
+    }
+    let stack = "qemu:accel=tcg,cpus=1,hugepages=on,memory=256M,prealloc=on";
+    // More than any machine has.
+    let greedy = stack.replace("256M", "64T");
+    let answer = machine.answer(&compare(&greedy, "1", &["true"]));
+    let trouble = answer["arms"].as_array().unwrap().last().unwrap()["trouble"].clone();
+    assert!(trouble["why"].as_str().unwrap().contains("huge pages"), "{trouble}");
+    assert!(
+        trouble["remedy"].as_str().unwrap().starts_with("sysctl vm.nr_hugepages="),
+        "{trouble}"
+    );
+
+    let Some(pool) = Pool::grown_by(128) else {
+        println!("SKIPPED {stack}: this machine has no 256 MiB for huge pages");
+        return;
+    };
+    let answer = machine.json(&compare(stack, "1", &["true"]));
+    assert_facts(proofs(&answer, stack), &[("memory_hugepages", "on"), ("memory_prealloc", "on")]);
+    drop(pool);
+    machine.assert_as_before();
+}
+
+#[test]
+fn by_9p_writes_are_kept_where_they_are_to_be_and_a_layer_stands_on_it() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "qemu") || !is_usable(&machine, "runc") {
+        return;
+    }
+    let kept = machine.path("kept");
+    fs::create_dir(&kept).unwrap();
+    let shown = kept.display().to_string();
+    let script = format!(
+        "set -e; echo mine >> {shown}/file; echo theirs > /etc/surtax-was-here; \
+         dd if=/dev/zero of=/scratch/data bs=64k count=4 conv=fsync 2>/dev/null"
+    );
+    let outer = "qemu:accel=tcg,files=9p,scratch=bind";
+    let stacks = [outer, "qemu:accel=tcg,files=9p+runc:scratch=layer"];
+    let list = stacks.join(",");
+    let mut arguments = vec!["compare", "--in", &list, "--baseline", outer, "--runs", "1"];
+    arguments.extend(["--writable", &shown, "--format", "json", "--", "sh", "-c", &script]);
+    let answer = machine.json(&arguments);
+    for stack in stacks {
+        assert_facts(proofs(&answer, stack), &[("files", "9p")]);
+    }
+    assert!(fs::read_to_string(kept.join("file")).unwrap().starts_with("mine\nmine\n"));
+    assert!(!std::path::Path::new("/etc/surtax-was-here").exists());
+    machine.assert_as_before();
+}
+
+/// KVM works at least in a machine that is translated, with the processor's own extensions emulated.
+#[test]
+fn a_partition_has_all_that_it_stands_for() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "qemu:accel=tcg+qemu:accel=kvm") {
+        return;
+    }
+    let surtax = env!("CARGO_BIN_EXE_surtax");
+    let stack = "qemu:cpus=1,memory=256M,profile=partition";
+    let script = format!(
+        "modprobe -a kvm_amd 2>/dev/null || modprobe kvm_intel || exit 9
+         echo 160 > {POOL}
+         export XDG_DATA_HOME=/root/data
+         exec {surtax} compare --quiet --in {stack} --baseline {stack} --runs 1 \
+             --start-deadline 200s --format json -- true"
+    );
+    let outer = "qemu:accel=tcg,cpus=2,memory=2G";
+    let output = machine.surtax(&["enter", outer, "--", "sh", "-c", &script]);
+    let said = text(&output.stdout);
+    let begin = said.find('{').unwrap_or_else(|| panic!("{said}\n{}", text(&output.stderr)));
+    let answer: Value = serde_json::from_str(&said[begin..]).unwrap();
+    let level = proofs(&answer, stack);
+    assert_facts(level, &[("accelerator", "kvm"), ("vcpu_pinned_to", "0"), ("halt_exits", "0")]);
+    for key in ["memory_hugepages", "memory_prealloc", "memory_locked"] {
+        assert_facts(level, &[(key, "on")]);
+    }
+    machine.assert_as_before();
+}
