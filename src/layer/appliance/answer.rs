@@ -55,11 +55,14 @@ impl Answer {
         Output { hash: self.hash.digest128(), length: Bytes(self.length), tail: self.tail }
     }
 
-    /// The status in a last line; one without a number is a failure.
+    /// The status in a last line, its first word; another word than a number is a failure.
     fn status(&mut self) -> Option<i32> {
         let line = String::from_utf8_lossy(&self.line);
-        let status = line.strip_prefix(self.ended.as_deref()?)?.trim();
-        let status = status.parse().unwrap_or(if status.is_empty() { 0 } else { 255 });
+        let rest = line.strip_prefix(self.ended.as_deref()?)?;
+        let status = match rest.split_ascii_whitespace().next() {
+            None => 0,
+            Some(word) => word.parse().unwrap_or(255),
+        };
         self.line.clear();
         Some(status)
     }
@@ -92,8 +95,13 @@ mod tests {
 
     #[test]
     fn a_last_line_without_a_number_is_a_failure_and_one_without_anything_a_success() {
-        for (line, status) in [("end 0\n", 0), ("end\n", 0), ("end badly\n", 255), ("end -1\n", -1)]
-        {
+        for (line, status) in [
+            ("end 0\n", 0),
+            ("end\n", 0),
+            ("end 3 ===\n", 3),
+            ("end badly\n", 255),
+            ("end -1\n", -1),
+        ] {
             assert_eq!(Answer::new(Some("end"), 0).feed(line.as_bytes()), Some(status), "{line}");
         }
         assert_eq!(Answer::new(Some("end"), 0).feed(b"the end 0\n"), None);

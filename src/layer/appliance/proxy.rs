@@ -252,7 +252,7 @@ impl Conversation {
             }
             Request::Run(_) if self.is_spent => self.refuse(
                 "the appliance takes one command in each start",
-                "leave `--iterations` and `--warm-up` out",
+                "leave `--iterations` and `--warmup` out",
             ),
             Request::Run(command) => match self.connect() {
                 Ok(()) => {
