@@ -37,6 +37,10 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("qemu:net=user,vhost=on", "is of a virtio device on a tap", "use `net=tap`"),
     ("qemu:machine=microvm,net=tap,nic=e1000", "a microvm has no PCI", "or `nic=virtio`"),
     ("docker:net=none,publish=80", "needs a bridge", "use `net=bridge`"),
+    ("docker:storage=devicemapper", "cannot have `storage=devicemapper`", "use `storage=overlay2`"),
+    ("nspawn:init=busybox,net=host", "`init=busybox` with `net=host`", "use `net=none`"),
+    ("lxc:init=systemd,net=host", "`init=systemd` with `net=host`", "`net=veth`"),
+    ("lxc:net=host,user=private", "cannot show `/sys` to `user=private`", "`net=veth`"),
     ("docker:net=bridge,publish=http", "`publish=http` is not a port", "from 1 to 65535"),
 ];
 
