@@ -357,4 +357,4 @@ fn run_directory() -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -10,6 +10,7 @@ mod errand;
 mod first_process;
 mod gvisor;
 mod lxc;
+mod monitor;
 mod namespaces;
 mod native;
 mod nspawn;
@@ -46,6 +47,7 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &docker::Docker,
     &podman::PODMAN,
     &qemu::Qemu,
+    &monitor::CLOUD_HYPERVISOR,
     &ssh::Ssh,
     &simulated::Simulated,
 ];

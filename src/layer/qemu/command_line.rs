@@ -31,7 +31,7 @@ pub(super) enum Accelerator {
 
 /// The board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Board {
+pub(in crate::layer) enum Board {
     /// A PC with PCI Express.
     Q35,
     /// A PC of the nineties, with PCI: `i440fx`.

@@ -38,13 +38,33 @@ pub(super) const SERVED_MODULES: &str = "modules";
 /// The name of a directory that is served: one directory for each writable path, by number.
 pub(super) const SERVED_WRITABLE: &str = "writable";
 
+/// How the agent in a guest and its host reach each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::layer) enum Channel {
+    /// By a port of a virtio serial device.
+    #[default]
+    Port,
+    /// By virtio-vsock: the agent calls this port of the host's.
+    Vsock(u32),
+}
+
+impl Channel {
+    /// The driver in the guest's kernel, beside that of its board.
+    pub(super) fn module(self) -> &'static str {
+        match self {
+            Self::Port => CHANNEL,
+            Self::Vsock(_) => "vmw_vsock_virtio_transport",
+        }
+    }
+}
+
 /// One thing that PID 1 does, in its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Directive {
     /// Insert the kernel module at this path of the initramfs.
     Load(String),
     /// Open the channel and send the first frame. Start-up ends here; the rest delays only requests.
-    Hello,
+    Hello(Channel),
     /// Mount what the host serves under this tag.
     Virtiofs(&'static str, &'static str),
     /// The same by 9p, with these options.
@@ -77,7 +97,8 @@ impl fmt::Display for Directive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Load(path) => write!(f, "load {path}"),
-            Self::Hello => write!(f, "hello"),
+            Self::Hello(Channel::Port) => write!(f, "hello"),
+            Self::Hello(Channel::Vsock(port)) => write!(f, "hello {port}"),
             Self::Virtiofs(tag, at) => write!(f, "virtiofs {tag} {at}"),
             Self::Ninep(tag, at, options) => write!(f, "9p {tag} {at} {options}"),
             Self::Balloon(pages) => write!(f, "balloon {pages}"),
@@ -139,10 +160,15 @@ impl Files {
 
 /// The script: `early` modules, the first frame, and then, if there are `files`, the `late` modules
 /// and the root.
-fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Directive> {
+fn script(
+    channel: Channel,
+    early: &[Module],
+    late: &[Module],
+    files: Option<&Files>,
+) -> Vec<Directive> {
     let load = |module: &Module| Directive::Load(format!("/modules/{}.ko", module.name));
     let mut script: Vec<Directive> = early.iter().map(load).collect();
-    script.push(Directive::Hello);
+    script.push(Directive::Hello(channel));
     let Some(files) = files else { return script };
     script.extend(late.iter().map(load));
     let writable = files.mount(&mut script);
@@ -200,13 +226,13 @@ pub(super) fn write(
     room: &Room,
     agent: &Path,
     kernel: &Kernel,
-    board: Board,
+    (board, channel): (Board, Channel),
     files: Option<&Files>,
 ) -> Result<PathBuf, Fault> {
     let tree = Tree::open(&kernel.found.modules)?;
     let plain = |packed| unpack(packed, room);
     let mut loaded = BTreeSet::new();
-    let early = tree.order(&[board.transport_module(), CHANNEL], &mut loaded, &plain)?;
+    let early = tree.order(&[board.transport_module(), channel.module()], &mut loaded, &plain)?;
     let late = match files {
         Some(files) => {
             let names = [files.protocol.modules(), &files.modules].concat();
@@ -214,7 +240,7 @@ pub(super) fn write(
         }
         None => Vec::new(),
     };
-    let script = script(&early, &late, files);
+    let script = script(channel, &early, &late, files);
     let modules: Vec<&Module> = early.iter().chain(&late).collect();
     let agent = fs::read(agent).doing(format_args!("read the agent `{}`", agent.display()))?;
     let path = room.directory().join("initramfs.cpio");
@@ -312,7 +338,7 @@ mod tests {
     #[test]
     fn by_9p_a_guest_mounts_what_is_read_only_apart_and_waits_for_its_balloon() {
         let files = Files { protocol: Protocol::Ninep, balloon_pages: Some(7), ..files() };
-        let text = text(&script(&[], &[], Some(&files)));
+        let text = text(&script(Channel::Port, &[], &[], Some(&files)));
         let options = "trans=virtio,version=9p2000.L,msize=512000";
         for line in [
             &format!("9p host /mnt/host {options},cache=loose"),
@@ -327,7 +353,7 @@ mod tests {
     #[test]
     fn a_reference_guest_loads_its_port_and_says_hello() {
         let early = [module("virtio"), module("virtio_console")];
-        let script = script(&early, &[module("fuse")], None);
+        let script = script(Channel::Port, &early, &[module("fuse")], None);
         assert_eq!(
             text(&script),
             "load /modules/virtio.ko\nload /modules/virtio_console.ko\nhello\n"
@@ -335,8 +361,14 @@ mod tests {
     }
 
     #[test]
+    fn by_vsock_the_agent_calls_a_port_of_the_host() {
+        let script = script(Channel::Vsock(1024), &[module("vsock")], &[], None);
+        assert_eq!(text(&script), "load /modules/vsock.ko\nhello 1024\n");
+    }
+
+    #[test]
     fn a_guest_with_files_puts_its_root_together_after_hello() {
-        let script = script(&[module("virtio")], &[module("fuse")], Some(&files()));
+        let script = script(Channel::Port, &[module("virtio")], &[module("fuse")], Some(&files()));
         let lines: Vec<String> =
             script.iter().map(|directive| directive.to_string().trim_end().to_owned()).collect();
         assert_eq!(
@@ -371,8 +403,8 @@ root /newroot"
     fn the_same_parts_give_the_same_bytes_and_can_be_read_back() {
         let parts = [module("virtio"), module("fuse")];
         let modules: Vec<&Module> = parts.iter().collect();
-        let first = archive(b"agent", &modules, &[Directive::Hello]).unwrap();
-        let second = archive(b"agent", &modules, &[Directive::Hello]).unwrap();
+        let first = archive(b"agent", &modules, &[Directive::Hello(Channel::Port)]).unwrap();
+        let second = archive(b"agent", &modules, &[Directive::Hello(Channel::Port)]).unwrap();
         assert_eq!(first, second);
 
         let mut rest = first.as_slice();

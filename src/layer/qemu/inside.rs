@@ -51,7 +51,8 @@ impl Inside {
             network: asked.nic.as_ref().map(Nic::addresses),
             balloon_pages: asked.memory.balloon_pages(),
         };
-        let initramfs = initramfs::write(room, site.agent, kernel, asked.board, Some(&files))?;
+        let way = (asked.board, asked.channel);
+        let initramfs = initramfs::write(room, site.agent, kernel, way, Some(&files))?;
         let mut facts = root::facts(&site.view.root, &lowers);
         facts.append(&mut offer.facts);
         Ok(Self { initramfs, offer, facts })

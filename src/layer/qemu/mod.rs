@@ -22,6 +22,7 @@ mod firmware;
 mod initramfs;
 mod inside;
 mod kernel;
+pub(super) mod lent;
 mod memory;
 mod modules;
 mod nic;

@@ -8,7 +8,7 @@ use super::boot::{Place, boot};
 use super::command_line::{Accelerator, Board, Machine};
 use super::errand::Errand;
 use super::firmware::Firmware;
-use super::initramfs;
+use super::initramfs::{self, Channel};
 use super::kernel::{Kernel, write_whole};
 use super::memory::Memory;
 use super::nic::Wires;
@@ -105,7 +105,7 @@ pub(super) fn attempt(
     site: &Site<'_>,
     room: &Room,
 ) -> Result<Verdict, Fault> {
-    let initramfs = initramfs::write(room, site.agent, kernel, Board::Q35, None)?;
+    let initramfs = initramfs::write(room, site.agent, kernel, (Board::Q35, Channel::Port), None)?;
     let machine = Machine {
         accelerator: Accelerator::Kvm,
         board: Board::Q35,
