@@ -124,6 +124,17 @@ impl Network {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.namespace.as_raw_fd()))
     }
 
+    /// Does something in it, in a thread of its own: sockets that are opened there stay there.
+    ///
+    /// # Errors
+    /// The machine's: it cannot be entered; or those of `work`.
+    pub fn within<T: Send>(
+        &self,
+        work: impl FnOnce() -> Result<T, Fault> + Send,
+    ) -> Result<T, Fault> {
+        within(self.namespace.as_fd(), work)
+    }
+
     /// A tap on the bridge, with so many queues, each of which is one descriptor. Frames begin with
     /// a virtio header. The tap is gone with its last descriptor.
     ///

@@ -134,7 +134,7 @@ pub(super) fn require(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailab
         Root::Directory(path) => path.as_path(),
         // An image is unpacked when it is used.
         Root::Oci(_) => return Ok(()),
-        Root::Overlay | Root::Host => Path::new("/"),
+        Root::Overlay | Root::Host | Root::Packed => Path::new("/"),
     };
     match init.program(root) {
         Some(_) => Ok(()),

@@ -2,6 +2,7 @@
 //!
 //! One file per environment. This one holds the contract and the registry, nothing else.
 
+mod appliance;
 mod bubblewrap;
 mod container_init;
 mod container_tool;
@@ -31,7 +32,7 @@ use crate::stack::{LayerSpec, Limits};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::wire::{Fact, Role};
+use surtax_instrument::wire::{Command, Fact, Role};
 
 /// Every kind of layer, in the order in which `doctor` lists them.
 pub static REGISTRY: &[&dyn Layer] = &[
@@ -48,6 +49,8 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &podman::PODMAN,
     &qemu::Qemu,
     &monitor::CLOUD_HYPERVISOR,
+    &monitor::FIRECRACKER,
+    &appliance::Appliance,
     &ssh::Ssh,
     &simulated::Simulated,
 ];
@@ -267,6 +270,8 @@ pub struct Site<'a> {
     pub cache: &'a Path,
     /// What the command must see.
     pub view: &'a View,
+    /// The command that will run, where that is known: for a layer that is made for it alone.
+    pub command: Option<&'a Command>,
     /// The layer's share of the common limits.
     pub limits: &'a Limits,
     /// Whether another layer will be started inside: then it gets the privileges that takes, as
@@ -309,6 +314,8 @@ pub enum Root {
     Directory(PathBuf),
     /// An OCI image layout, a directory or an archive: `root=oci:/path`.
     Oci(PathBuf),
+    /// The command's own file and its libraries, and nothing else: `root=packed`, for a machine of its own.
+    Packed,
 }
 
 /// A layer that can run here.

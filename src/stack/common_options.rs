@@ -10,6 +10,9 @@ use crate::layer::{Card, Limit, Root};
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
 
+/// Layers whose command may be all that there is around a kernel.
+const MACHINES: [&str; 3] = ["qemu", "cloud-hypervisor", "firecracker"];
+
 /// Their keys, in the order of the help.
 pub(super) const COMMON: [&str; 12] = [
     "cpus",
@@ -159,6 +162,11 @@ pub(super) fn refuse_value(
                 card.kind
             ))
             .hint("use `root=overlay`, and `--writable PATH` for what must be kept")),
+            Root::Packed if !MACHINES.contains(&card.kind) => Err(Fault::user(format!(
+                "`{}` cannot take `packed` as its root: that is for a machine with a kernel of its own",
+                card.kind
+            ))
+            .hint("use `root=dir:PATH` with a directory that holds little, or `qemu:root=packed`")),
             _ => Ok(()),
         },
     }
@@ -280,8 +288,10 @@ fn root(text: &str) -> Result<Root, Fault> {
         Some(("oci", path)) if !path.is_empty() => Ok(Root::Oci(PathBuf::from(path))),
         None if text == "overlay" => Ok(Root::Overlay),
         None if text == "host" => Ok(Root::Host),
+        None if text == "packed" => Ok(Root::Packed),
         _ => Err(Fault::user(format!("`{text}` is not a root file system")).hint(
-            "use `overlay`, `host` (`native` and other machines only), `dir:PATH` or `oci:PATH`",
+            "use `overlay`, `host` (`native` and other machines only), `packed` (machines only), `dir:PATH` or \
+             `oci:PATH`",
         )),
     }
 }
@@ -352,6 +362,7 @@ mod tests {
     fn a_root_is_the_hosts_under_an_overlay_unless_told() {
         assert_eq!(layer(&[]).root(), Ok(Root::Overlay));
         assert_eq!(layer(&[("root", "dir:/a:b")]).root(), Ok(Root::Directory("/a:b".into())));
+        assert_eq!(layer(&[("root", "packed")]).root(), Ok(Root::Packed));
         assert!(layer(&[("root", "dir:")]).root().is_err());
         assert!(layer(&[("root", "image:debian")]).root().is_err());
     }

@@ -52,6 +52,7 @@ pub fn lowers(root: &Root, cache: &Path) -> Result<Vec<Lower>, Fault> {
             return Err(Fault::user("`root=host` gives a container the level's files as they are")
                 .hint("use it with `native` only, or name the directories with `--writable`"));
         }
+        Root::Packed => return Err(Fault::bug("a packed root was to be merged")),
     };
     let text = fs::read_to_string("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
     Ok(lowers_in(&mountinfo::visible(&text), &base))
@@ -141,6 +142,7 @@ pub fn facts(root: &Root, lowers: &[Lower]) -> Vec<Fact> {
         Root::Host => "host",
         Root::Directory(_) => "dir",
         Root::Oci(_) => "oci",
+        Root::Packed => "packed",
     };
     let sources: Vec<_> = lowers.iter().map(|lower| lower.source.display().to_string()).collect();
     let source = "mounts of the room";

@@ -16,6 +16,7 @@
 mod cloud_hypervisor;
 mod firecracker;
 mod http;
+mod running;
 #[cfg(test)]
 mod tests;
 mod vsock;
@@ -25,28 +26,22 @@ pub use firecracker::FIRECRACKER;
 
 use super::first_process::{FirstProcess, limited_together};
 use super::qemu::lent::{self, Board, Channel, Lent};
-use super::{
-    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, version,
-};
+use super::{Card, Choice, Layer, Limit, Root, Running, Site, Unavailable, Usable, version};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room};
 use crate::stack::{LayerSpec, Limits};
 use http::Api;
+use running::RunningMonitor;
 use std::fs;
-use std::net::Shutdown;
 use std::ops::RangeInclusive;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::wire::{Fact, Role};
+use surtax_instrument::wire::Fact;
 
 /// How long a monitor may take to listen at its socket.
 const LISTEN_DEADLINE: Duration = Duration::from_secs(10);
-
-/// How long it may take to end after it, or its guest, was told to.
-const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How long its end is waited for when the agent is gone.
 const LAST_WORDS: Duration = Duration::from_millis(200);
@@ -89,10 +84,13 @@ pub struct Monitor {
     /// Asks for the machine and starts it; the order of the requests is the monitor's.
     boot: fn(&mut Api, &Machine) -> Result<(), Fault>,
     /// What the monitor says that it runs, held against what was asked for; and its version.
-    prove: fn(&mut Api, &Machine) -> Result<(Vec<Fact>, String), Fault>,
+    prove: Prove,
     /// Tells it to end, where it can be told.
     end: fn(&mut Api),
 }
+
+/// What a monitor says of its machine, and its version.
+type Prove = fn(&mut Api, &Machine) -> Result<(Vec<Fact>, String), Fault>;
 
 /// The versions of a monitor that are taken.
 struct Versions {
@@ -135,22 +133,26 @@ impl Layer for Monitor {
         _: Option<&LayerSpec>,
     ) -> Result<(), Fault> {
         let (cpus, most) = (lent::cpus(spec, limits)?, self.cpus_max);
+        let kind = &spec.kind;
+        if !self.shares_files && spec.root()? != Root::Packed {
+            return Err(Fault::user(format!("{kind}: it cannot share files with its guest"))
+                .hint(format!("write `{kind}:root=packed`")));
+        }
         if cpus <= most {
             return Ok(());
         }
-        let kind = &spec.kind;
         Err(Fault::user(format!("{kind}: `cpus={cpus}`: its machines have at most {most} CPUs"))
             .hint(format!("write `cpus={most}` or less")))
     }
 
     /// Changes nothing but our own cache, as `qemu`'s check, whose reference guest proves KVM.
-    fn check(&self, _: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let program = self.found().map_err(unavailable)?;
         let said = self.version(&program).map_err(unavailable)?;
-        let proof = require_kvm(self.card.kind, site)?;
+        let borrowed = lent::check(spec, site)?;
         let key = format!("{}_version", self.program.replace('-', "_"));
         let mut facts = vec![Fact::new(key, said, format!("{} --version", self.program))];
-        facts.extend(proof.facts.into_iter().filter(|fact| fact.key != "accelerator"));
+        facts.extend(borrowed.facts.into_iter().filter(|fact| fact.key != "accelerator"));
         Ok(Usable { facts })
     }
 
@@ -163,7 +165,8 @@ impl Layer for Monitor {
         let kind = self.card.kind;
         let program = self.found()?;
         let said = self.version(&program)?;
-        require_kvm(kind, site).map_err(|unavailable| {
+        // A device that opens proves nothing: these monitors would hang without a word.
+        lent::check(spec, site).map_err(|unavailable| {
             let Unavailable { why, remedy } = unavailable;
             Fault::machine(format!("{kind}: {why}")).hint(remedy.unwrap_or_default())
         })?;
@@ -290,20 +293,6 @@ fn numbers(said: &str) -> Option<(u64, u64)> {
         .next()
 }
 
-/// A device that opens proves nothing: these monitors would hang without a word. What proves it is the
-/// reference guest of `qemu`.
-fn require_kvm(kind: &str, site: &Site<'_>) -> Result<Usable, Unavailable> {
-    let options = [(String::from("accel"), String::from("kvm"))].into();
-    let guest = LayerSpec { kind: String::from("qemu"), options };
-    let driver = super::find(&guest.kind).map_err(unavailable)?;
-    driver.check(&guest, site).map_err(|refuted| Unavailable {
-        why: format!("nothing proves KVM, and `{kind}` has nothing else: {}", refuted.why),
-        remedy: Some(String::from(
-            "use `qemu`, which can do without KVM, or a machine whose KVM works",
-        )),
-    })
-}
-
 fn unavailable(fault: Fault) -> Unavailable {
     Unavailable { why: fault.message, remedy: fault.hint }
 }
@@ -339,104 +328,5 @@ fn text(answer: &serde_json::Value, pointer: &str) -> String {
         Some(serde_json::Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
         None => String::new(),
-    }
-}
-
-/// A machine that runs.
-struct RunningMonitor {
-    kind: &'static str,
-    prove: fn(&mut Api, &Machine) -> Result<(Vec<Fact>, String), Fault>,
-    end: fn(&mut Api),
-    link: Option<Link>,
-    call: UnixStream,
-    process: Process,
-    api: Api,
-    vcpus: Vec<u32>,
-    machine: Machine,
-    lent: Lent,
-    /// What the program said of its version.
-    said: String,
-    facts: Vec<Fact>,
-}
-
-impl RunningMonitor {
-    fn new(
-        monitor: &Monitor,
-        booted: Booted,
-        machine: Machine,
-        lent: Lent,
-        said: String,
-        facts: Vec<Fact>,
-    ) -> Self {
-        let (kind, prove, end) = (monitor.card.kind, monitor.prove, monitor.end);
-        let Booted { process, api, vcpus, link, call } = booted;
-        let link = Some(link);
-        Self { kind, prove, end, link, call, process, api, vcpus, machine, lent, said, facts }
-    }
-}
-
-impl Running for RunningMonitor {
-    fn link(&mut self) -> Result<Link, Fault> {
-        let kind = self.kind;
-        self.link.take().ok_or_else(|| Fault::bug(format!("the agent's link of `{kind}` is gone")))
-    }
-
-    fn payers(&self) -> Vec<Payer> {
-        let (pid, tids) = (self.process.pid(), self.vcpus.clone());
-        let hypervisor = |name: String, source| Payer {
-            name,
-            role: Role::Hypervisor,
-            source,
-            carries_workload: false,
-        };
-        let others = Source::OtherThreads { pid, except: tids.clone() };
-        let mut payers = vec![
-            Payer {
-                name: String::from("vCPU threads"),
-                role: Role::GuestKernel,
-                source: Source::Threads { pid, tids },
-                carries_workload: true,
-            },
-            hypervisor(format!("{}'s other threads", self.kind), others),
-        ];
-        let server = self.lent.server();
-        payers.extend(server.map(|pid| hypervisor("virtiofsd".into(), Source::Process(pid))));
-        payers
-    }
-
-    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
-        let (mut facts, version) = (self.prove)(&mut self.api, &self.machine)?;
-        if numbers(&version) != numbers(&self.said) {
-            agree(self.kind, "its version", &self.said, &version)?;
-        }
-        facts.extend(self.lent.prove(inside)?);
-        facts.push(Fact::new("network", "none", "the API"));
-        facts.append(&mut self.facts);
-        Ok(facts)
-    }
-
-    fn obituary(&mut self) -> Option<String> {
-        let signal = self.process.wait(LAST_WORDS).ok().flatten()?.signal()?;
-        Some(format!("`{}` itself was ended by signal {signal}", self.kind))
-    }
-
-    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
-        drop(self.link.take());
-        (self.end)(&mut self.api);
-        // An agent that nobody listens to restarts its machine; where the other end is gone already, so
-        // is the machine.
-        let _ = self.call.shutdown(Shutdown::Both);
-        let ended = self.process.wait(STOP_DEADLINE)?;
-        if ended.is_none() {
-            self.process.kill()?;
-        }
-        self.lent.stop()?;
-        match ended {
-            Some(_) => Ok(()),
-            None => {
-                let kind = self.kind;
-                Err(Fault::machine(format!("{kind}: it was told to end, did not, and was killed")))
-            }
-        }
     }
 }

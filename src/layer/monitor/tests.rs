@@ -4,6 +4,7 @@ mod simulator;
 
 use super::*;
 use crate::lab::tests::lab;
+use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use surtax_instrument::wire::Reply;
 
@@ -132,11 +133,16 @@ fn only_versions_whose_api_was_read_are_taken() {
 
 #[test]
 fn more_cpus_than_a_monitor_has_are_refused_before_anything_is_started() {
-    let spec = LayerSpec { kind: "firecracker".into(), options: [].into() };
+    let options = [(String::from("root"), String::from("packed"))].into();
+    let mut spec = LayerSpec { kind: "firecracker".into(), options };
     let limits = Limits { cpu_millis: Some(33_000), ..Limits::default() };
     let fault = FIRECRACKER.refuse(&spec, &limits, None).unwrap_err();
     assert_eq!(fault.message, "firecracker: `cpus=33`: its machines have at most 32 CPUs");
     let half = Limits { cpu_millis: Some(1500), ..Limits::default() };
     let fault = CLOUD_HYPERVISOR.refuse(&spec, &half, None).unwrap_err();
     assert_eq!(fault.message, "firecracker: `cpus=1.5`: a machine has whole CPUs");
+    spec.options.clear();
+    let fault = FIRECRACKER.refuse(&spec, &Limits::default(), None).unwrap_err();
+    assert_eq!(fault.message, "firecracker: it cannot share files with its guest");
+    assert_eq!(fault.hint.unwrap(), "write `firecracker:root=packed`");
 }

@@ -1,13 +1,15 @@
-//! What is inside of a guest beside its kernel: the agent, and this level's files.
+//! What is inside of a guest beside its kernel: the agent, and this level's files or the command's own.
 
-use super::initramfs::{self, Files};
+use super::initramfs::{self, Contents, Files, Written};
 use super::kernel::Kernel;
 use super::nic::Nic;
+use super::packed::Packed;
 use super::request::Asked;
 use super::share::{Offer, Served};
+use super::virtiofsd::Serving;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
-use crate::layer::{Site, scratch};
+use crate::layer::{Root, Site, scratch};
 use crate::stack::root;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,9 +18,11 @@ use surtax_instrument::wire::{Fact, SCRATCH};
 /// The inside of a guest, ready before the machine is.
 pub(super) struct Inside {
     /// Where the kernel finds the agent.
-    pub(super) initramfs: PathBuf,
-    /// How this level's files come to it.
-    pub(super) offer: Offer,
+    pub(super) initramfs: Written,
+    /// How this level's files come to it, unless its root is packed.
+    pub(super) offer: Option<Offer>,
+    /// The packed root, where it is that.
+    pub(super) packed: Option<Packed>,
     /// What was found on the way.
     pub(super) facts: Vec<Fact>,
 }
@@ -35,13 +39,6 @@ impl Inside {
         room: &Room,
         group: Option<&Path>,
     ) -> Result<Self, Fault> {
-        let lowers = root::lowers(&site.view.root, site.cache)?;
-        let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
-        let mut writable = site.view.writable.clone();
-        writable.extend(scratch::bound(site.view, room)?);
-        let served =
-            Served { root: &base.source, modules: &kernel.found.modules, writable: &writable };
-        let mut offer = asked.files.offer(&served, room, group)?;
         let files = Files {
             release: kernel.found.release.clone(),
             protocol: asked.files,
@@ -52,15 +49,48 @@ impl Inside {
             balloon_pages: asked.memory.balloon_pages(),
         };
         let way = (asked.board, asked.channel);
-        let initramfs = initramfs::write(room, site.agent, kernel, way, Some(&files))?;
+        let write = |contents| initramfs::write(room, site.agent, kernel, way, contents);
+        if site.view.root == Root::Packed {
+            let packed = Packed::of(site, asked.memory.mib, room)?;
+            let initramfs = write(Contents::Packed(&packed, &files))?;
+            return Ok(Self { initramfs, offer: None, packed: Some(packed), facts: Vec::new() });
+        }
+        let lowers = root::lowers(&site.view.root, site.cache)?;
+        let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
+        let mut writable = site.view.writable.clone();
+        writable.extend(scratch::bound(site.view, room)?);
+        let served =
+            Served { root: &base.source, modules: &kernel.found.modules, writable: &writable };
+        let mut offer = asked.files.offer(&served, room, group)?;
+        let initramfs = write(Contents::Served(&files))?;
         let mut facts = root::facts(&site.view.root, &lowers);
         facts.append(&mut offer.facts);
-        Ok(Self { initramfs, offer, facts })
+        Ok(Self { initramfs, offer: Some(offer), packed: None, facts })
+    }
+
+    /// Who serves files, if anybody does.
+    pub(super) fn server(&self) -> Option<&Serving> {
+        self.offer.as_ref().and_then(|offer| offer.server.as_ref())
+    }
+
+    /// That the guest has its files from where it was to have them.
+    ///
+    /// # Errors
+    /// It has others, or by another way.
+    pub(super) fn prove(&self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let mut facts = Vec::new();
+        if let Some(offer) = &self.offer {
+            facts.push(offer.share.protocol().prove(inside)?);
+        }
+        if let Some(packed) = &self.packed {
+            facts.extend(packed.prove(self.initramfs.module_count, inside)?);
+        }
+        Ok(facts)
     }
 
     /// What the server of the files has said.
     pub(super) fn words(&self) -> String {
-        self.offer.server.as_ref().map(|server| server.words.quote()).unwrap_or_default()
+        self.server().map(|server| server.words.quote()).unwrap_or_default()
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Their guests are then this one's in all but the monitor: a comparison of the two tells nothing else.
 
+use super::Qemu;
 use super::command_line::Accelerator;
 use super::inside::Inside;
 use super::kernel::{self, Kernel};
@@ -10,7 +11,7 @@ use super::request::Asked;
 use super::share::Share;
 use crate::fault::Fault;
 use crate::lab::Room;
-use crate::layer::{Site, value_of};
+use crate::layer::{Layer, Site, Unavailable, Usable, value_of};
 use crate::stack::{LayerSpec, Limits};
 use std::path::Path;
 use std::time::Duration;
@@ -29,6 +30,21 @@ pub(in crate::layer) struct Lent {
     inside: Inside,
     cpus: u32,
     memory_mib: u64,
+}
+
+/// Whether `qemu` has what the others borrow, and KVM is proved by its reference guest.
+///
+/// # Errors
+/// What is missing.
+pub(in crate::layer) fn check(spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+    let mut options = spec.options.clone();
+    options.retain(|key, _| key == "kernel");
+    options.insert(String::from("accel"), String::from("kvm"));
+    let own = LayerSpec { kind: String::from("qemu"), options };
+    Qemu.check(&own, site).map_err(|refuted| Unavailable {
+        why: format!("it runs where `qemu:accel=kvm` does, and here {}", refuted.why),
+        remedy: Some(String::from("use `qemu`, which can do without KVM")),
+    })
 }
 
 /// How many virtual CPUs a spec asks for.
@@ -85,12 +101,12 @@ impl Lent {
 
     /// Its initramfs.
     pub(in crate::layer) fn initramfs(&self) -> &Path {
-        &self.inside.initramfs
+        &self.inside.initramfs.path
     }
 
-    /// The socket of virtiofsd.
+    /// The socket of virtiofsd; none where the root is packed.
     pub(in crate::layer) fn files(&self) -> Option<&Path> {
-        match &self.inside.offer.share {
+        match &self.inside.offer.as_ref()?.share {
             Share::Virtiofs(socket) => Some(socket),
             Share::Ninep { .. } => None,
         }
@@ -98,7 +114,7 @@ impl Lent {
 
     /// The process id of virtiofsd.
     pub(in crate::layer) fn server(&self) -> Option<u32> {
-        self.inside.offer.server.as_ref().map(|server| server.process.pid())
+        self.inside.server().map(|server| server.process.pid())
     }
 
     /// What virtiofsd has said, for the end of a message.
@@ -140,8 +156,8 @@ impl Lent {
             Fact::new("kernel_release", &self.kernel.found.release, "uname(2) inside"),
             Fact::new("kernel_sha256", kernel::sha256(shipped)?, shipped.display().to_string()),
             Fact::new("kernel_origin", self.kernel.found.origin, "the search for a kernel"),
-            self.inside.offer.share.protocol().prove(inside)?,
         ];
+        facts.extend(self.inside.prove(inside)?);
         facts.append(&mut self.inside.facts);
         Ok(facts)
     }
@@ -151,7 +167,8 @@ impl Lent {
     /// # Errors
     /// The machine's, if it cannot be waited for.
     pub(in crate::layer) fn stop(&mut self) -> Result<(), Fault> {
-        if let Some(server) = &mut self.inside.offer.server
+        let offer = self.inside.offer.as_mut();
+        if let Some(server) = offer.and_then(|offer| offer.server.as_mut())
             && server.process.wait(FILES_STOP_DEADLINE)?.is_none()
         {
             server.process.kill()?;

@@ -13,23 +13,24 @@
 
 mod apt;
 mod boot;
-mod check;
-mod command_line;
+pub(super) mod check;
+pub(super) mod command_line;
 mod disk;
 mod elf;
-mod evidence;
+pub(super) mod evidence;
 mod firmware;
 mod initramfs;
 mod inside;
-mod kernel;
+pub(super) mod kernel;
 pub(super) mod lent;
 mod memory;
 mod modules;
 mod nic;
+mod packed;
 mod partition;
-mod qmp;
+pub(super) mod qmp;
 mod reference_guest;
-mod request;
+pub(super) mod request;
 mod share;
 mod tsc;
 mod unpack;
@@ -197,15 +198,15 @@ impl Layer for Qemu {
             overcommit: asked.overcommit,
             firmware: asked.firmware,
             kernel: kernel.image.clone(),
-            initramfs: inside.initramfs.clone(),
+            initramfs: inside.initramfs.path.clone(),
             tsc_khz: check::tsc_for(accelerator, &asked)?,
             icount: asked.icount,
-            files: Some(inside.offer.share.clone()),
+            files: inside.offer.as_ref().map(|offer| offer.share.clone()),
             disk: asked.disk.clone().map(|disk| disk.make(room)).transpose()?,
             nic: asked.nic.clone(),
         };
         let console = ConsoleTail::new();
-        let mount_namespace = inside.offer.namespace.take();
+        let mount_namespace = inside.offer.as_mut().and_then(|offer| offer.namespace.take());
         let place = Place { group: group.as_deref(), mount_namespace };
         let mut guest = boot(&machine, &mut wires, room, place, &console)
             .map_err(|fault| Fault { message: fault.message + &inside.words(), ..fault })?;
@@ -275,7 +276,7 @@ impl Running for RunningQemu {
             },
             hypervisor("QEMU's other threads", Source::OtherThreads { pid, except }),
         ];
-        if let Some(server) = &self.inside.offer.server {
+        if let Some(server) = self.inside.server() {
             payers.push(hypervisor("virtiofsd", Source::Process(server.process.pid())));
         }
         for (name, tids) in [("the disk's I/O thread", iothread), ("vhost workers", vhost)] {
@@ -297,7 +298,7 @@ impl Running for RunningQemu {
         let threads = (pid, self.cpus.as_slice());
         let mut facts = evidence::of_machine(&mut self.qmp, threads, &self.machine, inside)?;
         facts.extend(evidence::of_kernel(&mut self.qmp, &self.kernel, &self.machine, inside)?);
-        facts.push(self.inside.offer.share.protocol().prove(inside)?);
+        facts.extend(self.inside.prove(inside)?);
         if let Some(disk) = &self.machine.disk {
             facts.extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside)?);
             let word = if self.iothread.is_some() { "on" } else { "off" };
@@ -326,7 +327,7 @@ impl Running for RunningQemu {
         if ended.is_none() {
             self.process.kill()?;
         }
-        if let Some(server) = &mut self.inside.offer.server
+        if let Some(server) = self.inside.offer.as_mut().and_then(|offer| offer.server.as_mut())
             && server.process.wait(FILES_STOP_DEADLINE)?.is_none()
         {
             server.process.kill()?;

@@ -8,7 +8,7 @@ use super::boot::{Place, boot};
 use super::command_line::{Accelerator, Board, Machine};
 use super::errand::Errand;
 use super::firmware::Firmware;
-use super::initramfs::{self, Channel};
+use super::initramfs::{self, Channel, Contents};
 use super::kernel::{Kernel, write_whole};
 use super::memory::Memory;
 use super::nic::Wires;
@@ -105,7 +105,8 @@ pub(super) fn attempt(
     site: &Site<'_>,
     room: &Room,
 ) -> Result<Verdict, Fault> {
-    let initramfs = initramfs::write(room, site.agent, kernel, (Board::Q35, Channel::Port), None)?;
+    let initramfs =
+        initramfs::write(room, site.agent, kernel, (Board::Q35, Channel::Port), Contents::Nothing)?;
     let machine = Machine {
         accelerator: Accelerator::Kvm,
         board: Board::Q35,
@@ -116,7 +117,7 @@ pub(super) fn attempt(
         overcommit: Overcommit::default(),
         firmware: Firmware::Seabios,
         kernel: kernel.image.clone(),
-        initramfs,
+        initramfs: initramfs.path,
         tsc_khz: None,
         icount: None,
         files: None,
