@@ -23,6 +23,7 @@ mod kills;
 mod lease;
 mod limits;
 mod machine;
+mod monitors;
 mod nesting;
 mod networks;
 mod powerless;

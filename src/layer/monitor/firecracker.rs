@@ -21,7 +21,7 @@ const KIND: &str = "firecracker";
 pub static FIRECRACKER: Monitor = Monitor {
     card: &Card {
         kind: KIND,
-        summary: "a virtual machine by Firecracker, under KVM, `root=packed` only; not yet run on hardware",
+        summary: "a virtual machine by Firecracker, under KVM, with `root=packed`; not yet run on hardware",
         options: &[KERNEL, scratch::choice(&["layer", "tmpfs"])],
         subject: None,
         limits: LIMITS,
