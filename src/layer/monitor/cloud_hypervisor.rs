@@ -109,3 +109,55 @@ fn prove(api: &mut Api, machine: &Machine) -> Result<(Vec<Fact>, String), Fault>
 fn end(api: &mut Api) {
     let _ = api.put("/api/v1/vmm.shutdown", None);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::machine;
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_machine_is_one_configuration() {
+        assert_eq!(
+            format!("{:#}", config(&machine())),
+            r#"{
+  "console": {
+    "mode": "Off"
+  },
+  "cpus": {
+    "boot_vcpus": 2,
+    "max_vcpus": 2
+  },
+  "fs": [
+    {
+      "num_queues": 1,
+      "queue_size": 1024,
+      "socket": "/room/files.sock",
+      "tag": "host"
+    }
+  ],
+  "memory": {
+    "shared": true,
+    "size": 536870912
+  },
+  "payload": {
+    "cmdline": "console=ttyS0 quiet panic=-1 reboot=k cryptomgr.notests",
+    "initramfs": "/room/initramfs.cpio",
+    "kernel": "/cache/vmlinux"
+  },
+  "serial": {
+    "mode": "Tty"
+  },
+  "vsock": {
+    "cid": 3,
+    "socket": "/room/vsock"
+  }
+}"#
+        );
+        assert_eq!(
+            CLOUD_HYPERVISOR
+                .command_line(Path::new("/bin/cloud-hypervisor"), Path::new("/room/api")),
+            ["/bin/cloud-hypervisor", "--api-socket", "/room/api"]
+        );
+    }
+}

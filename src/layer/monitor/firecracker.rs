@@ -12,7 +12,7 @@ use super::vsock::GUEST;
 use super::{Board, Card, KERNEL, LIMITS, Machine, Monitor, Versions, agree, text};
 use crate::fault::Fault;
 use crate::layer::scratch;
-use serde_json::json;
+use serde_json::{Value, json};
 use surtax_instrument::wire::Fact;
 
 const KIND: &str = "firecracker";
@@ -46,23 +46,23 @@ pub static FIRECRACKER: Monitor = Monitor {
 const COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1 reboot=k pci=off cryptomgr.notests";
 
 fn boot(api: &mut Api, machine: &Machine) -> Result<(), Fault> {
+    requests(machine).iter().try_for_each(|(path, body)| api.put(path, Some(body)))
+}
+
+/// What is put, in this order.
+fn requests(machine: &Machine) -> [(&'static str, Value); 4] {
+    let source = json!({
+        "kernel_image_path": machine.kernel,
+        "initrd_path": machine.initramfs,
+        "boot_args": COMMAND_LINE,
+    });
     let (cpus, memory) = (machine.cpus, machine.memory_mib);
-    for (path, body) in [
-        (
-            "/boot-source",
-            json!({
-                "kernel_image_path": machine.kernel,
-                "initrd_path": machine.initramfs,
-                "boot_args": COMMAND_LINE,
-            }),
-        ),
+    [
+        ("/boot-source", source),
         ("/machine-config", json!({"vcpu_count": cpus, "mem_size_mib": memory, "smt": false})),
         ("/vsock", json!({"guest_cid": GUEST, "uds_path": machine.vsock})),
         ("/actions", json!({"action_type": "InstanceStart"})),
-    ] {
-        api.put(path, Some(&body))?;
-    }
-    Ok(())
+    ]
 }
 
 fn prove(api: &mut Api, machine: &Machine) -> Result<(Vec<Fact>, String), Fault> {
@@ -87,4 +87,29 @@ fn prove(api: &mut Api, machine: &Machine) -> Result<(Vec<Fact>, String), Fault>
         Fact::new("kernel_command_line", COMMAND_LINE, "GET /vm/config"),
     ];
     Ok((facts, version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::machine;
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_machine_is_four_requests() {
+        let told: String =
+            requests(&machine()).iter().map(|(path, body)| format!("{path} {body}\n")).collect();
+        assert_eq!(
+            told,
+            r#"/boot-source {"boot_args":"console=ttyS0 quiet panic=-1 reboot=k pci=off cryptomgr.notests","initrd_path":"/room/initramfs.cpio","kernel_image_path":"/cache/vmlinux"}
+/machine-config {"mem_size_mib":512,"smt":false,"vcpu_count":2}
+/vsock {"guest_cid":3,"uds_path":"/room/vsock"}
+/actions {"action_type":"InstanceStart"}
+"#
+        );
+        assert_eq!(
+            FIRECRACKER.command_line(Path::new("/usr/bin/firecracker"), Path::new("/room/api")),
+            ["/usr/bin/firecracker", "--api-sock", "/room/api", "--id", "surtax"]
+        );
+    }
 }

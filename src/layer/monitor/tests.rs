@@ -18,6 +18,18 @@ fn this_process_is_a_monitor() {
     }
 }
 
+/// A machine, for what monitors are told of one.
+pub(super) fn machine() -> Machine {
+    Machine {
+        cpus: 2,
+        memory_mib: 512,
+        kernel: "/cache/vmlinux".into(),
+        initramfs: "/room/initramfs.cpio".into(),
+        files: Some("/room/files.sock".into()),
+        vsock: "/room/vsock".into(),
+    }
+}
+
 /// A lab, a simulated monitor, and a machine to ask it for.
 struct Bench {
     lab: crate::lab::Lab,
@@ -47,12 +59,11 @@ fn bench(monitor: &Monitor) -> Bench {
     fs::write(at("monitor"), script).unwrap();
     fs::set_permissions(at("monitor"), fs::Permissions::from_mode(0o755)).unwrap();
     let machine = Machine {
-        cpus: 2,
-        memory_mib: 512,
         kernel: at("vmlinux"),
         initramfs: at("initramfs"),
         files: monitor.shares_files.then(|| at("files.sock")),
         vsock: at("vsock"),
+        ..machine()
     };
     Bench { lab, program: at("monitor"), machine, _directory: directory }
 }
