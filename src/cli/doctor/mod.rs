@@ -153,7 +153,7 @@ fn summary(diagnosis: &Diagnosis) -> Vec<String> {
     if !emulated.is_empty() {
         let names = emulated.join(", ");
         lines.push(format!(
-            "Not yet run on real hardware by surtax's authors, only in emulation or against simulators: {names}."
+            "Not yet run on real hardware by surtax's authors, only in emulation: {names}."
         ));
     }
     lines

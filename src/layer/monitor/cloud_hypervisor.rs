@@ -1,7 +1,7 @@
 //! Cloud Hypervisor: a monitor in Rust with a PCI bus of virtio devices and files by virtiofsd.
 //!
-//! The API of the versions 44 to 53 was read: `vmm/src/api/openapi/cloud-hypervisor.yaml` of v44.0, v46.0,
-//! v48.0, v50.0, v51.0, v52.0 and v53.0, in which all that is asked here is the same; the names of the
+//! The API of the versions 44 to 53 was read: `vmm/src/api/openapi/cloud-hypervisor.yaml` of v44.0 to
+//! v53.0, in which all that is asked here is the same; the names of the
 //! threads are in `vmm/src/cpu.rs`.
 //!
 //! A guest that restarts is started again by it; so it is told to end, and never waited for.
@@ -19,7 +19,7 @@ const KIND: &str = "cloud-hypervisor";
 /// The tag by which `qemu`'s guests mount their files.
 const TAG: &str = "host";
 
-/// Its machines have as many as an 8-bit APIC id tells apart.
+/// What all of these versions take: the older ones count them in eight bits.
 const CPUS_MAX: u32 = 254;
 
 /// Cloud Hypervisor, by its HTTP API.

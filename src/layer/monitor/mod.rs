@@ -11,7 +11,8 @@
 //! - **Leaves out** network, disks, and jailers; KVM is all that these monitors have, so nothing is translated.
 //! - **Payers** vCPU threads, by their names: guest kernel, with the workload in it; the monitor's other
 //!   threads and virtiofsd: hypervisor.
-//! - **Checked against** the published API of each version, by simulators of it: not yet run on hardware.
+//! - **Checked against** the published APIs, to which simulators hold it in tests; Cloud Hypervisor 53.0 and
+//!   Firecracker 1.16.1 under the KVM of an emulated machine. Not yet run on hardware.
 
 mod cloud_hypervisor;
 mod firecracker;
