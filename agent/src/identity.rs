@@ -31,6 +31,8 @@ pub fn facts() -> Vec<Fact> {
     say("user_id", Some(rustix::process::getuid().as_raw().to_string()), "getuid(2)");
     say("cgroup", read("/proc/self/cgroup"), "/proc/self/cgroup");
     say("root_mount", root_mount(), "/proc/self/mountinfo");
+    let owner = fs::metadata("/").ok().map(|root| root.uid().to_string());
+    say("root_owner", owner, "stat(2) of /");
     say("root_files", root_files(), "a walk over `/`");
     say("modules_mount", modules_mount(&system), "/proc/self/mountinfo");
     say("firmware", firmware(), "/sys/class/dmi/id");

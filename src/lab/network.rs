@@ -150,6 +150,22 @@ impl Network {
         })
     }
 
+    /// Makes a tap called [`TAP`] that a program in the namespace has made a port of the bridge; false where
+    /// there is none yet.
+    ///
+    /// # Errors
+    /// The machine's: the bridge refuses it.
+    pub fn plug_in_tap(&self) -> Result<bool, Fault> {
+        within(self.namespace.as_fd(), || {
+            if index_of(TAP).is_none() {
+                return Ok(false);
+            }
+            plug_in(TAP)?;
+            link::raise(TAP).doing("bring up a tap that was found")?;
+            Ok(true)
+        })
+    }
+
     /// What the kernel leaves to whoever holds the tap, when it sends a frame by it.
     ///
     /// # Errors
@@ -196,10 +212,21 @@ impl Network {
     /// # Errors
     /// The machine's: there is no such process, or no `ip`, or the kernel has no veth.
     pub fn connect(&self, pid: u32) -> Result<(), Fault> {
-        let theirs = PathBuf::from(format!("/proc/{pid}/ns/net"));
-        let theirs = File::open(&theirs).doing(format_args!("open `{}`", theirs.display()))?;
-        let pid = pid.to_string();
-        self.ip(&["link", "add", OUTER_END, "type", "veth", "peer", "name", LINK, "netns", &pid])?;
+        self.connect_file(Path::new(&format!("/proc/{pid}/ns/net")))
+    }
+
+    /// The same with a namespace that nobody is in yet: for a runtime that is told of one.
+    ///
+    /// # Errors
+    /// As [`Network::connect`].
+    pub fn connect_empty(&self, empty: &Self) -> Result<(), Fault> {
+        self.connect_file(&empty.path())
+    }
+
+    fn connect_file(&self, path: &Path) -> Result<(), Fault> {
+        let theirs = File::open(path).doing(format_args!("open `{}`", path.display()))?;
+        let path = path.to_string_lossy();
+        self.ip(&["link", "add", OUTER_END, "type", "veth", "peer", "name", LINK, "netns", &path])?;
         within(self.namespace.as_fd(), || {
             plug_in(OUTER_END)?;
             link::raise(OUTER_END).doing("bring the outer end of a veth pair up")
@@ -276,13 +303,17 @@ fn make_bridge() -> std::io::Result<()> {
     link::said(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCBRADDBR, request.ifr_name.as_ptr()) })
 }
 
+/// The number of a link of this thread's namespace, if it has one of that name.
+fn index_of(name: &str) -> Option<libc::c_int> {
+    let request = link::request(name).ok()?;
+    // SAFETY: the name ends with a zero byte.
+    let index = unsafe { libc::if_nametoindex(request.ifr_name.as_ptr()) };
+    libc::c_int::try_from(index).ok().filter(|index| *index > 0)
+}
+
 /// Makes a link of this thread's namespace a port of the bridge.
 fn plug_in(name: &str) -> Result<(), Fault> {
-    let index = link::request(name).map(|request| {
-        // SAFETY: the name ends with a zero byte.
-        unsafe { libc::if_nametoindex(request.ifr_name.as_ptr()) }
-    });
-    let index = index.ok().and_then(|index| libc::c_int::try_from(index).ok()).unwrap_or_default();
+    let index = index_of(name).unwrap_or_default();
     link::send(SIOCBRADDIF, BRIDGE, |request| request.ifr_ifru.ifru_ifindex = index)
         .doing(format_args!("make `{name}` a port of the bridge"))
 }

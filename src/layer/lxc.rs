@@ -8,18 +8,23 @@
 //! - **Checked against** LXC 5.0.2, `lxc.container.conf(5)`.
 
 use super::container_init;
-use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
+use super::container_tool::{ContainerTool, Order, USER, Wanted, agent_words, word};
 use super::tool_network::Ground;
-use super::{Card, Limit, scratch, tool_network};
+use super::{Card, Limit, Site, Unavailable, scratch, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::Mount;
 use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
+use crate::lab::users::{COUNT, FIRST};
 use crate::layer::oci::config::AGENT;
+use crate::stack::LayerSpec;
 use std::fs;
 use std::path::Path;
 
 /// What Debian's containers begin with: devices, capabilities, seccomp, mounts of the kernel's own.
 const COMMON: &str = "/usr/share/lxc/config/common.conf";
+
+/// What they begin with beside, where their users are others than the host's.
+const USERNS: &str = "/usr/share/lxc/config/userns.conf";
 
 /// LXC.
 pub static LXC: ContainerTool = ContainerTool {
@@ -29,6 +34,7 @@ pub static LXC: ContainerTool = ContainerTool {
         options: &[
             tool_network::choice(&["none", "host", "veth", "macvlan"]),
             container_init::CHOICE,
+            USER,
             scratch::CHOICE,
         ],
         subject: None,
@@ -39,11 +45,23 @@ pub static LXC: ContainerTool = ContainerTool {
     },
     program: "lxc-start",
     remedy: "apt-get install lxc",
-    require: |_, _| Ok(()),
+    require,
     agent_words: |_| Vec::new(),
     networks: &[("veth", Ground::Bridge), ("macvlan", Ground::Pair)],
     order,
 };
+
+/// It mounts a `/sys` of its own, which the kernel lets users do that have a network of their own.
+fn require(spec: &LayerSpec, _: &Site<'_>) -> Result<(), Unavailable> {
+    let is = |key: &str, word: &str| spec.options.get(key).is_some_and(|value| value == word);
+    if is(USER.key, "private") && is("net", "host") {
+        return Err(Unavailable {
+            why: String::from("LXC cannot show `/sys` to `user=private` in this level's network"),
+            remedy: Some(String::from("use `net=none` or `net=veth`")),
+        });
+    }
+    Ok(())
+}
 
 fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     let containers = wanted.scratch.join("lxc");
@@ -70,6 +88,13 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     Ok(Order { argv: words.map(str::to_owned).to_vec(), mounts, environment: Vec::new() })
 }
 
+/// Whether AppArmor is on, and has not loaded what LXC wants to put its containers under.
+fn lacks_profile(sys: &Path) -> bool {
+    let read = |name: &str| fs::read_to_string(sys.join(name)).unwrap_or_default();
+    read("module/apparmor/parameters/enabled").trim() == "Y"
+        && !read("kernel/security/apparmor/profiles").contains("lxc-container-default")
+}
+
 /// What the word after `net=` is in a configuration.
 fn network(word: &str) -> Vec<String> {
     let line = |key: &str, value: &str| format!("lxc.net.0.{key} = {value}");
@@ -94,6 +119,12 @@ fn config(wanted: &Wanted<'_>, has_common: bool, rootfs: &Path) -> Result<String
     if has_common {
         lines.push(format!("lxc.include = {COMMON}"));
     }
+    if wanted.has_own_users {
+        if Path::new(USERNS).exists() {
+            lines.push(format!("lxc.include = {USERNS}"));
+        }
+        lines.extend(["u", "g"].map(|kind| format!("lxc.idmap = {kind} 0 {FIRST} {COUNT}")));
+    }
     lines.push(format!("lxc.uts.name = {}", wanted.host_name));
     lines.push(format!("lxc.rootfs.path = dir:{}", word(wanted.root)?));
     lines.push(format!("lxc.rootfs.mount = {}", word(rootfs)?));
@@ -110,6 +141,11 @@ fn config(wanted: &Wanted<'_>, has_common: bool, rootfs: &Path) -> Result<String
             let (key, disk) = (key.replace('-', "_"), disk.number());
             lines.push(format!("lxc.cgroup.blkio.throttle.{key}_device = {disk} {rate}"));
         }
+    }
+    // Where AppArmor lacks what LXC expects of it, LXC starts nothing unless told so.
+    lines.push(String::from("lxc.apparmor.allow_incomplete = 1"));
+    if lacks_profile(Path::new("/sys")) {
+        lines.push(String::from("lxc.apparmor.profile = unconfined"));
     }
     // The agent's channel is what it inherits; a console would be a terminal, and change the bytes.
     for key in ["lxc.console.path = none", "lxc.tty.max = 0", "lxc.pty.max = 1024"] {
@@ -147,5 +183,20 @@ mod tests {
              lxc.net.0.ipv4.gateway = 198.18.0.1\nlxc.net.0.flags = up"
         );
         assert_eq!(network("veth")[1], "lxc.net.0.link = outside");
+    }
+
+    #[test]
+    fn a_container_is_unconfined_where_apparmor_has_no_profile_for_it() {
+        let sys = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = sys.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        assert!(!lacks_profile(sys.path()), "no AppArmor");
+        write("module/apparmor/parameters/enabled", "Y\n");
+        assert!(lacks_profile(sys.path()));
+        write("kernel/security/apparmor/profiles", "lxc-container-default-cgns (enforce)\n");
+        assert!(!lacks_profile(sys.path()));
     }
 }

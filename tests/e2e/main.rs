@@ -20,6 +20,7 @@ mod hostile;
 mod hosts;
 mod interrupts;
 mod kills;
+mod lab;
 mod lease;
 mod limits;
 mod machine;

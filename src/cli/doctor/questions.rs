@@ -19,10 +19,10 @@ const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 /// Layers that are asked about by variants.
 const VARIANTS: &[(&str, &[&str])] = &[
     ("namespaces", &["namespaces", "namespaces:user=private", "namespaces:time=private"]),
-    ("nspawn", &["nspawn", "nspawn:net=veth", "nspawn:init=systemd"]),
-    ("lxc", &["lxc", "lxc:net=veth", "lxc:init=systemd"]),
-    ("podman", &["podman", "podman:net=bridge"]),
-    ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace"]),
+    ("nspawn", &["nspawn", "nspawn:net=veth", "nspawn:init=systemd", "nspawn:user=private"]),
+    ("lxc", &["lxc", "lxc:net=veth", "lxc:init=systemd", "lxc:user=private"]),
+    ("podman", &["podman", "podman:net=bridge", "podman:user=private"]),
+    ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace", "gvisor:net=sandbox"]),
     (
         "docker",
         &[
@@ -47,6 +47,7 @@ const VARIANTS: &[(&str, &[&str])] = &[
             "qemu:profile=partition",
             "qemu:accel=tcg,net=tap",
             "qemu:accel=tcg,net=tap,vhost=on",
+            "qemu:accel=tcg,net=vhost-user",
         ],
     ),
     ("firecracker", &["firecracker:root=packed"]),
