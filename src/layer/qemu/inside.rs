@@ -48,7 +48,8 @@ impl Inside {
             network: asked.nic.as_ref().map(Nic::addresses),
             balloon_pages: asked.memory.balloon_pages(),
         };
-        let write = |contents| initramfs::write(room, site.agent, kernel, asked.board, contents);
+        let way = (asked.board, asked.channel);
+        let write = |contents| initramfs::write(room, site.agent, kernel, way, contents);
         if site.view.root == Root::Packed {
             let packed = Packed::of(site, asked.memory.mib, room)?;
             let initramfs = write(Contents::Packed(&packed, &files))?;
