@@ -102,6 +102,12 @@ fn asked_about(text: &'static str) -> Result<LayerSpec, Fault> {
     layer.ok_or_else(|| Fault::bug("the doctor asks about a stack without a layer"))
 }
 
+/// Whether the answer may wait for the proof of KVM.
+fn may_prove(text: &str) -> bool {
+    let kind = text.split(':').next().unwrap_or(text);
+    PROVED.contains(&kind) || text.ends_with("=kvm")
+}
+
 fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
     let spec = asked_about(text)?;
     let driver = layer::find(&spec.kind)?;
@@ -109,7 +115,7 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
     Ok(Check {
         layer: String::from(text),
         card: driver.card(),
-        deadline: if PROVED.contains(&spec.kind.as_str()) { PROOF_DEADLINE } else { DEADLINE },
+        deadline: if may_prove(text) { PROOF_DEADLINE } else { DEADLINE },
         ask: Box::new(move || {
             let view = View {
                 root: spec.root().unwrap_or(Root::Overlay),
