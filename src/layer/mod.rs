@@ -291,6 +291,8 @@ pub enum Root {
     Directory(PathBuf),
     /// An OCI image layout, a directory or an archive: `root=oci:/path`.
     Oci(PathBuf),
+    /// The image of a disk with a whole system, for virtual machines: `root=image:/path`.
+    Image(PathBuf),
 }
 
 /// A layer that can run here.

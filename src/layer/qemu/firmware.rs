@@ -120,13 +120,14 @@ impl Firmware {
         }
     }
 
-    /// The firmware as QEMU has it and as the guest sees it, and how that entered the kernel.
+    /// The firmware as QEMU has it and as the guest sees it, and how that entered the kernel, if QEMU was
+    /// given one.
     ///
     /// # Errors
     /// One of them is not what was asked for.
     pub(super) fn prove(
         self,
-        entry: Entry,
+        entry: Option<Entry>,
         board: Board,
         qmp: &mut Qmp,
         inside: &[Fact],
@@ -144,6 +145,9 @@ impl Firmware {
                 "qemu: the firmware is `{asked}`, and the guest was started by `{seen}`"
             )));
         }
+        let source = "qom-get /machine firmware, and the firmware's table inside";
+        let mut facts = vec![Fact::new("firmware", told, source)];
+        let Some(entry) = entry else { return Ok(facts) };
         let protocol = value_of(inside, "boot_protocol")?;
         if (protocol == PVH_PROTOCOL) != (entry == Entry::Pvh) {
             return Err(Fault::machine(format!(
@@ -151,18 +155,9 @@ impl Firmware {
                 entry.name()
             )));
         }
-        Ok(vec![
-            Fact::new(
-                "firmware",
-                told,
-                "qom-get /machine firmware, and the firmware's table inside",
-            ),
-            Fact::new(
-                "kernel_entry",
-                entry.name(),
-                "the kernel's file, and /sys/kernel/boot_params/version inside",
-            ),
-        ])
+        let source = "the kernel's file, and /sys/kernel/boot_params/version inside";
+        facts.push(Fact::new("kernel_entry", entry.name(), source));
+        Ok(facts)
     }
 }
 

@@ -1,13 +1,16 @@
-//! What is inside of a guest beside its kernel: the agent, and this level's files.
+//! What is inside of a guest: a kernel with the agent and this level's files, or a whole system.
 
+use super::command_line::Boots;
+use super::image::Image;
 use super::initramfs::{self, Files};
-use super::kernel::Kernel;
+use super::kernel::{self, Kernel};
 use super::nic::Nic;
 use super::request::Asked;
 use super::share::{Offer, Served};
+use super::virtiofsd::Serving;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
-use crate::layer::{Site, scratch};
+use crate::layer::{Root, Site, scratch};
 use crate::stack::root;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,22 +18,57 @@ use surtax_instrument::wire::{Fact, SCRATCH};
 
 /// The inside of a guest, ready before the machine is.
 pub(super) struct Inside {
-    /// Where the kernel finds the agent.
-    pub(super) initramfs: PathBuf,
-    /// How this level's files come to it.
-    pub(super) offer: Offer,
+    /// What the machine boots.
+    pub(super) boots: Boots,
+    /// The kernel, where it is ours to choose.
+    pub(super) kernel: Option<Kernel>,
+    /// How this level's files come to it, where they do.
+    pub(super) offer: Option<Offer>,
     /// What was found on the way.
     pub(super) facts: Vec<Fact>,
 }
 
 impl Inside {
-    /// Writes the initramfs, and makes this level's files ready; who serves them joins `group`.
+    /// The kernel that a machine needs, unless it boots a disk of its own.
     ///
     /// # Errors
-    /// A module is missing, or the files cannot be served.
+    /// There is none, and none can be fetched.
+    pub(super) fn kernel(
+        asked: &Asked,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Option<Kernel>, Fault> {
+        match site.view.root {
+            Root::Image(_) => Ok(None),
+            _ => kernel::acquire(&asked.need(), site.cache, room).map(Some),
+        }
+    }
+
+    /// Makes everything ready; who serves files joins `group`.
+    ///
+    /// # Errors
+    /// A module is missing, the files cannot be served, or the image is none.
     pub(super) fn prepare(
         asked: &Asked,
-        kernel: &Kernel,
+        kernel: Option<Kernel>,
+        site: &Site<'_>,
+        room: &Room,
+        group: Option<&Path>,
+    ) -> Result<Self, Fault> {
+        match (kernel, &site.view.root) {
+            (None, Root::Image(source)) => {
+                let image = Image::make(source, site.view, site.agent, room)?;
+                let boots = Boots::Disk(image);
+                Ok(Self { boots, kernel: None, offer: None, facts: Vec::new() })
+            }
+            (None, _) => Err(Fault::bug("a machine has neither a kernel nor an image")),
+            (Some(kernel), _) => Self::with_kernel(asked, kernel, site, room, group),
+        }
+    }
+
+    fn with_kernel(
+        asked: &Asked,
+        kernel: Kernel,
         site: &Site<'_>,
         room: &Room,
         group: Option<&Path>,
@@ -51,15 +89,26 @@ impl Inside {
             network: asked.nic.as_ref().map(Nic::addresses),
             balloon_pages: asked.memory.balloon_pages(),
         };
-        let initramfs = initramfs::write(room, site.agent, kernel, asked.board, Some(&files))?;
+        let initramfs = initramfs::write(room, site.agent, &kernel, asked.board, Some(&files))?;
+        let boots = Boots::Kernel { image: kernel.image.clone(), initramfs };
         let mut facts = root::facts(&site.view.root, &lowers);
         facts.append(&mut offer.facts);
-        Ok(Self { initramfs, offer, facts })
+        Ok(Self { boots, kernel: Some(kernel), offer: Some(offer), facts })
     }
 
-    /// What the server of the files has said.
+    /// The process that serves the files, where it is not QEMU.
+    pub(super) fn server(&self) -> Option<&Serving> {
+        self.offer.as_ref()?.server.as_ref()
+    }
+
+    /// The same, to be waited for.
+    pub(super) fn server_mut(&mut self) -> Option<&mut Serving> {
+        self.offer.as_mut()?.server.as_mut()
+    }
+
+    /// What it has said.
     pub(super) fn words(&self) -> String {
-        self.offer.server.as_ref().map(|server| server.words.quote()).unwrap_or_default()
+        self.server().map(|server| server.words.quote()).unwrap_or_default()
     }
 }
 

@@ -7,6 +7,7 @@
 //!   a kernel: the level's own, or the distribution's, which apt fetches into our cache.
 //! - **Leaves out** network and disks unless asked for, graphics, and the random number device: the
 //!   guest's kernel seeds itself from the CPU. Firmware is there, and starts the kernel that QEMU was given.
+//!   With `root=image:PATH` a whole system boots instead, with kernel, init and files of its own.
 //! - **Payers** vCPU threads: guest kernel, with the workload in it; QEMU's other threads, the disk's own,
 //!   virtiofsd and the vhost workers of this level's kernel: hypervisor.
 //! - **Checked against** QEMU 7.2.22, virtiofsd 7.2.22 and Linux 6.1.192 of Debian 12.
@@ -19,6 +20,7 @@ mod disk;
 mod elf;
 mod evidence;
 mod firmware;
+mod image;
 mod initramfs;
 mod inside;
 mod kernel;
@@ -48,7 +50,6 @@ use boot::{Guest, Place, boot};
 use check::unavailable;
 use command_line::{Machine, PROGRAM};
 use inside::Inside;
-use kernel::Kernel;
 use nic::Wires;
 use qmp::{IoThread, Qmp, VirtualCpu};
 use request::Asked;
@@ -170,13 +171,13 @@ impl Layer for Qemu {
         asked.firmware.require(asked.board, room)?;
         let mut wires =
             asked.nic.as_ref().map_or(Ok(Wires::default()), |nic| nic.make(site, room))?;
-        let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
-        let accelerator = check::choose(&asked, &kernel, site, room)?;
+        let kernel = Inside::kernel(&asked, site, room)?;
+        let accelerator = check::choose(&asked, kernel.as_ref(), site, room)?;
         // CPUs and memory are the machine's own; all else is a matter of its group.
         let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
         let is_limited = placed != Limits::default();
         let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
-        let mut inside = Inside::prepare(&asked, &kernel, site, room, group.as_deref())?;
+        let mut inside = Inside::prepare(&asked, kernel, site, room, group.as_deref())?;
         let machine = Machine {
             accelerator,
             board: asked.board,
@@ -186,16 +187,15 @@ impl Layer for Qemu {
             memory: asked.memory,
             overcommit: asked.overcommit,
             firmware: asked.firmware,
-            kernel: kernel.image.clone(),
-            initramfs: inside.initramfs.clone(),
+            boots: inside.boots.clone(),
             tsc_khz: check::tsc_for(accelerator, &asked)?,
             icount: asked.icount,
-            files: Some(inside.offer.share.clone()),
+            files: inside.offer.as_ref().map(|offer| offer.share.clone()),
             disk: asked.disk.clone().map(|disk| disk.make(room)).transpose()?,
             nic: asked.nic.clone(),
         };
         let console = ConsoleTail::new();
-        let mount_namespace = inside.offer.namespace.take();
+        let mount_namespace = inside.offer.as_mut().and_then(|offer| offer.namespace.take());
         let place = Place { group: group.as_deref(), mount_namespace };
         let mut guest = boot(&machine, &mut wires, room, place, &console)
             .map_err(|fault| Fault { message: fault.message + &inside.words(), ..fault })?;
@@ -209,17 +209,7 @@ impl Layer for Qemu {
         }
         let Guest { process, qmp, cpus, link } = guest;
         let link = Some(link);
-        Ok(Box::new(RunningQemu {
-            link,
-            qmp,
-            process,
-            inside,
-            cpus,
-            iothread,
-            wires,
-            machine,
-            kernel,
-        }))
+        Ok(Box::new(RunningQemu { link, qmp, process, inside, cpus, iothread, wires, machine }))
     }
 }
 
@@ -233,7 +223,6 @@ struct RunningQemu {
     iothread: Option<IoThread>,
     wires: Wires,
     machine: Machine,
-    kernel: Kernel,
 }
 
 impl Running for RunningQemu {
@@ -265,7 +254,7 @@ impl Running for RunningQemu {
             },
             hypervisor("QEMU's other threads", Source::OtherThreads { pid, except }),
         ];
-        if let Some(server) = &self.inside.offer.server {
+        if let Some(server) = self.inside.server() {
             payers.push(hypervisor("virtiofsd", Source::Process(server.process.pid())));
         }
         for (name, tids) in [("the disk's I/O thread", iothread), ("vhost workers", vhost)] {
@@ -286,8 +275,10 @@ impl Running for RunningQemu {
         let pid = self.process.pid();
         let threads = (pid, self.cpus.as_slice());
         let mut facts = evidence::of_machine(&mut self.qmp, threads, &self.machine, inside)?;
-        facts.extend(evidence::of_kernel(&mut self.qmp, &self.kernel, &self.machine, inside)?);
-        facts.push(self.inside.offer.share.protocol().prove(inside)?);
+        facts.extend(evidence::of_start(&mut self.qmp, &self.inside, &self.machine, inside)?);
+        if let Some(share) = &self.machine.files {
+            facts.push(share.protocol().prove(inside)?);
+        }
         if let Some(disk) = &self.machine.disk {
             facts.extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside)?);
             let word = if self.iothread.is_some() { "on" } else { "off" };
@@ -316,7 +307,7 @@ impl Running for RunningQemu {
         if ended.is_none() {
             self.process.kill()?;
         }
-        if let Some(server) = &mut self.inside.offer.server
+        if let Some(server) = self.inside.server_mut()
             && server.process.wait(FILES_STOP_DEADLINE)?.is_none()
         {
             server.process.kill()?;
