@@ -80,6 +80,7 @@ lxc                 lxc-start
 docker.io           dockerd
 podman              podman
 conmon              conmon
+containernetworking-plugins  /usr/lib/cni/bridge
 qemu-system-x86     qemu-system-x86_64
 qemu-system-common  /usr/lib/qemu/virtiofsd
 qemu-utils          qemu-img

@@ -10,7 +10,12 @@ use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
-use surtax_instrument::link;
+use std::path::Path;
+use std::time::Duration;
+use surtax_instrument::{clock, link};
+
+/// How long a link may take until frames come and go.
+const READY_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The most interfaces that are told of.
 const INTERFACE_LIMIT: usize = 32;
@@ -94,7 +99,17 @@ pub fn take_address(link: &str, address: &str, gateway: &str) -> io::Result<()> 
     let parse = |text: &str| text.parse().map_err(io::Error::other);
     let (address, prefix) = address.split_once('/').unwrap_or((address, "32"));
     link::give_address(link, parse(address)?, prefix.parse().map_err(io::Error::other)?)?;
-    link::lead_everywhere(parse(gateway)?)
+    link::lead_everywhere(parse(gateway)?)?;
+    // The other end is brought up at the same time. Where `/sys` is another namespace's, nobody knows.
+    let is_known = Path::new("/sys/class/net").join(link).exists();
+    let began = clock::monotonic_raw();
+    while is_known && !link::is_ready(link) {
+        if Duration::from(clock::monotonic_raw().since(began)) > READY_DEADLINE {
+            return Err(io::Error::other("it does not get ready"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

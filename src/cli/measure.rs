@@ -10,6 +10,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 use surtax_instrument::clock;
+use surtax_instrument::probe::cgroup::parse_cpus;
 use surtax_statistics::TooFew;
 
 /// What to measure. Every flag is optional here; the plan refuses what is missing.
@@ -257,7 +258,9 @@ pub(super) fn surroundings<'a>(cards: &'a [&'static Card]) -> Result<Surrounding
     let cwd = std::env::current_dir().doing("find the working directory")?;
     // Six digits: enough to differ from the last run, and short enough to be typed again.
     let fresh_seed = clock::wall().0 / 1_000 % 1_000_000;
-    Ok(Surroundings { cwd, fresh_seed, cards })
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+    let cpus = online.and_then(|text| parse_cpus(text.trim()));
+    Ok(Surroundings { cwd, fresh_seed, cards, cpus })
 }
 
 /// Reads `NAME=VALUE`.

@@ -5,18 +5,28 @@
 //! process can leave one behind: there is no undo to write. `docs/decisions/0001-…` says why.
 
 use super::mount::{self, Mount};
+use super::process;
 use crate::fault::{Doing, Fault};
 use rustix::mount::MountPropagationFlags;
 use rustix::thread::UnshareFlags;
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 /// Makes a mount namespace with these mounts, in this order. Directories below `ours` go away with
-/// the room, so mount points may be made there.
-pub(super) fn mount_namespace(mounts: &[Mount], ours: Vec<PathBuf>) -> Result<OwnedFd, Fault> {
+/// the room, so mount points may be made there. The mounts are made in `network`, where one is given.
+pub(super) fn mount_namespace(
+    mounts: &[Mount],
+    ours: Vec<PathBuf>,
+    network: Option<OwnedFd>,
+) -> Result<OwnedFd, Fault> {
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| enter_and_mount(mounts, ours));
+        let thread = scope.spawn(|| {
+            if let Some(network) = network {
+                process::enter_network(network.as_fd())?;
+            }
+            enter_and_mount(mounts, ours)
+        });
         thread.join().unwrap_or_else(|_| Err(Fault::bug("the mounting thread panicked")))
     })
 }

@@ -37,6 +37,9 @@ pub const BRIDGE: &str = "outside";
 /// The name of the workload's link, on the inside.
 pub const LINK: &str = "eth0";
 
+/// The name of the link below a macvlan, in its namespace.
+pub const BELOW: &str = "below";
+
 /// The name of a tap in its namespace.
 pub const TAP: &str = "tap0";
 
@@ -73,6 +76,22 @@ impl Room {
                 .map_err(|fault| fault.hint("modprobe bridge"))?;
             link::give_address(BRIDGE, OUTSIDE, PREFIX)
                 .doing(format_args!("give the bridge the address {OUTSIDE}/{PREFIX}"))
+        })?;
+        Ok(network)
+    }
+
+    /// A network namespace with a link called [`BELOW`] for a macvlan, which is paired with one that has the
+    /// address [`OUTSIDE`] and the name of the bridge.
+    ///
+    /// # Errors
+    /// The machine's: we may not, there is no `ip`, or its kernel has no veth.
+    pub fn paired_network(&self) -> Result<Network, Fault> {
+        let network = self.bare_network()?;
+        network.ip(&["link", "add", BELOW, "type", "veth", "peer", "name", BRIDGE])?;
+        within(network.namespace.as_fd(), || {
+            link::give_address(BRIDGE, OUTSIDE, PREFIX)
+                .and_then(|()| link::raise(BELOW))
+                .doing("set up the pair of links below a macvlan")
         })?;
         Ok(network)
     }
@@ -128,6 +147,38 @@ impl Network {
         within(self.namespace.as_fd(), || link::offloads(TAP).doing("ask a tap what is left to it"))
     }
 
+    /// Runs `ip` in the namespace.
+    fn ip(&self, words: &[&str]) -> Result<(), Fault> {
+        let argv = [&["ip"], words].concat();
+        let program = Program {
+            argv: argv.into_iter().map(String::from).collect(),
+            network_namespace: Some(self.namespace()?),
+            ..Program::default()
+        };
+        ask::run(program, IP_DEADLINE).map(drop).map_err(|fault| {
+            if fault.hint.is_some() { fault } else { fault.hint("apt-get install iproute2") }
+        })
+    }
+
+    /// Gives a link whose name begins so, which a tool has made, the address [`OUTSIDE`]; says whether there
+    /// is one yet.
+    ///
+    /// # Errors
+    /// The machine's: the link refuses.
+    pub fn adopt(&self, begins: &str) -> Result<bool, Fault> {
+        within(self.namespace.as_fd(), || {
+            let list = "/proc/thread-self/net/dev";
+            let text = fs::read_to_string(list).doing(format_args!("read `{list}`"))?;
+            let names = text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+            let Some(name) = names.into_iter().find(|name| name.starts_with(begins)) else {
+                return Ok(false);
+            };
+            link::give_address(name, OUTSIDE, PREFIX)
+                .doing(format_args!("give the link `{name}` the address {OUTSIDE}"))?;
+            Ok(true)
+        })
+    }
+
     /// Connects the network namespace of a process with the bridge by a veth pair; the inner end is
     /// called [`LINK`], has the address [`WORKLOAD`], and is the way to everywhere.
     ///
@@ -137,19 +188,7 @@ impl Network {
         let theirs = PathBuf::from(format!("/proc/{pid}/ns/net"));
         let theirs = File::open(&theirs).doing(format_args!("open `{}`", theirs.display()))?;
         let pid = pid.to_string();
-        let words =
-            ["ip", "link", "add", OUTER_END, "type", "veth", "peer", "name", LINK, "netns", &pid];
-        ask::run(
-            Program {
-                argv: words.map(String::from).to_vec(),
-                network_namespace: Some(self.namespace()?),
-                ..Program::default()
-            },
-            IP_DEADLINE,
-        )
-        .map_err(|fault| {
-            if fault.hint.is_some() { fault } else { fault.hint("apt-get install iproute2") }
-        })?;
+        self.ip(&["link", "add", OUTER_END, "type", "veth", "peer", "name", LINK, "netns", &pid])?;
         within(self.namespace.as_fd(), || {
             plug_in(OUTER_END)?;
             link::raise(OUTER_END).doing("bring the outer end of a veth pair up")

@@ -9,6 +9,7 @@ use super::directory;
 use super::holder;
 use super::journal::Journal;
 use super::mount::Mount;
+use super::network::Network;
 use super::process::{self, Process, Program};
 use super::session;
 use super::settings;
@@ -146,8 +147,22 @@ impl Room {
     /// # Errors
     /// The mount that failed.
     pub fn mount_namespace(&self, mounts: &[Mount]) -> Result<OwnedFd, Fault> {
+        self.mount_namespace_in(None, mounts)
+    }
+
+    /// The same, of a network namespace: a fresh `sysfs` shows the links of that one.
+    ///
+    /// # Errors
+    /// The mount that failed.
+    pub fn mount_namespace_in(
+        &self,
+        network: Option<&Network>,
+        mounts: &[Mount],
+    ) -> Result<OwnedFd, Fault> {
         let ours = [Some(&self.directory), self.memory_directory.get()];
-        holder::mount_namespace(mounts, ours.into_iter().flatten().cloned().collect())
+        let ours = ours.into_iter().flatten().cloned().collect();
+        let network = network.map(Network::namespace).transpose()?;
+        holder::mount_namespace(mounts, ours, network)
     }
 
     /// Starts a program in this room. See [`Program`]. It dies with the calling thread.

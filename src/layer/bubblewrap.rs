@@ -28,6 +28,9 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
     },
     program: "bwrap",
     remedy: "apt-get install bubblewrap",
+    require: |_, _| Ok(()),
+    agent_words: |_| Vec::new(),
+    networks: &[],
     order,
 };
 
@@ -40,7 +43,7 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     }
     words.extend(["--ro-bind", &agent, AGENT]);
     words.extend(["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]);
-    if !wanted.shares_network {
+    if !wanted.network.is_shared() {
         words.push("--unshare-net");
     }
     words.extend(["--hostname", wanted.host_name, "--chdir", "/", "--"]);

@@ -4,22 +4,26 @@
 //! surtax (host) ── TOOL ── namespaces, pivot_root ── agent ── command
 //!
 //! - **Needs** the tool in `PATH` and root.
-//! - **Leaves out** what only an init inside would do: the agent is the container's command.
+//! - **Leaves out** what only an init inside would do, unless it is asked for: the agent is the container's
+//!   command.
 //! - **Payers** one group with the tool's own processes and the container: engine. It carries the
 //!   command, so what is left of it is the tool, its monitor and the agent. The limits hold for them
 //!   together, and the tool is inside them before its first instruction.
 //! - **Checked against** what each tool's own file says.
 
+use super::container_init::{Init, Prepared};
 use super::first_process::{FirstProcess, THROTTLING, empties, limited_together};
+use super::tool_network::{Known, ToolNetwork};
 use super::{
-    Card, Layer, Network, Payer, Running, Site, Source, Unavailable, Usable, scratch, stdio,
-    version,
+    Card, Layer, Network, Payer, Running, Site, Source, Unavailable, Usable, container_init,
+    scratch, tool_network, version,
 };
 use crate::agent::Link;
 use crate::fault::Fault;
 use crate::lab::disk::Disk;
 use crate::lab::{self, Mount, Process, Program, Room};
 use crate::layer::oci::config::AGENT;
+use crate::stack::root::Lower;
 use crate::stack::{IoLimits, LayerSpec, Limits, root};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,6 +33,9 @@ use surtax_instrument::wire::{Fact, Role};
 /// How long a tool may take to end after the container's command has.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
+/// How long an init may take to end its container.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
+
 /// A tool, and what sets it apart from the others.
 pub struct ContainerTool {
     /// Its card.
@@ -37,6 +44,12 @@ pub struct ContainerTool {
     pub(super) program: &'static str,
     /// The command that installs it.
     pub(super) remedy: &'static str,
+    /// What else must be there for a spec.
+    pub(super) require: fn(&LayerSpec, &Site<'_>) -> Result<(), Unavailable>,
+    /// The networks that it makes itself.
+    pub(super) networks: &'static [Known],
+    /// What the agent is told before it speaks to the host.
+    pub(super) agent_words: fn(&ToolNetwork) -> Vec<String>,
     /// Its command line for one container, and what it needs beside it.
     pub(super) order: fn(&Wanted<'_>) -> Result<Order, Fault>,
 }
@@ -66,8 +79,10 @@ pub(super) struct Wanted<'a> {
     /// That disk, if there is a limit, where a group that the tool makes inside ours is not held by it: in
     /// cgroup v1. Then the tool must be told.
     pub throttled_disk: Option<Disk>,
-    /// Whether its network is this level's own.
-    pub shares_network: bool,
+    /// Its network.
+    pub network: &'a ToolNetwork,
+    /// Its init, if the agent is not its first process.
+    pub init: Option<&'a Prepared>,
     /// Whether it gets a `/run` of its own; else it has the one of its root.
     pub has_own_run: bool,
 }
@@ -87,7 +102,7 @@ impl Layer for ContainerTool {
         self.card
     }
 
-    fn check(&self, _: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let Some(path) = lab::find(self.program) else {
             let why = format!("`{}` is not in `PATH`", self.program);
             return Err(Unavailable { why, remedy: Some(self.remedy.to_owned()) });
@@ -96,6 +111,9 @@ impl Layer for ContainerTool {
             let why = format!("`{}` needs root for a throw-away layer over `/`", self.program);
             return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
         }
+        tool_network::require(spec, self.networks)?;
+        container_init::require(spec, site)?;
+        (self.require)(spec, site)?;
         let facts = tool_facts(&path).map_err(|fault| Unavailable {
             why: fault.message,
             remedy: Some(self.remedy.to_owned()),
@@ -115,19 +133,14 @@ impl Layer for ContainerTool {
         })?;
         let scratch = room.memory_directory()?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
-        let mut mounts = root::merge(&lowers, scratch)?;
         let merged = root::merged_at(scratch);
-        mounts.extend(root::writable(site.view, &merged));
-        mounts.extend(scratch::mounts(site.view, &merged, room)?);
-        // The tool's own `/run` may cover the one in which the agent is.
         let agent = scratch.join("agent");
-        mounts.push(Mount::Bind {
-            source: site.agent.to_path_buf(),
-            target: agent.clone(),
-            recursive: false,
-            read_only: true,
-        });
+        let mut mounts = mounts(&lowers, &agent, site, room)?;
         let group = room.subgroup("container", site.limits)?;
+        let network = ToolNetwork::make(spec, self.networks, room)?;
+        let words = (self.agent_words)(&network);
+        let base = &lowers.first().ok_or_else(|| Fault::bug("a root of no directories"))?.source;
+        let init = container_init::prepare(spec, base, &words, &scratch.join("init"))?;
         let order = (self.order)(&Wanted {
             program: &path.to_string_lossy(),
             root: &merged,
@@ -143,48 +156,82 @@ impl Layer for ContainerTool {
                 Some(_) => site.limits.io.disk()?,
                 None => None,
             },
-            shares_network: shares_network(spec),
+            network: &network,
+            init: init.as_ref(),
             has_own_run: site.view.root == super::Root::Overlay,
         })?;
         mounts.extend(order.mounts);
-        let namespace = room.mount_namespace(&mounts)?;
+        let namespace = room.mount_namespace_in(network.held(), &mounts)?;
 
-        let (link, ends) = stdio::link(kind)?;
-        let path_variable = std::env::var("PATH").unwrap_or_default();
-        let environment = [(String::from("PATH"), path_variable)].into_iter();
+        let (way, ends) = container_init::way(kind, init.as_ref())?;
         let command_line = room.nameless(&order.argv.join(" "));
-        let process = room.spawn(Program {
+        let mut process = room.spawn(Program {
             argv: order.argv,
-            environment: Some(environment.chain(order.environment).collect()),
+            environment: Some(environment(order.environment)),
             stdio: ends,
             group: Some(group.clone()),
             mount_namespace: Some(namespace),
+            network_namespace: network.held().map(lab::Network::namespace).transpose()?,
             ..Program::default()
         })?;
+        network
+            .finish(&mut process, site.start_deadline)
+            .map_err(|fault| fault.during(format_args!("{kind}")))?;
+        let link = way.link(kind, init.as_ref(), &mut process, site.start_deadline)?;
         let mut facts = tool_facts(&path)?;
         facts.push(Fact::new("tool_command_line", command_line, "its start"));
         facts.extend(root::facts(&site.view.root, &lowers));
         Ok(Box::new(RunningContainer {
             process,
             link: Some(link),
+            init: init.map_or(Init::None, |init| init.init),
             group,
             hierarchies: site.lab.hierarchies().clone(),
             limits: site.limits.clone(),
             kind,
-            shares_network: shares_network(spec),
+            network,
             facts,
         }))
     }
 }
 
+/// The mounts of the root with all that surtax puts into it, and the agent at a place that the tool can see:
+/// its own `/run` may cover the one in which the agent is.
+fn mounts(
+    lowers: &[Lower],
+    agent: &Path,
+    site: &Site<'_>,
+    room: &Room,
+) -> Result<Vec<Mount>, Fault> {
+    let scratch = room.memory_directory()?;
+    let merged = root::merged_at(scratch);
+    let mut mounts = root::merge(lowers, scratch)?;
+    mounts.extend(root::writable(site.view, &merged));
+    mounts.extend(scratch::mounts(site.view, &merged, room)?);
+    mounts.push(Mount::Bind {
+        source: site.agent.to_path_buf(),
+        target: agent.to_path_buf(),
+        recursive: false,
+        read_only: true,
+    });
+    Ok(mounts)
+}
+
+/// The environment of a tool: `PATH`, and what it asks for.
+fn environment(more: Vec<(String, String)>) -> Vec<(String, String)> {
+    let path = (String::from("PATH"), std::env::var("PATH").unwrap_or_default());
+    std::iter::once(path).chain(more).collect()
+}
+
 struct RunningContainer {
     process: Process,
     link: Option<Link>,
+    init: Init,
     group: PathBuf,
     hierarchies: Hierarchies,
     limits: Limits,
     kind: &'static str,
-    shares_network: bool,
+    network: ToolNetwork,
     facts: Vec<Fact>,
 }
 
@@ -203,7 +250,7 @@ impl Running for RunningContainer {
     }
 
     fn network(&self) -> Option<Network> {
-        self.shares_network.then(Network::of_level)
+        self.network.reach()
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
@@ -214,9 +261,15 @@ impl Running for RunningContainer {
         if self.limits != Limits::default() {
             facts.push(limited_together(&format!("{} and the container", self.kind)));
         }
-        let shared: &[&str] = if self.shares_network { &["net", "user"] } else { &["user"] };
+        let shared: &[&str] = if self.network.is_shared() { &["net", "user"] } else { &["user"] };
         facts.push(first.namespaces(shared)?);
         facts.extend(first.privileges()?);
+        if self.init != Init::None {
+            let proved = container_init::prove(self.init, &first.init(&self.group)?);
+            facts.push(proved.map_err(|fault| fault.during(self.kind))?);
+        }
+        let proved = self.network.prove(inside);
+        facts.extend(proved.map_err(|fault| fault.during(self.kind))?);
         Ok(facts)
     }
 
@@ -227,7 +280,8 @@ impl Running for RunningContainer {
 
     fn stop(mut self: Box<Self>) -> Result<(), Fault> {
         drop(self.link.take());
-        let ended = self.process.wait(STOP_DEADLINE)?;
+        let deadline = if self.init == Init::None { STOP_DEADLINE } else { SHUTDOWN_DEADLINE };
+        let ended = self.process.wait(deadline)?;
         match ended.filter(|_| empties(&self.group, &self.hierarchies, STOP_DEADLINE)) {
             Some(_) => Ok(()),
             None => Err(Fault::machine(format!(
@@ -236,10 +290,6 @@ impl Running for RunningContainer {
             ))),
         }
     }
-}
-
-fn shares_network(spec: &LayerSpec) -> bool {
-    spec.options.get("net").is_some_and(|network| network == "host")
 }
 
 /// Where the tool is, and what it says of its version.

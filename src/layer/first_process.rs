@@ -74,6 +74,25 @@ impl FirstProcess {
         })
     }
 
+    /// The process that is number 1 in the process ids of this one: itself, or its init.
+    ///
+    /// # Errors
+    /// The machine's, when there is none in the group.
+    pub fn init(&self, group: &Path) -> Result<Self, Fault> {
+        let pid = self.namespace("pid")?;
+        let is_init = |process: &Self| {
+            process.innermost_pid().is_ok_and(|number| number == "1")
+                && process.namespace("pid").is_ok_and(|theirs| theirs == pid)
+        };
+        let groups = self.hierarchies.0.iter().map(|hierarchy| hierarchy.directory(group));
+        let mut processes = groups.flat_map(|directory| pids_below(&directory));
+        let found =
+            processes.find_map(|pid| Some(Self::of(pid, &self.hierarchies)).filter(is_init));
+        found.ok_or_else(|| {
+            Fault::machine(format!("no process in the group `{}` is number 1", group.display()))
+        })
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         Path::new("/proc").join(self.pid.to_string()).join(name)
     }

@@ -66,9 +66,27 @@ pub static GVISOR: Oci = Oci {
     remedy: "CGO_ENABLED=0 go install gvisor.dev/gvisor/runsc@go",
     refuses_hybrid: false,
     arguments,
+    holds,
     require,
     prove,
 };
+
+/// Its kernel is not Linux, and has not all of what others ask of theirs.
+fn holds(spec: &LayerSpec, inside: &LayerSpec) -> Result<(), Fault> {
+    let shares_network = spec.options.get(NET.key).is_some_and(|network| network == "host");
+    match inside.kind.as_str() {
+        "qemu" => Err(Fault::user(
+            "gvisor: no `qemu` runs in it: virtiofsd, which gives a machine its files, asks for more of \
+             a kernel than gVisor's has",
+        )
+        .hint("put gVisor into the machine, as in `qemu+gvisor`")),
+        "crun" if !shares_network => Err(Fault::user(
+            "gvisor: `crun` cannot make a network in it",
+        )
+        .hint("write `gvisor:net=host+crun`, or `gvisor+runc`")),
+        _ => Ok(()),
+    }
+}
 
 fn platform(spec: &LayerSpec) -> &str {
     spec.options.get("platform").map_or(PLATFORM, String::as_str)

@@ -1,17 +1,19 @@
-//! LXC: a container by liblxc's own programs, for one command and without an init inside.
+//! LXC: a container by liblxc's own programs, for one command, or with an init inside.
 //!
 //! surtax (host) ── lxc-start (monitor) ── namespaces, pivot_root, seccomp ── agent (PID 1) ── command
 //!
 //! - **Needs** `lxc-start` in `PATH`, root.
-//! - **Leaves out** system containers, whose own init would start services beside the command.
+//! - **Leaves out** what a root enables beyond its init, whose services would run beside the command.
 //! - **Payers** one group: the monitor, the agent and the command.
 //! - **Checked against** LXC 5.0.2, `lxc.container.conf(5)`.
 
+use super::container_init;
 use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
-use super::oci::NET;
-use super::{Card, Limit, scratch};
+use super::tool_network::Ground;
+use super::{Card, Limit, scratch, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::Mount;
+use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
 use crate::layer::oci::config::AGENT;
 use std::fs;
 use std::path::Path;
@@ -23,8 +25,12 @@ const COMMON: &str = "/usr/share/lxc/config/common.conf";
 pub static LXC: ContainerTool = ContainerTool {
     card: &Card {
         kind: "lxc",
-        summary: "a container by LXC, for one command without an init",
-        options: &[NET, scratch::CHOICE],
+        summary: "a container by LXC, for one command, or with an init",
+        options: &[
+            tool_network::choice(&["none", "host", "veth", "macvlan"]),
+            container_init::CHOICE,
+            scratch::CHOICE,
+        ],
         subject: None,
         limits: Limit::OF_A_GROUP,
         holds_layers: false,
@@ -33,6 +39,9 @@ pub static LXC: ContainerTool = ContainerTool {
     },
     program: "lxc-start",
     remedy: "apt-get install lxc",
+    require: |_, _| Ok(()),
+    agent_words: |_| Vec::new(),
+    networks: &[("veth", Ground::Bridge), ("macvlan", Ground::Pair)],
     order,
 };
 
@@ -54,8 +63,30 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
         &word(&file)?,
     ];
     // It keeps its locks in `/run/lxc`.
-    let mounts = vec![Mount::Tmpfs { target: "/run".into() }];
+    let mut mounts = vec![Mount::Tmpfs { target: "/run".into() }];
+    if wanted.network.held().is_some() {
+        mounts.extend(tool_network::own_links(&wanted.scratch.join("sys")));
+    }
     Ok(Order { argv: words.map(str::to_owned).to_vec(), mounts, environment: Vec::new() })
+}
+
+/// What the word after `net=` is in a configuration.
+fn network(word: &str) -> Vec<String> {
+    let line = |key: &str, value: &str| format!("lxc.net.0.{key} = {value}");
+    let (kind, below) = match word {
+        "host" => return vec![line("type", "none")],
+        "veth" => ("veth", BRIDGE),
+        "macvlan" => ("macvlan", BELOW),
+        _ => return vec![line("type", "empty"), line("flags", "up")],
+    };
+    let mut lines = vec![line("type", kind), line("link", below), line("name", LINK)];
+    if kind == "macvlan" {
+        lines.push(line("macvlan.mode", "bridge"));
+    }
+    lines.push(line("ipv4.address", &format!("{WORKLOAD}/{PREFIX}")));
+    lines.push(line("ipv4.gateway", &OUTSIDE.to_string()));
+    lines.push(line("flags", "up"));
+    lines
 }
 
 fn config(wanted: &Wanted<'_>, has_common: bool, rootfs: &Path) -> Result<String, Fault> {
@@ -66,11 +97,7 @@ fn config(wanted: &Wanted<'_>, has_common: bool, rootfs: &Path) -> Result<String
     lines.push(format!("lxc.uts.name = {}", wanted.host_name));
     lines.push(format!("lxc.rootfs.path = dir:{}", word(wanted.root)?));
     lines.push(format!("lxc.rootfs.mount = {}", word(rootfs)?));
-    let network = if wanted.shares_network { "none" } else { "empty" };
-    lines.push(format!("lxc.net.0.type = {network}"));
-    if !wanted.shares_network {
-        lines.push(String::from("lxc.net.0.flags = up"));
-    }
+    lines.extend(network(&wanted.network.word));
     // All of its groups below the one that it is started in, where the limits are: also those in
     // hierarchies that limit nothing, at the root of which it would leave them when it is killed.
     let group = word(wanted.group)?;
@@ -88,11 +115,37 @@ fn config(wanted: &Wanted<'_>, has_common: bool, rootfs: &Path) -> Result<String
     for key in ["lxc.console.path = none", "lxc.tty.max = 0", "lxc.pty.max = 1024"] {
         lines.push(key.to_owned());
     }
-    if wanted.has_own_run {
+    if wanted.has_own_run || wanted.init.is_some() {
         lines.push(String::from("lxc.mount.entry = tmpfs run tmpfs nosuid,nodev,mode=755 0 0"));
     }
     let (agent, place) = (word(wanted.agent)?, AGENT.trim_start_matches('/'));
     lines.push(format!("lxc.mount.entry = {agent} {place} none bind,ro,create=file 0 0"));
-    lines.push(format!("lxc.init.cmd = {}", agent_words().join(" ")));
+    let Some(prepared) = wanted.init else {
+        lines.push(format!("lxc.init.cmd = {}", agent_words().join(" ")));
+        return Ok(lines.join("\n") + "\n");
+    };
+    for (file, place) in &prepared.shown {
+        let (file, place) = (word(file)?, place.trim_start_matches('/'));
+        lines.push(format!("lxc.mount.entry = {file} {place} none bind,create=file 0 0"));
+    }
+    lines.push(format!("lxc.init.cmd = {}", prepared.argv.join(" ")));
     Ok(lines.join("\n") + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_what_its_word_says() {
+        assert_eq!(network("host"), ["lxc.net.0.type = none"]);
+        assert_eq!(network("none"), ["lxc.net.0.type = empty", "lxc.net.0.flags = up"]);
+        assert_eq!(
+            network("macvlan").join("\n"),
+            "lxc.net.0.type = macvlan\nlxc.net.0.link = below\nlxc.net.0.name = eth0\n\
+             lxc.net.0.macvlan.mode = bridge\nlxc.net.0.ipv4.address = 198.18.0.2/24\n\
+             lxc.net.0.ipv4.gateway = 198.18.0.1\nlxc.net.0.flags = up"
+        );
+        assert_eq!(network("veth")[1], "lxc.net.0.link = outside");
+    }
 }

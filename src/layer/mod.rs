@@ -3,6 +3,7 @@
 //! One file per environment. This one holds the contract and the registry, nothing else.
 
 mod bubblewrap;
+mod container_init;
 mod container_tool;
 mod docker;
 mod errand;
@@ -19,6 +20,7 @@ pub mod scratch;
 mod simulated;
 mod ssh;
 mod stdio;
+mod tool_network;
 mod version;
 
 use crate::agent::Link;
@@ -74,6 +76,20 @@ pub fn value_of<'a>(inside: &'a [Fact], key: &str) -> Result<&'a str, Fault> {
 pub trait Layer: Sync {
     /// What the layer is called and which options it takes.
     fn card(&self) -> &'static Card;
+
+    /// Refuses what cannot be, on whatever machine: options that contradict each other, a layer inside that
+    /// cannot run there. It is asked before anything of a plan is started.
+    ///
+    /// # Errors
+    /// The user's: what contradicts what, and what to write instead.
+    fn refuse(
+        &self,
+        _spec: &LayerSpec,
+        _limits: &Limits,
+        _inside: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        Ok(())
+    }
 
     /// Says whether this machine can run the layer; if it cannot, why, and what would help.
     ///

@@ -1,4 +1,4 @@
-//! systemd-nspawn: the container of systemd, here for one command and without an init inside.
+//! systemd-nspawn: the container of systemd, for one command, or with an init inside.
 //!
 //! surtax (host) ── systemd-nspawn ── namespaces, pivot_root, seccomp ── agent (PID 1) ── command
 //!
@@ -9,19 +9,28 @@
 //! - **Payers** one group: `systemd-nspawn`, the agent and the command.
 //! - **Checked against** systemd 252, `systemd-nspawn(1)`.
 
-use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
-use super::oci::NET;
-use super::{Card, Limit, scratch};
+use super::container_init::{self, Init};
+use super::container_tool::{ContainerTool, Order, Wanted, word};
+use super::tool_network::{Ground, ToolNetwork};
+use super::{Card, Limit, scratch, tool_network};
 use crate::fault::Fault;
 use crate::lab::Mount;
+use crate::lab::network::{BRIDGE, OUTSIDE, PREFIX, WORKLOAD};
 use crate::layer::oci::config::AGENT;
+
+/// What it calls the inner end of a veth pair.
+const INNER_END: &str = "host0";
 
 /// systemd-nspawn.
 pub static NSPAWN: ContainerTool = ContainerTool {
     card: &Card {
         kind: "nspawn",
-        summary: "a container by systemd-nspawn, for one command without an init",
-        options: &[NET, scratch::CHOICE],
+        summary: "a container by systemd-nspawn, for one command, or with an init",
+        options: &[
+            tool_network::choice(&["none", "host", "veth", "bridge"]),
+            container_init::CHOICE,
+            scratch::CHOICE,
+        ],
         subject: None,
         limits: Limit::OF_A_GROUP,
         holds_layers: false,
@@ -30,8 +39,30 @@ pub static NSPAWN: ContainerTool = ContainerTool {
     },
     program: "systemd-nspawn",
     remedy: "apt-get install systemd-container",
+    require: |_, _| Ok(()),
+    agent_words: address,
+    networks: &[("veth", Ground::OuterEnd("ve-")), ("bridge", Ground::Bridge)],
     order,
 };
+
+/// The option that makes a network.
+fn network(word: &str) -> Option<String> {
+    match word {
+        "host" => None,
+        "veth" => Some(String::from("--network-veth")),
+        "bridge" => Some(format!("--network-bridge={BRIDGE}")),
+        _ => Some(String::from("--private-network")),
+    }
+}
+
+/// To give links addresses is the business of a service that runs in few containers, so it is the agent's.
+fn address(network: &ToolNetwork) -> Vec<String> {
+    if network.held().is_none() {
+        return Vec::new();
+    }
+    let address = format!("{WORKLOAD}/{PREFIX}");
+    vec![String::from("addressed"), INNER_END.to_owned(), address, OUTSIDE.to_string()]
+}
 
 fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     if wanted.throttled_disk.is_some() {
@@ -50,13 +81,29 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     argv.push(format!("--machine={}", wanted.name));
     argv.push(format!("--hostname={}", wanted.host_name));
     argv.push(format!("--bind-ro={}:{AGENT}", word(wanted.agent)?));
-    if !wanted.shares_network {
-        argv.push(String::from("--private-network"));
+    argv.extend(network(&wanted.network.word));
+    match wanted.init {
+        None => {
+            argv.extend([String::from("--"), AGENT.to_owned()]);
+            argv.extend(address(wanted.network));
+            argv.push(String::from("stdio"));
+        }
+        Some(prepared) => {
+            for (file, place) in &prepared.shown {
+                argv.push(format!("--bind={}:{place}", word(file)?));
+            }
+            // It finds systemd by itself, and another init is a program as any other.
+            let is_found = prepared.init == Init::Systemd;
+            argv.extend(is_found.then(|| String::from("--boot")));
+            argv.push(String::from("--"));
+            argv.extend(prepared.argv.iter().skip(usize::from(is_found)).cloned());
+        }
     }
-    argv.push(String::from("--"));
-    argv.extend(agent_words());
     // It keeps its books in `/run/systemd`, and dislikes one on a disk.
-    let mounts = vec![Mount::Tmpfs { target: "/run".into() }];
+    let mut mounts = vec![Mount::Tmpfs { target: "/run".into() }];
+    if wanted.network.held().is_some() {
+        mounts.extend(tool_network::own_links(&wanted.scratch.join("sys")));
+    }
     // It would hide the root's `/tmp` under an empty one.
     let environment = vec![(String::from("SYSTEMD_NSPAWN_TMPFS_TMP"), String::from("0"))];
     Ok(Order { argv, mounts, environment })

@@ -9,11 +9,12 @@
 //! - **Checked against** podman 4.3.1, `podman-run(1)`.
 
 use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
-use super::oci::NET;
-use super::{Card, Limit, scratch};
+use super::tool_network::Ground;
+use super::{Card, Limit, Site, Unavailable, scratch, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Mount};
 use crate::layer::oci::config::{AGENT, open_files_max};
+use crate::stack::LayerSpec;
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::Path;
@@ -30,7 +31,10 @@ pub static PODMAN: ContainerTool = ContainerTool {
     card: &Card {
         kind: "podman",
         summary: "a container by podman, Docker's command line without a daemon",
-        options: &[NET, scratch::choice(&["layer", "bind", "tmpfs", "volume"])],
+        options: &[
+            tool_network::choice(&["none", "host", "bridge"]),
+            scratch::choice(&["layer", "bind", "tmpfs", "volume"]),
+        ],
         subject: None,
         limits: Limit::OF_A_GROUP,
         holds_layers: false,
@@ -39,8 +43,31 @@ pub static PODMAN: ContainerTool = ContainerTool {
     },
     program: "podman",
     remedy: "apt-get install podman",
+    require,
+    agent_words: |_| Vec::new(),
+    networks: &[("bridge", Ground::Bare)],
     order,
 };
+
+/// What makes podman's networks: its own program, or plugins.
+const NETWORK_MAKERS: [&str; 5] = [
+    "/usr/lib/podman/netavark",
+    "/usr/libexec/podman/netavark",
+    "/usr/lib/cni/bridge",
+    "/usr/libexec/cni/bridge",
+    "/opt/cni/bin/bridge",
+];
+
+fn require(spec: &LayerSpec, _: &Site<'_>) -> Result<(), Unavailable> {
+    let is_made = spec.options.get("net").is_some_and(|word| word == "bridge");
+    if is_made && !NETWORK_MAKERS.iter().any(|path| Path::new(path).exists()) {
+        return Err(Unavailable {
+            why: String::from("podman finds neither `netavark` nor plugins that make a bridge"),
+            remedy: Some(String::from("apt-get install containernetworking-plugins")),
+        });
+    }
+    Ok(())
+}
 
 fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     let books = wanted.scratch.join("podman");
@@ -60,7 +87,7 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     argv.extend(["run", "--rm", "--interactive", "--log-driver=none"].map(str::to_owned));
     argv.extend(["--name".to_owned(), wanted.name.to_owned()]);
     argv.push(format!("--hostname={}", wanted.host_name));
-    argv.push(format!("--network={}", if wanted.shares_network { "host" } else { "none" }));
+    argv.push(format!("--network={}", wanted.network.word));
     argv.push(format!("--cgroup-parent=/{}", word(wanted.group)?));
     if let Some(disk) = &wanted.throttled_disk {
         let node = disk.node.display();
@@ -76,7 +103,9 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     argv.extend(["--no-hosts".to_owned(), "--rootfs".to_owned(), word(wanted.root)?]);
     argv.extend(agent_words());
     let environment = vec![(String::from("CONTAINERS_CONF"), word(&file)?)];
-    let mounts = vec![Mount::Tmpfs { target: "/run".into() }];
+    // Plugins for networks keep their books where no option moves them.
+    let places = ["/run", "/var/lib"];
+    let mounts = places.map(|place| Mount::Tmpfs { target: place.into() }).to_vec();
     Ok(Order { argv, mounts, environment })
 }
 

@@ -75,6 +75,8 @@ pub struct Surroundings<'a> {
     pub fresh_seed: u64,
     /// The layers that are known.
     pub cards: &'a [&'static Card],
+    /// The CPUs of this machine, where they can be told.
+    pub cpus: Option<Vec<u32>>,
 }
 
 /// A plan, and what the user should know about it.
@@ -148,7 +150,7 @@ impl Draft {
         let writable = self.checked_writable(&cwd)?;
         let environment = self.checked_environment()?;
         let (conduct, warm_up) = self.checked_conduct()?;
-        let (stacks, baseline) = self.checked_stacks(&cwd, around.cards)?;
+        let (stacks, baseline) = self.checked_stacks(&cwd, around)?;
         let added = added_baseline(&self, &stacks, &baseline);
         let usual = if self.precision_ppm.is_some() { PRECISION_RUNS } else { DEFAULT_RUNS };
         let runs = if self.time.is_none() { self.runs.or(Some(usual)) } else { self.runs };

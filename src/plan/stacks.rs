@@ -1,8 +1,8 @@
 //! The stacks of a plan: each once, with absolute paths, held to the CPUs that the plan names.
 
-use super::refuse::{Draft, is_native};
-use crate::fault::Fault;
-use crate::layer::{Card, Root, scratch};
+use super::refuse::{Draft, Surroundings, is_native};
+use crate::fault::{Blame, Fault};
+use crate::layer::{self, Card, Root, scratch};
 use crate::stack::StackSpec;
 use std::path::Path;
 
@@ -13,8 +13,9 @@ impl Draft {
     pub(super) fn checked_stacks(
         &self,
         cwd: &Path,
-        cards: &[&'static Card],
+        around: &Surroundings<'_>,
     ) -> Result<(Vec<StackSpec>, StackSpec), Fault> {
+        let cards = around.cards;
         if self.stacks.is_empty() {
             return Err(self.refuse("stacks", "there is no stack to run the command in").hint(
                 "name some, as in `--in native,runc` or `stacks = [\"native\", \"runc\"]`; `surtax doctor` lists them",
@@ -44,6 +45,9 @@ impl Draft {
         if !stacks.contains(&baseline) {
             stacks.insert(0, baseline.clone());
         }
+        for stack in &stacks {
+            self.check_sense(stack, around)?;
+        }
         if !stacks.iter().any(names_scratch) {
             return Ok((stacks, baseline));
         }
@@ -58,6 +62,37 @@ impl Draft {
                 .hint("list it once: where another stack names a medium, the default is `layer`"));
         }
         Ok((stacks, self.scratched(baseline, cards)?))
+    }
+
+    /// That a stack can be, on some machine, and that the CPUs that it names are here.
+    fn check_sense(&self, stack: &StackSpec, around: &Surroundings<'_>) -> Result<(), Fault> {
+        let labelled = |fault: Fault| {
+            let message = format!("`{stack}` cannot be: {}", fault.message);
+            Fault { hint: fault.hint, ..self.refuse("stacks", message) }
+        };
+        for (depth, spec) in stack.layers.iter().enumerate() {
+            let limits = spec.limits()?;
+            if let Ok(driver) = layer::find(&spec.kind) {
+                let refused = driver.refuse(spec, &limits, stack.layers.get(depth + 1));
+                // What the machine lacks is found where the layer is started, and is a gap.
+                refused.or_else(|fault| match fault.blame {
+                    Blame::User => Err(labelled(fault)),
+                    _ => Ok(()),
+                })?;
+            }
+        }
+        let Some((outermost, cpus)) = stack.layers.first().zip(around.cpus.as_ref()) else {
+            return Ok(());
+        };
+        let asked = outermost.limits()?.cpuset.unwrap_or_default();
+        match asked.iter().find(|cpu| !cpus.contains(cpu)) {
+            None => Ok(()),
+            Some(absent) => {
+                let fault = Fault::user(format!("this machine has no CPU {absent}"));
+                let all: Vec<String> = cpus.iter().map(u32::to_string).collect();
+                Err(labelled(fault.hint(format!("its CPUs are {}", all.join(", ")))))
+            }
+        }
     }
 
     /// The stack with a scratch directory: where one stack names a medium for it, the command needs the

@@ -11,7 +11,7 @@ pub(crate) fn draft(stacks: &[&str]) -> Draft {
 
 /// A caller in `/`.
 pub(crate) fn around() -> Surroundings<'static> {
-    Surroundings { cwd: PathBuf::from("/"), fresh_seed: 7, cards: CARDS }
+    Surroundings { cwd: PathBuf::from("/"), fresh_seed: 7, cards: CARDS, cpus: None }
 }
 
 /// The plan that the draft becomes.

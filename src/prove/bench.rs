@@ -78,7 +78,8 @@ impl<'a> Bench<'a> {
     /// Makes one run of a plan as `surtax run` does, and reads what was found from its file.
     pub(super) fn findings(&self, draft: Draft) -> Result<Findings, Fault> {
         let cards = registered();
-        let around = Surroundings { cwd: PathBuf::from("/"), fresh_seed: 0, cards: &cards };
+        let around =
+            Surroundings { cwd: PathBuf::from("/"), fresh_seed: 0, cards: &cards, cpus: None };
         let plan = draft.complete(&around)?.plan;
         let file = self.directory()?.join("run.surtax");
         let findings = self.run(&plan, &file);

@@ -107,8 +107,9 @@ impl StackSpec {
         let inside = greet(&mut link, &outermost.kind, ground.start_deadline)
             .and_then(|_| identify(&mut link))
             .map_err(|fault| with_obituary(fault, running.as_mut()))?;
-        let network = running.network();
         let mut evidence = vec![prove(outermost, running.as_mut(), &inside, &view, &room)?];
+        // What a tool chose itself is known when it was seen.
+        let network = running.network();
         if !rest.is_empty() {
             let inside = Inside { card: driver.card(), root: &view.root };
             let (deeper, facts) = descend(link, rest, ground, &inside)?;

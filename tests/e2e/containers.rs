@@ -155,6 +155,30 @@ fn a_scratch_directory_is_on_the_medium_that_its_stack_names_and_empty_at_every_
 }
 
 #[test]
+fn a_system_container_has_its_init_as_the_first_process_and_the_agent_as_its_service() {
+    let machine = Machine::take();
+    for (stack, init) in [
+        ("nspawn:init=systemd", "systemd"),
+        ("nspawn:init=busybox,net=veth", "busybox"),
+        ("lxc:init=systemd,net=veth", "systemd"),
+        ("lxc:init=busybox", "busybox"),
+    ] {
+        if !is_usable(&machine, stack) {
+            continue;
+        }
+        let proved = level(&machine, stack, "true");
+        assert_eq!(fact(&proved, "init"), init, "{stack}");
+        assert_ne!(fact(&proved, "inside_process_id"), "1", "{stack}");
+        assert!(fact(&proved, "own_namespaces").contains("pid"), "{stack}");
+        machine.assert_as_before();
+    }
+    let answer = machine.json(&compare("lxc:init=systemd,net=host", "1", &["true"]));
+    let trouble = &answer["arms"].as_array().unwrap().last().unwrap()["trouble"];
+    assert!(trouble["why"].as_str().unwrap().contains("with `net=host`"), "{trouble}");
+    machine.assert_as_before();
+}
+
+#[test]
 fn what_an_engine_cannot_have_is_refused_before_anything_is_started() {
     let machine = Machine::take();
     for (stack, why) in [

@@ -12,13 +12,14 @@ use std::process::Child;
 use std::time::Duration;
 
 /// The stacks, and how long after its start a run of each may be hit, in milliseconds.
-const STACKS: [(&str, u64); 12] = [
+const STACKS: [(&str, u64); 13] = [
     ("native", 900),
     ("namespaces:time=private,user=private", 900),
     ("bubblewrap:scratch=bind", 1000),
     ("runc", 1200),
     ("nspawn", 1500),
     ("lxc", 1500),
+    ("lxc:init=systemd,net=veth", 3000),
     ("podman:scratch=volume", 2500),
     ("gvisor", 2500),
     ("docker", 5000),

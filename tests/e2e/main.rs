@@ -29,6 +29,7 @@ mod programs;
 mod prove;
 mod qemu;
 mod reach;
+mod refusals;
 mod roots;
 mod recovery;
 mod ssh;

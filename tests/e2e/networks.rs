@@ -31,6 +31,34 @@ fn a_docker_network_is_made_where_nobody_else_sees_it() {
 }
 
 #[test]
+fn a_link_of_a_container_is_of_the_kind_asked_for_and_leads_to_the_outside() {
+    let machine = Machine::take();
+    // Only the baseline has no outside to reach.
+    let script = "test -z \"$SURTAX_PEER\" || busybox ping -c 1 -W 5 $SURTAX_PEER";
+    for (stack, driver) in [
+        ("nspawn:net=veth", "veth"),
+        ("nspawn:net=bridge", "veth"),
+        ("lxc:net=veth", "veth"),
+        ("lxc:net=macvlan", "macvlan"),
+        ("podman:net=bridge", "veth"),
+        ("docker:net=macvlan", "macvlan"),
+    ] {
+        if !is_usable(&machine, stack) {
+            continue;
+        }
+        let proved = level(&machine, stack, script);
+        assert_eq!(fact(&proved, "network_driver"), driver, "{stack}");
+        assert_eq!(fact(&proved, "network_reach"), "both ways", "{stack}");
+        assert!(fact(&proved, "own_namespaces").contains("net"), "{stack}");
+        let (address, gateway) =
+            (fact(&proved, "network_address"), fact(&proved, "network_gateway"));
+        assert!(fact(&proved, "inside_interfaces").contains(&format!("={address}/")), "{stack}");
+        assert!(fact(&proved, "inside_default_route").ends_with(gateway), "{stack}");
+        machine.assert_as_before();
+    }
+}
+
+#[test]
 fn a_published_port_is_reached_from_outside_the_container() {
     let machine = Machine::take();
     if !is_usable(&machine, "docker") {

@@ -19,6 +19,9 @@ const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 /// Layers that are asked about by variants.
 const VARIANTS: &[(&str, &[&str])] = &[
     ("namespaces", &["namespaces", "namespaces:user=private", "namespaces:time=private"]),
+    ("nspawn", &["nspawn", "nspawn:net=veth", "nspawn:init=systemd"]),
+    ("lxc", &["lxc", "lxc:net=veth", "lxc:init=systemd"]),
+    ("podman", &["podman", "podman:net=bridge"]),
     ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace"]),
     (
         "docker",

@@ -96,6 +96,10 @@ impl Layer for Docker {
         &CARD
     }
 
+    fn refuse(&self, spec: &LayerSpec, _: &Limits, _: Option<&LayerSpec>) -> Result<(), Fault> {
+        network::Asked::read(spec).map(drop)
+    }
+
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let unavailable = |fault: Fault| Unavailable { why: fault.message, remedy: fault.hint };
         match daemon::look(spec).map_err(unavailable)? {

@@ -52,6 +52,8 @@ pub struct Oci {
     pub(super) refuses_hybrid: bool,
     /// Its own options before the word `run`, from those of the layer.
     pub(super) arguments: fn(&LayerSpec) -> Vec<String>,
+    /// Refuses a layer that cannot run in its containers.
+    pub(super) holds: fn(&LayerSpec, &LayerSpec) -> Result<(), Fault>,
     /// What else must hold for it to be usable: given its path.
     pub(super) require: fn(&Path, &LayerSpec, &Site<'_>) -> Result<(), Unavailable>,
     /// Its own proof, from its first process on this level and what was seen on the inside.
@@ -91,6 +93,7 @@ const PLAIN: Oci = Oci {
     remedy: "apt-get install runc",
     refuses_hybrid: false,
     arguments: |_| Vec::new(),
+    holds: |_, _| Ok(()),
     require: |_, _, _| Ok(()),
     prove: same_kernel,
 };
@@ -118,6 +121,15 @@ pub static YOUKI: Oci = Oci {
 impl Layer for Oci {
     fn card(&self) -> &'static Card {
         self.card
+    }
+
+    fn refuse(
+        &self,
+        spec: &LayerSpec,
+        _: &Limits,
+        inside: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        inside.map_or(Ok(()), |inside| (self.holds)(spec, inside))
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {

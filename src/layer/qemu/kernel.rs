@@ -161,8 +161,10 @@ fn named_kernel(path: &Path) -> Result<Found, Fault> {
     let refuse = |why: &str| Fault::user(format!("qemu: `kernel={}` {why}", path.display()));
     let file =
         fs::canonicalize(path).map_err(|error| refuse(&format!("cannot be read: {error}")))?;
-    let release = release_of(&file)
-        .ok_or_else(|| refuse("is neither a bzImage nor an ELF kernel that says its release"))?;
+    let release = release_of(&file).ok_or_else(|| {
+        refuse("is neither a bzImage nor an ELF kernel that says its release")
+            .hint("name one such as `/boot/vmlinuz-…`, or leave `kernel=` out")
+    })?;
     let beside = file.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     let places = [beside, Path::new("/")].map(|root| root.join("lib/modules").join(&release));
     let modules = places.iter().find(|place| place.join("kernel").is_dir()).ok_or_else(|| {

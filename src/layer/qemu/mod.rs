@@ -143,6 +143,15 @@ impl Layer for Qemu {
         &CARD
     }
 
+    fn refuse(
+        &self,
+        spec: &LayerSpec,
+        limits: &Limits,
+        _: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        Asked::read(spec, limits).map(drop)
+    }
+
     /// Changes nothing but our own cache: where KVM might be usable, a reference guest is booted
     /// once per boot of this level, and the kernel for it is fetched if there is none.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {

@@ -1,0 +1,59 @@
+//! Stacks that cannot be: each is refused with what to do about it, before anything is started.
+
+use crate::machine::{Machine, text};
+
+/// A stack that was typed wrong or cannot be, a part of what is said about it, and a part of the advice.
+const WRONG: &[(&str, &str, &str)] = &[
+    ("qmeu", "unknown layer `qmeu`", "use `qemu`"),
+    ("qemu:acel=tcg", "unknown option `acel`", "use `accel`"),
+    ("qemu:accel=hvf", "`hvf` is not a value of option `accel`", "`kvm`, `tcg`"),
+    ("runc:net=bridge", "`bridge` is not a value of option `net`", "`none`, `host`"),
+    ("runc:net=host,net=none", "option `net` of `runc` is given twice", "keep one"),
+    ("native+runc", "`native` is the absence of layers", "write `runc`"),
+    ("bubblewrap+runc", "`bubblewrap` cannot hold `runc`", "put `bubblewrap` last"),
+    ("gvisor+qemu", "no `qemu` runs in it", "`qemu+gvisor`"),
+    ("gvisor+crun", "`crun` cannot make a network in it", "`gvisor:net=host+crun`"),
+    ("ssh", "means nothing without its `host`", "`ssh:HOST`"),
+    ("qemu:pids=100", "`qemu` cannot limit `pids`", "leave `pids` out"),
+    ("gvisor:write-bps=1M", "`gvisor` cannot limit `write-bps`", "leave `write-bps` out"),
+    ("runc:cpuset=0,partition=root", "`runc` cannot limit `partition`", "leave `partition` out"),
+    ("native:partition=root", "no `cpuset` says which", "`cpuset=1,partition=isolated`"),
+    ("runc:memory=12", "less than one mebibyte", "add a suffix"),
+    ("runc:weight=0", "`0` is not a weight", "from 1 to 10000"),
+    ("native:cpuset=4000", "this machine has no CPU 4000", "its CPUs are 0"),
+    ("native:env.1A=x", "`1A` is not the name of a variable", "use letters"),
+    ("runc:root=host", "`runc` cannot take `host` as its root", "use `root=overlay`"),
+    ("qemu:cpus=0.5", "a machine has whole CPUs", "`qemu:cpus=1+runc:cpus=0.5`"),
+    ("qemu:memory=64M", "no guest kernel starts in 64 MiB", "use `memory=192M` or more"),
+    ("qemu:icount=2,accel=kvm", "instructions that TCG translates", "drop `accel=kvm`"),
+    ("qemu:cache=none", "`cache=` is of a scratch disk", "`scratch=virtio-blk`"),
+    ("qemu:scratch=nvme,machine=microvm", "a microvm has no PCI", "use `machine=q35`"),
+    (
+        "qemu:scratch=ide,aio=native,cache=writeback",
+        "`cache=writeback` through it",
+        "use `cache=none`",
+    ),
+    ("qemu:scratch=virtio-blk+runc", "`scratch` is for the command", "`runc:scratch=virtio-blk`"),
+    ("qemu:net=user,vhost=on", "is of a virtio device on a tap", "use `net=tap`"),
+    ("qemu:machine=microvm,net=tap,nic=e1000", "a microvm has no PCI", "or `nic=virtio`"),
+    ("docker:net=none,publish=80", "needs a bridge", "use `net=bridge`"),
+    ("docker:net=bridge,publish=http", "`publish=http` is not a port", "from 1 to 65535"),
+];
+
+#[test]
+fn what_cannot_be_is_refused_with_what_to_do_and_starts_nothing() {
+    let machine = Machine::take();
+    for &(stack, said, advice) in WRONG {
+        // Beside a stack that could run: not even that is started.
+        let stacks = format!("native,{stack}");
+        let output = machine.surtax(&["compare", "--in", &stacks, "--runs", "1", "--", "true"]);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stack}: {stderr}");
+        assert!(output.stdout.is_empty(), "{stack}: an error is no answer");
+        let (error, hint) = stderr.split_once("hint: ").unwrap_or((&stderr, ""));
+        assert!(error.contains(said), "{stack}: `{said}` is not said: {stderr}");
+        assert!(hint.contains(advice), "{stack}: `{advice}` is not advised: {stderr}");
+        assert!(!machine.path("data").exists(), "{stack}: a ledger was begun");
+    }
+    machine.assert_as_before();
+}
