@@ -54,6 +54,7 @@ use nic::Wires;
 use qmp::{IoThread, Qmp, VirtualCpu};
 use request::Asked;
 use std::os::unix::process::ExitStatusExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 
@@ -161,8 +162,9 @@ impl Layer for Qemu {
             return Err(Unavailable { why: why.to_owned(), remedy });
         }
         // The doctor asks about several at the same time.
-        let name = spec.to_string().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
-        let room = site.lab.room(&format!("check-{name}")).map_err(unavailable)?;
+        static CHECKS: AtomicU64 = AtomicU64::new(0);
+        let number = CHECKS.fetch_add(1, Ordering::Relaxed);
+        let room = site.lab.room(&format!("qemu-check-{number}")).map_err(unavailable)?;
         let checked = check::check(&room, spec, site);
         let closed = room.close().map_err(unavailable);
         let usable = checked?;
