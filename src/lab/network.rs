@@ -139,6 +139,22 @@ impl Network {
         })
     }
 
+    /// Makes a tap called [`TAP`] that a program in the namespace has made a port of the bridge; false where
+    /// there is none yet.
+    ///
+    /// # Errors
+    /// The machine's: the bridge refuses it.
+    pub fn plug_in_tap(&self) -> Result<bool, Fault> {
+        within(self.namespace.as_fd(), || {
+            if index_of(TAP).is_none() {
+                return Ok(false);
+            }
+            plug_in(TAP)?;
+            link::raise(TAP).doing("bring up a tap that was found")?;
+            Ok(true)
+        })
+    }
+
     /// What the kernel leaves to whoever holds the tap, when it sends a frame by it.
     ///
     /// # Errors
@@ -265,13 +281,17 @@ fn make_bridge() -> std::io::Result<()> {
     link::said(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCBRADDBR, request.ifr_name.as_ptr()) })
 }
 
+/// The number of a link of this thread's namespace, if it has one of that name.
+fn index_of(name: &str) -> Option<libc::c_int> {
+    let request = link::request(name).ok()?;
+    // SAFETY: the name ends with a zero byte.
+    let index = unsafe { libc::if_nametoindex(request.ifr_name.as_ptr()) };
+    libc::c_int::try_from(index).ok().filter(|index| *index > 0)
+}
+
 /// Makes a link of this thread's namespace a port of the bridge.
 fn plug_in(name: &str) -> Result<(), Fault> {
-    let index = link::request(name).map(|request| {
-        // SAFETY: the name ends with a zero byte.
-        unsafe { libc::if_nametoindex(request.ifr_name.as_ptr()) }
-    });
-    let index = index.ok().and_then(|index| libc::c_int::try_from(index).ok()).unwrap_or_default();
+    let index = index_of(name).unwrap_or_default();
     link::send(SIOCBRADDIF, BRIDGE, |request| request.ifr_ifru.ifru_ifindex = index)
         .doing(format_args!("make `{name}` a port of the bridge"))
 }

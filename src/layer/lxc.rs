@@ -70,6 +70,13 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     Ok(Order { argv: words.map(str::to_owned).to_vec(), mounts, environment: Vec::new() })
 }
 
+/// Whether AppArmor is on, and has not loaded what LXC wants to put its containers under.
+fn lacks_profile(sys: &Path) -> bool {
+    let read = |name: &str| fs::read_to_string(sys.join(name)).unwrap_or_default();
+    read("module/apparmor/parameters/enabled").trim() == "Y"
+        && !read("kernel/security/apparmor/profiles").contains("lxc-container-default")
+}
+
 /// What the word after `net=` is in a configuration.
 fn network(word: &str) -> Vec<String> {
     let line = |key: &str, value: &str| format!("lxc.net.0.{key} = {value}");
@@ -111,6 +118,11 @@ fn config(wanted: &Wanted<'_>, has_common: bool, rootfs: &Path) -> Result<String
             lines.push(format!("lxc.cgroup.blkio.throttle.{key}_device = {disk} {rate}"));
         }
     }
+    // Where AppArmor lacks what LXC expects of it, LXC starts nothing unless told so.
+    lines.push(String::from("lxc.apparmor.allow_incomplete = 1"));
+    if lacks_profile(Path::new("/sys")) {
+        lines.push(String::from("lxc.apparmor.profile = unconfined"));
+    }
     // The agent's channel is what it inherits; a console would be a terminal, and change the bytes.
     for key in ["lxc.console.path = none", "lxc.tty.max = 0", "lxc.pty.max = 1024"] {
         lines.push(key.to_owned());
@@ -147,5 +159,20 @@ mod tests {
              lxc.net.0.ipv4.gateway = 198.18.0.1\nlxc.net.0.flags = up"
         );
         assert_eq!(network("veth")[1], "lxc.net.0.link = outside");
+    }
+
+    #[test]
+    fn a_container_is_unconfined_where_apparmor_has_no_profile_for_it() {
+        let sys = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = sys.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        assert!(!lacks_profile(sys.path()), "no AppArmor");
+        write("module/apparmor/parameters/enabled", "Y\n");
+        assert!(lacks_profile(sys.path()));
+        write("kernel/security/apparmor/profiles", "lxc-container-default-cgns (enforce)\n");
+        assert!(!lacks_profile(sys.path()));
     }
 }

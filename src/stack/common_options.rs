@@ -360,7 +360,8 @@ mod tests {
         assert_eq!(layer(&[]).root(), Ok(Root::Overlay));
         assert_eq!(layer(&[("root", "dir:/a:b")]).root(), Ok(Root::Directory("/a:b".into())));
         assert!(layer(&[("root", "dir:")]).root().is_err());
-        assert!(layer(&[("root", "image:debian")]).root().is_err());
+        assert_eq!(layer(&[("root", "image:a.img")]).root(), Ok(Root::Image("a.img".into())));
+        assert!(layer(&[("root", "disk:debian")]).root().is_err());
     }
 
     #[test]

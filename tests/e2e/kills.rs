@@ -12,7 +12,7 @@ use std::process::Child;
 use std::time::Duration;
 
 /// The stacks, and how long after its start a run of each may be hit, in milliseconds.
-const STACKS: [(&str, u64); 13] = [
+const STACKS: [(&str, u64); 14] = [
     ("native", 900),
     ("namespaces:time=private,user=private", 900),
     ("bubblewrap:scratch=bind", 1000),
@@ -26,6 +26,7 @@ const STACKS: [(&str, u64); 13] = [
     ("docker:net=user,storage=btrfs", 5000),
     ("qemu:disk-size=64M,scratch=virtio-blk", 6000),
     ("qemu:net=tap", 6000),
+    ("qemu:net=vhost-user", 6000),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -19,6 +19,7 @@ mod hostile;
 mod hosts;
 mod interrupts;
 mod kills;
+mod lab;
 mod lease;
 mod limits;
 mod machine;

@@ -85,6 +85,18 @@ fn a_virtual_machine_in_a_virtual_machine_names_its_accelerator() {
 }
 
 #[test]
+fn vhost_moves_frames_where_the_kernel_of_a_level_can_and_is_on_the_bill() {
+    let machine = Machine::take();
+    let stack = "qemu:accel=tcg,memory=2G+qemu:accel=kvm,memory=256M,net=tap,vhost=on";
+    let Some(arm) = nested(&machine, stack, "240s") else { return };
+    let inner = &arm["evidence"][1];
+    assert_eq!((fact(inner, "network"), fact(inner, "vhost")), ("tap", "on"));
+    assert_eq!(fact(inner, "nic_driver"), "virtio_net");
+    let payers = arm["payers"].as_array().unwrap();
+    assert!(payers.iter().any(|payer| payer["payer"] == "vhost worker"), "{payers:?}");
+}
+
+#[test]
 fn what_cannot_nest_is_refused_before_anything_is_started() {
     let machine = Machine::take();
     let output = machine.surtax(&["compare", "--in", "native+runc", "--", "true"]);

@@ -17,16 +17,24 @@ use surtax_instrument::wire::Status;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Stacks in which a command reaches the outside, and whether it can be called from there.
-const STACKS: [(&str, bool); 9] = [
+const STACKS: [(&str, bool); 17] = [
     ("native", true),
     ("runc:net=host", true),
     ("docker:net=host", true),
     ("docker:net=bridge", true),
     ("docker:net=user", true),
+    ("docker:net=macvlan", true),
+    ("nspawn:net=veth", true),
+    ("nspawn:net=bridge", true),
+    ("lxc:net=veth", true),
+    ("lxc:net=macvlan", true),
+    ("podman:net=bridge", true),
+    ("gvisor:net=host", true),
     ("qemu:accel=tcg,net=user", false),
     ("qemu:accel=tcg,net=tap", true),
     ("qemu:accel=tcg,cpus=2,machine=microvm,net=tap,queues=2", true),
     ("qemu:accel=tcg,machine=pc,net=tap,nic=rtl8139", true),
+    ("qemu:accel=tcg,net=vhost-user", true),
 ];
 
 /// Does something in a network namespace, in a thread that ends with it.
@@ -150,6 +158,7 @@ fn a_machines_network_device_is_the_one_that_was_asked_for() {
         ("net=none", [("network", "none"), ("network_reach", "none")]),
         ("net=tap,nic=e1000", [("network", "tap"), ("nic_driver", "e1000")]),
         ("cpus=2,net=tap,queues=2", [("nic_queues", "2"), ("vhost", "off")]),
+        ("net=vhost-user", [("network", "vhost-user"), ("nic_driver", "virtio_net")]),
         ("net=user", [("outside_address", "10.0.2.2"), ("network_reach", "outward only")]),
     ] {
         if !is_usable(&machine, "qemu") {

@@ -71,6 +71,7 @@ conformance! {
     qemu_ninep: "qemu:accel=tcg,files=9p,firmware=qboot",
     qemu_user_network: "qemu:accel=tcg,net=user",
     qemu_tap: "qemu:accel=tcg,net=tap",
+    qemu_vhost_user: "qemu:accel=tcg,net=vhost-user",
     qemu_tap_e1000: "qemu:accel=tcg,net=tap,nic=e1000",
 }
 

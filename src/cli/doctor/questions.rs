@@ -46,6 +46,7 @@ const VARIANTS: &[(&str, &[&str])] = &[
             "qemu:profile=partition",
             "qemu:accel=tcg,net=tap",
             "qemu:accel=tcg,net=tap,vhost=on",
+            "qemu:accel=tcg,net=vhost-user",
         ],
     ),
 ];

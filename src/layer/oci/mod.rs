@@ -158,6 +158,13 @@ impl Layer for Oci {
         let path = lab::find(self.program).ok_or_else(|| {
             Fault::machine(format!("{}: it is not in `PATH`", self.card.kind)).hint(self.remedy)
         })?;
+        if site.level > 0 {
+            // A level that was just made has not been asked before.
+            (self.require)(&path, spec, site).map_err(|it| {
+                let fault = Fault::machine(format!("{}: {}", self.card.kind, it.why));
+                fault.hint(it.remedy.unwrap_or_default())
+            })?;
+        }
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let bundle = room.memory_directory()?;
         let mut mounts = root::merge(&lowers, bundle)?;

@@ -199,7 +199,8 @@ impl Machine {
         for [option, value] in self.disk.iter().flat_map(|disk| disk.arguments(bus)) {
             add(&option, value);
         }
-        for [option, value] in self.nic.iter().flat_map(|nic| nic.arguments(bus)) {
+        for [option, value] in self.nic.iter().flat_map(|nic| nic.arguments(bus, self.accelerator))
+        {
             add(&option, value);
         }
         add("-display", "none".into());

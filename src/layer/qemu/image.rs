@@ -250,6 +250,14 @@ mod tests {
     }
 
     #[test]
+    fn a_layer_that_boots_no_disk_takes_no_image_of_one() {
+        let parse = |text| crate::stack::StackSpec::parse(text).map(drop);
+        assert_eq!(parse("qemu:root=image:/debian.qcow2"), Ok(()));
+        let fault = parse("runc:root=image:/debian.qcow2").unwrap_err();
+        assert!(fault.message.contains("`runc` boots no disk"), "{fault}");
+    }
+
+    #[test]
     fn the_layer_is_booted_and_the_seed_is_read_only() {
         let image = Image {
             source: "/debian.qcow2".into(),

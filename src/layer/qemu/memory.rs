@@ -3,10 +3,11 @@
 //! It is one object of QEMU's, and nothing of it is left to QEMU's defaults. What was asked for is read
 //! back twice: from QEMU, and from what this level's kernel says of the mapping (`/proc/PID/smaps`).
 //!
-//! virtiofsd reads and writes the guest's buffers in place, so that memory is a shared file
+//! virtiofsd and a switch in user space read and write the guest's buffers in place, so that memory is a shared file
 //! (`memfd`) then. KSM leaves shared mappings alone without a word (Linux `mm/ksm.c`, `vma_ksm_compatible`):
 //! memory that is to be merged must be private, with the files by 9p.
 
+use super::nic;
 use super::qmp::Qmp;
 use super::share::Protocol;
 use crate::fault::{Doing, Fault};
@@ -101,7 +102,7 @@ impl Memory {
         let balloon = spec.options.get(BALLOON.key);
         let memory = Self {
             mib,
-            is_shared: files == Protocol::Virtiofs,
+            is_shared: files == Protocol::Virtiofs || nic::has_switch(spec),
             prealloc: is_on(&PREALLOC),
             hugepages: is_on(&HUGEPAGES),
             mergeable: is_on(&MERGEABLE),
@@ -112,10 +113,14 @@ impl Memory {
                 .hint(format!("use `memory={}M`", mib + mib % HUGE_PAGE_MIB)));
         }
         if memory.mergeable && memory.is_shared {
-            return Err(Fault::user(
-                "qemu: `mergeable=on`: KSM leaves alone the memory that is shared with virtiofsd",
-            )
-            .hint("add `files=9p`, which needs no shared memory"));
+            let (who, hint) = match files {
+                Protocol::Virtiofs => ("virtiofsd", "add `files=9p`, which needs no shared memory"),
+                Protocol::Ninep => ("a switch", "use `net=tap`, which needs no shared memory"),
+            };
+            return Err(Fault::user(format!(
+                "qemu: `mergeable=on`: KSM leaves alone the memory that is shared with {who}"
+            ))
+            .hint(hint));
         }
         let unlike_huge = [(MERGEABLE.key, memory.mergeable), (BALLOON.key, balloon.is_some())];
         if let Some((key, _)) = unlike_huge.iter().find(|(_, is_asked)| *is_asked)

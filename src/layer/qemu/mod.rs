@@ -9,7 +9,7 @@
 //!   guest's kernel seeds itself from the CPU. Firmware is there, and starts the kernel that QEMU was given.
 //!   With `root=image:PATH` a whole system boots instead, with kernel, init and files of its own.
 //! - **Payers** vCPU threads: guest kernel, with the workload in it; QEMU's other threads, the disk's own,
-//!   virtiofsd and the vhost workers of this level's kernel: hypervisor.
+//!   virtiofsd, the vhost workers of this level's kernel and a switch in user space: hypervisor.
 //! - **Checked against** QEMU 7.2.22, virtiofsd 7.2.22 and Linux 6.1.192 of Debian 12.
 
 mod apt;
@@ -32,6 +32,7 @@ mod qmp;
 mod reference_guest;
 mod request;
 mod share;
+mod switch;
 mod tsc;
 mod unpack;
 mod vcpu;
@@ -180,8 +181,7 @@ impl Layer for Qemu {
         let asked = Asked::read(spec, site.limits)?;
         asked.memory.require_huge_pages()?;
         asked.firmware.require(asked.board, room)?;
-        let mut wires =
-            asked.nic.as_ref().map_or(Ok(Wires::default()), |nic| nic.make(site, room))?;
+        asked.nic.as_ref().map_or(Ok(()), |nic| nic.require(site, room))?;
         let kernel = Inside::kernel(&asked, site, room)?;
         let accelerator = check::choose(&asked, kernel.as_ref(), site, room)?;
         // CPUs and memory are the machine's own; all else is a matter of its group.
@@ -189,6 +189,9 @@ impl Layer for Qemu {
         let is_limited = placed != Limits::default();
         let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
         let mut inside = Inside::prepare(&asked, kernel, site, room, group.as_deref())?;
+        let mut nic = asked.nic.clone();
+        let wires = nic.as_mut().map(|nic| nic.make(site, room, group.as_deref())).transpose()?;
+        let mut wires = wires.unwrap_or_default();
         let machine = Machine {
             accelerator,
             board: asked.board,
@@ -203,7 +206,7 @@ impl Layer for Qemu {
             icount: asked.icount,
             files: inside.offer.as_ref().map(|offer| offer.share.clone()),
             disk: asked.disk.clone().map(|disk| disk.make(room)).transpose()?,
-            nic: asked.nic.clone(),
+            nic,
         };
         let console = ConsoleTail::new();
         let mount_namespace = inside.offer.as_mut().and_then(|offer| offer.namespace.take());
@@ -273,6 +276,9 @@ impl Running for RunningQemu {
                 payers.push(hypervisor(name, Source::Threads { pid, tids }));
             }
         }
+        if let Some(switch) = &self.wires.switch {
+            payers.push(hypervisor(switch::PROGRAM, Source::Process(switch.process.pid())));
+        }
         let workers = kernel_threads.into_iter();
         payers.extend(workers.map(|pid| hypervisor("vhost worker", Source::Process(pid))));
         payers
@@ -318,6 +324,7 @@ impl Running for RunningQemu {
         if ended.is_none() {
             self.process.kill()?;
         }
+        self.wires.switch.take().map_or(Ok(()), switch::Switch::stop)?;
         if let Some(server) = self.inside.server_mut()
             && server.process.wait(FILES_STOP_DEADLINE)?.is_none()
         {

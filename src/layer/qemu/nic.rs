@@ -2,14 +2,15 @@
 //!
 //! `user` is QEMU's own network stack: the guest calls this level's loopback network at an address of
 //! its own and cannot be called. `tap` is a bridge in a network namespace of the room, in which QEMU runs
-//! then. What was asked is read back in three places: from QEMU, from its process and the tap on this
+//! then; with `vhost-user`, a switch in user space stands between QEMU and that tap. What was asked is read back in three places: from QEMU, from its process and the tap on this
 //! level, and from the guest.
 
 mod proof;
 
-use super::command_line::Board;
+use super::command_line::{Accelerator, Board};
 use super::errand::Errand;
 use super::reference_guest::is_guest_of_ours;
+use super::switch::{self, Switch};
 use crate::fault::Fault;
 use crate::lab::{self, Room, network};
 use crate::layer::{Choice, Network, Site};
@@ -25,6 +26,7 @@ pub(super) const TAP_DESCRIPTOR: i32 = 5;
 /// What QEMU calls the device, and what stands behind it.
 const NIC_ID: &str = "nic";
 const BACKEND_ID: &str = "network";
+const SWITCH_ID: &str = "switch";
 
 /// The device's own address, out of those that QEMU gives by default.
 const MAC: &str = "52:54:00:12:34:56";
@@ -59,8 +61,9 @@ const VIRTIO_OFFLOADS: [&str; 12] = [
 /// The options of a network device.
 pub(super) const NET: Choice = Choice {
     key: "net",
-    values: &["none", "user", "tap"],
-    help: "the network: `user` is QEMU's own stack, `tap` a bridge on this level (default: none)",
+    values: &["none", "user", "tap", "vhost-user"],
+    help: "the network: `user` is QEMU's own stack, `tap` a bridge on this level, `vhost-user` the same \
+           behind a switch in user space (default: none)",
 };
 pub(super) const NIC: Choice = Choice {
     key: "nic",
@@ -88,6 +91,7 @@ pub(super) const QUEUES: Choice = Choice {
 enum Backend {
     User,
     Tap,
+    VhostUser,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +109,8 @@ pub(super) struct Nic {
     has_vhost: bool,
     has_offloads: bool,
     queues: u32,
+    /// Where QEMU finds a switch.
+    socket: PathBuf,
 }
 
 /// What stands behind a network device on this level.
@@ -114,6 +120,13 @@ pub(super) struct Wires {
     pub(super) network: Option<lab::Network>,
     /// The queues of the tap.
     pub(super) taps: Vec<OwnedFd>,
+    /// What stands between QEMU and the tap.
+    pub(super) switch: Option<Switch>,
+}
+
+/// Whether a switch in user space reads and writes the machine's memory.
+pub(super) fn has_switch(spec: &LayerSpec) -> bool {
+    spec.options.get(NET.key).is_some_and(|word| word == "vhost-user")
 }
 
 impl Model {
@@ -151,6 +164,7 @@ impl Nic {
         let backend = match (option(&NET), said(&own)) {
             (Some("user"), _) => Backend::User,
             (Some("tap"), _) => Backend::Tap,
+            (Some("vhost-user"), _) => Backend::VhostUser,
             (_, None) => return Ok(None),
             (_, Some(key)) => {
                 return Err(Fault::user(format!(
@@ -169,6 +183,11 @@ impl Nic {
             return Err(Fault::user(format!("qemu: a microvm has no PCI for `nic={word}`"))
                 .hint("use `machine=q35` or `machine=pc`, or `nic=virtio`"));
         }
+        if backend == Backend::VhostUser && model != Model::Virtio {
+            let word = option(&NIC).unwrap_or_default();
+            return Err(Fault::user(format!("qemu: `net=vhost-user` knows no `nic={word}`"))
+                .hint("use `nic=virtio`, or `net=tap`"));
+        }
         let is_virtio_on_tap = model == Model::Virtio && backend == Backend::Tap;
         if let Some(key) = said(&own[1..]).filter(|_| !is_virtio_on_tap) {
             return Err(Fault::user(format!("qemu: `{key}=` is of a virtio device on a tap"))
@@ -181,6 +200,7 @@ impl Nic {
             has_vhost: option(&VHOST) == Some("on"),
             has_offloads: is_virtio_on_tap && option(&OFFLOADS) != Some("off"),
             queues,
+            socket: PathBuf::new(),
         }))
     }
 
@@ -190,7 +210,7 @@ impl Nic {
     /// # Errors
     /// The machine's: it has no taps, or its kernel moves no frames.
     pub(super) fn require(&self, site: &Site<'_>, room: &Room) -> Result<(), Fault> {
-        if self.backend == Backend::Tap && site.level > 0 && is_guest_of_ours() {
+        if self.backend != Backend::User && site.level > 0 && is_guest_of_ours() {
             // Where one is built in, or there is none, what needs it will tell.
             let _ = Errand::new(&["modprobe", "-a", "tun", "bridge", "vhost_net"]).run(room);
         }
@@ -198,8 +218,11 @@ impl Nic {
     }
 
     fn is_possible(&self) -> Result<(), Fault> {
-        if self.backend == Backend::Tap {
+        if self.backend != Backend::User {
             network::require_taps()?;
+        }
+        if self.backend == Backend::VhostUser {
+            switch::require()?;
         }
         if self.has_vhost && !Path::new(VHOST_DEVICE).exists() {
             return Err(Fault::machine(format!(
@@ -224,7 +247,7 @@ impl Nic {
     pub(super) fn addresses(&self) -> (String, Ipv4Addr) {
         let (guest, outside) = match self.backend {
             Backend::User => (USER_GUEST, USER_OUTSIDE),
-            Backend::Tap => (network::WORKLOAD, network::OUTSIDE),
+            Backend::Tap | Backend::VhostUser => (network::WORKLOAD, network::OUTSIDE),
         };
         (format!("{guest}/{}", network::PREFIX), outside)
     }
@@ -233,14 +256,26 @@ impl Nic {
     ///
     /// # Errors
     /// As [`Nic::require`]; or the namespace, the bridge or the tap could not be made.
-    pub(super) fn make(&self, site: &Site<'_>, room: &Room) -> Result<Wires, Fault> {
-        self.require(site, room)?;
+    pub(super) fn make(
+        &mut self,
+        site: &Site<'_>,
+        room: &Room,
+        group: Option<&Path>,
+    ) -> Result<Wires, Fault> {
         if self.backend == Backend::User {
             return Ok(Wires::default());
         }
         let network = room.network()?;
-        let taps = network.tap(self.queues)?;
-        Ok(Wires { network: Some(network), taps })
+        let mut wires = Wires::default();
+        if self.backend == Backend::Tap {
+            wires.taps = network.tap(self.queues)?;
+        } else {
+            let switch = Switch::start(&network, site, room, group)?;
+            self.socket.clone_from(&switch.socket);
+            wires.switch = Some(switch);
+        }
+        wires.network = Some(network);
+        Ok(wires)
     }
 
     /// How the guest and the outside reach each other; `pid` is QEMU's.
@@ -252,7 +287,7 @@ impl Nic {
                 is_shared: false,
                 ..Network::of_level()
             },
-            Backend::Tap => Network {
+            Backend::Tap | Backend::VhostUser => Network {
                 namespace: PathBuf::from(format!("/proc/{pid}/ns/net")),
                 outside: network::OUTSIDE.into(),
                 workload: Some(network::WORKLOAD.into()),
@@ -262,9 +297,16 @@ impl Nic {
     }
 
     /// The options of QEMU's command line; `bus` ends the names of the board's virtio devices.
-    pub(super) fn arguments(&self, bus: &str) -> Vec<[String; 2]> {
+    pub(super) fn arguments(&self, bus: &str, accelerator: Accelerator) -> Vec<[String; 2]> {
+        let mut options = Vec::new();
+        if self.backend == Backend::VhostUser {
+            let socket = self.socket.display().to_string().replace(',', ",,");
+            options
+                .push([String::from("-chardev"), format!("socket,id={SWITCH_ID},path={socket}")]);
+        }
         let backend = match self.backend {
             Backend::User => format!("user,id={BACKEND_ID},ipv6=off"),
+            Backend::VhostUser => format!("vhost-user,id={BACKEND_ID},chardev={SWITCH_ID}"),
             Backend::Tap => {
                 let first = TAP_DESCRIPTOR.unsigned_abs();
                 let numbers: Vec<String> =
@@ -286,16 +328,23 @@ impl Nic {
                 device += &format!(",vectors={}", 2 * self.queues + 2);
             }
         }
-        if self.backend == Backend::Tap && self.model == Model::Virtio && !self.has_offloads {
+        if self.backend == Backend::VhostUser && bus == "pci" && accelerator == Accelerator::Tcg {
+            // With a vector for each queue, QEMU 7.2 follows a null pointer here.
+            device += ",vectors=0";
+        }
+        if self.backend != Backend::User && self.is_virtio() && !self.has_offloads {
             device.extend(VIRTIO_OFFLOADS.map(|name| format!(",{name}=off")));
         }
-        vec![[String::from("-netdev"), backend], [String::from("-device"), device]]
+        options.push([String::from("-netdev"), backend]);
+        options.push([String::from("-device"), device]);
+        options
     }
 
     fn backend_name(&self) -> &'static str {
         match self.backend {
             Backend::User => "user",
             Backend::Tap => "tap",
+            Backend::VhostUser => "vhost-user",
         }
     }
 }

@@ -32,6 +32,14 @@ fn nothing_of_the_memory_is_left_to_the_defaults_of_qemu() {
 }
 
 #[test]
+fn memory_is_shared_with_a_switch_and_then_cannot_be_merged() {
+    let options = [("net", "vhost-user"), ("mergeable", "on")];
+    assert!(read(&options[..1], 512, Protocol::Ninep).unwrap().is_shared);
+    let fault = read(&options, 512, Protocol::Ninep).unwrap_err();
+    assert!(fault.message.ends_with("shared with a switch"), "{fault}");
+}
+
+#[test]
 fn a_balloon_takes_what_is_not_left() {
     let memory = read(&[("balloon", "256M")], 512, Protocol::Virtiofs).unwrap();
     assert_eq!(memory.balloon_pages(), Some(65_536));

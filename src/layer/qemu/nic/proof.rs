@@ -55,7 +55,14 @@ impl Nic {
             Fact::new("vhost", on(self.has_vhost), "/proc/PID/fd of QEMU"),
         ];
         if let Some(network) = &wires.network {
-            claims.push(("number of queues", queues, tap_queues(pid)?.to_string()));
+            match &wires.switch {
+                None => claims.push(("number of queues", queues, tap_queues(pid)?.to_string())),
+                Some(switch) => {
+                    let held = tap_queues(switch.process.pid())? > 0;
+                    claims.push(("tap", String::from("the switch's"), whose(held)));
+                    facts.push(Fact::new("switch", &switch.command_line, "its start"));
+                }
+            }
             let tap = network.tap_offloads()?.join(" ");
             if self.model == Model::Virtio {
                 let features = value_of(inside, "link_virtio_features")?;
@@ -120,6 +127,10 @@ fn on(is_on: bool) -> String {
     String::from(if is_on { "on" } else { "off" })
 }
 
+fn whose(is_of_the_switch: bool) -> String {
+    String::from(if is_of_the_switch { "the switch's" } else { "nobody's" })
+}
+
 /// Whether all of `wanted` are in a list of words, or none of them; anything else is quoted.
 fn all_or_none<T: ToString>(wanted: &[T], list: &str) -> String {
     let words: Vec<&str> = list.split(' ').collect();
@@ -152,7 +163,68 @@ fn tap_queues(pid: u32) -> Result<usize, Fault> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Backend;
     use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixStream;
+
+    /// A QEMU that answers `info network`.
+    fn qemu(networks: &'static str) -> Qmp {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            let version =
+                r#"{"QMP": {"version": {"qemu": {"micro": 22, "minor": 2, "major": 7}}}}"#;
+            writeln!(theirs, "{version}").unwrap();
+            let mut requests = BufReader::new(theirs.try_clone().unwrap()).lines();
+            for (id, answer) in [(1, "{}".into()), (2, serde_json::json!(networks).to_string())] {
+                requests.next().unwrap().unwrap();
+                writeln!(theirs, r#"{{"return": {answer}, "id": {id}}}"#).unwrap();
+            }
+        });
+        Qmp::open(ours).unwrap()
+    }
+
+    /// What is proved of a virtio device on QEMU's own stack, of which QEMU and the guest say this.
+    fn prove(networks: &'static str, seen: &[(&str, &str)]) -> Result<Vec<Fact>, Fault> {
+        let nic = Nic {
+            backend: Backend::User,
+            model: Model::Virtio,
+            has_vhost: false,
+            has_offloads: false,
+            queues: 1,
+            socket: PathBuf::new(),
+        };
+        let plain = [
+            ("link_driver", "virtio_net"),
+            ("link_address", MAC),
+            ("link_queues", "1"),
+            ("link_offloads", "gro"),
+        ];
+        let inside: Vec<Fact> =
+            seen.iter().chain(&plain).map(|(key, value)| Fact::new(*key, *value, "x")).collect();
+        nic.prove(&mut qemu(networks), std::process::id(), &Wires::default(), "pci", &inside)
+    }
+
+    const USER: &str = "nic: index=0,type=nic,model=virtio-net-pci,macaddr=52:54:00:12:34:56\r\n \
+                        \\ network: index=0,type=user,net=10.0.2.0,restrict=off\r\n";
+
+    #[test]
+    fn a_device_that_is_another_one_to_qemu_or_to_the_guest_proves_nothing() {
+        let facts = prove(USER, &[]).unwrap();
+        assert_eq!((facts[0].key.as_str(), facts[0].value.as_str()), ("network", "user"));
+        let fault = prove("nic: index=0,type=nic,model=e1000,macaddr=52:54:00:12:34:56", &[]);
+        let text = "qemu: the network device's model was to be `virtio-net-pci`, and is `e1000`";
+        assert_eq!(fault.unwrap_err().message, text);
+        for (key, other, what) in [
+            ("link_driver", "e1000", "driver"),
+            ("link_address", "52:54:00:00:00:01", "address"),
+            ("link_queues", "2", "number of queues"),
+        ] {
+            let fault = prove(USER, &[(key, other)]).unwrap_err();
+            assert!(fault.message.contains(&format!("device's {what} was to be")), "{fault}");
+            assert!(fault.message.ends_with(&format!("and is `{other}`")), "{fault}");
+        }
+    }
 
     #[test]
     fn what_qemu_says_of_its_device_is_read_with_its_queues() {

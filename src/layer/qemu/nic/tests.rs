@@ -10,7 +10,7 @@ fn read(options: &[(&str, &str)], board: Board) -> Result<Option<Nic>, Fault> {
 #[track_caller]
 fn line(options: &[(&str, &str)], bus: &str) -> String {
     let board = if bus == "pci" { Board::Q35 } else { Board::Microvm };
-    read(options, board).unwrap().unwrap().arguments(bus).concat().join(" ")
+    read(options, board).unwrap().unwrap().arguments(bus, Accelerator::Tcg).concat().join(" ")
 }
 
 #[test]
@@ -49,6 +49,22 @@ fn what_stands_behind_a_device_is_on_the_command_line() {
              -device virtio-net-device,id=nic,netdev=network,{mac},mq=on"
         )
     );
+}
+
+#[test]
+fn a_switch_is_found_at_its_socket_and_has_no_vectors_under_tcg() {
+    let options = [(String::from("net"), String::from("vhost-user"))].into();
+    let spec = LayerSpec { kind: "qemu".into(), options };
+    let mut nic = Nic::read(&spec, Board::Q35, 2).unwrap().unwrap();
+    nic.socket = "/room/a,b.sock".into();
+    let line = nic.arguments("pci", Accelerator::Tcg).concat().join(" ");
+    assert!(line.starts_with("-chardev socket,id=switch,path=/room/a,,b.sock -netdev "), "{line}");
+    assert!(line.contains("-netdev vhost-user,id=network,chardev=switch "), "{line}");
+    assert!(line.contains(",vectors=0,csum=off,"), "{line}");
+    let line = nic.arguments("pci", Accelerator::Kvm).concat().join(" ");
+    assert!(!line.contains("vectors"), "{line}");
+    let fault = read(&[("net", "vhost-user"), ("nic", "e1000")], Board::Q35).unwrap_err();
+    assert_eq!(fault.message, "qemu: `net=vhost-user` knows no `nic=e1000`");
 }
 
 #[test]

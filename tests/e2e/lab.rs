@@ -1,0 +1,85 @@
+//! The second lab: what this machine's kernel may lack, in a guest whose kernel has it.
+//!
+//! The guest is a layer like any other, a machine under TCG with the host's root: nothing is made or fetched
+//! for it but the distribution's kernel. That kernel has KVM (TCG offers SVM), vhost-net, AppArmor, and cgroup v2
+//! alone. Two tests run always; the rest are `cargo xtask lab --all`.
+
+use crate::answers::{arm, fact};
+use crate::machine::{Machine, is_usable};
+use serde_json::Value;
+
+/// The guest.
+const GUEST: &str = "qemu:accel=tcg,memory=3G";
+
+/// Runs a command in a stack inside the guest, and gives the evidence of the stack's own level.
+#[track_caller]
+fn in_the_guest(layers: &str, command: &[&str]) -> Option<Value> {
+    let machine = Machine::take();
+    let stack = format!("{GUEST}+{layers}");
+    if !is_usable(&machine, &stack) {
+        return None;
+    }
+    let mut words = vec!["compare", "--in", &stack, "--baseline", "simulated", "--runs", "1"];
+    words.extend(["--start-deadline", "5m", "--format", "json", "--"]);
+    words.extend(command);
+    let answer = machine.json(&words);
+    let arm = arm(&answer, &stack);
+    assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
+    machine.assert_as_before();
+    Some(arm.clone())
+}
+
+#[test]
+fn a_machine_under_kvm_with_vhost() {
+    let layers = "qemu:accel=kvm,memory=512M,net=tap,vhost=on";
+    let Some(arm) = in_the_guest(layers, &["true"]) else { return };
+    let inner = &arm["evidence"][1];
+    assert_eq!((fact(inner, "accelerator"), fact(inner, "vhost")), ("kvm", "on"));
+    let payers = arm["payers"].as_array().unwrap();
+    assert!(payers.iter().any(|payer| payer["payer"] == "vhost worker"), "{payers:?}");
+}
+
+#[test]
+fn a_container_whose_limits_are_those_of_cgroup_v2() {
+    let layers = "podman:cpus=0.5,memory=256M,pids=50,weight=50";
+    let Some(arm) = in_the_guest(layers, &["true"]) else { return };
+    let inner = &arm["evidence"][1];
+    for (key, value) in [
+        ("limit_cpu_quota_us", "50000 100000"),
+        ("limit_cpu_weight", "50"),
+        ("limit_memory_bytes", "268435456"),
+        ("limit_pids", "50"),
+    ] {
+        assert_eq!(fact(inner, key), value, "{key}");
+    }
+}
+
+#[test]
+#[ignore = "`cargo xtask lab --all`"]
+fn a_microvm_under_kvm() {
+    let layers = "qemu:accel=kvm,machine=microvm,memory=512M";
+    let Some(arm) = in_the_guest(layers, &["true"]) else { return };
+    assert_eq!(fact(&arm["evidence"][1], "accelerator"), "kvm");
+}
+
+#[test]
+#[ignore = "`cargo xtask lab --all`"]
+fn every_container_on_a_kernel_with_cgroup_v2_alone() {
+    for kind in
+        ["namespaces", "bubblewrap", "runc", "crun", "nspawn", "lxc", "podman", "gvisor", "docker"]
+    {
+        let layers = format!("{kind}:memory=256M");
+        let Some(arm) = in_the_guest(&layers, &["true"]) else { continue };
+        assert_eq!(fact(&arm["evidence"][1], "limit_memory_bytes"), "268435456", "{kind}");
+    }
+}
+
+#[test]
+#[ignore = "`cargo xtask lab --all`"]
+fn a_filter_and_a_share_in_every_runtime_of_cgroup_v2() {
+    for kind in ["runc", "crun"] {
+        let layers = format!("{kind}:cpuset=1,numa=0,weight=200");
+        let Some(arm) = in_the_guest(&layers, &["true"]) else { continue };
+        assert_eq!(fact(&arm["evidence"][1], "limit_cpu_weight"), "200", "{kind}");
+    }
+}
