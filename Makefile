@@ -3,12 +3,13 @@
 SETUP    ?= setup/debian.sh
 CARGO     = setup/with-rust.sh cargo
 PREFIX   ?= /usr/local
+COMMA     = ,
 SHARED    = $(DESTDIR)$(PREFIX)/share
 AS_ROOT  := $(if $(filter 0,$(shell id -u)),,sudo)
 TARGET   := $(or $(CARGO_TARGET_DIR),target)
 
 # Layers that `make test` must run for real: where one of them cannot, its tests fail, not skip.
-REQUIRED ?= native,namespaces,bubblewrap,runc,crun,nspawn,lxc,gvisor,docker,podman,qemu,ssh,$\
+REQUIRED ?= native,namespaces,bubblewrap,runc,crun,nspawn,lxc,gvisor,docker,podman,qemu,appliance,ssh,$\
     runc+runc,qemu+runc,docker+qemu,qemu+qemu
 
 DEMO_STACKS  ?= native,runc,gvisor,docker,qemu,qemu+runc
@@ -20,7 +21,7 @@ DEMO_REPORT  := $(TARGET)/demo/report.html
 BENCHES      ?= agent disturbance fixed_cost vm_boot report estimators
 ENFORCE      ?= --enforce
 
-.PHONY: help setup build demo test bench protocol mutants check install clean
+.PHONY: help setup appliance build demo test bench protocol mutants check install clean
 
 help: ## Lists these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
@@ -39,9 +40,13 @@ demo: setup build ## Measures a short command in six stacks and writes an HTML r
 	@echo "The report: file://$(abspath $(DEMO_REPORT))"
 
 # Cargo builds as this user; only the test programs themselves run as root.
-test: setup ## Runs every test; the layers named in REQUIRED must run for real
+test: setup appliance ## Runs every test; the layers named in REQUIRED must run for real
 	SURTAX_REQUIRE=$(REQUIRED) $(if $(AS_ROOT),CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E -H") \
 	    $(CARGO) test --workspace --locked
+
+# The unikernel that `appliance:arceos` boots is built once, and only where its tests must run.
+appliance:
+	@$(if $(filter appliance,$(subst $(COMMA), ,$(REQUIRED))),setup/arceos.sh)
 
 bench: setup ## Measures surtax itself against the bars of SPECIFICATION.md (ten minutes, as root)
 	@missed=; for name in $(BENCHES); do \

@@ -37,6 +37,7 @@ impl Footing {
             cache: &self.cache,
             writable: &[],
             cwd: Path::new("/"),
+            command: None,
             start_deadline: START_DEADLINE,
         }
     }
@@ -62,6 +63,7 @@ impl Footing {
             agent: ground.agent,
             cache: ground.cache,
             view: &view,
+            command: None,
             limits: &limits,
             carries_layers: false,
             start_deadline: START_DEADLINE,

@@ -5,6 +5,7 @@
 use crate::init::{self, LINK};
 use crate::network;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surtax_instrument::link;
 use surtax_instrument::probe::mitigations;
@@ -30,6 +31,9 @@ pub fn facts() -> Vec<Fact> {
     say("user_id", Some(rustix::process::getuid().as_raw().to_string()), "getuid(2)");
     say("cgroup", read("/proc/self/cgroup"), "/proc/self/cgroup");
     say("root_mount", root_mount(), "/proc/self/mountinfo");
+    let owner = fs::metadata("/").ok().map(|root| root.uid().to_string());
+    say("root_owner", owner, "stat(2) of /");
+    say("root_files", root_files(), "a walk over `/`");
     say("modules_mount", modules_mount(&system), "/proc/self/mountinfo");
     say("firmware", firmware(), "/sys/class/dmi/id");
     say("boot_protocol", read(BOOT_PROTOCOL), BOOT_PROTOCOL);
@@ -115,6 +119,25 @@ fn distribution() -> Option<String> {
 /// File system type, source and options of `/`, the last mount there.
 fn root_mount() -> Option<String> {
     mount_at("/")?
+}
+
+/// How many files there are on `/`, where that is the kernel's first root and so small.
+fn root_files() -> Option<String> {
+    let is_first = root_mount().is_some_and(|mount| mount.starts_with("rootfs "));
+    let device = fs::metadata("/").ok()?.dev();
+    is_first.then(|| files_below(Path::new("/"), device).to_string())
+}
+
+/// How many regular files there are below, on this file system alone.
+fn files_below(directory: &Path, device: u64) -> usize {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let count = |entry: fs::DirEntry| match fs::symlink_metadata(entry.path()) {
+        Ok(about) if about.dev() != device => 0,
+        Ok(about) if about.is_dir() => files_below(&entry.path(), device),
+        Ok(about) => usize::from(about.is_file()),
+        Err(_) => 0,
+    };
+    entries.map(count).sum()
 }
 
 /// The same of the kernel's modules, where they are a mount: in a machine of ours they show how files come.

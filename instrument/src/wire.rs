@@ -16,7 +16,7 @@ pub use encoding::{Malformed, WireError, read_reply, read_request, write_reply, 
 use std::fmt;
 
 /// Raised whenever a frame changes its meaning; both ends must agree.
-pub const PROTOCOL: u16 = 3;
+pub const PROTOCOL: u16 = 4;
 
 /// The longest frame that either side accepts, in bytes.
 pub const FRAME_LIMIT: usize = 1 << 20;
@@ -315,6 +315,8 @@ pub struct Descend {
     pub writable: Vec<Vec<u8>>,
     /// The working directory, which must exist inside.
     pub cwd: Vec<u8>,
+    /// The command that will run, where that is known.
+    pub command: Option<Command>,
     /// How long one layer may take to start.
     pub start_deadline: Nanoseconds,
 }

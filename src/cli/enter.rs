@@ -5,6 +5,7 @@ use super::measuring::Footing;
 use super::{Globals, note};
 use crate::fault::Fault;
 use crate::plan::{Draft, Plan};
+use crate::stack::rise::Ground;
 use crate::stack::shell;
 use crate::stack::{StackSpec, registered};
 use crate::trial::protocol;
@@ -76,7 +77,9 @@ fn visit(plan: &Plan, footing: &Footing, globals: &Globals) -> Result<Status, Fa
     if std::io::stdin().is_terminal() {
         note(&format!("starting `{}`", plan.baseline), globals);
     }
-    let standing = plan.baseline.raise(&footing.ground(plan), "enter")?;
+    let mut command = protocol::command(plan, &plan.baseline);
+    let ground = Ground { command: Some(&command), ..footing.ground(plan) };
+    let standing = plan.baseline.raise(&ground, "enter")?;
     if std::io::stdin().is_terminal() {
         let kept = match plan.writable.as_slice() {
             _ if plan.baseline.writes_stay_elsewhere() => {
@@ -89,7 +92,6 @@ fn visit(plan: &Plan, footing: &Footing, globals: &Globals) -> Result<Status, Fa
         };
         note(&kept, globals);
     }
-    let mut command = protocol::command(plan, &plan.baseline);
     standing.tell(&mut command);
     let (status, leftovers) = shell::run(standing, command)?;
     for line in leftovers {

@@ -61,6 +61,7 @@ impl Footing {
             cache: &self.cache,
             writable: &plan.writable,
             cwd: &plan.cwd,
+            command: None,
             start_deadline: plan.start_deadline(),
         }
     }
@@ -73,7 +74,17 @@ impl Footing {
         start_deadline: Duration,
     ) -> Site<'a> {
         let (lab, agent, cache) = (&self.lab, &self.agent, &self.cache);
-        Site { lab, level: 0, agent, cache, view, limits, carries_layers: false, start_deadline }
+        Site {
+            lab,
+            level: 0,
+            agent,
+            cache,
+            view,
+            command: None,
+            limits,
+            carries_layers: false,
+            start_deadline,
+        }
     }
 
     /// Listens to Ctrl-C from now on.
@@ -141,7 +152,10 @@ fn require_command(plan: &Plan) -> Result<(), Fault> {
     let Some(program) = plan.command.first().filter(|program| !program.contains('/')) else {
         return Ok(());
     };
-    let is_ours = |layer: &LayerSpec| matches!(layer.root(), Ok(Root::Overlay | Root::Host));
+    let is_ours = |layer: &LayerSpec| {
+        layer.kind != "appliance"
+            && matches!(layer.root(), Ok(Root::Overlay | Root::Host | Root::Packed))
+    };
     let all_see_ours = plan
         .stacks
         .iter()

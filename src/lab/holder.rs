@@ -40,7 +40,7 @@ fn enter_and_mount(mounts: &[Mount], mut ours: Vec<PathBuf>) -> Result<OwnedFd, 
     rustix::mount::mount_change("/", private).doing("keep mounts from the host")?;
     for mount in mounts {
         mount::make(mount, &ours)?;
-        if !matches!(mount, Mount::Bind { .. }) {
+        if !matches!(mount, Mount::Bind { .. } | Mount::Mapped { .. }) {
             ours.push(mount.target().to_path_buf());
         }
     }

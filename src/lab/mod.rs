@@ -22,6 +22,7 @@ mod session;
 mod settings;
 mod sweep;
 mod undo;
+pub mod users;
 
 use crate::fault::{Doing, Fault};
 pub use ask::ask;
@@ -34,6 +35,7 @@ pub use room::Room;
 pub use service::Service;
 pub use sweep::{Swept, gc};
 pub use undo::{TAG, Undo};
+pub use users::Users;
 
 use cgroup::Groups;
 use journal::{Header, Journal};

@@ -5,10 +5,12 @@
 
 use super::process::c_path;
 use crate::fault::{Doing, Fault};
+use rustix::fs::CWD;
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags};
-use std::ffi::CString;
+use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
+use std::ffi::{CStr, CString};
 use std::fs;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,6 +46,17 @@ pub enum Mount {
         /// The mounts below included.
         read_only: bool,
     },
+    /// `source` seen at `target`, without what is mounted below it, and with its owners mapped.
+    Mapped {
+        /// A file or a directory, on a file system that can be mapped.
+        source: PathBuf,
+        /// Where.
+        target: PathBuf,
+        /// The user namespace that has the map, as a file.
+        users: PathBuf,
+        /// Whether it cannot be written.
+        read_only: bool,
+    },
     /// A mount made before becomes what is seen at `target`, also at `/` itself, with what is below it.
     Move {
         /// Where it was made.
@@ -77,6 +90,7 @@ impl Mount {
             Self::Tmpfs { target }
             | Self::Overlay { target, .. }
             | Self::Bind { target, .. }
+            | Self::Mapped { target, .. }
             | Self::Move { target, .. }
             | Self::Directory { target, .. }
             | Self::Fresh { target, .. } => target,
@@ -88,7 +102,10 @@ impl Mount {
 /// `ours`, where it goes away again with the mount or the room.
 pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
     let target = mount.target();
-    let is_file = matches!(mount, Mount::Bind { source, .. } if source.is_file());
+    let is_file = match mount {
+        Mount::Bind { source, .. } | Mount::Mapped { source, .. } => source.is_file(),
+        _ => false,
+    };
     prepare_target(target, is_file, ours)?;
     let at = target.display();
     match mount {
@@ -109,6 +126,14 @@ pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
             };
             bound.doing(format_args!("bind `{from}` at `{at}`"))?;
             if *read_only { make_read_only(target, *recursive) } else { Ok(()) }
+        }
+        Mount::Mapped { source, users, read_only, .. } => {
+            bind_mapped(source, target, users)
+                .doing(format_args!("bind `{}` at `{at}` with mapped owners", source.display()))
+                .map_err(|fault| {
+                    fault.hint("use Linux 5.19 or later, and a file system that can be mapped")
+                })?;
+            if *read_only { make_read_only(target, false) } else { Ok(()) }
         }
         Mount::Directory { mode, .. } => {
             fs::set_permissions(target, fs::Permissions::from_mode(*mode))
@@ -194,18 +219,43 @@ fn make_read_only(target: &Path, recursive: bool) -> Result<(), Fault> {
         .map_err(|fault| fault.hint("use Linux 5.12 or later"))
 }
 
+/// Only a mount that is nowhere yet can be mapped.
+fn bind_mapped(source: &Path, target: &Path, users: &Path) -> std::io::Result<()> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let tree = rustix::mount::open_tree(CWD, source, flags)?;
+    let users = fs::File::open(users)?;
+    let attributes = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_IDMAP,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: u64::try_from(users.as_raw_fd()).unwrap_or_default(),
+    };
+    change_attributes(tree.as_raw_fd(), c"", libc::AT_EMPTY_PATH, &attributes)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    Ok(rustix::mount::move_mount(&tree, "", CWD, target, flags)?)
+}
+
 fn set_attributes(target: &Path, attributes: u64, flags: i32) -> std::io::Result<()> {
     let path = c_path(target).map_err(|fault| std::io::Error::other(fault.message))?;
     let attributes =
         libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    change_attributes(libc::AT_FDCWD, &path, flags, &attributes)
+}
+
+fn change_attributes(
+    directory: RawFd,
+    path: &CStr,
+    flags: i32,
+    attributes: &libc::mount_attr,
+) -> std::io::Result<()> {
     // SAFETY: `path` ends with a zero byte and `attributes` has the size that is passed with it; both outlive the call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
-            libc::AT_FDCWD,
+            directory,
             path.as_ptr(),
             flags,
-            &raw const attributes,
+            std::ptr::from_ref(attributes),
             size_of::<libc::mount_attr>(),
         )
     };

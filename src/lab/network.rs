@@ -124,6 +124,17 @@ impl Network {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.namespace.as_raw_fd()))
     }
 
+    /// Does something in it, in a thread of its own: sockets that are opened there stay there.
+    ///
+    /// # Errors
+    /// The machine's: it cannot be entered; or those of `work`.
+    pub fn within<T: Send>(
+        &self,
+        work: impl FnOnce() -> Result<T, Fault> + Send,
+    ) -> Result<T, Fault> {
+        within(self.namespace.as_fd(), work)
+    }
+
     /// A tap on the bridge, with so many queues, each of which is one descriptor. Frames begin with
     /// a virtio header. The tap is gone with its last descriptor.
     ///
@@ -201,10 +212,21 @@ impl Network {
     /// # Errors
     /// The machine's: there is no such process, or no `ip`, or the kernel has no veth.
     pub fn connect(&self, pid: u32) -> Result<(), Fault> {
-        let theirs = PathBuf::from(format!("/proc/{pid}/ns/net"));
-        let theirs = File::open(&theirs).doing(format_args!("open `{}`", theirs.display()))?;
-        let pid = pid.to_string();
-        self.ip(&["link", "add", OUTER_END, "type", "veth", "peer", "name", LINK, "netns", &pid])?;
+        self.connect_file(Path::new(&format!("/proc/{pid}/ns/net")))
+    }
+
+    /// The same with a namespace that nobody is in yet: for a runtime that is told of one.
+    ///
+    /// # Errors
+    /// As [`Network::connect`].
+    pub fn connect_empty(&self, empty: &Self) -> Result<(), Fault> {
+        self.connect_file(&empty.path())
+    }
+
+    fn connect_file(&self, path: &Path) -> Result<(), Fault> {
+        let theirs = File::open(path).doing(format_args!("open `{}`", path.display()))?;
+        let path = path.to_string_lossy();
+        self.ip(&["link", "add", OUTER_END, "type", "veth", "peer", "name", LINK, "netns", &path])?;
         within(self.namespace.as_fd(), || {
             plug_in(OUTER_END)?;
             link::raise(OUTER_END).doing("bring the outer end of a veth pair up")

@@ -18,7 +18,7 @@ use crate::fault::{Doing, Fault};
 use crate::stack::Limits;
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -72,6 +72,18 @@ impl Room {
     pub fn memory_directory(&self) -> Result<&Path, Fault> {
         self.made(&self.memory_directory, &self.ground.memory_directory)
             .map_err(|fault| fault.hint("mount -t tmpfs tmpfs /dev/shm"))
+    }
+
+    /// Lets the users of a container pass through to what is in the directory in memory, by names that they know.
+    ///
+    /// # Errors
+    /// As [`Room::memory_directory`].
+    pub fn let_users_pass(&self) -> Result<(), Fault> {
+        for path in [self.memory_directory()?, &self.ground.memory_directory] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o711))
+                .doing(format_args!("let users pass through `{}`", path.display()))?;
+        }
+        Ok(())
     }
 
     /// A directory of its own on a disk (below `/var/tmp`), made when first asked for.

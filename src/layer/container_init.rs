@@ -89,9 +89,10 @@ impl Init {
     fn files(self, agent: &str) -> Vec<(&'static str, String)> {
         match self {
             Self::None => Vec::new(),
+            // Not in `/run`, where directories for it would belong to whoever starts the tool.
             Self::Systemd => vec![
                 (
-                    "/run/systemd/system/surtax.target",
+                    "/etc/systemd/system/surtax.target",
                     String::from(
                         "[Unit]\nDescription=What surtax measures in\n\
                          Requires=sysinit.target surtax-agent.service\n\
@@ -99,7 +100,7 @@ impl Init {
                     ),
                 ),
                 (
-                    "/run/systemd/system/surtax-agent.service",
+                    "/etc/systemd/system/surtax-agent.service",
                     format!(
                         "[Unit]\nDescription=The agent of surtax\nDefaultDependencies=no\n\
                          Requires=sysinit.target\nAfter=sysinit.target\n\
@@ -134,7 +135,7 @@ pub(super) fn require(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailab
         Root::Directory(path) => path.as_path(),
         // An image is unpacked when it is used, and one of a disk is for virtual machines.
         Root::Oci(_) | Root::Image(_) => return Ok(()),
-        Root::Overlay | Root::Host => Path::new("/"),
+        Root::Overlay | Root::Host | Root::Packed => Path::new("/"),
     };
     match init.program(root) {
         Some(_) => Ok(()),

@@ -15,13 +15,14 @@ use super::container_init::{Init, Prepared};
 use super::first_process::{FirstProcess, THROTTLING, empties, limited_together};
 use super::tool_network::{Known, ToolNetwork};
 use super::{
-    Card, Layer, Network, Payer, Running, Site, Source, Unavailable, Usable, container_init,
-    scratch, tool_network, version,
+    Card, Choice, Layer, Network, Payer, Running, Site, Source, Unavailable, Usable,
+    container_init, scratch, tool_network, value_of, version,
 };
 use crate::agent::Link;
 use crate::fault::Fault;
 use crate::lab::disk::Disk;
-use crate::lab::{self, Mount, Process, Program, Room};
+use crate::lab::users::{COUNT, FIRST};
+use crate::lab::{self, Mount, Process, Program, Room, Users};
 use crate::layer::oci::config::AGENT;
 use crate::stack::root::Lower;
 use crate::stack::{IoLimits, LayerSpec, Limits, root};
@@ -81,6 +82,8 @@ pub(super) struct Wanted<'a> {
     pub throttled_disk: Option<Disk>,
     /// Its network.
     pub network: &'a ToolNetwork,
+    /// Whether its users are nobody on this level: [`FIRST`] is its root.
+    pub has_own_users: bool,
     /// Its init, if the agent is not its first process.
     pub init: Option<&'a Prepared>,
     /// Whether it gets a `/run` of its own; else it has the one of its root.
@@ -135,7 +138,8 @@ impl Layer for ContainerTool {
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let merged = root::merged_at(scratch);
         let agent = scratch.join("agent");
-        let mut mounts = mounts(&lowers, &agent, site, room)?;
+        let users = has_own_users(spec).then(|| room.users()).transpose()?;
+        let mut mounts = mounts(&lowers, &agent, users.as_ref(), site, room)?;
         let group = room.subgroup("container", site.limits)?;
         let network = ToolNetwork::make(spec, self.networks, room)?;
         let words = (self.agent_words)(&network);
@@ -157,6 +161,7 @@ impl Layer for ContainerTool {
                 None => None,
             },
             network: &network,
+            has_own_users: users.is_some(),
             init: init.as_ref(),
             has_own_run: site.view.root == super::Root::Overlay,
         })?;
@@ -190,6 +195,7 @@ impl Layer for ContainerTool {
             limits: site.limits.clone(),
             kind,
             network,
+            has_own_users: users.is_some(),
             facts,
         }))
     }
@@ -200,6 +206,7 @@ impl Layer for ContainerTool {
 fn mounts(
     lowers: &[Lower],
     agent: &Path,
+    users: Option<&Users>,
     site: &Site<'_>,
     room: &Room,
 ) -> Result<Vec<Mount>, Fault> {
@@ -207,6 +214,10 @@ fn mounts(
     let merged = root::merged_at(scratch);
     let mut mounts = root::merge(lowers, scratch)?;
     mounts.extend(root::writable(site.view, &merged));
+    if let Some(users) = users {
+        room.let_users_pass()?;
+        mounts = root::mapped(mounts, &users.path());
+    }
     mounts.extend(scratch::mounts(site.view, &merged, room)?);
     mounts.push(Mount::Bind {
         source: site.agent.to_path_buf(),
@@ -232,6 +243,7 @@ struct RunningContainer {
     limits: Limits,
     kind: &'static str,
     network: ToolNetwork,
+    has_own_users: bool,
     facts: Vec<Fact>,
 }
 
@@ -261,8 +273,12 @@ impl Running for RunningContainer {
         if self.limits != Limits::default() {
             facts.push(limited_together(&format!("{} and the container", self.kind)));
         }
-        let shared: &[&str] = if self.network.is_shared() { &["net", "user"] } else { &["user"] };
-        facts.push(first.namespaces(shared)?);
+        let shared = [(self.network.is_shared(), "net"), (!self.has_own_users, "user")];
+        let shared = shared.into_iter().filter_map(|(is_shared, kind)| is_shared.then_some(kind));
+        facts.push(first.namespaces(&shared.collect::<Vec<_>>())?);
+        if self.has_own_users {
+            facts.extend(prove_users(&first, inside).map_err(|fault| fault.during(self.kind))?);
+        }
         facts.extend(first.privileges()?);
         if self.init != Init::None {
             let proved = container_init::prove(self.init, &first.init(&self.group)?);
@@ -290,6 +306,30 @@ impl Running for RunningContainer {
             ))),
         }
     }
+}
+
+/// The option for users of its own.
+pub(super) const USER: Choice = Choice {
+    key: "user",
+    values: &["host", "private"],
+    help: "whether root inside is root here (`host`, default), or nobody here; the files of its root are mapped",
+};
+
+fn has_own_users(spec: &LayerSpec) -> bool {
+    spec.options.get(USER.key).is_some_and(|word| word == "private")
+}
+
+/// That its users are mapped as asked for, and that the root's files are theirs.
+fn prove_users(first: &FirstProcess, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+    let map = first.text("uid_map")?;
+    let map = map.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (asked, owner) = (format!("0 {FIRST} {COUNT}"), value_of(inside, "root_owner")?);
+    if map != asked || owner != "0" {
+        return Err(Fault::machine(format!(
+            "users were to be mapped as `{asked}`; they are as `{map}`, and the owner of `/` inside is {owner}"
+        )));
+    }
+    Ok(vec![Fact::new("user_map", map, "/proc/PID/uid_map")])
 }
 
 /// Where the tool is, and what it says of its version.

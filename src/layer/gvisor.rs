@@ -5,14 +5,15 @@
 //!
 //! - **Needs** `runsc` in `PATH` that knows the platform; for `platform=kvm` a `/dev/kvm` that boots the
 //!   reference guest of `qemu`.
-//! - **Leaves out** networking by the sentry's own stack to the outside: `net=none` has only `lo`, `net=host`
-//!   passes the level's sockets through.
+//! - **Leaves out** what an engine adds. `net=none` has only `lo`, `net=host` passes the level's sockets
+//!   through, and `net=sandbox` is the sentry's own stack on a veth.
 //! - **Payers** the runtime's own process; the group with sentry, stubs and gofer, which carries the
 //!   command: engine.
 //! - **Checked against** runsc 20260905 (`runsc flags`), `g3doc/user_guide/platforms.md`.
 
 use super::first_process::FirstProcess;
-use super::oci::{NET, Oci, PRIVILEGED};
+use super::oci::{Oci, PRIVILEGED};
+use super::tool_network::{self, Ground};
 use super::{Card, Choice, Limit, Site, Unavailable, scratch, value_of};
 use crate::fault::Fault;
 use crate::lab;
@@ -49,7 +50,7 @@ pub static GVISOR: Oci = Oci {
                 values: &["true", "false"],
                 help: "whether the sandbox opens files itself and not through its gofer (default: true)",
             },
-            NET,
+            tool_network::choice(&["none", "host", "sandbox"]),
             scratch::CHOICE,
             PRIVILEGED,
         ],
@@ -64,6 +65,7 @@ pub static GVISOR: Oci = Oci {
     },
     program: "runsc",
     remedy: "CGO_ENABLED=0 go install gvisor.dev/gvisor/runsc@go",
+    networks: &[("sandbox", Ground::Prepared)],
     refuses_hybrid: false,
     arguments,
     holds,
@@ -73,7 +75,8 @@ pub static GVISOR: Oci = Oci {
 
 /// Its kernel is not Linux, and has not all of what others ask of theirs.
 fn holds(spec: &LayerSpec, inside: &LayerSpec) -> Result<(), Fault> {
-    let shares_network = spec.options.get(NET.key).is_some_and(|network| network == "host");
+    let shares_network =
+        spec.options.get(tool_network::KEY).is_some_and(|network| network == "host");
     match inside.kind.as_str() {
         "qemu" => Err(Fault::user(
             "gvisor: no `qemu` runs in it: virtiofsd, which gives a machine its files, asks for more of \
@@ -168,8 +171,13 @@ fn prove(sandbox: &FirstProcess, spec: &LayerSpec, inside: &[Fact]) -> Result<Ve
         let asked = file_system(spec).find_map(|(asked, value)| (asked == name).then_some(value));
         (name, asked.unwrap_or(default), flag(&command_line, name).unwrap_or(default))
     });
-    let platform_flag = ("platform", platform, flag(&command_line, "platform").unwrap_or_default());
-    for (name, asked, found) in file_system.into_iter().chain([platform_flag]) {
+    let network = spec.options.get("net").map_or("none", String::as_str);
+    // What is not there is the default, which `sandbox` is.
+    let others = [
+        ("platform", platform, flag(&command_line, "platform").unwrap_or_default()),
+        ("network", network, flag(&command_line, "network").unwrap_or("sandbox")),
+    ];
+    for (name, asked, found) in file_system.into_iter().chain(others) {
         if asked != found {
             let words = command_line.replace('\0', " ");
             return Err(Fault::machine(format!(
@@ -187,6 +195,7 @@ fn prove(sandbox: &FirstProcess, spec: &LayerSpec, inside: &[Fact]) -> Result<Ve
     }
     let mut facts = vec![
         Fact::new("platform", platform, "/proc/PID/cmdline"),
+        Fact::new("network_stack", network, "/proc/PID/cmdline"),
         Fact::new("overlay", file_system[0].2, "/proc/PID/cmdline"),
         Fact::new("directfs", file_system[1].2, "/proc/PID/cmdline"),
         Fact::new("kernel_release", release, "uname(2) inside"),

@@ -8,18 +8,23 @@
 //! - **Checked against** LXC 5.0.2, `lxc.container.conf(5)`.
 
 use super::container_init;
-use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
+use super::container_tool::{ContainerTool, Order, USER, Wanted, agent_words, word};
 use super::tool_network::Ground;
-use super::{Card, Limit, scratch, tool_network};
+use super::{Card, Limit, Site, Unavailable, scratch, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::Mount;
 use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
+use crate::lab::users::{COUNT, FIRST};
 use crate::layer::oci::config::AGENT;
+use crate::stack::LayerSpec;
 use std::fs;
 use std::path::Path;
 
 /// What Debian's containers begin with: devices, capabilities, seccomp, mounts of the kernel's own.
 const COMMON: &str = "/usr/share/lxc/config/common.conf";
+
+/// What they begin with beside, where their users are others than the host's.
+const USERNS: &str = "/usr/share/lxc/config/userns.conf";
 
 /// LXC.
 pub static LXC: ContainerTool = ContainerTool {
@@ -29,6 +34,7 @@ pub static LXC: ContainerTool = ContainerTool {
         options: &[
             tool_network::choice(&["none", "host", "veth", "macvlan"]),
             container_init::CHOICE,
+            USER,
             scratch::CHOICE,
         ],
         subject: None,
@@ -39,11 +45,23 @@ pub static LXC: ContainerTool = ContainerTool {
     },
     program: "lxc-start",
     remedy: "apt-get install lxc",
-    require: |_, _| Ok(()),
+    require,
     agent_words: |_| Vec::new(),
     networks: &[("veth", Ground::Bridge), ("macvlan", Ground::Pair)],
     order,
 };
+
+/// It mounts a `/sys` of its own, which the kernel lets users do that have a network of their own.
+fn require(spec: &LayerSpec, _: &Site<'_>) -> Result<(), Unavailable> {
+    let is = |key: &str, word: &str| spec.options.get(key).is_some_and(|value| value == word);
+    if is(USER.key, "private") && is("net", "host") {
+        return Err(Unavailable {
+            why: String::from("LXC cannot show `/sys` to `user=private` in this level's network"),
+            remedy: Some(String::from("use `net=none` or `net=veth`")),
+        });
+    }
+    Ok(())
+}
 
 fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     let containers = wanted.scratch.join("lxc");
@@ -100,6 +118,12 @@ fn config(wanted: &Wanted<'_>, has_common: bool, rootfs: &Path) -> Result<String
     let mut lines = Vec::new();
     if has_common {
         lines.push(format!("lxc.include = {COMMON}"));
+    }
+    if wanted.has_own_users {
+        if Path::new(USERNS).exists() {
+            lines.push(format!("lxc.include = {USERNS}"));
+        }
+        lines.extend(["u", "g"].map(|kind| format!("lxc.idmap = {kind} 0 {FIRST} {COUNT}")));
     }
     lines.push(format!("lxc.uts.name = {}", wanted.host_name));
     lines.push(format!("lxc.rootfs.path = dir:{}", word(wanted.root)?));

@@ -2,6 +2,7 @@
 //!
 //! One file per environment. This one holds the contract and the registry, nothing else.
 
+mod appliance;
 mod bubblewrap;
 mod container_init;
 mod container_tool;
@@ -30,7 +31,7 @@ use crate::stack::{LayerSpec, Limits};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::wire::{Fact, Role};
+use surtax_instrument::wire::{Command, Fact, Role};
 
 /// Every kind of layer, in the order in which `doctor` lists them.
 pub static REGISTRY: &[&dyn Layer] = &[
@@ -46,6 +47,7 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &docker::Docker,
     &podman::PODMAN,
     &qemu::Qemu,
+    &appliance::Appliance,
     &ssh::Ssh,
     &simulated::Simulated,
 ];
@@ -265,6 +267,8 @@ pub struct Site<'a> {
     pub cache: &'a Path,
     /// What the command must see.
     pub view: &'a View,
+    /// The command that will run, where that is known: for a layer that is made for it alone.
+    pub command: Option<&'a Command>,
     /// The layer's share of the common limits.
     pub limits: &'a Limits,
     /// Whether another layer will be started inside: then it gets the privileges that takes, as
@@ -309,6 +313,8 @@ pub enum Root {
     Oci(PathBuf),
     /// The image of a disk with a whole system, for virtual machines: `root=image:/path`.
     Image(PathBuf),
+    /// The command's own file and its libraries, and nothing else: `root=packed`, for a machine of its own.
+    Packed,
 }
 
 /// A layer that can run here.

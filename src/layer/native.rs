@@ -16,6 +16,7 @@ use crate::agent::Link;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Process, Program, Room};
 use crate::stack::{LayerSpec, Limits, root};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
@@ -87,6 +88,20 @@ impl PlainProcess {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Self, Fault> {
+        Self::start_in(None, kind, arguments, site, room)
+    }
+
+    /// The same in a network namespace.
+    ///
+    /// # Errors
+    /// As [`PlainProcess::start`].
+    pub fn start_in(
+        network: Option<OwnedFd>,
+        kind: &'static str,
+        arguments: &[&str],
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Self, Fault> {
         let group = room.subgroup("command", site.limits)?;
         let (link, ends) = stdio::link(kind)?;
         let agent = site.agent.to_string_lossy().into_owned();
@@ -94,6 +109,7 @@ impl PlainProcess {
             argv: std::iter::once(agent).chain(arguments.iter().map(|&w| w.to_owned())).collect(),
             stdio: ends,
             group: Some(group.clone()),
+            network_namespace: network,
             ..Program::default()
         };
         let lowers = match site.view.root {

@@ -10,12 +10,13 @@
 //! - **Checked against** systemd 252, `systemd-nspawn(1)`.
 
 use super::container_init::{self, Init};
-use super::container_tool::{ContainerTool, Order, Wanted, word};
+use super::container_tool::{ContainerTool, Order, USER, Wanted, word};
 use super::tool_network::{Ground, ToolNetwork};
 use super::{Card, Limit, scratch, tool_network};
 use crate::fault::Fault;
 use crate::lab::Mount;
 use crate::lab::network::{BRIDGE, OUTSIDE, PREFIX, WORKLOAD};
+use crate::lab::users::{COUNT, FIRST};
 use crate::layer::oci::config::AGENT;
 
 /// What it calls the inner end of a veth pair.
@@ -29,6 +30,7 @@ pub static NSPAWN: ContainerTool = ContainerTool {
         options: &[
             tool_network::choice(&["none", "host", "veth", "bridge"]),
             container_init::CHOICE,
+            USER,
             scratch::CHOICE,
         ],
         subject: None,
@@ -82,6 +84,11 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     argv.push(format!("--hostname={}", wanted.host_name));
     argv.push(format!("--bind-ro={}:{AGENT}", word(wanted.agent)?));
     argv.extend(network(&wanted.network.word));
+    if wanted.has_own_users {
+        argv.push(format!("--private-users={FIRST}:{COUNT}"));
+        // The files of the root are mapped already.
+        argv.push(String::from("--private-users-ownership=off"));
+    }
     match wanted.init {
         None => {
             argv.extend([String::from("--"), AGENT.to_owned()]);

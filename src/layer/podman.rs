@@ -8,15 +8,19 @@
 //! - **Payers** one group: `podman`, `conmon`, the runtime, the agent and the command.
 //! - **Checked against** podman 4.3.1, `podman-run(1)`.
 
-use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
+use super::container_tool::{ContainerTool, Order, USER, Wanted, agent_words, word};
 use super::tool_network::Ground;
 use super::{Card, Limit, Site, Unavailable, scratch, tool_network};
 use crate::fault::{Doing, Fault};
+use crate::lab::network::{BELOW, OUTSIDE, PREFIX, WORKLOAD};
+use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Mount};
 use crate::layer::oci::config::{AGENT, open_files_max};
 use crate::stack::LayerSpec;
 use rustix::process::{Resource, getrlimit};
+use serde_json::{Value, json};
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use surtax_instrument::wire::SCRATCH;
 
@@ -32,7 +36,8 @@ pub static PODMAN: ContainerTool = ContainerTool {
         kind: "podman",
         summary: "a container by podman, Docker's command line without a daemon",
         options: &[
-            tool_network::choice(&["none", "host", "bridge"]),
+            tool_network::choice(&["none", "host", "bridge", "macvlan"]),
+            USER,
             scratch::choice(&["layer", "bind", "tmpfs", "volume"]),
         ],
         subject: None,
@@ -45,9 +50,16 @@ pub static PODMAN: ContainerTool = ContainerTool {
     remedy: "apt-get install podman",
     require,
     agent_words: |_| Vec::new(),
-    networks: &[("bridge", Ground::Bare)],
+    networks: &[("bridge", Ground::Bare), ("macvlan", Ground::Pair)],
     order,
 };
+
+/// What its macvlan is called, of which it knows by a file.
+const MACVLAN: &str = "surtax-macvlan";
+
+/// Where the plugins are that make a macvlan.
+const MACVLAN_MAKERS: [&str; 3] =
+    ["/usr/lib/cni/macvlan", "/usr/libexec/cni/macvlan", "/opt/cni/bin/macvlan"];
 
 /// What makes podman's networks: its own program, or plugins.
 const NETWORK_MAKERS: [&str; 5] = [
@@ -59,10 +71,14 @@ const NETWORK_MAKERS: [&str; 5] = [
 ];
 
 fn require(spec: &LayerSpec, _: &Site<'_>) -> Result<(), Unavailable> {
-    let is_made = spec.options.get("net").is_some_and(|word| word == "bridge");
-    if is_made && !NETWORK_MAKERS.iter().any(|path| Path::new(path).exists()) {
+    let makers: &[&str] = match spec.options.get("net").map(String::as_str) {
+        Some("bridge") => &NETWORK_MAKERS,
+        Some("macvlan") => &MACVLAN_MAKERS,
+        _ => return Ok(()),
+    };
+    if !makers.iter().any(|path| Path::new(path).exists()) {
         return Err(Unavailable {
-            why: String::from("podman finds neither `netavark` nor plugins that make a bridge"),
+            why: format!("podman finds no plugin for its network, such as `{}`", makers[0]),
             remedy: Some(String::from("apt-get install containernetworking-plugins")),
         });
     }
@@ -79,15 +95,25 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
         Some(scratch::Medium::Volume) => wanted.room.disk_directory()?.join("volumes"),
         _ => books.join("volumes"),
     };
-    fs::write(&file, configuration(&books, &volumes))
-        .doing(format_args!("write `{}`", file.display()))?;
+    let mut text = configuration(&books, &volumes);
+    let network = match wanted.network.word.as_str() {
+        "macvlan" => {
+            text += &by_plugins(&books)?;
+            MACVLAN
+        }
+        word => word,
+    };
+    fs::write(&file, text).doing(format_args!("write `{}`", file.display()))?;
     let mut argv = vec![wanted.program.to_owned()];
     let at = |name: &str| word(&books.join(name));
     argv.extend(["--root".to_owned(), at("root")?, "--runroot".to_owned(), RUN.to_owned()]);
     argv.extend(["run", "--rm", "--interactive", "--log-driver=none"].map(str::to_owned));
     argv.extend(["--name".to_owned(), wanted.name.to_owned()]);
     argv.push(format!("--hostname={}", wanted.host_name));
-    argv.push(format!("--network={}", wanted.network.word));
+    argv.push(format!("--network={network}"));
+    if wanted.has_own_users {
+        argv.extend(["uid", "gid"].map(|kind| format!("--{kind}map=0:{FIRST}:{COUNT}")));
+    }
     argv.push(format!("--cgroup-parent=/{}", word(wanted.group)?));
     if let Some(disk) = &wanted.throttled_disk {
         let node = disk.node.display();
@@ -109,6 +135,33 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     Ok(Order { argv, mounts, environment })
 }
 
+/// A macvlan for podman's plugins, which need no command of podman's to make it; and the part of the
+/// configuration that names them.
+fn by_plugins(books: &Path) -> Result<String, Fault> {
+    let directory = books.join("networks");
+    fs::create_dir_all(&directory).doing(format_args!("make `{}`", directory.display()))?;
+    let file = directory.join(format!("{MACVLAN}.conflist"));
+    fs::write(&file, macvlan().to_string()).doing(format_args!("write `{}`", file.display()))?;
+    let directory = directory.display();
+    Ok(format!("[network]\nnetwork_backend = \"cni\"\nnetwork_config_dir = \"{directory}\"\n"))
+}
+
+/// The network of the room's addresses.
+fn subnet() -> String {
+    let mask = u32::MAX << (32 - u32::from(PREFIX));
+    format!("{}/{PREFIX}", Ipv4Addr::from(OUTSIDE.to_bits() & mask))
+}
+
+fn macvlan() -> Value {
+    let addresses = json!({
+        "type": "host-local",
+        "routes": [{ "dst": "0.0.0.0/0" }],
+        "ranges": [[{ "subnet": subnet(), "gateway": OUTSIDE, "rangeStart": WORKLOAD }]],
+    });
+    let plugin = json!({ "type": "macvlan", "master": BELOW, "ipam": addresses });
+    json!({ "cniVersion": "0.4.0", "name": MACVLAN, "plugins": [plugin] })
+}
+
 /// All that it keeps is in the room; and it asks for no more files and processes than we may have, since
 /// without `CAP_SYS_RESOURCE` nobody can raise a limit.
 fn configuration(books: &Path, volumes: &Path) -> String {
@@ -123,8 +176,32 @@ fn configuration(books: &Path, volumes: &Path) -> String {
          runtime = \"{runtime}\"\n\
          cgroup_manager = \"cgroupfs\"\n\
          events_logger = \"none\"\n\
+         lock_type = \"file\"\n\
          static_dir = \"{books}/static\"\n\
          volume_path = \"{volumes}\"\n\
          tmp_dir = \"{RUN}/tmp\"\n"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_macvlan_is_told_to_the_plugins_with_the_addresses_of_the_room() {
+        let macvlan = macvlan();
+        assert_eq!(macvlan["plugins"][0]["master"], "below");
+        let range = &macvlan["plugins"][0]["ipam"]["ranges"][0][0];
+        assert_eq!(range["subnet"], "198.18.0.0/24");
+        assert_eq!(range["gateway"], "198.18.0.1");
+        assert_eq!(range["rangeStart"], "198.18.0.2");
+    }
+
+    #[test]
+    fn no_more_is_asked_for_than_may_be_had() {
+        let text = configuration(Path::new("/room/podman"), Path::new("/disk/volumes"));
+        let limit = open_files_max();
+        assert!(text.contains(&format!("nofile={limit}:{limit}")), "{text}");
+        assert!(text.contains("volume_path = \"/disk/volumes\"\n"), "{text}");
+    }
 }

@@ -1,7 +1,9 @@
-//! The network of a container by a tool: a namespace of the room, in which the tool makes its own links.
+//! The network of a container: a namespace of the room, in which a tool makes its own links.
 //!
 //! The tool runs in that namespace and finds there what its links hang on: a bridge, or a link for a
-//! macvlan. What it makes is gone with the container, and nothing of it is seen on the machine.
+//! macvlan. An OCI runtime makes no links: as an engine's network plugin would, surtax prepares a namespace
+//! for the container, with one end of a pair in it. All of that is gone with the container, and nothing of it
+//! is seen on the machine.
 
 use super::{Choice, Network, Unavailable, value_of};
 use crate::fault::Fault;
@@ -9,13 +11,13 @@ use crate::lab::network::{OUTSIDE, WORKLOAD};
 use crate::lab::{self, Mount, Process, Room};
 use crate::stack::LayerSpec;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::wire::Fact;
 
 /// The key of the option.
-const KEY: &str = "net";
+pub(super) const KEY: &str = "net";
 
 /// Between two looks for a link.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -31,6 +33,8 @@ pub(super) enum Ground {
     OuterEnd(&'static str),
     /// Nothing but `lo`: the tool makes a bridge and chooses addresses.
     Bare,
+    /// A bridge, and a namespace for the container that is connected with it.
+    Prepared,
 }
 
 /// A network that a tool has: its word, and on what it is made.
@@ -41,15 +45,17 @@ pub(super) const fn choice(values: &'static [&'static str]) -> Choice {
     Choice {
         key: KEY,
         values,
-        help: "the network: `none` is a namespace with only `lo` (default), `host` is this level's own, others \
-               are made by the tool in a namespace of the trial's",
+        help: "the network: only `lo` (`none`, default), this level's own (`host`), or a link in a namespace of \
+               the trial's, that leads to the outside of the container",
     }
 }
 
 /// That what makes the network of a spec is there.
 pub(super) fn require(spec: &LayerSpec, known: &[Known]) -> Result<(), Unavailable> {
     let word = spec.options.get(KEY).map_or("none", String::as_str);
-    if known.contains(&(word, Ground::Pair)) && lab::find("ip").is_none() {
+    if [Ground::Pair, Ground::Prepared].into_iter().any(|ground| known.contains(&(word, ground)))
+        && lab::find("ip").is_none()
+    {
         return Err(Unavailable {
             why: format!("`net={word}` takes `ip`, which is not in `PATH`"),
             remedy: Some(String::from("apt-get install iproute2")),
@@ -66,6 +72,8 @@ pub(super) struct ToolNetwork {
     ground: Ground,
     /// The namespace in which the tool runs, where it is not this level's.
     held: Option<lab::Network>,
+    /// The one that was prepared for the container.
+    prepared: Option<lab::Network>,
     /// What the agent saw of it.
     seen: Option<(IpAddr, IpAddr)>,
 }
@@ -80,12 +88,20 @@ impl ToolNetwork {
         let ground = known.iter().find(|(name, _)| *name == word).map(|(_, ground)| *ground);
         let held = match ground {
             None => None,
-            Some(Ground::Bridge) => Some(room.network()?),
+            Some(Ground::Bridge | Ground::Prepared) => Some(room.network()?),
             Some(Ground::Pair) => Some(room.paired_network()?),
             Some(Ground::OuterEnd(_) | Ground::Bare) => Some(room.bare_network()?),
         };
+        let prepared = match (ground, &held) {
+            (Some(Ground::Prepared), Some(outside)) => {
+                let prepared = room.bare_network()?;
+                outside.connect_empty(&prepared)?;
+                Some(prepared)
+            }
+            _ => None,
+        };
         let ground = ground.unwrap_or(Ground::Bare);
-        Ok(Self { word: word.to_owned(), ground, held, seen: None })
+        Ok(Self { word: word.to_owned(), ground, held, prepared, seen: None })
     }
 
     /// Whether the container is in this level's network.
@@ -96,6 +112,11 @@ impl ToolNetwork {
     /// The namespace in which the tool runs, where it is not this level's.
     pub fn held(&self) -> Option<&lab::Network> {
         self.held.as_ref()
+    }
+
+    /// The namespace that was prepared for the container, as a file.
+    pub fn prepared(&self) -> Option<PathBuf> {
+        self.prepared.as_ref().map(lab::Network::path)
     }
 
     /// Gives the tool's outer end its address as soon as it is there, if nobody else does.
@@ -139,18 +160,25 @@ impl ToolNetwork {
                  `{drivers}` and the way out `{route}`"
             ))
         };
-        let driver = if asked == "macvlan" { "macvlan" } else { "veth" };
+        // A sandbox's own stack has no drivers.
+        let driver = match asked.as_str() {
+            "macvlan" => Some("macvlan"),
+            "sandbox" => None,
+            _ => Some("veth"),
+        };
         let (link, gateway) = route.split_once(' ').ok_or_else(refuse)?;
         let address = address_of(interfaces, link).ok_or_else(refuse)?;
         let gateway: Ipv4Addr = gateway.parse().map_err(|_| refuse())?;
         let is_ours = self.ground == Ground::Bare || (address, gateway) == (WORKLOAD, OUTSIDE);
-        if !is_ours || !drivers.split(' ').any(|told| told == format!("{link}={driver}")) {
+        let is_driver = driver
+            .is_none_or(|driver| drivers.split(' ').any(|told| told == format!("{link}={driver}")));
+        if !is_ours || !is_driver {
             return Err(refuse());
         }
         self.seen = Some((gateway.into(), address.into()));
         Ok(vec![
             Fact::new("network", asked, "its start"),
-            Fact::new("network_driver", driver, "ethtool_drvinfo inside"),
+            Fact::new("network_driver", driver.unwrap_or("none"), "ethtool_drvinfo inside"),
             Fact::new("network_address", address.to_string(), "getifaddrs(3) inside"),
             Fact::new("network_gateway", gateway.to_string(), "/proc/net/route inside"),
         ])
@@ -173,7 +201,8 @@ pub(super) fn own_links(fresh: &Path) -> Vec<Mount> {
     let mut mounts = vec![Mount::Fresh {
         kind: String::from("sysfs"),
         target: fresh.to_path_buf(),
-        options: String::from("ro"),
+        // In a user namespace only what is here, whole and as writable, can be mounted again.
+        options: String::from("nosuid,nodev,noexec"),
     }];
     mounts.extend(["class/net", "devices/virtual/net"].map(|place| Mount::Bind {
         source: fresh.join(place),
@@ -211,6 +240,7 @@ mod tests {
             word: word.into(),
             ground: Ground::Bare,
             held: None,
+            prepared: None,
             seen: None,
         };
         assert!(network("host").reach().unwrap().is_shared);

@@ -97,6 +97,7 @@ impl<'a> Bench<'a> {
             cache: self.cache,
             writable: &plan.writable,
             cwd: &plan.cwd,
+            command: None,
             start_deadline: plan.start_deadline(),
         };
         let mut ledger = Ledger::create(file, plan, &[])?;

@@ -42,8 +42,12 @@ impl Ran {
         let layers = &column.arm.stack.layers;
         Self {
             root: layers.iter().rev().find_map(|layer| {
-                let machine = || layer.is_elsewhere().then(|| layer.to_string());
-                layer.options.get("root").cloned().or_else(machine)
+                // An appliance holds its program, and shows none of this machine's files.
+                let is_own = layer.is_elsewhere() || layer.kind == "appliance";
+                let machine = || is_own.then(|| layer.to_string());
+                // What is packed are this machine's files, too.
+                let root = layer.options.get("root").filter(|root| *root != "packed");
+                root.cloned().or_else(machine)
             }),
             files: innermost.filter_map(file).collect(),
         }

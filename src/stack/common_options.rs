@@ -164,6 +164,11 @@ pub(super) fn refuse_value(
                 card.kind
             ))
             .hint("use `root=overlay`, and `--writable PATH` for what must be kept")),
+            Root::Packed if card.kind != "qemu" => Err(Fault::user(format!(
+                "`{}` cannot take `packed` as its root: that is for a machine with a kernel of its own",
+                card.kind
+            ))
+            .hint("use `root=dir:PATH` with a directory that holds little, or `qemu:root=packed`")),
             _ => Ok(()),
         },
     }
@@ -286,9 +291,10 @@ fn root(text: &str) -> Result<Root, Fault> {
         Some(("image", path)) if !path.is_empty() => Ok(Root::Image(PathBuf::from(path))),
         None if text == "overlay" => Ok(Root::Overlay),
         None if text == "host" => Ok(Root::Host),
+        None if text == "packed" => Ok(Root::Packed),
         _ => Err(Fault::user(format!("`{text}` is not a root file system")).hint(
-            "use `overlay`, `host` (`native` and other machines only), `dir:PATH`, `oci:PATH` or \
-             `image:PATH` (`qemu` only)",
+            "use `overlay`, `host` (`native` and other machines only), `dir:PATH` or `oci:PATH`; with \
+             `qemu` also `packed` or `image:PATH`",
         )),
     }
 }
@@ -359,6 +365,7 @@ mod tests {
     fn a_root_is_the_hosts_under_an_overlay_unless_told() {
         assert_eq!(layer(&[]).root(), Ok(Root::Overlay));
         assert_eq!(layer(&[("root", "dir:/a:b")]).root(), Ok(Root::Directory("/a:b".into())));
+        assert_eq!(layer(&[("root", "packed")]).root(), Ok(Root::Packed));
         assert!(layer(&[("root", "dir:")]).root().is_err());
         assert_eq!(layer(&[("root", "image:a.img")]).root(), Ok(Root::Image("a.img".into())));
         assert!(layer(&[("root", "disk:debian")]).root().is_err());

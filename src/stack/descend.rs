@@ -108,6 +108,7 @@ fn raise(what: &Descend, lab: &Lab) -> Result<Standing, Fault> {
         cache: &cache,
         writable: &writable,
         cwd: Path::new(OsStr::from_bytes(&what.cwd)),
+        command: what.command.as_ref(),
         start_deadline: what.start_deadline.into(),
     };
     StackSpec::parse(&what.stack)?.raise(&ground, "stack")

@@ -14,6 +14,13 @@ use std::str::FromStr;
 /// The most layers in one stack.
 pub const DEPTH_LIMIT: usize = 8;
 
+/// The root that holds a command and nothing else.
+const PACKED: &str = "packed";
+
+/// Why that is none for a layer with others inside.
+const PACKED_OUTSIDE: &str =
+    "a packed root holds the command alone, and nothing to start a layer with";
+
 /// The longest text of a stack, in bytes.
 const TEXT_LIMIT: usize = 4096;
 
@@ -259,7 +266,9 @@ impl<'a> Source<'a> {
         for &(key, value) in &layer.options {
             let own = card.options.iter().find(|choice| choice.key == key);
             match own {
-                Some(choice) if card.subject == Some(key) => self.check_subject(choice, value)?,
+                Some(choice) if card.elsewhere && card.subject == Some(key) => {
+                    self.check_subject(choice, value)?;
+                }
                 Some(choice) => {
                     if key == scratch::KEY {
                         self.check_innermost(layer, innermost, key, value)?;
@@ -271,6 +280,12 @@ impl<'a> Source<'a> {
                         hint: fault.hint,
                         ..self.refuse(pointed_at(&fault.message, key, value), fault.message)
                     })?;
+                    if value == PACKED && !std::ptr::eq(layer, innermost) {
+                        return Err(self.refuse(value, PACKED_OUTSIDE).hint(format!(
+                            "leave `root=` out of `{}`, or every layer behind it",
+                            card.kind
+                        )));
+                    }
                 }
                 None if variable(key).is_some() => {
                     self.check_variable(layer, innermost, key, value)?;

@@ -48,6 +48,8 @@ pub struct Ground<'a> {
     pub writable: &'a [PathBuf],
     /// The command's working directory.
     pub cwd: &'a Path,
+    /// The command, where it is known before the stack stands.
+    pub command: Option<&'a Command>,
     /// How long one layer may take to start.
     pub start_deadline: Duration,
 }
@@ -71,8 +73,8 @@ impl Ground<'_> {
         limits: &'s Limits,
         carries_layers: bool,
     ) -> Site<'s> {
-        let Self { lab, level, agent, cache, start_deadline, .. } = *self;
-        Site { lab, level, agent, cache, view, limits, carries_layers, start_deadline }
+        let Self { lab, level, agent, cache, command, start_deadline, .. } = *self;
+        Site { lab, level, agent, cache, view, command, limits, carries_layers, start_deadline }
     }
 }
 
@@ -285,7 +287,7 @@ impl Inside<'_> {
     fn homeless(&self, fault: Fault) -> Fault {
         let place = match self.root {
             _ if self.card.elsewhere => format!("{}:…", self.card.kind),
-            Root::Overlay | Root::Host => return fault,
+            Root::Overlay | Root::Host | Root::Packed => return fault,
             Root::Directory(path) => format!("root=dir:{}", path.display()),
             Root::Oci(path) => format!("root=oci:{}", path.display()),
             Root::Image(path) => format!("root=image:{}", path.display()),
@@ -326,6 +328,7 @@ fn descend(
         level: ground.level + 1,
         writable: ground.writable.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect(),
         cwd: ground.cwd.as_os_str().as_bytes().to_vec(),
+        command: ground.command.cloned(),
         start_deadline: ground.start_deadline.into(),
     });
     // Each deeper layer has the whole deadline, and its check may have to prove KVM first.

@@ -56,6 +56,7 @@ pub fn lowers(root: &Root, cache: &Path) -> Result<Vec<Lower>, Fault> {
             return Err(Fault::user("`root=host` gives a container the level's files as they are")
                 .hint("use it with `native` only, or name the directories with `--writable`"));
         }
+        Root::Packed => return Err(Fault::bug("a packed root was to be merged")),
     };
     let text = fs::read_to_string("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
     Ok(lowers_in(&mountinfo::visible(&text), &base))
@@ -112,6 +113,31 @@ pub fn writable(view: &View, merged: &Path) -> Vec<Mount> {
     view.writable.iter().map(bind).collect()
 }
 
+/// The same mounts for a container whose users are others than this level's: what belongs to root here belongs
+/// to root in there. What is mounted below a kept directory is not seen then.
+#[must_use]
+pub fn mapped(mounts: Vec<Mount>, users: &Path) -> Vec<Mount> {
+    let map = |source: PathBuf, target: PathBuf, read_only| {
+        let users = users.to_path_buf();
+        Mount::Mapped { source, target, users, read_only }
+    };
+    let mut all = Vec::new();
+    for mount in mounts {
+        match mount {
+            Mount::Overlay { lower, upper, work, target } => {
+                let seen = upper.with_file_name("lower");
+                all.push(map(lower, seen.clone(), true));
+                all.push(Mount::Overlay { lower: seen, upper, work, target });
+            }
+            Mount::Bind { source, target, read_only, .. } => {
+                all.push(map(source, target, read_only));
+            }
+            other => all.push(other),
+        }
+    }
+    all
+}
+
 /// A whole root for a process of this level itself: merged files, kept directories, and the
 /// level's own `/proc`, `/sys`, `/dev` and `/run`.
 ///
@@ -146,6 +172,7 @@ pub fn facts(root: &Root, lowers: &[Lower]) -> Vec<Fact> {
         Root::Directory(_) => "dir",
         Root::Oci(_) => "oci",
         Root::Image(_) => "image",
+        Root::Packed => "packed",
     };
     let sources: Vec<_> = lowers.iter().map(|lower| lower.source.display().to_string()).collect();
     let source = "mounts of the room";

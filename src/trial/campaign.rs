@@ -203,7 +203,7 @@ impl<'a> Campaign<'a> {
     /// Looks at every layer before anything is started: what cannot run is one named gap.
     fn check_arms(&mut self, arms: &[Arm]) -> Result<(), Fault> {
         for arm in arms {
-            let Err(unavailable) = check(arm, self.ground)? else { continue };
+            let Err(unavailable) = check(arm, self.plan, self.ground)? else { continue };
             self.dropped.insert(arm.index);
             self.observer.arm_dropped(arm, &unavailable.why);
             let first = self.plan.block(0).into_iter().find(|trial| trial.arm == arm.index);
@@ -216,9 +216,11 @@ impl<'a> Campaign<'a> {
 }
 
 /// Whether the outermost layer of an arm can run; the deeper ones can only be asked from inside.
-fn check(arm: &Arm, ground: &Ground<'_>) -> Result<Result<(), Unavailable>, Fault> {
+fn check(arm: &Arm, plan: &Plan, ground: &Ground<'_>) -> Result<Result<(), Unavailable>, Fault> {
     let Some(outermost) = arm.stack.layers.first() else { return Ok(Ok(())) };
     let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
+    let command = protocol::command(plan, &arm.stack);
+    let ground = Ground { command: Some(&command), ..*ground };
     let site = ground.site(&view, &limits, arm.stack.layers.len() > 1);
     Ok(layer::find(&outermost.kind)?.check(outermost, &site).map(|_| ()))
 }

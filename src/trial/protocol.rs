@@ -45,7 +45,9 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
 
     let asked_at = clock::monotonic_raw();
     let name = format!("{}-{}-{}", trial.block, trial.position, trial.arm);
-    let raised = stack.raise(ground, &name);
+    let mut command = command(plan, stack);
+    command.env.extend(variable_of(padding));
+    let raised = stack.raise(&Ground { command: Some(&command), ..*ground }, &name);
     let start_wall = clock::monotonic_raw().since(asked_at);
 
     let mut leftovers = Vec::new();
@@ -54,9 +56,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
     let result = match raised {
         Err(fault) => broken(&fault),
         Ok(mut standing) => {
-            let mut command = command(plan, stack);
             standing.tell(&mut command);
-            command.env.extend(variable_of(padding));
             let measured = measure(&mut standing, &command, plan, ground.level)
                 .map_err(|fault| standing.explained(fault));
             let stopping_at = clock::monotonic_raw();

@@ -269,6 +269,7 @@ fn a_second_command_and_a_descent_are_refused() {
         level: 1,
         writable: vec![],
         cwd: b"/".to_vec(),
+        command: None,
         start_deadline: Nanoseconds(0),
     };
     assert!(what(agent.ask(&Request::Descend(descend))).contains("a starter does"));

@@ -3,6 +3,7 @@
 use crate::answers::{compare, fact};
 use crate::machine::{Machine, is_usable};
 use serde_json::Value;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// One container of each tool that is not an OCI runtime.
@@ -150,6 +151,42 @@ fn a_scratch_directory_is_on_the_medium_that_its_stack_names_and_empty_at_every_
             let mounted = fact(&arm["evidence"][0], "inside_scratch_mount");
             assert_eq!(mounted == "none", *medium == "layer", "{stack}: {mounted}");
         }
+        machine.assert_as_before();
+    }
+}
+
+#[test]
+fn a_containers_own_users_are_nobody_here_and_the_files_of_its_root_are_theirs() {
+    let machine = Machine::take();
+    let kept = machine.path("kept");
+    std::fs::create_dir(&kept).unwrap();
+    let kept = kept.display().to_string();
+    let script = "set -e; test $(id -u) = 0; test $(stat -c %u /etc/passwd) = 0; touch /root/mine /etc/mine; \
+                  test $(stat -c %u /root/mine) = 0; touch KEPT/file; test $(stat -c %u KEPT/file) = 0";
+    let script = script.replace("KEPT", &kept);
+    for stack in [
+        "nspawn:user=private",
+        "nspawn:init=systemd,net=veth,user=private",
+        "lxc:net=veth,user=private",
+        "lxc:init=systemd,user=private",
+        "podman:net=bridge,user=private",
+    ] {
+        if !is_usable(&machine, stack) {
+            continue;
+        }
+        let mut arguments = compare(stack, "1", &["sh", "-c", &script]);
+        let end = arguments.iter().position(|word| *word == "--").unwrap();
+        arguments.splice(end..end, ["--writable", &kept]);
+        let answer = machine.json(&arguments);
+        let arm = answer["arms"].as_array().unwrap().last().unwrap();
+        assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
+        let proved = &arm["evidence"][0];
+        assert_eq!(fact(proved, "user_map"), "0 999948288 65536", "{stack}");
+        assert!(fact(proved, "own_namespaces").contains("user"), "{stack}");
+        // What is kept belongs to this machine's root, as if it had been written there.
+        let file = Path::new(&kept).join("file");
+        assert_eq!(file.metadata().unwrap().uid(), 0, "{stack}");
+        std::fs::remove_file(file).unwrap();
         machine.assert_as_before();
     }
 }

@@ -24,14 +24,14 @@ const PRINT: [u8; 17] = [
 const SILENCE: [u8; 4] = [0xfa, 0xf4, 0xeb, 0xfc]; // cli; hlt; jmp to hlt
 
 /// Takes an interrupt without a table of them, which resets the machine.
-const DEATH: [u8; 8] = [
+pub const DEATH: [u8; 8] = [
     0x0f, 0x01, 0x1d, 0xf0, 0x00, 0x10, 0x00, // lidt [ENTRY + 0xf0]: zeroes
     0xcc, // int3
 ];
 
 /// An ELF file with a PVH entry that claims to be Linux of this release, prints a line, and goes on
 /// as `end` says.
-fn tiny_kernel(release: &str, line: &str, end: &[u8]) -> Vec<u8> {
+pub fn tiny_kernel(release: &str, line: &str, end: &[u8]) -> Vec<u8> {
     let mut code = vec![0; 0x200];
     code[..PRINT.len()].copy_from_slice(&PRINT);
     code[PRINT.len()..PRINT.len() + end.len()].copy_from_slice(end);

@@ -2,7 +2,8 @@
 //!
 //! The guest is a layer like any other, a machine under TCG with the host's root: nothing is made or fetched
 //! for it but the distribution's kernel. That kernel has KVM (TCG offers SVM), vhost-net, AppArmor, and cgroup v2
-//! alone. Two tests run always; the rest are `cargo xtask lab --all`.
+//! alone. One test runs always, as does the one of vhost in
+//! `nesting.rs`; the rest are `cargo xtask lab --all`.
 
 use crate::answers::{arm, fact};
 use crate::machine::{Machine, is_usable};
@@ -27,16 +28,6 @@ fn in_the_guest(layers: &str, command: &[&str]) -> Option<Value> {
     assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
     machine.assert_as_before();
     Some(arm.clone())
-}
-
-#[test]
-fn a_machine_under_kvm_with_vhost() {
-    let layers = "qemu:accel=kvm,memory=512M,net=tap,vhost=on";
-    let Some(arm) = in_the_guest(layers, &["true"]) else { return };
-    let inner = &arm["evidence"][1];
-    assert_eq!((fact(inner, "accelerator"), fact(inner, "vhost")), ("kvm", "on"));
-    let payers = arm["payers"].as_array().unwrap();
-    assert!(payers.iter().any(|payer| payer["payer"] == "vhost worker"), "{payers:?}");
 }
 
 #[test]

@@ -230,7 +230,10 @@ pub fn is_usable(machine: &Machine, stack: &str) -> bool {
     let kind = stack.split(['+', ':']).next().unwrap_or(stack);
     let doctor = machine.json(&["doctor", "--format", "json"]);
     let layers = doctor["layers"].as_array().unwrap();
-    let asked: Vec<_> = layers.iter().filter(|layer| layer["kind"] == kind).collect();
+    let of_kind: Vec<_> = layers.iter().filter(|layer| layer["kind"] == kind).collect();
+    // A variant that was asked about may lack what the others have.
+    let exact = of_kind.iter().find(|layer| layer["layer"] == stack);
+    let asked = exact.map_or(of_kind.clone(), |layer| vec![*layer]);
     if asked.iter().any(|layer| layer["usable"] == true) {
         return true;
     }

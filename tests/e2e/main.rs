@@ -8,6 +8,7 @@
 
 mod agent;
 mod answers;
+mod appliances;
 mod cli;
 mod conditions;
 mod conduct;

@@ -36,11 +36,14 @@ fn a_link_of_a_container_is_of_the_kind_asked_for_and_leads_to_the_outside() {
     // Only the baseline has no outside to reach.
     let script = "test -z \"$SURTAX_PEER\" || busybox ping -c 1 -W 5 $SURTAX_PEER";
     for (stack, driver) in [
+        ("runc:net=veth", "veth"),
+        ("crun:net=veth", "veth"),
         ("nspawn:net=veth", "veth"),
         ("nspawn:net=bridge", "veth"),
         ("lxc:net=veth", "veth"),
         ("lxc:net=macvlan", "macvlan"),
         ("podman:net=bridge", "veth"),
+        ("podman:net=macvlan", "macvlan"),
         ("docker:net=macvlan", "macvlan"),
     ] {
         if !is_usable(&machine, stack) {

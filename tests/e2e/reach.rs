@@ -17,18 +17,22 @@ use surtax_instrument::wire::Status;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Stacks in which a command reaches the outside, and whether it can be called from there.
-const STACKS: [(&str, bool); 17] = [
+const STACKS: [(&str, bool); 21] = [
     ("native", true),
     ("runc:net=host", true),
+    ("runc:net=veth", true),
+    ("gvisor:net=sandbox", true),
+    ("nspawn:net=veth", true),
+    ("lxc:init=systemd,net=veth", true),
+    ("lxc:net=macvlan", true),
+    ("podman:net=bridge", true),
     ("docker:net=host", true),
     ("docker:net=bridge", true),
     ("docker:net=user", true),
+    ("docker:net=user,runtime=runsc", true),
     ("docker:net=macvlan", true),
-    ("nspawn:net=veth", true),
     ("nspawn:net=bridge", true),
     ("lxc:net=veth", true),
-    ("lxc:net=macvlan", true),
-    ("podman:net=bridge", true),
     ("gvisor:net=host", true),
     ("qemu:accel=tcg,net=user", false),
     ("qemu:accel=tcg,net=tap", true),

@@ -90,6 +90,7 @@ fn with_findings(seeds: u64, mut look: impl FnMut(Findings)) {
         cache: &cache,
         writable: &[],
         cwd: Path::new("/"),
+        command: None,
         start_deadline: Duration::from_secs(60),
     };
     for seed in 0..seeds {

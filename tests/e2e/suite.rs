@@ -46,6 +46,7 @@ conformance! {
     namespaces_all: "namespaces:user=private,time=private",
     bubblewrap: "bubblewrap",
     runc: "runc",
+    runc_veth: "runc:net=veth",
     crun: "crun",
     nspawn: "nspawn",
     nspawn_veth: "nspawn:net=veth",
@@ -53,9 +54,11 @@ conformance! {
     lxc: "lxc",
     lxc_veth: "lxc:net=veth",
     lxc_init: "lxc:init=systemd",
+    lxc_users: "lxc:user=private",
     lxc_busybox: "lxc:init=busybox",
     gvisor: "gvisor",
     gvisor_ptrace: "gvisor:platform=ptrace",
+    gvisor_sandbox: "gvisor:net=sandbox",
     docker: "docker",
     docker_host_network: "docker:net=host",
     docker_user_network: "docker:net=user",
@@ -73,6 +76,35 @@ conformance! {
     qemu_tap: "qemu:accel=tcg,net=tap",
     qemu_vhost_user: "qemu:accel=tcg,net=vhost-user",
     qemu_tap_e1000: "qemu:accel=tcg,net=tap,nic=e1000",
+    qemu_packed: "qemu:accel=tcg,machine=microvm,root=packed",
+    appliance_with_a_client: "appliance:arceos-echo,accel=tcg",
+}
+
+/// A unikernel has no agent and no shell: it is told lines of its own. What a file, a second output
+/// stream or a signal would show cannot be asked there; all else holds.
+mod appliance {
+    const STACK: &str = "appliance:arceos,accel=tcg";
+
+    #[test]
+    fn check_changes_nothing() {
+        super::check_changes_nothing(STACK);
+    }
+    #[test]
+    fn a_line_is_answered_there_and_nothing_is_left() {
+        super::a_line_is_answered_there_and_nothing_is_left(STACK);
+    }
+    #[test]
+    fn a_start_that_is_given_up_leaves_nothing() {
+        super::a_start_that_is_given_up_leaves_nothing(STACK);
+    }
+    #[test]
+    fn nothing_is_left_after_its_payload_was_killed() {
+        super::nothing_is_left_after_its_payload_was_killed(STACK);
+    }
+    #[test]
+    fn two_at_once_do_not_disturb_each_other() {
+        super::two_at_once_do_not_disturb_each_other(STACK);
+    }
 }
 
 /// Opens a lab whose reaper and starters are the built binary.
@@ -84,6 +116,7 @@ pub fn raise(lab: &Lab, stack: &str, name: &str, deadline: Duration) -> Result<S
     let agent = lab.agent()?;
     let cache = surtax::lab::cache_directory()?;
     let writable: Vec<PathBuf> = Vec::new();
+    let packed = command(stack, "true");
     let ground = Ground {
         lab,
         level: 0,
@@ -91,6 +124,7 @@ pub fn raise(lab: &Lab, stack: &str, name: &str, deadline: Duration) -> Result<S
         cache: &cache,
         writable: &writable,
         cwd: Path::new("/"),
+        command: Some(&packed),
         start_deadline: deadline,
     };
     let spec = StackSpec::parse(stack)?;
@@ -107,14 +141,28 @@ pub fn raise(lab: &Lab, stack: &str, name: &str, deadline: Duration) -> Result<S
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-pub fn run(standing: &mut Standing, script: &str) -> Result<Outcome, Fault> {
-    let mut command = Command {
-        argv: [b"sh".as_slice(), b"-c", script.as_bytes()].map(<[u8]>::to_vec).to_vec(),
+/// A script for whoever takes it in this stack: a shell; one that has its tools in itself, where nothing
+/// else is packed; or an appliance, for which it is one line.
+fn command(stack: &str, script: &str) -> Command {
+    let words: Vec<&str> = if stack.starts_with("appliance:") && !stack.contains("echo") {
+        script.split(' ').collect()
+    } else if stack.contains("root=packed") {
+        vec!["busybox", "sh", "-c", script, "/etc/os-release"]
+    } else {
+        vec!["sh", "-c", script]
+    };
+    Command {
+        argv: words.into_iter().map(|word| word.as_bytes().to_vec()).collect(),
         env: vec![(b"PATH".to_vec(), b"/usr/sbin:/usr/bin:/sbin:/bin".to_vec())],
         cwd: b"/".to_vec(),
         keep_bytes: 4096,
         ..Command::default()
-    };
+    }
+}
+
+pub fn run(standing: &mut Standing, script: &str) -> Result<Outcome, Fault> {
+    let innermost = standing.evidence().last().map(|level| level.layer.clone());
+    let mut command = command(&innermost.unwrap_or_default(), script);
     standing.tell(&mut command);
     let link = standing.link()?;
     link.send(&Request::Run(command))?;
@@ -150,6 +198,26 @@ fn a_command_runs_there_and_nothing_is_left(stack: &str) {
     assert_eq!(outcome.stdout.tail, b"inside\n");
     assert_eq!(outcome.stderr.tail, b"there\n");
     assert!(run(&mut standing, "exit 7").unwrap().status == Status::Exit(7));
+    assert_eq!(standing.stop().unwrap(), Vec::<String>::new(), "a tidy stop forces nothing");
+    assert_eq!(lab.close().unwrap(), Vec::<String>::new());
+    machine.assert_as_before();
+}
+
+fn a_line_is_answered_there_and_nothing_is_left(stack: &str) {
+    let machine = Machine::take();
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    let lab = lab();
+    let mut standing = raise(&lab, stack, "conformance", DEADLINE).unwrap();
+    assert!(!standing.payers().is_empty(), "somebody must pay");
+    assert!(standing.evidence().iter().all(|level| !level.facts.is_empty()));
+    let outcome = run(&mut standing, "primes 1000").unwrap();
+    assert_eq!(outcome.status, Status::Exit(0), "{outcome:?}");
+    assert_eq!(outcome.stdout.tail, b"168\n");
+    assert!(outcome.memory_peak.0 > 1 << 20, "{outcome:?}");
+    assert_eq!(run(&mut standing, "exit 7").unwrap().status, Status::Exit(7));
+    assert_eq!(run(&mut standing, "no-such-command").unwrap().status, Status::Exit(127));
     assert_eq!(standing.stop().unwrap(), Vec::<String>::new(), "a tidy stop forces nothing");
     assert_eq!(lab.close().unwrap(), Vec::<String>::new());
     machine.assert_as_before();

@@ -286,7 +286,7 @@ structs! {
     Fact { key, value, source }
     LevelFacts { layer, facts }
     Reading { payer, role, level, cpu_user, cpu_system, memory_peak, carries_workload }
-    Descend { stack, level, writable, cwd, start_deadline }
+    Descend { stack, level, writable, cwd, command, start_deadline }
     Dropped { boot_id, failure }
 }
 

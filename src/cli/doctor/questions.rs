@@ -19,10 +19,10 @@ const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 /// Layers that are asked about by variants.
 const VARIANTS: &[(&str, &[&str])] = &[
     ("namespaces", &["namespaces", "namespaces:user=private", "namespaces:time=private"]),
-    ("nspawn", &["nspawn", "nspawn:net=veth", "nspawn:init=systemd"]),
-    ("lxc", &["lxc", "lxc:net=veth", "lxc:init=systemd"]),
-    ("podman", &["podman", "podman:net=bridge"]),
-    ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace"]),
+    ("nspawn", &["nspawn", "nspawn:net=veth", "nspawn:init=systemd", "nspawn:user=private"]),
+    ("lxc", &["lxc", "lxc:net=veth", "lxc:init=systemd", "lxc:user=private"]),
+    ("podman", &["podman", "podman:net=bridge", "podman:user=private"]),
+    ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace", "gvisor:net=sandbox"]),
     (
         "docker",
         &[
@@ -42,6 +42,7 @@ const VARIANTS: &[(&str, &[&str])] = &[
             "qemu:accel=kvm",
             "qemu:accel=tcg",
             "qemu:accel=tcg,files=9p",
+            "qemu:accel=tcg,root=packed",
             "qemu:accel=tcg,firmware=ovmf",
             "qemu:profile=partition",
             "qemu:accel=tcg,net=tap",
@@ -49,6 +50,7 @@ const VARIANTS: &[(&str, &[&str])] = &[
             "qemu:accel=tcg,net=vhost-user",
         ],
     ),
+    ("appliance", &["appliance:arceos", "appliance:arceos-echo"]),
 ];
 
 /// One question per layer of the registry, in its order. Layers for tests of surtax are left out.
@@ -82,10 +84,14 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
     Ok(Check {
         layer: String::from(text),
         card: driver.card(),
-        deadline: if spec.kind == "qemu" { PROOF_DEADLINE } else { DEADLINE },
+        deadline: if ["qemu", "appliance"].contains(&spec.kind.as_str()) {
+            PROOF_DEADLINE
+        } else {
+            DEADLINE
+        },
         ask: Box::new(move || {
             let view = View {
-                root: Root::Overlay,
+                root: spec.root().unwrap_or(Root::Overlay),
                 writable: Vec::<PathBuf>::new(),
                 cwd: Path::new("/").to_path_buf(),
                 scratch: None,

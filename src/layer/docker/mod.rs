@@ -107,7 +107,7 @@ impl Layer for Docker {
                 let (_, about) = Engine::connect(&socket, REQUEST_DEADLINE).map_err(unavailable)?;
                 let asked = network::Asked::read(spec).map_err(unavailable)?;
                 asked.choose(&about, false, site.lab.id()).map_err(unavailable)?;
-                require_runtime(spec, &about).map_err(unavailable)?;
+                runtimes::require_of(spec, &about).map_err(unavailable)?;
                 Storage::require_of(spec, &about).map_err(unavailable)?;
                 Ok(Usable { facts: daemon_facts("system", &socket, &about) })
             }
@@ -137,7 +137,7 @@ impl Layer for Docker {
     ) -> Result<Box<dyn Running>, Fault> {
         let daemon = Daemon::find(spec, site)?;
         let (engine, about) = Engine::connect(&daemon.socket, REQUEST_DEADLINE)?;
-        require_runtime(spec, &about)?;
+        runtimes::require_of(spec, &about)?;
         require_weight(site.limits, &about)?;
         Storage::require_of(spec, &about)?;
         let is_private = daemon.private.is_some();
@@ -359,22 +359,6 @@ fn layers(skeleton: &Skeleton, lowers: &[Lower], room: &Room) -> Result<Vec<Laye
         layers.push(Layered { lower, above });
     }
     Ok(layers)
-}
-
-fn require_runtime(spec: &LayerSpec, about: &About) -> Result<(), Fault> {
-    let Some(wanted) = spec.options.get("runtime") else { return Ok(()) };
-    let runtimes = about.info.runtimes.as_ref();
-    if runtimes.is_some_and(|runtimes| runtimes.contains_key(wanted)) {
-        return Ok(());
-    }
-    let mut names: Vec<&str> =
-        runtimes.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
-    names.sort_unstable();
-    Err(Fault::user(format!(
-        "docker: the daemon has no runtime `{wanted}`, only {}",
-        names.join(", ")
-    ))
-    .hint("add it to `runtimes` in /etc/docker/daemon.json"))
 }
 
 /// From shares Docker makes the weight of cgroup v2, each version by its own formula.

@@ -1,5 +1,6 @@
 //! The OCI runtimes of a private daemon: those that are installed, by the names that people give them.
 
+use super::engine::About;
 use crate::fault::{Doing, Fault};
 use crate::lab;
 use crate::stack::LayerSpec;
@@ -36,6 +37,26 @@ pub fn require(spec: &LayerSpec) -> Result<(), Fault> {
         ))
         .hint("start the machine's own daemon, with `runtimes` in /etc/docker/daemon.json")),
     }
+}
+
+/// That a daemon has the runtime of a spec.
+///
+/// # Errors
+/// The user's: it has others.
+pub fn require_of(spec: &LayerSpec, about: &About) -> Result<(), Fault> {
+    let Some(wanted) = spec.options.get("runtime") else { return Ok(()) };
+    let runtimes = about.info.runtimes.as_ref();
+    if runtimes.is_some_and(|runtimes| runtimes.contains_key(wanted)) {
+        return Ok(());
+    }
+    let mut names: Vec<&str> =
+        runtimes.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    Err(Fault::user(format!(
+        "docker: the daemon has no runtime `{wanted}`, only {}",
+        names.join(", ")
+    ))
+    .hint("add it to `runtimes` in /etc/docker/daemon.json"))
 }
 
 /// The value of `runtimes` in `daemon.json`. crun refuses to work where cgroup v2 is mounted beside v1;

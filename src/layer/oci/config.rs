@@ -15,7 +15,7 @@ use oci_spec::runtime::{
 };
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use surtax_instrument::probe::cgroup::Version;
 use surtax_instrument::wire::SCRATCH;
 
@@ -63,12 +63,14 @@ pub struct Container<'a> {
 }
 
 /// The network of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
     /// A namespace with only `lo`.
     None,
     /// The level's own.
     Host,
+    /// A namespace that is prepared, as a file.
+    Prepared(PathBuf),
 }
 
 /// The text of `config.json`, as a value whose lists are in a stable order.
@@ -214,13 +216,17 @@ fn linux(container: &Container<'_>) -> Result<Linux, OciSpecError> {
 fn namespaces(container: &Container<'_>) -> Result<Vec<LinuxNamespace>, OciSpecError> {
     use LinuxNamespaceType as Type;
     let mut kinds = vec![Type::Pid, Type::Ipc, Type::Uts, Type::Mount];
-    if container.network == Network::None {
-        kinds.push(Type::Network);
-    }
     if container.hides_groups {
         kinds.push(Type::Cgroup);
     }
-    kinds.into_iter().map(|kind| LinuxNamespaceBuilder::default().typ(kind).build()).collect()
+    let own = kinds.into_iter().map(|kind| LinuxNamespaceBuilder::default().typ(kind));
+    let network = LinuxNamespaceBuilder::default().typ(Type::Network);
+    let network = match &container.network {
+        Network::Host => None,
+        Network::None => Some(network),
+        Network::Prepared(path) => Some(network.path(path)),
+    };
+    own.chain(network).map(LinuxNamespaceBuilder::build).collect()
 }
 
 /// What docker gives a container by default.

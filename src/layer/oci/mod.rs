@@ -4,7 +4,7 @@
 //!
 //! - **Needs** the runtime in `PATH`, root, and cgroup v1 or v2.
 //! - **Leaves out** seccomp, AppArmor and user namespaces, which are an engine's choice and not the
-//!   runtime's; the network but for `lo`, unless `net=host`.
+//!   runtime's; links, which are an engine's: `net=veth` prepares a namespace as its plugin would.
 //! - **Payers** the runtime's own process and the container's group: engine. The group carries the command.
 //! - **Checked against** OCI runtime specification 1.0.2; runc 1.1.5, crun 1.8.1, runsc 20260905.
 
@@ -13,6 +13,7 @@ pub(super) mod config;
 mod resources;
 
 use super::first_process::FirstProcess;
+use super::tool_network::{self, Ground, Known, ToolNetwork};
 use super::{
     Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch, stdio,
     version,
@@ -48,6 +49,8 @@ pub struct Oci {
     pub(super) program: &'static str,
     /// The command that installs it.
     pub(super) remedy: &'static str,
+    /// The networks that are prepared for it.
+    pub(super) networks: &'static [Known],
     /// Whether it refuses to work where cgroup v2 is mounted beside v1.
     pub(super) refuses_hybrid: bool,
     /// Its own options before the word `run`, from those of the layer.
@@ -77,7 +80,11 @@ macro_rules! card {
         &Card {
             kind: $kind,
             summary: $summary,
-            options: &[NET, scratch::CHOICE, PRIVILEGED],
+            options: &[
+                tool_network::choice(&["none", "host", "veth"]),
+                scratch::CHOICE,
+                PRIVILEGED,
+            ],
             subject: None,
             limits: Limit::OF_A_CONTAINER,
             holds_layers: true,
@@ -91,6 +98,7 @@ const PLAIN: Oci = Oci {
     card: card!("runc", "a container by runc, the reference OCI runtime"),
     program: "runc",
     remedy: "apt-get install runc",
+    networks: &[("veth", Ground::Prepared)],
     refuses_hybrid: false,
     arguments: |_| Vec::new(),
     holds: |_, _| Ok(()),
@@ -145,6 +153,7 @@ impl Layer for Oci {
             why: fault.message,
             remedy: Some(self.remedy.into()),
         })?;
+        tool_network::require(spec, self.networks)?;
         (self.require)(&path, spec, site)?;
         Ok(Usable { facts: runtime_facts(&path, &version) })
     }
@@ -175,7 +184,8 @@ impl Layer for Oci {
             mounts.extend(scratch::mounts(site.view, &root::merged_at(bundle), room)?);
         }
         let namespace = room.mount_namespace(&mounts)?;
-        write_bundle(spec, site, room, bundle)?;
+        let network = ToolNetwork::make(spec, self.networks, room)?;
+        write_bundle(spec, &network, site, room, bundle)?;
 
         let (link, ends) = stdio::link(self.card.kind)?;
         let command_line = CommandLine {
@@ -204,6 +214,7 @@ impl Layer for Oci {
             hierarchies: site.lab.hierarchies().clone(),
             limits: site.limits.clone(),
             spec: spec.clone(),
+            network,
             prove: self.prove,
             facts,
         }))
@@ -221,6 +232,7 @@ struct RunningOci {
     hierarchies: Hierarchies,
     limits: Limits,
     spec: LayerSpec,
+    network: ToolNetwork,
     prove: Prove,
     facts: Vec<Fact>,
 }
@@ -244,8 +256,7 @@ impl Running for RunningOci {
     }
 
     fn network(&self) -> Option<super::Network> {
-        let is_host = self.spec.options.get("net").is_some_and(|network| network == "host");
-        is_host.then(super::Network::of_level)
+        self.network.reach()
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
@@ -256,6 +267,8 @@ impl Running for RunningOci {
         facts.push(first.group_is(&self.group)?);
         facts.extend(first.limits(&self.group, &self.limits)?);
         facts.extend((self.prove)(&first, &self.spec, inside)?);
+        let proved = self.network.prove(inside);
+        facts.extend(proved.map_err(|fault| fault.during(&self.spec.kind))?);
         facts.extend(self.facts.iter().cloned());
         Ok(facts)
     }
@@ -297,13 +310,15 @@ impl RunningOci {
 /// Writes the bundle, which needs nothing but the file.
 fn write_bundle(
     spec: &LayerSpec,
+    network: &ToolNetwork,
     site: &Site<'_>,
     room: &Room,
     bundle: &Path,
 ) -> Result<(), Fault> {
-    let network = match spec.options.get("net").map(String::as_str) {
-        Some("host") => Network::Host,
-        _ => Network::None,
+    let network = match network.prepared() {
+        Some(path) => Network::Prepared(path),
+        None if network.is_shared() => Network::Host,
+        None => Network::None,
     };
     let system = rustix::system::uname();
     let disk = scratch::bound(site.view, room)?;

@@ -3,6 +3,7 @@
 use super::command_line::{Accelerator, Board, PROGRAM};
 use super::errand::Errand;
 use super::kernel::{self, Kernel};
+use super::packed::Packed;
 use super::reference_guest;
 use super::request::Asked;
 use super::share::Protocol;
@@ -11,7 +12,7 @@ use super::virtiofsd::{self, Virtiofsd};
 use crate::fault::Fault;
 use crate::lab::Room;
 use crate::layer::{Root, Site, Unavailable, Usable};
-use crate::stack::LayerSpec;
+use crate::stack::{LayerSpec, Limits};
 use surtax_instrument::wire::Fact;
 
 /// Counting instructions, QEMU's time stamp counter counts the nanoseconds that they stand for.
@@ -32,7 +33,9 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
     let version = qemu_version(room).map_err(unavailable)?;
     let mut facts = vec![Fact::new("qemu_version", version, "qemu-system-x86_64 --version")];
     let is_image = matches!(site.view.root, Root::Image(_));
-    if asked.files == Protocol::Virtiofs && !is_image {
+    if site.view.root == Root::Packed {
+        Packed::of(site, asked.memory.mib, room).map_err(unavailable)?;
+    } else if asked.files == Protocol::Virtiofs && !is_image {
         let found = Virtiofsd::find(room).map_err(unavailable)?;
         let virtiofsd = found.ok_or_else(virtiofsd::missing)?;
         facts.push(virtiofsd::version_fact(virtiofsd.version));
@@ -124,7 +127,7 @@ pub(super) fn tsc_for(accelerator: Accelerator, asked: &Asked) -> Result<Option<
 }
 
 /// A fault as the doctor says it.
-pub(super) fn unavailable(fault: Fault) -> Unavailable {
+pub(in crate::layer) fn unavailable(fault: Fault) -> Unavailable {
     Unavailable { why: fault.message, remedy: fault.hint }
 }
 
@@ -134,6 +137,27 @@ fn without_kvm(asked: &Asked) -> &'static str {
         "take a machine whose KVM works: under tcg there are no exits that `cpu-pm=on` could avoid"
     } else {
         "use `qemu:accel=tcg`"
+    }
+}
+
+/// The accelerator for a machine without a kernel of ours: the one that was named, or the best that is proved.
+///
+/// # Errors
+/// KVM was named, and does not work here.
+pub(in crate::layer) fn accelerator(
+    named: Option<&str>,
+    site: &Site<'_>,
+    room: &Room,
+) -> Result<Accelerator, Fault> {
+    let named = named.map(|name| (String::from("accel"), name.to_owned()));
+    let spec = LayerSpec { kind: String::from("qemu"), options: named.into_iter().collect() };
+    let asked = Asked::read(&spec, &Limits::default())?;
+    match (kvm(&asked, site, room)?, asked.accelerator) {
+        (Ok(_), _) => Ok(Accelerator::Kvm),
+        (Err(why), Some(Accelerator::Kvm)) => {
+            Err(Fault::machine(format!("KVM does not work here: {why}")).hint("use `accel=tcg`"))
+        }
+        (Err(_), _) => Ok(Accelerator::Tcg),
     }
 }
 
@@ -162,7 +186,11 @@ fn kvm(asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Result<String, Str
     Ok(verdict.as_result())
 }
 
-fn qemu_version(room: &Room) -> Result<String, Fault> {
+/// The version of QEMU in `PATH`.
+///
+/// # Errors
+/// It does not say, or is not there.
+pub(in crate::layer) fn qemu_version(room: &Room) -> Result<String, Fault> {
     let text = Errand::new(&[PROGRAM, "--version"]).text(room)?;
     let words = text.lines().next().unwrap_or_default().split_ascii_whitespace();
     let number = words.skip_while(|word| *word != "version").nth(1);

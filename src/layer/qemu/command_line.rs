@@ -19,11 +19,11 @@ pub(super) const AGENT_DESCRIPTOR: i32 = 3;
 pub(super) const QMP_DESCRIPTOR: i32 = 4;
 
 /// The program.
-pub(super) const PROGRAM: &str = "qemu-system-x86_64";
+pub(in crate::layer) const PROGRAM: &str = "qemu-system-x86_64";
 
 /// Who runs the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Accelerator {
+pub(in crate::layer) enum Accelerator {
     /// The processor, under KVM.
     Kvm,
     /// QEMU's own translator.
@@ -32,7 +32,7 @@ pub(super) enum Accelerator {
 
 /// The board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Board {
+pub(in crate::layer) enum Board {
     /// A PC with PCI Express.
     Q35,
     /// A PC of the nineties, with PCI: `i440fx`.
@@ -90,7 +90,7 @@ pub(super) enum Boots {
 
 impl Accelerator {
     /// The word after `-accel`.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::layer) fn name(self) -> &'static str {
         match self {
             Self::Kvm => "kvm",
             Self::Tcg => "tcg",
@@ -98,7 +98,7 @@ impl Accelerator {
     }
 
     /// What the guest reads in CPUID leaf 0x40000000.
-    pub(super) fn signature(self) -> &'static str {
+    pub(in crate::layer) fn signature(self) -> &'static str {
         match self {
             Self::Kvm => "KVMKVMKVM",
             Self::Tcg => "TCGTCGTCGTCG",
@@ -108,7 +108,7 @@ impl Accelerator {
 
 impl Board {
     /// The word after `-machine`.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::layer) fn name(self) -> &'static str {
         match self {
             Self::Q35 => "q35",
             Self::Pc => "pc",
@@ -117,7 +117,7 @@ impl Board {
     }
 
     /// What the type of the board that QEMU made has in its name.
-    pub(super) fn type_word(self) -> &'static str {
+    pub(in crate::layer) fn type_word(self) -> &'static str {
         match self {
             Self::Pc => "i440fx",
             Self::Q35 | Self::Microvm => self.name(),
@@ -125,7 +125,7 @@ impl Board {
     }
 
     /// The driver that finds virtio devices on this board.
-    pub(super) fn transport_module(self) -> &'static str {
+    pub(in crate::layer) fn transport_module(self) -> &'static str {
         match self {
             Self::Q35 | Self::Pc => "virtio_pci",
             Self::Microvm => "virtio_mmio",

@@ -1,4 +1,4 @@
-//! ELF: the two things that a kernel and its modules say of themselves, section by section.
+//! ELF: what a kernel, its modules and a program say of themselves.
 //!
 //! Reads 64-bit little-endian files only, checks every offset before it looks, and takes nothing on
 //! trust: the file may be anything that a user named.
@@ -10,6 +10,9 @@ const PHYS32_ENTRY: u32 = 18;
 
 /// The program header type of notes.
 const PT_NOTE: u32 = 4;
+
+/// The program header type of the interpreter's name: the loader of a dynamic program.
+const PT_INTERP: u32 = 3;
 
 /// A 64-bit little-endian ELF file, or bytes that claim to be one.
 #[derive(Clone, Copy)]
@@ -37,25 +40,29 @@ impl<'a> Elf<'a> {
 
     /// Whether a hypervisor can enter this kernel by PVH, without a boot loader's protocol.
     pub(super) fn enters_by_pvh(self) -> bool {
-        self.has_note(b"Xen\0", PHYS32_ENTRY).unwrap_or(false)
+        self.segments(PT_NOTE).any(|notes| notes_hold(notes, b"Xen\0", PHYS32_ENTRY))
     }
 
-    fn has_note(self, owner: &[u8], kind: u32) -> Option<bool> {
-        let start = usize::try_from(self.long(0x20)?).ok()?;
-        let size = usize::from(self.half(0x36)?);
-        for index in 0..usize::from(self.half(0x38)?) {
+    /// The loader that a program names; a static one has none.
+    pub(super) fn interpreter(self) -> Option<&'a str> {
+        let name = self.segments(PT_INTERP).next()?.split(|byte| *byte == 0).next()?;
+        std::str::from_utf8(name).ok()
+    }
+
+    /// The bytes of each segment of a type, as far as they are in the file.
+    fn segments(self, kind: u32) -> impl Iterator<Item = &'a [u8]> {
+        let count = usize::from(self.half(0x38).unwrap_or(0));
+        (0..count).filter_map(move |index| {
+            let start = usize::try_from(self.long(0x20)?).ok()?;
+            let size = usize::from(self.half(0x36)?);
             let header = start.checked_add(index.checked_mul(size)?)?;
-            if self.word(header)? != PT_NOTE {
-                continue;
+            if self.word(header)? != kind {
+                return None;
             }
             let offset = usize::try_from(self.long(header.checked_add(8)?)?).ok()?;
             let length = usize::try_from(self.long(header.checked_add(32)?)?).ok()?;
-            let notes = self.bytes.get(offset..offset.checked_add(length)?)?;
-            if notes_hold(notes, owner, kind) {
-                return Some(true);
-            }
-        }
-        Some(false)
+            self.bytes.get(offset..offset.checked_add(length)?)
+        })
     }
 
     fn section_header(self, index: usize) -> Option<usize> {
@@ -135,6 +142,14 @@ mod tests {
         let mut notes = note(b"Xen\0", 6, b"linux\0");
         notes[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(!notes_hold(&notes, b"Xen\0", PHYS32_ENTRY));
+    }
+
+    #[test]
+    fn a_dynamic_program_names_its_loader_and_a_static_one_none() {
+        let ours = std::fs::read("/proc/self/exe").unwrap();
+        assert!(Elf::parse(&ours).unwrap().interpreter().unwrap().starts_with("/lib64/ld-linux"));
+        let agent = std::fs::read(env!("SURTAX_AGENT")).unwrap();
+        assert_eq!(Elf::parse(&agent).unwrap().interpreter(), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::layer::value_of;
 use surtax_instrument::wire::Fact;
 
 /// What follows a CPU model's name in the name of its type.
-const CPU_TYPE_SUFFIX: &str = "-x86_64-cpu";
+pub(in crate::layer) const CPU_TYPE_SUFFIX: &str = "-x86_64-cpu";
 
 /// The board, its firmware, the accelerator, CPUs and memory; `pid` is QEMU's.
 ///
@@ -102,7 +102,15 @@ fn of_kernel(kernel: &Kernel, machine: &Machine, inside: &[Fact]) -> Result<Vec<
     ])
 }
 
-fn agree(what: &str, one: (&str, &str), other: (&str, &str)) -> Result<(), Fault> {
+/// Two sources say the same of `what`.
+///
+/// # Errors
+/// They do not: both are quoted.
+pub(in crate::layer) fn agree(
+    what: &str,
+    one: (&str, &str),
+    other: (&str, &str),
+) -> Result<(), Fault> {
     if one.1 == other.1 {
         return Ok(());
     }

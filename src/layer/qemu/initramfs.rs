@@ -6,6 +6,7 @@
 use super::command_line::Board;
 use super::kernel::{CHANNEL, Kernel};
 use super::modules::{Module, Tree};
+use super::packed::Packed;
 use super::share::{NINEP_OPTIONS, Protocol, TAG, WRITABLE_TAG};
 use super::unpack::unpack;
 use crate::fault::{Doing, Fault};
@@ -26,6 +27,9 @@ const FILES: &str = "/mnt/host";
 /// Where it mounts what it may write to, where that is served apart.
 const WRITABLE: &str = "/mnt/writable";
 
+/// Options of the file system of terminals.
+const TERMINALS: &str = "gid=5,mode=620,ptmxmode=666";
+
 /// Where the command's root is put together.
 const ROOT: &str = "/newroot";
 
@@ -40,7 +44,7 @@ pub(super) const SERVED_WRITABLE: &str = "writable";
 
 /// One thing that PID 1 does, in its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Directive {
+pub(super) enum Directive {
     /// Insert the kernel module at this path of the initramfs.
     Load(String),
     /// Open the channel and send the first frame. Start-up ends here; the rest delays only requests.
@@ -137,15 +141,57 @@ impl Files {
     }
 }
 
-/// The script: `early` modules, the first frame, and then, if there are `files`, the `late` modules
-/// and the root.
-fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Directive> {
+/// What a guest holds beside the agent.
+#[derive(Clone, Copy)]
+pub(super) enum Contents<'a> {
+    /// Nothing: it only says hello.
+    Nothing,
+    /// This level's files, which are served.
+    Served(&'a Files),
+    /// The command's own files; of the others only what is about devices.
+    Packed(&'a Packed, &'a Files),
+}
+
+/// The script: `early` modules, the first frame, and then, unless there is nothing more, the `late` modules,
+/// the root and the devices.
+fn script(early: &[Module], late: &[Module], contents: Contents<'_>) -> Vec<Directive> {
     let load = |module: &Module| Directive::Load(format!("/modules/{}.ko", module.name));
     let mut script: Vec<Directive> = early.iter().map(load).collect();
     script.push(Directive::Hello);
-    let Some(files) = files else { return script };
+    let (files, root) = match contents {
+        Contents::Nothing => return script,
+        Contents::Served(files) => (files, ROOT),
+        Contents::Packed(_, files) => (files, ""),
+    };
     script.extend(late.iter().map(load));
-    let writable = files.mount(&mut script);
+    if root.is_empty() {
+        script.push(Directive::Fresh("devpts", String::from("/dev/pts"), TERMINALS));
+    } else {
+        put_together(files, &mut script);
+    }
+    let inside = |path: &str| format!("{root}{path}");
+    match files.scratch {
+        Some(Medium::Layer) => script.push(Directive::Scratch(inside(SCRATCH))),
+        Some(Medium::Tmpfs) => {
+            script.push(Directive::Fresh("tmpfs", inside(SCRATCH), "mode=1777"));
+        }
+        Some(Medium::Disk) => script.push(Directive::Disk(inside(SCRATCH))),
+        Some(Medium::Bind | Medium::Volume) | None => {}
+    }
+    script.extend(files.balloon_pages.map(Directive::Balloon));
+    script.push(Directive::Loopback);
+    let network = files.network.clone();
+    script.extend(network.map(|(address, gateway)| Directive::Network(address, gateway)));
+    script.push(Directive::Hostname("surtax"));
+    if !root.is_empty() {
+        script.push(Directive::Root(ROOT));
+    }
+    script
+}
+
+/// Puts the command's root together from what is served.
+fn put_together(files: &Files, script: &mut Vec<Directive>) {
+    let writable = files.mount(script);
     script.push(Directive::Overlay(format!("{FILES}/{SERVED_ROOT}"), ROOT));
     let inside = |path: &str| format!("{ROOT}{path}");
     // A container engine wants a `/run` without the sockets and pid files of the host.
@@ -154,7 +200,7 @@ fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Direc
         ("sysfs", "/sys", ""),
         ("cgroup2", "/sys/fs/cgroup", ""),
         ("devtmpfs", "/dev", ""),
-        ("devpts", "/dev/pts", "gid=5,mode=620,ptmxmode=666"),
+        ("devpts", "/dev/pts", TERMINALS),
         ("tmpfs", "/dev/shm", "mode=1777"),
         ("tmpfs", "/run", "mode=755"),
     ] {
@@ -175,24 +221,17 @@ fn script(early: &[Module], late: &[Module], files: Option<&Files>) -> Vec<Direc
         let served = format!("{writable}/{number}");
         script.push(Directive::Bind(served, inside(&path.display().to_string())));
     }
-    match files.scratch {
-        Some(Medium::Layer) => script.push(Directive::Scratch(inside(SCRATCH))),
-        Some(Medium::Tmpfs) => {
-            script.push(Directive::Fresh("tmpfs", inside(SCRATCH), "mode=1777"));
-        }
-        Some(Medium::Disk) => script.push(Directive::Disk(inside(SCRATCH))),
-        Some(Medium::Bind | Medium::Volume) | None => {}
-    }
-    script.extend(files.balloon_pages.map(Directive::Balloon));
-    script.push(Directive::Loopback);
-    let network = files.network.clone();
-    script.extend(network.map(|(address, gateway)| Directive::Network(address, gateway)));
-    script.push(Directive::Hostname("surtax"));
-    script.push(Directive::Root(ROOT));
-    script
 }
 
-/// Writes the initramfs of a guest on this board into the room; without `files` it only says hello.
+/// An initramfs that was written.
+pub(super) struct Written {
+    /// Its file.
+    pub(super) path: PathBuf,
+    /// How many modules are in it.
+    pub(super) module_count: usize,
+}
+
+/// Writes the initramfs of a guest on this board into the room.
 ///
 /// # Errors
 /// A module is missing, or the file cannot be written.
@@ -201,26 +240,30 @@ pub(super) fn write(
     agent: &Path,
     kernel: &Kernel,
     board: Board,
-    files: Option<&Files>,
-) -> Result<PathBuf, Fault> {
+    contents: Contents<'_>,
+) -> Result<Written, Fault> {
     let tree = Tree::open(&kernel.found.modules)?;
     let plain = |packed| unpack(packed, room);
     let mut loaded = BTreeSet::new();
     let early = tree.order(&[board.transport_module(), CHANNEL], &mut loaded, &plain)?;
-    let late = match files {
-        Some(files) => {
+    let late = match contents {
+        Contents::Served(files) => {
             let names = [files.protocol.modules(), &files.modules].concat();
             tree.order(&names, &mut loaded, &plain)?
         }
-        None => Vec::new(),
+        Contents::Packed(_, files) => tree.order(&files.modules, &mut loaded, &plain)?,
+        Contents::Nothing => Vec::new(),
     };
-    let script = script(&early, &late, files);
+    let script = script(&early, &late, contents);
     let modules: Vec<&Module> = early.iter().chain(&late).collect();
     let agent = fs::read(agent).doing(format_args!("read the agent `{}`", agent.display()))?;
+    let mut archive = archive(&agent, &modules, &script)?;
+    if let Contents::Packed(packed, _) = contents {
+        packed.add_to(&mut archive)?;
+    }
     let path = room.directory().join("initramfs.cpio");
-    fs::write(&path, archive(&agent, &modules, &script)?)
-        .doing(format_args!("write `{}`", path.display()))?;
-    Ok(path)
+    fs::write(&path, archive.end()?).doing(format_args!("write `{}`", path.display()))?;
+    Ok(Written { path, module_count: modules.len() })
 }
 
 /// Refuses a path that a line of the script cannot hold.
@@ -241,7 +284,7 @@ pub(super) fn check_writable(path: &Path) -> Result<(), Fault> {
 ///
 /// # Errors
 /// A part that is larger than the format allows.
-fn archive(agent: &[u8], modules: &[&Module], script: &[Directive]) -> Result<Vec<u8>, Fault> {
+fn archive(agent: &[u8], modules: &[&Module], script: &[Directive]) -> Result<Archive, Fault> {
     let text: String =
         script.iter().map(|directive| format!("{}\n", directive.to_string().trim_end())).collect();
     let mut archive = Archive::default();
@@ -252,17 +295,24 @@ fn archive(agent: &[u8], modules: &[&Module], script: &[Directive]) -> Result<Ve
         let name = format!("modules/{}.ko", module.name);
         archive.add(&name, 0o644, ModeFileType::Regular, &module.bytes)?;
     }
-    trailer(archive.bytes).doing("end the initramfs")
+    Ok(archive)
 }
 
+/// An archive that grows.
 #[derive(Default)]
-struct Archive {
+pub(super) struct Archive {
     bytes: Vec<u8>,
     last_inode: u32,
 }
 
 impl Archive {
-    fn add(
+    /// The whole of it.
+    fn end(self) -> Result<Vec<u8>, Fault> {
+        trailer(self.bytes).doing("end the initramfs")
+    }
+
+    /// Puts one file or directory behind the others; its parents must stand before it.
+    pub(super) fn add(
         &mut self,
         name: &str,
         permissions: u32,
@@ -312,7 +362,7 @@ mod tests {
     #[test]
     fn by_9p_a_guest_mounts_what_is_read_only_apart_and_waits_for_its_balloon() {
         let files = Files { protocol: Protocol::Ninep, balloon_pages: Some(7), ..files() };
-        let text = text(&script(&[], &[], Some(&files)));
+        let text = text(&script(&[], &[], Contents::Served(&files)));
         let options = "trans=virtio,version=9p2000.L,msize=512000";
         for line in [
             &format!("9p host /mnt/host {options},cache=loose"),
@@ -325,9 +375,29 @@ mod tests {
     }
 
     #[test]
+    fn a_packed_guest_mounts_no_files_of_this_level() {
+        let files = Files { scratch: Some(Medium::Tmpfs), ..files() };
+        let contents = Contents::Packed(&Packed::default(), &files);
+        let script = script(&[module("virtio_console")], &[module("virtio_net")], contents);
+        assert_eq!(
+            text(&script),
+            "\
+load /modules/virtio_console.ko
+hello
+load /modules/virtio_net.ko
+fresh devpts /dev/pts gid=5,mode=620,ptmxmode=666
+fresh tmpfs /scratch mode=1777
+loopback
+network 198.18.0.2/24 198.18.0.1
+hostname surtax
+"
+        );
+    }
+
+    #[test]
     fn a_reference_guest_loads_its_port_and_says_hello() {
         let early = [module("virtio"), module("virtio_console")];
-        let script = script(&early, &[module("fuse")], None);
+        let script = script(&early, &[module("fuse")], Contents::Nothing);
         assert_eq!(
             text(&script),
             "load /modules/virtio.ko\nload /modules/virtio_console.ko\nhello\n"
@@ -336,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_guest_with_files_puts_its_root_together_after_hello() {
-        let script = script(&[module("virtio")], &[module("fuse")], Some(&files()));
+        let script = script(&[module("virtio")], &[module("fuse")], Contents::Served(&files()));
         let lines: Vec<String> =
             script.iter().map(|directive| directive.to_string().trim_end().to_owned()).collect();
         assert_eq!(
@@ -371,8 +441,8 @@ root /newroot"
     fn the_same_parts_give_the_same_bytes_and_can_be_read_back() {
         let parts = [module("virtio"), module("fuse")];
         let modules: Vec<&Module> = parts.iter().collect();
-        let first = archive(b"agent", &modules, &[Directive::Hello]).unwrap();
-        let second = archive(b"agent", &modules, &[Directive::Hello]).unwrap();
+        let first = archive(b"agent", &modules, &[Directive::Hello]).unwrap().end().unwrap();
+        let second = archive(b"agent", &modules, &[Directive::Hello]).unwrap().end().unwrap();
         assert_eq!(first, second);
 
         let mut rest = first.as_slice();

@@ -1,10 +1,12 @@
-//! What is inside of a guest: a kernel with the agent and this level's files, or a whole system.
+//! What is inside of a guest: a kernel with the agent and with files, this level's or the command's own; or
+//! a whole system.
 
 use super::command_line::Boots;
 use super::image::Image;
-use super::initramfs::{self, Files};
+use super::initramfs::{self, Contents, Files};
 use super::kernel::{self, Kernel};
 use super::nic::Nic;
+use super::packed::Packed;
 use super::request::Asked;
 use super::share::{Offer, Served};
 use super::virtiofsd::Serving;
@@ -24,6 +26,8 @@ pub(super) struct Inside {
     pub(super) kernel: Option<Kernel>,
     /// How this level's files come to it, where they do.
     pub(super) offer: Option<Offer>,
+    /// The packed root with the number of modules beside it, where it is that.
+    packed: Option<(Packed, usize)>,
     /// What was found on the way.
     pub(super) facts: Vec<Fact>,
 }
@@ -47,7 +51,7 @@ impl Inside {
     /// Makes everything ready; who serves files joins `group`.
     ///
     /// # Errors
-    /// A module is missing, the files cannot be served, or the image is none.
+    /// A module is missing, the files cannot be served or packed, or the image is none.
     pub(super) fn prepare(
         asked: &Asked,
         kernel: Option<Kernel>,
@@ -59,7 +63,7 @@ impl Inside {
             (None, Root::Image(source)) => {
                 let image = Image::make(source, site.view, site.agent, room)?;
                 let boots = Boots::Disk(image);
-                Ok(Self { boots, kernel: None, offer: None, facts: Vec::new() })
+                Ok(Self { boots, kernel: None, offer: None, packed: None, facts: Vec::new() })
             }
             (None, _) => Err(Fault::bug("a machine has neither a kernel nor an image")),
             (Some(kernel), _) => Self::with_kernel(asked, kernel, site, room, group),
@@ -73,13 +77,6 @@ impl Inside {
         room: &Room,
         group: Option<&Path>,
     ) -> Result<Self, Fault> {
-        let lowers = root::lowers(&site.view.root, site.cache)?;
-        let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
-        let mut writable = site.view.writable.clone();
-        writable.extend(scratch::bound(site.view, room)?);
-        let served =
-            Served { root: &base.source, modules: &kernel.found.modules, writable: &writable };
-        let mut offer = asked.files.offer(&served, room, group)?;
         let files = Files {
             release: kernel.found.release.clone(),
             protocol: asked.files,
@@ -89,21 +86,48 @@ impl Inside {
             network: asked.nic.as_ref().map(Nic::addresses),
             balloon_pages: asked.memory.balloon_pages(),
         };
-        let initramfs = initramfs::write(room, site.agent, &kernel, asked.board, Some(&files))?;
-        let boots = Boots::Kernel { image: kernel.image.clone(), initramfs };
+        let write = |contents| initramfs::write(room, site.agent, &kernel, asked.board, contents);
+        let image = kernel.image.clone();
+        if site.view.root == Root::Packed {
+            let packed = Packed::of(site, asked.memory.mib, room)?;
+            let written = write(Contents::Packed(&packed, &files))?;
+            let boots = Boots::Kernel { image, initramfs: written.path };
+            let packed = Some((packed, written.module_count));
+            let kernel = Some(kernel);
+            return Ok(Self { boots, kernel, offer: None, packed, facts: Vec::new() });
+        }
+        let lowers = root::lowers(&site.view.root, site.cache)?;
+        let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
+        let mut writable = site.view.writable.clone();
+        writable.extend(scratch::bound(site.view, room)?);
+        let served =
+            Served { root: &base.source, modules: &kernel.found.modules, writable: &writable };
+        let mut offer = asked.files.offer(&served, room, group)?;
+        let written = write(Contents::Served(&files))?;
+        let boots = Boots::Kernel { image, initramfs: written.path };
         let mut facts = root::facts(&site.view.root, &lowers);
         facts.append(&mut offer.facts);
-        Ok(Self { boots, kernel: Some(kernel), offer: Some(offer), facts })
+        Ok(Self { boots, kernel: Some(kernel), offer: Some(offer), packed: None, facts })
     }
 
-    /// The process that serves the files, where it is not QEMU.
+    /// Who serves files, if anybody does.
     pub(super) fn server(&self) -> Option<&Serving> {
-        self.offer.as_ref()?.server.as_ref()
+        self.offer.as_ref().and_then(|offer| offer.server.as_ref())
     }
 
-    /// The same, to be waited for.
-    pub(super) fn server_mut(&mut self) -> Option<&mut Serving> {
-        self.offer.as_mut()?.server.as_mut()
+    /// That the guest has its files from where it was to have them.
+    ///
+    /// # Errors
+    /// It has others, or by another way.
+    pub(super) fn prove(&self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let mut facts = Vec::new();
+        if let Some(offer) = &self.offer {
+            facts.push(offer.share.protocol().prove(inside)?);
+        }
+        if let Some((packed, module_count)) = &self.packed {
+            facts.extend(packed.prove(*module_count, inside)?);
+        }
+        Ok(facts)
     }
 
     /// What it has said.

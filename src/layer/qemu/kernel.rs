@@ -141,7 +141,7 @@ pub(super) fn acquire(need: &Need<'_>, cache: &Path, room: &Room) -> Result<Kern
 ///
 /// # Errors
 /// The machine's, when it cannot be read.
-pub(super) fn sha256(path: &Path) -> Result<String, Fault> {
+pub(in crate::layer) fn sha256(path: &Path) -> Result<String, Fault> {
     type Key = (PathBuf, u64, i64, i64);
     static KNOWN: Mutex<BTreeMap<Key, String>> = Mutex::new(BTreeMap::new());
 

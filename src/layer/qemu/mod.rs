@@ -14,23 +14,24 @@
 
 mod apt;
 mod boot;
-mod check;
-mod command_line;
+pub(super) mod check;
+pub(super) mod command_line;
 mod disk;
 mod elf;
-mod evidence;
+pub(super) mod evidence;
 mod firmware;
 mod image;
 mod initramfs;
 mod inside;
-mod kernel;
+pub(super) mod kernel;
 mod memory;
 mod modules;
 mod nic;
+mod packed;
 mod partition;
-mod qmp;
+pub(super) mod qmp;
 mod reference_guest;
-mod request;
+pub(super) mod request;
 mod share;
 mod switch;
 mod tsc;
@@ -293,9 +294,7 @@ impl Running for RunningQemu {
         let threads = (pid, self.cpus.as_slice());
         let mut facts = evidence::of_machine(&mut self.qmp, threads, &self.machine, inside)?;
         facts.extend(evidence::of_start(&mut self.qmp, &self.inside, &self.machine, inside)?);
-        if let Some(share) = &self.machine.files {
-            facts.push(share.protocol().prove(inside)?);
-        }
+        facts.extend(self.inside.prove(inside)?);
         if let Some(disk) = &self.machine.disk {
             facts.extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside)?);
             let word = if self.iothread.is_some() { "on" } else { "off" };
@@ -325,7 +324,7 @@ impl Running for RunningQemu {
             self.process.kill()?;
         }
         self.wires.switch.take().map_or(Ok(()), switch::Switch::stop)?;
-        if let Some(server) = self.inside.server_mut()
+        if let Some(server) = self.inside.offer.as_mut().and_then(|offer| offer.server.as_mut())
             && server.process.wait(FILES_STOP_DEADLINE)?.is_none()
         {
             server.process.kill()?;

@@ -21,7 +21,7 @@ const SKIP_LIMIT: usize = 1000;
 const DEADLINE: Duration = Duration::from_secs(40);
 
 /// A conversation with one QEMU.
-pub(super) struct Qmp {
+pub(in crate::layer) struct Qmp {
     lines: BufReader<UnixStream>,
     commands: UnixStream,
     version: String,
@@ -30,13 +30,13 @@ pub(super) struct Qmp {
 
 /// One virtual CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct VirtualCpu {
+pub(in crate::layer) struct VirtualCpu {
     /// Its thread on the level where QEMU runs.
     #[serde(rename = "thread-id")]
-    pub(super) thread_id: u32,
+    pub(in crate::layer) thread_id: u32,
     /// Where it is in QEMU's tree of objects.
     #[serde(rename = "qom-path")]
-    pub(super) path: String,
+    pub(in crate::layer) path: String,
 }
 
 /// One thread for input and output of disks.
@@ -64,18 +64,18 @@ pub(super) struct MemoryBackend {
 
 /// What QEMU says about KVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct KvmState {
+pub(in crate::layer) struct KvmState {
     /// This machine uses it.
-    pub(super) enabled: bool,
+    pub(in crate::layer) enabled: bool,
     /// This QEMU was built with it.
-    pub(super) present: bool,
+    pub(in crate::layer) present: bool,
 }
 
 /// One disk, as QEMU has it.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct BlockDevice {
+pub(in crate::layer) struct BlockDevice {
     /// Its `id`.
-    pub(super) device: String,
+    pub(in crate::layer) device: String,
     inserted: Option<Inserted>,
 }
 
@@ -95,24 +95,24 @@ struct Image {
 
 /// How the file of a disk is cached.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(super) struct Cache {
+pub(in crate::layer) struct Cache {
     /// What is written is safe only after a flush.
-    pub(super) writeback: bool,
+    pub(in crate::layer) writeback: bool,
     /// This level's page cache is passed by.
-    pub(super) direct: bool,
+    pub(in crate::layer) direct: bool,
     /// A flush does nothing.
     #[serde(rename = "no-flush")]
-    pub(super) no_flush: bool,
+    pub(in crate::layer) no_flush: bool,
 }
 
 impl BlockDevice {
     /// The driver of its format.
-    pub(super) fn format(&self) -> &str {
+    pub(in crate::layer) fn format(&self) -> &str {
         self.inserted.as_ref().map_or("none", |inserted| &inserted.drv)
     }
 
     /// Whether it begins as a copy of another file.
-    pub(super) fn is_backed(&self) -> bool {
+    pub(in crate::layer) fn is_backed(&self) -> bool {
         self.inserted.as_ref().is_some_and(|inserted| inserted.backing_file.is_some())
     }
 
@@ -122,12 +122,12 @@ impl BlockDevice {
     }
 
     /// How its file is cached.
-    pub(super) fn cache(&self) -> Cache {
+    pub(in crate::layer) fn cache(&self) -> Cache {
         self.inserted.as_ref().map_or_else(Cache::default, |inserted| inserted.cache)
     }
 
     /// How large the guest sees it, in bytes.
-    pub(super) fn size(&self) -> u64 {
+    pub(in crate::layer) fn size(&self) -> u64 {
         self.inserted.as_ref().map_or(0, |inserted| inserted.image.virtual_size)
     }
 }
@@ -137,7 +137,7 @@ impl Qmp {
     ///
     /// # Errors
     /// The machine's, when QEMU is gone or speaks something else.
-    pub(super) fn open(stream: UnixStream) -> Result<Self, Fault> {
+    pub(in crate::layer) fn open(stream: UnixStream) -> Result<Self, Fault> {
         stream.set_read_timeout(Some(DEADLINE)).doing("set a deadline for QMP")?;
         stream.set_write_timeout(Some(DEADLINE)).doing("set a deadline for QMP requests")?;
         let commands = stream.try_clone().doing("duplicate the QMP socket")?;
@@ -157,27 +157,27 @@ impl Qmp {
     }
 
     /// QEMU's version as it said in its greeting.
-    pub(super) fn version(&self) -> &str {
+    pub(in crate::layer) fn version(&self) -> &str {
         &self.version
     }
 
     /// Whether the machine runs under KVM.
-    pub(super) fn kvm(&mut self) -> Result<KvmState, Fault> {
+    pub(in crate::layer) fn kvm(&mut self) -> Result<KvmState, Fault> {
         self.ask_for("query-kvm", json!({}))
     }
 
     /// The virtual CPUs with their threads.
-    pub(super) fn cpus(&mut self) -> Result<Vec<VirtualCpu>, Fault> {
+    pub(in crate::layer) fn cpus(&mut self) -> Result<Vec<VirtualCpu>, Fault> {
         self.ask_for("query-cpus-fast", json!({}))
     }
 
     /// The disks.
-    pub(super) fn block_devices(&mut self) -> Result<Vec<BlockDevice>, Fault> {
+    pub(in crate::layer) fn block_devices(&mut self) -> Result<Vec<BlockDevice>, Fault> {
         self.ask_for("query-block", json!({}))
     }
 
     /// The memory that the guest was given, in bytes.
-    pub(super) fn memory_bytes(&mut self) -> Result<u64, Fault> {
+    pub(in crate::layer) fn memory_bytes(&mut self) -> Result<u64, Fault> {
         let answer = self.ask("query-memory-size-summary", json!({}))?;
         answer["base-memory"].as_u64().ok_or_else(|| {
             Fault::machine(format!("QMP: `query-memory-size-summary` answers `{answer}`"))
@@ -237,7 +237,7 @@ impl Qmp {
     }
 
     /// The type of an object of QEMU's tree: which board, which CPU model.
-    pub(super) fn type_of(&mut self, path: &str) -> Result<String, Fault> {
+    pub(in crate::layer) fn type_of(&mut self, path: &str) -> Result<String, Fault> {
         self.ask_for("qom-get", json!({ "path": path, "property": "type" }))
     }
 
@@ -248,13 +248,18 @@ impl Qmp {
     }
 
     /// `running`, `paused`, `shutdown`, …
-    pub(super) fn status(&mut self) -> Result<String, Fault> {
+    pub(in crate::layer) fn status(&mut self) -> Result<String, Fault> {
         let answer = self.ask("query-status", json!({}))?;
         Ok(answer["status"].as_str().unwrap_or("unknown").to_owned())
     }
 
+    /// Lets a machine run that was made and stands still.
+    pub(in crate::layer) fn resume(&mut self) -> Result<(), Fault> {
+        self.ask("cont", json!({})).map(drop)
+    }
+
     /// Tells QEMU to end, and does not wait for an answer. That it is already gone is no error.
-    pub(super) fn quit(&mut self) {
+    pub(in crate::layer) fn quit(&mut self) {
         let _ = self.commands.write_all(b"{\"execute\": \"quit\"}\n");
     }
 

@@ -105,7 +105,8 @@ pub(super) fn attempt(
     site: &Site<'_>,
     room: &Room,
 ) -> Result<Verdict, Fault> {
-    let initramfs = initramfs::write(room, site.agent, kernel, Board::Q35, None)?;
+    let initramfs =
+        initramfs::write(room, site.agent, kernel, Board::Q35, initramfs::Contents::Nothing)?;
     let machine = Machine {
         accelerator: Accelerator::Kvm,
         board: Board::Q35,
@@ -115,7 +116,7 @@ pub(super) fn attempt(
         memory: Memory::plain(MEMORY_MIB, true),
         overcommit: Overcommit::default(),
         firmware: Firmware::Seabios,
-        boots: Boots::Kernel { image: kernel.image.clone(), initramfs },
+        boots: Boots::Kernel { image: kernel.image.clone(), initramfs: initramfs.path },
         tsc_khz: None,
         icount: None,
         files: None,

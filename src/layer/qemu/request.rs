@@ -11,6 +11,7 @@ use super::partition::{self, Overcommit};
 use super::share::Protocol;
 use super::vcpu::Pin;
 use crate::fault::{Doing, Fault};
+use crate::layer::{Root, scratch};
 use crate::stack::{LayerSpec, Limits};
 use surtax_instrument::quantity::Bytes;
 
@@ -89,6 +90,9 @@ impl Asked {
         let pin = Pin::read(spec)?;
         let cpus = cpus(limits, icount.is_some(), pin.as_ref())?;
         let files = Protocol::read(spec);
+        if spec.root()? == Root::Packed {
+            refuse_files(spec)?;
+        }
         let (firmware, entry) = firmware::read(spec, board)?;
         Ok(Self {
             accelerator,
@@ -153,8 +157,21 @@ fn cpus(limits: &Limits, is_counted: bool, pin: Option<&Pin>) -> Result<u32, Fau
     })
 }
 
+/// Refuses what would bring files of this level into a guest that has none of them.
+fn refuse_files(spec: &LayerSpec) -> Result<(), Fault> {
+    if spec.options.contains_key("files") {
+        return Err(Fault::user("qemu: a packed root is in memory, and no files are served to it")
+            .hint("drop `files=`, or `root=packed`"));
+    }
+    if scratch::medium(spec) == Some(scratch::Medium::Bind) {
+        return Err(Fault::user("qemu: a packed guest sees no directory of this level")
+            .hint("use `scratch=layer`, `scratch=tmpfs` or a disk"));
+    }
+    Ok(())
+}
+
 /// A name of `-cpu help`. Its features are not options here: `,` begins the layer's next option.
-fn cpu_model(name: &str) -> Result<String, Fault> {
+pub(in crate::layer) fn cpu_model(name: &str) -> Result<String, Fault> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if !name.is_empty() && name.chars().all(is_plain) {
         return Ok(name.to_owned());
@@ -271,6 +288,16 @@ mod tests {
         assert_eq!(asked.cpu.as_deref(), Some("EPYC-v1"));
         let fault = Asked::read(&spec(&[("cpu", "max +svm")]), &Limits::default()).unwrap_err();
         assert_eq!(fault.message, "qemu: `max +svm` is not the name of a CPU model");
+    }
+
+    #[test]
+    fn a_packed_root_and_files_of_this_level_contradict_each_other() {
+        for option in [("files", "9p"), ("scratch", "bind")] {
+            let spec = spec(&[("root", "packed"), option]);
+            assert!(Asked::read(&spec, &Limits::default()).is_err(), "{option:?}");
+        }
+        let spec = spec(&[("root", "packed"), ("scratch", "tmpfs")]);
+        assert!(Asked::read(&spec, &Limits::default()).is_ok());
     }
 
     #[test]

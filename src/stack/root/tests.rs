@@ -134,3 +134,29 @@ fn a_missing_root_is_the_users_mistake() {
     assert!(fault.message.contains("`/no/such/root`"), "{fault}");
     assert_eq!(fault.exit_code(), 2);
 }
+
+#[test]
+fn the_owners_of_a_root_are_mapped_below_its_overlay() {
+    let overlay = Mount::Overlay {
+        lower: "/".into(),
+        upper: "/s/0/upper".into(),
+        work: "/s/0/work".into(),
+        target: "/s/merged".into(),
+    };
+    let kept = Mount::Bind {
+        source: "/srv".into(),
+        target: "/s/merged/srv".into(),
+        recursive: true,
+        read_only: false,
+    };
+    let mapped = mapped(vec![overlay, kept], Path::new("/users"));
+    let map = |source: &str, target: &str, read_only| Mount::Mapped {
+        source: source.into(),
+        target: target.into(),
+        users: "/users".into(),
+        read_only,
+    };
+    assert_eq!(mapped[0], map("/", "/s/0/lower", true));
+    assert!(matches!(&mapped[1], Mount::Overlay { lower, .. } if lower == Path::new("/s/0/lower")));
+    assert_eq!(mapped[2], map("/srv", "/s/merged/srv", false));
+}

@@ -1,0 +1,365 @@
+//! Appliances: a unikernel, or any image that is one application, in a machine of QEMU's. No agent can
+//! run there.
+//!
+//! surtax (host) ── a thread that answers for it ── console or TCP ── appliance on qemu-system-x86_64
+//!                └─ agent ── command, as a client: only where the recipe says `runs = "beside"`
+//!
+//! - **Needs** `qemu-system-x86_64` 7.2 or later, a recipe, and an image; root for one with a network, and
+//!   for a client.
+//! - **Leaves out** every device that the recipe does not name, and the way out: a network card leads to
+//!   one port only, which QEMU forwards from the loopback of a network namespace of its own.
+//! - **Payers** vCPU threads: guest kernel, with the application in it; QEMU's other threads: hypervisor;
+//!   a client's agent and the client: surtax.
+//! - **Checked against** QEMU 7.2.22 and ArceOS 0.3.0-preview.3; the other recipes not yet run.
+
+mod answer;
+mod command_line;
+mod evidence;
+mod proxy;
+mod ready;
+mod recipe;
+mod request;
+
+use super::first_process::{FirstProcess, limited_together};
+use super::native::{PlainProcess, same_kernel};
+use super::qemu::check::{accelerator, qemu_version, unavailable};
+use super::qemu::command_line::{Accelerator, PROGRAM};
+use super::qemu::kernel;
+use super::qemu::qmp::{Qmp, VirtualCpu};
+use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
+use crate::agent::{ConsoleTail, Link, Speaker};
+use crate::fault::{Doing, Fault};
+use crate::lab::{Network, Process, Program, Room};
+use crate::stack::{LayerSpec, Limits};
+use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
+use proxy::{Guest, Manner, Proxy};
+use recipe::Place;
+use request::Asked;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use surtax_instrument::wire::{Fact, Request, Role};
+
+/// The variable that tells a client where the appliance is.
+const ADDRESS: &str = "SURTAX_APPLIANCE";
+
+/// How long the end of the machine's process is waited for when it hung up.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How long QEMU may take to end after it was told to.
+const STOP_DEADLINE: Duration = Duration::from_secs(5);
+
+/// A machine that is one application.
+pub struct Appliance;
+
+static CARD: Card = Card {
+    kind: "appliance",
+    summary: "a unikernel or another image that is one application, by QEMU and without an agent",
+    options: &[
+        Choice {
+            key: "recipe",
+            values: &[],
+            help: "how it is booted and spoken to: `arceos`, `arceos-echo`, or, not yet run, `hermit`, `mirage`, \
+                   `nanos`, `osv`, `rumprun`, `unikraft`; or a file of yours that ends with `.toml`",
+        },
+        Choice {
+            key: "image",
+            values: &[],
+            help: "the kernel or the disk that is booted (default: the recipe's)",
+        },
+        Choice {
+            key: "accel",
+            values: &["kvm", "tcg"],
+            help: "who runs its instructions (default: kvm where a reference guest proved it, else tcg)",
+        },
+        Choice {
+            key: "machine",
+            values: &["q35", "pc", "microvm"],
+            help: "the board (default: the recipe's)",
+        },
+        Choice {
+            key: "cpu",
+            values: &[],
+            help: "the CPU model, as `qemu-system-x86_64 -cpu help` lists them (default: host under kvm, \
+                   max under tcg)",
+        },
+    ],
+    subject: Some("recipe"),
+    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa, Limit::Io],
+    holds_layers: false,
+    elsewhere: false,
+    ran_on_hardware: false,
+};
+
+impl Layer for Appliance {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn refuse(
+        &self,
+        spec: &LayerSpec,
+        limits: &Limits,
+        _: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        request::refuse(spec, limits)
+    }
+
+    /// Changes nothing but our own cache, as with `qemu`.
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+        let accel = spec.options.get("accel").map_or("any", String::as_str);
+        let recipe = spec.options.get("recipe").map(|name| name.replace(['/', '.'], "-"));
+        let name = format!("appliance-check-{}-{accel}", recipe.unwrap_or_default());
+        let room = site.lab.room(&name).map_err(unavailable)?;
+        let checked = check_in(&room, spec, site);
+        let closed = room.close().map_err(unavailable);
+        let usable = checked?;
+        closed.map(|_| usable)
+    }
+
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
+        let asked = Asked::read(spec, site)?;
+        let chosen = accelerator(asked.accelerator.as_deref(), site, room)?;
+        let machine = asked.machine(chosen, site)?;
+        let mut running = RunningAppliance::boot(machine, &asked, site, room)?;
+        running.open(&asked, site, room)?;
+        Ok(Box::new(running))
+    }
+}
+
+/// An appliance that runs, or stands still until it is told its command.
+struct RunningAppliance {
+    link: Option<Link>,
+    client: Option<PlainProcess>,
+    /// Its console, until somebody listens to it.
+    console: Option<UnixStream>,
+    tail: ConsoleTail,
+    qmp: Arc<Mutex<Qmp>>,
+    /// A network of its own, with its port on the loopback, where it has a card.
+    network: Option<Arc<Network>>,
+    process: Process,
+    cpus: Vec<VirtualCpu>,
+    machine: Machine,
+    facts: Vec<Fact>,
+}
+
+impl RunningAppliance {
+    fn boot(machine: Machine, asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Self, Fault> {
+        let (console, console_of_qemu) =
+            UnixStream::pair().doing("make a socket pair for a console")?;
+        let (qmp, qmp_of_qemu) =
+            UnixStream::pair().doing("make a socket pair for QEMU's own tongue")?;
+        let (errors, errors_of_qemu) = std::io::pipe().doing("make a pipe for QEMU's errors")?;
+        let tail = ConsoleTail::new();
+        tail.drain(errors.into());
+        // CPUs and memory are the machine's own; all else is a matter of its group.
+        let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
+        let is_limited = placed != Limits::default();
+        let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
+        let network = machine.network.as_ref().map(|_| room.bare_network()).transpose()?;
+        let mut process = room.spawn(Program {
+            argv: machine.command_line(),
+            stdio: [None, None, Some(errors_of_qemu.into())],
+            descriptors: vec![
+                (console_of_qemu.into(), CONSOLE_DESCRIPTOR),
+                (qmp_of_qemu.into(), QMP_DESCRIPTOR),
+            ],
+            group: group.clone(),
+            network_namespace: network.as_ref().map(Network::namespace).transpose()?,
+            ..Program::default()
+        })?;
+        let greeted = Qmp::open(qmp).and_then(|mut qmp| Ok((qmp.cpus()?, qmp)));
+        let (cpus, qmp) = match greeted {
+            Ok(greeted) => greeted,
+            Err(fault) => {
+                if process.wait(LAST_WORDS)?.is_some() {
+                    tail.settle(LAST_WORDS);
+                }
+                let words = tail.quote();
+                return Err(Fault::machine(format!("appliance: {}{words}", fault.message)));
+            }
+        };
+        let mut facts = vec![
+            Fact::new("recipe", &asked.found.name, "the stack's own text"),
+            Fact::new("recipe_about", &asked.found.recipe.about, "the recipe"),
+        ];
+        if let Some(group) = &group {
+            let qemu = FirstProcess::of(process.pid(), site.lab.hierarchies());
+            facts.push(qemu.group_is(group)?);
+            facts.extend(qemu.limits(group, &placed)?);
+            facts.push(limited_together("vCPUs and QEMU's other threads"));
+        }
+        let (link, client, console) = (None, None, Some(console));
+        let (qmp, network) = (Arc::new(Mutex::new(qmp)), network.map(Arc::new));
+        Ok(Self { link, client, console, tail, qmp, network, process, cpus, machine, facts })
+    }
+
+    /// Waits until it is ready, and opens the way that its recipe names.
+    fn open(&mut self, asked: &Asked, site: &Site<'_>, room: &Room) -> Result<(), Fault> {
+        let talk = &asked.found.recipe.command;
+        let console = self.console.take();
+        let mut console = console.ok_or_else(|| Fault::bug("an appliance was opened twice"))?;
+        if talk.runs != Place::Boot {
+            let line = talk.ready.as_deref().unwrap_or_default();
+            ready::wait(&mut console, line, site.start_deadline, &self.tail)
+                .map_err(|fault| self.explained(fault))?;
+            self.facts.push(Fact::new("appliance_ready", line, "its console"));
+        }
+        if talk.runs == Place::Beside {
+            self.tail.drain(console.into());
+            let network = self.network.as_ref().map(|network| network.namespace()).transpose()?;
+            let mut client = PlainProcess::start_in(network, CARD.kind, &["stdio"], site, room)?;
+            let Link { speaker, listener } = client.link()?;
+            let address = format!("127.0.0.1:{}", talk.port.unwrap_or_default());
+            let speaker = Box::new(Guide { speaker, address });
+            self.link = Some(Link { speaker, listener });
+            self.client = Some(client);
+            return Ok(());
+        }
+        let guest = Guest { pid: self.process.pid(), tids: self.tids() };
+        let proxy = Proxy {
+            manner: Manner {
+                runs: talk.runs,
+                over: talk.over,
+                port: talk.port,
+                ended: talk.ended.clone(),
+            },
+            guest,
+            qmp: Arc::clone(&self.qmp),
+            network: self.network.clone(),
+            console,
+            tail: self.tail.clone(),
+            image: evidence::of_image(&self.machine)?,
+        };
+        let ours = proxy.start()?;
+        let reader = ours.try_clone().doing("duplicate the socket of an appliance")?;
+        self.link = Some(Link::over(CARD.kind, reader, ours, &self.tail));
+        Ok(())
+    }
+
+    fn qmp(&self) -> MutexGuard<'_, Qmp> {
+        self.qmp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tids(&self) -> Vec<u32> {
+        self.cpus.iter().map(|cpu| cpu.thread_id).collect()
+    }
+
+    /// The fault, with how QEMU has ended if it has.
+    fn explained(&mut self, fault: Fault) -> Fault {
+        match self.obituary() {
+            Some(obituary) => Fault { message: format!("{obituary}; {}", fault.message), ..fault },
+            None => fault,
+        }
+    }
+}
+
+impl Running for RunningAppliance {
+    fn link(&mut self) -> Result<Link, Fault> {
+        self.link.take().ok_or_else(|| Fault::bug("the link of `appliance` was taken twice"))
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        let (pid, tids) = (self.process.pid(), self.tids());
+        let mut payers = self.client.as_ref().map(PlainProcess::payers).unwrap_or_default();
+        payers.push(Payer {
+            name: String::from("vCPU threads"),
+            role: Role::GuestKernel,
+            source: Source::Threads { pid, tids: tids.clone() },
+            carries_workload: self.client.is_none(),
+        });
+        payers.push(Payer {
+            name: String::from("QEMU's other threads"),
+            role: Role::Hypervisor,
+            source: Source::OtherThreads { pid, except: tids },
+            carries_workload: false,
+        });
+        payers
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let mut facts = evidence::told(&mut self.qmp(), &self.cpus, &self.machine)?;
+        if self.network.is_some() {
+            let client = self.client.as_ref().map(|_| inside);
+            facts.push(evidence::of_network(self.process.pid(), client)?);
+        }
+        for file in self.machine.files() {
+            let hash = kernel::sha256(file)?;
+            facts.push(Fact::new("image_sha256", hash, file.display().to_string()));
+        }
+        if let Some(client) = &mut self.client {
+            let agent = FirstProcess::of(client.process.pid(), &client.hierarchies);
+            facts.extend(client.facts(&agent)?);
+            facts.push(same_kernel(CARD.kind, inside)?);
+        }
+        facts.append(&mut self.facts);
+        Ok(facts)
+    }
+
+    fn obituary(&mut self) -> Option<String> {
+        let signal = self.process.wait(LAST_WORDS).ok().flatten()?.signal()?;
+        Some(format!("`{PROGRAM}` of the appliance was ended by signal {signal}"))
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
+        drop(self.link.take());
+        let client = self.client.take().map_or(Ok(()), PlainProcess::stop);
+        self.qmp().quit();
+        if self.process.wait(STOP_DEADLINE)?.is_none() {
+            self.process.kill()?;
+            return Err(Fault::machine("appliance: QEMU did not end when told to and was killed"));
+        }
+        client
+    }
+}
+
+/// Tells a client where the appliance is, in a variable of its environment.
+struct Guide {
+    speaker: Box<dyn Speaker>,
+    address: String,
+}
+
+impl Speaker for Guide {
+    fn send(&mut self, request: &Request) -> Result<(), Fault> {
+        let Request::Run(command) = request else { return self.speaker.send(request) };
+        let mut command = command.clone();
+        command.env.push((ADDRESS.into(), self.address.clone().into_bytes()));
+        self.speaker.send(&Request::Run(command))
+    }
+}
+
+fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+    if crate::lab::find(PROGRAM).is_none() {
+        return Err(Unavailable {
+            why: format!("`{PROGRAM}`, which boots appliances, is not in `PATH`"),
+            remedy: Some(String::from("apt-get install qemu-system-x86")),
+        });
+    }
+    let asked = Asked::read(spec, site).map_err(unavailable)?;
+    let machine = asked.machine(Accelerator::Tcg, site).map_err(unavailable)?;
+    if machine.network.is_some() && !rustix::process::geteuid().is_root() {
+        return Err(Unavailable {
+            why: String::from("a network for the appliance alone can only be made by root"),
+            remedy: Some(String::from("sudo surtax …")),
+        });
+    }
+    let version = qemu_version(room).map_err(unavailable)?;
+    let chosen = accelerator(asked.accelerator.as_deref(), site, room).map_err(unavailable)?;
+    let image = machine.image().unwrap_or(Path::new("")).display().to_string();
+    let run = if asked.found.recipe.ran { "run by surtax's tests" } else { "not yet run" };
+    Ok(Usable {
+        facts: vec![
+            Fact::new("image", image, "the recipe"),
+            Fact::new("recipe", run, "the recipe"),
+            Fact::new("qemu_version", version, "qemu-system-x86_64 --version"),
+            Fact::new("accelerator", chosen.name(), "the choice for this level"),
+        ],
+    })
+}
