@@ -89,6 +89,7 @@ e2fsprogs           mke2fs
 btrfs-progs         mkfs.btrfs
 seabios             /usr/share/seabios/bios-256k.bin
 ovmf                /usr/share/ovmf/OVMF.fd
+genisoimage         genisoimage
 openssh-client      ssh
 openssh-server      /usr/sbin/sshd
 END

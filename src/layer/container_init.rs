@@ -138,8 +138,8 @@ pub(super) fn require(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailab
     let name = init.name();
     let root = match &site.view.root {
         Root::Directory(path) => path.as_path(),
-        // An image is unpacked when it is used.
-        Root::Oci(_) => return Ok(()),
+        // An image is unpacked when it is used, and one of a disk is for virtual machines.
+        Root::Oci(_) | Root::Image(_) => return Ok(()),
         Root::Overlay | Root::Host | Root::Packed => Path::new("/"),
     };
     match init.program(root) {

@@ -314,6 +314,8 @@ pub enum Root {
     Directory(PathBuf),
     /// An OCI image layout, a directory or an archive: `root=oci:/path`.
     Oci(PathBuf),
+    /// The image of a disk with a whole system, for virtual machines: `root=image:/path`.
+    Image(PathBuf),
     /// The command's own file and its libraries, and nothing else: `root=packed`, for a machine of its own.
     Packed,
 }

@@ -134,7 +134,10 @@ impl Draft {
         let mut stack = stack.clone();
         for (depth, layer) in stack.layers.iter_mut().enumerate() {
             layer.make_root_absolute(cwd);
-            let (Root::Directory(path) | Root::Oci(path)) = layer.root()? else { continue };
+            let (Root::Directory(path) | Root::Oci(path) | Root::Image(path)) = layer.root()?
+            else {
+                continue;
+            };
             let shown = path.display().to_string();
             if shown.contains(['+', ',']) {
                 return Err(self

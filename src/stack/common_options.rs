@@ -157,6 +157,11 @@ pub(super) fn refuse_value(
                 "drop `root=`, or give it to a layer behind it, as in `{}:…+runc`",
                 card.kind
             ))),
+            Root::Image(_) if card.kind != "qemu" => Err(Fault::user(format!(
+                "`{}` boots no disk, and `{value}` is the image of one",
+                card.kind
+            ))
+            .hint("use `qemu`, or `root=dir:PATH` or `root=oci:PATH`")),
             Root::Host if card.kind != "native" => Err(Fault::user(format!(
                 "`{}` cannot take `host` as its root: writes would reach this machine's files",
                 card.kind
@@ -286,12 +291,13 @@ fn root(text: &str) -> Result<Root, Fault> {
     match text.split_once(':') {
         Some(("dir", path)) if !path.is_empty() => Ok(Root::Directory(PathBuf::from(path))),
         Some(("oci", path)) if !path.is_empty() => Ok(Root::Oci(PathBuf::from(path))),
+        Some(("image", path)) if !path.is_empty() => Ok(Root::Image(PathBuf::from(path))),
         None if text == "overlay" => Ok(Root::Overlay),
         None if text == "host" => Ok(Root::Host),
         None if text == "packed" => Ok(Root::Packed),
         _ => Err(Fault::user(format!("`{text}` is not a root file system")).hint(
-            "use `overlay`, `host` (`native` and other machines only), `packed` (machines only), `dir:PATH` or \
-             `oci:PATH`",
+            "use `overlay`, `host` (`native` and other machines only), `packed` (machines only), \
+             `image:PATH` (`qemu` only), `dir:PATH` or `oci:PATH`",
         )),
     }
 }
@@ -364,7 +370,8 @@ mod tests {
         assert_eq!(layer(&[("root", "dir:/a:b")]).root(), Ok(Root::Directory("/a:b".into())));
         assert_eq!(layer(&[("root", "packed")]).root(), Ok(Root::Packed));
         assert!(layer(&[("root", "dir:")]).root().is_err());
-        assert!(layer(&[("root", "image:debian")]).root().is_err());
+        assert_eq!(layer(&[("root", "image:a.img")]).root(), Ok(Root::Image("a.img".into())));
+        assert!(layer(&[("root", "disk:debian")]).root().is_err());
     }
 
     #[test]

@@ -290,6 +290,7 @@ impl Inside<'_> {
             Root::Overlay | Root::Host | Root::Packed => return fault,
             Root::Directory(path) => format!("root=dir:{}", path.display()),
             Root::Oci(path) => format!("root=oci:{}", path.display()),
+            Root::Image(path) => format!("root=image:{}", path.display()),
         };
         fault.during(format_args!("surtax cannot start the next layer in `{place}`")).hint(
             "give that root this machine's C library and the next layer's own programs, or leave \

@@ -48,6 +48,10 @@ pub fn lowers(root: &Root, cache: &Path) -> Result<Vec<Lower>, Fault> {
         Root::Overlay => PathBuf::from("/"),
         Root::Directory(path) => directory(path)?,
         Root::Oci(path) => image::unpack_oci(path, cache)?,
+        Root::Image(path) => {
+            let path = path.display();
+            return Err(Fault::bug(format!("the image `{path}` was to be a layer of files")));
+        }
         Root::Host => {
             return Err(Fault::user("`root=host` gives a container the level's files as they are")
                 .hint("use it with `native` only, or name the directories with `--writable`"));
@@ -167,6 +171,7 @@ pub fn facts(root: &Root, lowers: &[Lower]) -> Vec<Fact> {
         Root::Host => "host",
         Root::Directory(_) => "dir",
         Root::Oci(_) => "oci",
+        Root::Image(_) => "image",
         Root::Packed => "packed",
     };
     let sources: Vec<_> = lowers.iter().map(|lower| lower.source.display().to_string()).collect();

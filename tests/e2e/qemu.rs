@@ -3,8 +3,12 @@
 
 use crate::answers::{arm, compare, fact};
 use crate::machine::{Machine, is_usable, text};
+use crate::suite::{lab, raise, run};
 use serde_json::Value;
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
 /// The pool of huge pages, put back when this is dropped.
 struct Pool {
@@ -173,5 +177,42 @@ fn a_partition_has_all_that_it_stands_for() {
     for key in ["memory_hugepages", "memory_prealloc", "memory_locked"] {
         assert_facts(level, &[(key, "on")]);
     }
+    machine.assert_as_before();
+}
+
+/// A whole Debian on a disk, made when it is first asked for.
+fn full_system() -> PathBuf {
+    let images = surtax::lab::cache_directory().unwrap().join("images");
+    let image = images.join("debian-12.qcow2");
+    if !image.is_file() {
+        fs::create_dir_all(&images).unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/full-system.sh");
+        let made = Command::new("sh").arg(script).arg(&image).output().unwrap();
+        assert!(made.status.success(), "{}", text(&made.stderr));
+    }
+    image
+}
+
+#[test]
+#[ignore = "makes the image of a whole Debian from packages, which takes minutes, and then boots it"]
+fn a_whole_system_boots_from_its_image_by_its_own_loader_and_init() {
+    let image = full_system();
+    let before = fs::read(&image).unwrap();
+    let machine = Machine::take();
+    let shown = image.display();
+    let options = "accel=tcg,cpus=2,firmware=ovmf,memory=1G";
+    let stack = format!("qemu:{options},root=image:{shown},scratch=layer");
+    let lab = lab();
+    let mut standing = raise(&lab, &stack, "system", Duration::from_secs(300)).unwrap();
+    let facts = &standing.evidence()[0].facts;
+    let told = |key: &str| &facts.iter().find(|fact| fact.key == key).unwrap().value;
+    assert_eq!(told("image"), &shown.to_string());
+    assert_eq!((told("firmware").as_str(), told("files").as_str()), ("OVMF.fd", "ext4"));
+    let script = "cat /proc/1/comm; touch /scratch/x /root/x; systemctl is-active surtax.service";
+    let outcome = run(&mut standing, script).unwrap();
+    assert_eq!(text(&outcome.stdout.tail), "systemd\nactive\n");
+    assert_eq!(standing.stop().unwrap(), Vec::<String>::new());
+    lab.close().unwrap();
+    assert!(before == fs::read(&image).unwrap(), "the image is never written to");
     machine.assert_as_before();
 }

@@ -62,6 +62,7 @@ fn choices(card: &Card) -> Vec<Choice> {
     let roots = match card.kind {
         _ if card.elsewhere => "host",
         "native" => "overlay host dir:PATH oci:PATH",
+        "qemu" => "overlay dir:PATH oci:PATH image:PATH",
         _ => "overlay dir:PATH oci:PATH",
     };
     let root = Choice {

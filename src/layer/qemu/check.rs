@@ -32,9 +32,10 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
     }
     let version = qemu_version(room).map_err(unavailable)?;
     let mut facts = vec![Fact::new("qemu_version", version, "qemu-system-x86_64 --version")];
+    let is_image = matches!(site.view.root, Root::Image(_));
     if site.view.root == Root::Packed {
         Packed::of(site, asked.memory.mib, room).map_err(unavailable)?;
-    } else if asked.files == Protocol::Virtiofs {
+    } else if asked.files == Protocol::Virtiofs && !is_image {
         let found = Virtiofsd::find(room).map_err(unavailable)?;
         let virtiofsd = found.ok_or_else(virtiofsd::missing)?;
         facts.push(virtiofsd::version_fact(virtiofsd.version));
@@ -43,11 +44,13 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
     if let Some(nic) = &asked.nic {
         nic.require(site, room).map_err(unavailable)?;
     }
-    let found = kernel::find(&asked.need(), site.cache).map_err(unavailable)?;
-    let kernel = found.map_or(String::from("not yet here; apt-get will fetch it"), |found| {
-        format!("{}, {}", found.release, found.origin)
-    });
-    facts.push(Fact::new("guest_kernel", kernel, "a look at /boot and our cache"));
+    if !is_image {
+        let found = kernel::find(&asked.need(), site.cache).map_err(unavailable)?;
+        let kernel = found.map_or(String::from("not yet here; apt-get will fetch it"), |found| {
+            format!("{}, {}", found.release, found.origin)
+        });
+        facts.push(Fact::new("guest_kernel", kernel, "a look at /boot and our cache"));
+    }
 
     let accelerator = match kvm(&asked, site, room).map_err(unavailable)? {
         Ok(proof) => {
@@ -74,11 +77,15 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
 /// The one that was asked for does not work here, or the kernel cannot be booted on the board.
 pub(super) fn choose(
     asked: &Asked,
-    kernel: &Kernel,
+    kernel: Option<&Kernel>,
     site: &Site<'_>,
     room: &Room,
 ) -> Result<Accelerator, Fault> {
-    if asked.board == Board::Microvm && !kernel.is_pvh && asked.entry.is_none() {
+    if let Some(kernel) = kernel
+        && asked.board == Board::Microvm
+        && !kernel.is_pvh
+        && asked.entry.is_none()
+    {
         let shown = kernel.image.display();
         return Err(Fault::machine(format!("qemu: `{shown}` holds no kernel with a PVH entry"))
             .hint("use `machine=q35`"));

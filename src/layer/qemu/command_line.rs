@@ -5,6 +5,7 @@
 
 use super::disk::Made;
 use super::firmware::Firmware;
+use super::image::Image;
 use super::memory::Memory;
 use super::nic::Nic;
 use super::partition::Overcommit;
@@ -59,10 +60,8 @@ pub(super) struct Machine {
     pub(super) overcommit: Overcommit,
     /// The firmware.
     pub(super) firmware: Firmware,
-    /// An ELF kernel with a PVH entry, or a bzImage.
-    pub(super) kernel: PathBuf,
-    /// The initramfs.
-    pub(super) initramfs: PathBuf,
+    /// What it boots.
+    pub(super) boots: Boots,
     /// What the guest is told of its time stamp counter, which under TCG is the host's.
     pub(super) tsc_khz: Option<u64>,
     /// Guest time by instructions, two to this power in nanoseconds each, and not by this level's clock.
@@ -73,6 +72,20 @@ pub(super) struct Machine {
     pub(super) disk: Option<Made>,
     /// The network device, where there is one.
     pub(super) nic: Option<Nic>,
+}
+
+/// What a machine boots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Boots {
+    /// A kernel that QEMU is given.
+    Kernel {
+        /// An ELF kernel with a PVH entry, or a bzImage.
+        image: PathBuf,
+        /// The initramfs.
+        initramfs: PathBuf,
+    },
+    /// A disk of its own.
+    Disk(Image),
 }
 
 impl Accelerator {
@@ -158,9 +171,18 @@ impl Machine {
             add(&option, value);
         }
         add("-overcommit", self.overcommit.argument());
-        add("-kernel", self.kernel.display().to_string());
-        add("-initrd", self.initramfs.display().to_string());
-        add("-append", self.kernel_command_line());
+        match &self.boots {
+            Boots::Kernel { image, initramfs } => {
+                add("-kernel", image.display().to_string());
+                add("-initrd", initramfs.display().to_string());
+                add("-append", self.kernel_command_line());
+            }
+            Boots::Disk(image) => {
+                for [option, value] in image.arguments(bus) {
+                    add(&option, value);
+                }
+            }
+        }
         add("-chardev", "stdio,id=console,signal=off".into());
         add("-serial", "chardev:console".into());
         add("-chardev", format!("socket,id=qmp,fd={QMP_DESCRIPTOR}"));
@@ -223,8 +245,10 @@ mod tests {
             memory: Memory::plain(2048, true),
             overcommit: Overcommit::default(),
             firmware: Firmware::Seabios,
-            kernel: "/cache/vmlinux".into(),
-            initramfs: "/room/initramfs".into(),
+            boots: Boots::Kernel {
+                image: "/cache/vmlinux".into(),
+                initramfs: "/room/initramfs".into(),
+            },
             tsc_khz: Some(2_596_124),
             icount: None,
             files: Some(Share::Virtiofs("/room/files.sock".into())),

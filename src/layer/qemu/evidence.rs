@@ -1,6 +1,7 @@
 //! Evidence: what QEMU says it runs, held against what the agent saw from the inside.
 
-use super::command_line::Machine;
+use super::command_line::{Boots, Machine};
+use super::inside::Inside;
 use super::kernel::{self, Kernel};
 use super::qmp::{Qmp, VirtualCpu};
 use super::vcpu;
@@ -65,29 +66,40 @@ pub(super) fn of_machine(
     Ok(facts)
 }
 
-/// Which kernel was given to QEMU, by which firmware it was entered, and that the guest runs it.
+/// Which kernel was given to QEMU, or which disk, by which firmware it was started, and that the guest runs
+/// it.
 ///
 /// # Errors
 /// The guest says that it runs another one.
-pub(super) fn of_kernel(
+pub(super) fn of_start(
     qmp: &mut Qmp,
-    kernel: &Kernel,
+    started: &Inside,
     machine: &Machine,
     inside: &[Fact],
 ) -> Result<Vec<Fact>, Fault> {
+    let entry = started.kernel.as_ref().map(Kernel::entry);
+    let mut facts = machine.firmware.prove(entry, machine.board, qmp, inside)?;
+    if let Boots::Disk(image) = &started.boots {
+        facts.extend(image.prove(qmp, inside)?);
+    }
+    if let Some(kernel) = &started.kernel {
+        facts.extend(of_kernel(kernel, machine, inside)?);
+    }
+    Ok(facts)
+}
+
+fn of_kernel(kernel: &Kernel, machine: &Machine, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
     let release = value_of(inside, "kernel_release")?;
     agree("the kernel", ("booted", &kernel.found.release), ("the guest sees", release))?;
-    let mut facts = machine.firmware.prove(kernel.entry(), machine.board, qmp, inside)?;
     // Of the file as it was shipped, which anybody can compare with the package; what QEMU was given
     // was unpacked from it, and is four times as long to hash in an emulated machine.
     let shipped = &kernel.found.file;
-    facts.extend([
+    Ok(vec![
         Fact::new("kernel_release", release, "the kernel's file, and uname(2) inside"),
         Fact::new("kernel_sha256", kernel::sha256(shipped)?, shipped.display().to_string()),
         Fact::new("kernel_origin", kernel.found.origin, "the search for a kernel"),
         Fact::new("kernel_command_line", machine.kernel_command_line(), "the command line"),
-    ]);
-    Ok(facts)
+    ])
 }
 
 /// Two sources say the same of `what`.

@@ -91,21 +91,20 @@ impl Firmware {
         }
     }
 
-    /// That the file is where this QEMU looks for it.
+    /// That the file is where this QEMU looks for it; without its own BIOS it would not be installed.
     ///
     /// # Errors
     /// The machine's: it is nowhere.
     pub(super) fn require(self, board: Board, room: &Room) -> Result<(), Fault> {
+        if self == Self::Seabios {
+            return Ok(());
+        }
         let file = self.file(board);
         let places = Errand::new(&[PROGRAM, "-L", "help"]).text(room)?;
         if places.lines().any(|place| Path::new(place.trim()).join(file).is_file()) {
             return Ok(());
         }
-        let package = match self {
-            Self::Seabios => "seabios",
-            Self::Qboot => "qemu-system-data",
-            Self::Ovmf => "ovmf",
-        };
+        let package = if self == Self::Ovmf { "ovmf" } else { "qemu-system-data" };
         Err(Fault::machine(format!("qemu: the firmware `{file}` is not where QEMU looks for it"))
             .hint(format!("apt-get install {package}")))
     }
@@ -120,13 +119,14 @@ impl Firmware {
         }
     }
 
-    /// The firmware as QEMU has it and as the guest sees it, and how that entered the kernel.
+    /// The firmware as QEMU has it and as the guest sees it, and how that entered the kernel, if QEMU was
+    /// given one.
     ///
     /// # Errors
     /// One of them is not what was asked for.
     pub(super) fn prove(
         self,
-        entry: Entry,
+        entry: Option<Entry>,
         board: Board,
         qmp: &mut Qmp,
         inside: &[Fact],
@@ -144,6 +144,9 @@ impl Firmware {
                 "qemu: the firmware is `{asked}`, and the guest was started by `{seen}`"
             )));
         }
+        let source = "qom-get /machine firmware, and the firmware's table inside";
+        let mut facts = vec![Fact::new("firmware", told, source)];
+        let Some(entry) = entry else { return Ok(facts) };
         let protocol = value_of(inside, "boot_protocol")?;
         if (protocol == PVH_PROTOCOL) != (entry == Entry::Pvh) {
             return Err(Fault::machine(format!(
@@ -151,18 +154,9 @@ impl Firmware {
                 entry.name()
             )));
         }
-        Ok(vec![
-            Fact::new(
-                "firmware",
-                told,
-                "qom-get /machine firmware, and the firmware's table inside",
-            ),
-            Fact::new(
-                "kernel_entry",
-                entry.name(),
-                "the kernel's file, and /sys/kernel/boot_params/version inside",
-            ),
-        ])
+        let source = "the kernel's file, and /sys/kernel/boot_params/version inside";
+        facts.push(Fact::new("kernel_entry", entry.name(), source));
+        Ok(facts)
     }
 }
 

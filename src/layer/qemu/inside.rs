@@ -1,7 +1,10 @@
-//! What is inside of a guest beside its kernel: the agent, and this level's files or the command's own.
+//! What is inside of a guest: a kernel with the agent and with files, this level's or the command's own; or
+//! a whole system.
 
-use super::initramfs::{self, Contents, Files, Written};
-use super::kernel::Kernel;
+use super::command_line::Boots;
+use super::image::Image;
+use super::initramfs::{self, Contents, Files};
+use super::kernel::{self, Kernel};
 use super::nic::Nic;
 use super::packed::Packed;
 use super::request::Asked;
@@ -17,24 +20,59 @@ use surtax_instrument::wire::{Fact, SCRATCH};
 
 /// The inside of a guest, ready before the machine is.
 pub(super) struct Inside {
-    /// Where the kernel finds the agent.
-    pub(super) initramfs: Written,
-    /// How this level's files come to it, unless its root is packed.
+    /// What the machine boots.
+    pub(super) boots: Boots,
+    /// The kernel, where it is ours to choose.
+    pub(super) kernel: Option<Kernel>,
+    /// How this level's files come to it, where they do.
     pub(super) offer: Option<Offer>,
-    /// The packed root, where it is that.
-    pub(super) packed: Option<Packed>,
+    /// The packed root with the number of modules beside it, where it is that.
+    packed: Option<(Packed, usize)>,
     /// What was found on the way.
     pub(super) facts: Vec<Fact>,
 }
 
 impl Inside {
-    /// Writes the initramfs, and makes this level's files ready; who serves them joins `group`.
+    /// The kernel that a machine needs, unless it boots a disk of its own.
     ///
     /// # Errors
-    /// A module is missing, or the files cannot be served.
+    /// There is none, and none can be fetched.
+    pub(super) fn kernel(
+        asked: &Asked,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Option<Kernel>, Fault> {
+        match site.view.root {
+            Root::Image(_) => Ok(None),
+            _ => kernel::acquire(&asked.need(), site.cache, room).map(Some),
+        }
+    }
+
+    /// Makes everything ready; who serves files joins `group`.
+    ///
+    /// # Errors
+    /// A module is missing, the files cannot be served or packed, or the image is none.
     pub(super) fn prepare(
         asked: &Asked,
-        kernel: &Kernel,
+        kernel: Option<Kernel>,
+        site: &Site<'_>,
+        room: &Room,
+        group: Option<&Path>,
+    ) -> Result<Self, Fault> {
+        match (kernel, &site.view.root) {
+            (None, Root::Image(source)) => {
+                let image = Image::make(source, site.view, site.agent, room)?;
+                let boots = Boots::Disk(image);
+                Ok(Self { boots, kernel: None, offer: None, packed: None, facts: Vec::new() })
+            }
+            (None, _) => Err(Fault::bug("a machine has neither a kernel nor an image")),
+            (Some(kernel), _) => Self::with_kernel(asked, kernel, site, room, group),
+        }
+    }
+
+    fn with_kernel(
+        asked: &Asked,
+        kernel: Kernel,
         site: &Site<'_>,
         room: &Room,
         group: Option<&Path>,
@@ -49,11 +87,15 @@ impl Inside {
             balloon_pages: asked.memory.balloon_pages(),
         };
         let way = (asked.board, asked.channel);
-        let write = |contents| initramfs::write(room, site.agent, kernel, way, contents);
+        let write = |contents| initramfs::write(room, site.agent, &kernel, way, contents);
+        let image = kernel.image.clone();
         if site.view.root == Root::Packed {
             let packed = Packed::of(site, asked.memory.mib, room)?;
-            let initramfs = write(Contents::Packed(&packed, &files))?;
-            return Ok(Self { initramfs, offer: None, packed: Some(packed), facts: Vec::new() });
+            let written = write(Contents::Packed(&packed, &files))?;
+            let boots = Boots::Kernel { image, initramfs: written.path };
+            let packed = Some((packed, written.module_count));
+            let kernel = Some(kernel);
+            return Ok(Self { boots, kernel, offer: None, packed, facts: Vec::new() });
         }
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
@@ -62,10 +104,11 @@ impl Inside {
         let served =
             Served { root: &base.source, modules: &kernel.found.modules, writable: &writable };
         let mut offer = asked.files.offer(&served, room, group)?;
-        let initramfs = write(Contents::Served(&files))?;
+        let written = write(Contents::Served(&files))?;
+        let boots = Boots::Kernel { image, initramfs: written.path };
         let mut facts = root::facts(&site.view.root, &lowers);
         facts.append(&mut offer.facts);
-        Ok(Self { initramfs, offer: Some(offer), packed: None, facts })
+        Ok(Self { boots, kernel: Some(kernel), offer: Some(offer), packed: None, facts })
     }
 
     /// Who serves files, if anybody does.
@@ -82,13 +125,13 @@ impl Inside {
         if let Some(offer) = &self.offer {
             facts.push(offer.share.protocol().prove(inside)?);
         }
-        if let Some(packed) = &self.packed {
-            facts.extend(packed.prove(self.initramfs.module_count, inside)?);
+        if let Some((packed, module_count)) = &self.packed {
+            facts.extend(packed.prove(*module_count, inside)?);
         }
         Ok(facts)
     }
 
-    /// What the server of the files has said.
+    /// What it has said.
     pub(super) fn words(&self) -> String {
         self.server().map(|server| server.words.quote()).unwrap_or_default()
     }

@@ -3,7 +3,7 @@
 //! Their guests are then this one's in all but the monitor: a comparison of the two tells nothing else.
 
 use super::Qemu;
-use super::command_line::Accelerator;
+use super::command_line::{Accelerator, Boots};
 use super::inside::Inside;
 use super::kernel::{self, Kernel};
 use super::memory;
@@ -13,7 +13,7 @@ use crate::fault::Fault;
 use crate::lab::Room;
 use crate::layer::{Layer, Site, Unavailable, Usable, value_of};
 use crate::stack::{LayerSpec, Limits};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
@@ -27,6 +27,7 @@ const FILES_STOP_DEADLINE: Duration = Duration::from_secs(1);
 pub(in crate::layer) struct Lent {
     kind: String,
     kernel: Kernel,
+    initramfs: PathBuf,
     inside: Inside,
     cpus: u32,
     memory_mib: u64,
@@ -78,10 +79,13 @@ impl Lent {
             return Err(Fault::machine(format!("{}: `{shown}` has no PVH entry", spec.kind))
                 .hint("name another one with `kernel=`"));
         }
-        let inside = Inside::prepare(&asked, &kernel, site, room, group)
+        let inside = Inside::prepare(&asked, Some(kernel.clone()), site, room, group)
             .map_err(|fault| said_by(&spec.kind, fault))?;
+        let Boots::Kernel { initramfs, .. } = inside.boots.clone() else {
+            return Err(Fault::bug("a monitor was lent a disk to boot"));
+        };
         let (cpus, memory_mib) = (asked.cpus, asked.memory.mib);
-        Ok(Self { kind: spec.kind.clone(), kernel, inside, cpus, memory_mib })
+        Ok(Self { kind: spec.kind.clone(), kernel, initramfs, inside, cpus, memory_mib })
     }
 
     /// Virtual CPUs.
@@ -101,7 +105,7 @@ impl Lent {
 
     /// Its initramfs.
     pub(in crate::layer) fn initramfs(&self) -> &Path {
-        &self.inside.initramfs.path
+        &self.initramfs
     }
 
     /// The socket of virtiofsd; none where the root is packed.

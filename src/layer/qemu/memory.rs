@@ -35,6 +35,9 @@ const HUGE_PAGE_MIB: u64 = 2;
 /// Where their pool is.
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
+/// Whether this level's kernel looks for equal pages; surtax leaves that as it is.
+const KSM: &str = "/sys/kernel/mm/ksm/run";
+
 /// How long QEMU may take to say that the balloon is as large as the guest made it.
 const BALLOON_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -58,7 +61,8 @@ pub(super) const HUGEPAGES: Choice = Choice {
 pub(super) const MERGEABLE: Choice = Choice {
     key: "mergeable",
     values: &["on", "off"],
-    help: "whether KSM may merge memory with that of others; only with `files=9p` (default: off)",
+    help: "whether KSM may merge memory with that of others, where this level's KSM runs; only with \
+           `files=9p` (default: off)",
 };
 pub(super) const BALLOON: Choice = Choice {
     key: "balloon",
@@ -237,6 +241,11 @@ impl Memory {
             let value = if asked { "on" } else { "off" };
             let source = "query-memdev, and /proc/PID/smaps of QEMU";
             facts.push(Fact::new(format!("memory_{what}"), value, source));
+        }
+        if self.mergeable {
+            let run = fs::read_to_string(KSM).doing(format_args!("read `{KSM}`"))?;
+            let word = if run.trim() == "1" { "on" } else { "off" };
+            facts.push(Fact::new("ksm", word, KSM));
         }
         if let Some(left) = self.balloon_mib
             && mapping.resident_bytes > left << 20

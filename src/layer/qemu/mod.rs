@@ -7,6 +7,7 @@
 //!   a kernel: the level's own, or the distribution's, which apt fetches into our cache.
 //! - **Leaves out** network and disks unless asked for, graphics, and the random number device: the
 //!   guest's kernel seeds itself from the CPU. Firmware is there, and starts the kernel that QEMU was given.
+//!   With `root=image:PATH` a whole system boots instead, with kernel, init and files of its own.
 //! - **Payers** vCPU threads: guest kernel, with the workload in it; QEMU's other threads, the disk's own,
 //!   virtiofsd, the vhost workers of this level's kernel and a switch in user space: hypervisor.
 //! - **Checked against** QEMU 7.2.22, virtiofsd 7.2.22 and Linux 6.1.192 of Debian 12.
@@ -19,6 +20,7 @@ mod disk;
 mod elf;
 pub(super) mod evidence;
 mod firmware;
+mod image;
 mod initramfs;
 mod inside;
 pub(super) mod kernel;
@@ -51,7 +53,6 @@ use boot::{Guest, Place, boot};
 use check::unavailable;
 use command_line::{Machine, PROGRAM};
 use inside::Inside;
-use kernel::Kernel;
 use nic::Wires;
 use qmp::{IoThread, Qmp, VirtualCpu};
 use request::Asked;
@@ -183,13 +184,13 @@ impl Layer for Qemu {
         asked.memory.require_huge_pages()?;
         asked.firmware.require(asked.board, room)?;
         asked.nic.as_ref().map_or(Ok(()), |nic| nic.require(site, room))?;
-        let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
-        let accelerator = check::choose(&asked, &kernel, site, room)?;
+        let kernel = Inside::kernel(&asked, site, room)?;
+        let accelerator = check::choose(&asked, kernel.as_ref(), site, room)?;
         // CPUs and memory are the machine's own; all else is a matter of its group.
         let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
         let is_limited = placed != Limits::default();
         let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
-        let mut inside = Inside::prepare(&asked, &kernel, site, room, group.as_deref())?;
+        let mut inside = Inside::prepare(&asked, kernel, site, room, group.as_deref())?;
         let mut nic = asked.nic.clone();
         let wires = nic.as_mut().map(|nic| nic.make(site, room, group.as_deref())).transpose()?;
         let mut wires = wires.unwrap_or_default();
@@ -202,8 +203,7 @@ impl Layer for Qemu {
             memory: asked.memory,
             overcommit: asked.overcommit,
             firmware: asked.firmware,
-            kernel: kernel.image.clone(),
-            initramfs: inside.initramfs.path.clone(),
+            boots: inside.boots.clone(),
             tsc_khz: check::tsc_for(accelerator, &asked)?,
             icount: asked.icount,
             files: inside.offer.as_ref().map(|offer| offer.share.clone()),
@@ -225,17 +225,7 @@ impl Layer for Qemu {
         }
         let Guest { process, qmp, cpus, link } = guest;
         let link = Some(link);
-        Ok(Box::new(RunningQemu {
-            link,
-            qmp,
-            process,
-            inside,
-            cpus,
-            iothread,
-            wires,
-            machine,
-            kernel,
-        }))
+        Ok(Box::new(RunningQemu { link, qmp, process, inside, cpus, iothread, wires, machine }))
     }
 }
 
@@ -249,7 +239,6 @@ struct RunningQemu {
     iothread: Option<IoThread>,
     wires: Wires,
     machine: Machine,
-    kernel: Kernel,
 }
 
 impl Running for RunningQemu {
@@ -305,7 +294,7 @@ impl Running for RunningQemu {
         let pid = self.process.pid();
         let threads = (pid, self.cpus.as_slice());
         let mut facts = evidence::of_machine(&mut self.qmp, threads, &self.machine, inside)?;
-        facts.extend(evidence::of_kernel(&mut self.qmp, &self.kernel, &self.machine, inside)?);
+        facts.extend(evidence::of_start(&mut self.qmp, &self.inside, &self.machine, inside)?);
         facts.extend(self.inside.prove(inside)?);
         if let Some(disk) = &self.machine.disk {
             facts.extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside)?);

@@ -26,13 +26,13 @@ pub(super) const CPU_PM: Choice = Choice {
     key: "cpu-pm",
     values: &["on", "off"],
     help: "whether the guest's idle and pause instructions stay in the guest, which then keeps its CPUs \
-           busy (kvm only; default: off)",
+           busy (kvm only; default: off; not yet run on hardware)",
 };
 pub(super) const PROFILE: Choice = Choice {
     key: "profile",
     values: &["partition"],
     help: "`partition`: CPUs and memory of its own and no exits when idle: `accel=kvm,pin=on,hugepages=on,\
-           prealloc=on,mem-lock=on,cpu-pm=on`",
+           prealloc=on,mem-lock=on,cpu-pm=on` (not yet run on hardware)",
 };
 
 /// What `profile=partition` stands for.

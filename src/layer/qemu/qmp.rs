@@ -116,6 +116,11 @@ impl BlockDevice {
         self.inserted.as_ref().is_some_and(|inserted| inserted.backing_file.is_some())
     }
 
+    /// The file of which it begins as a copy.
+    pub(super) fn backing(&self) -> Option<&str> {
+        self.inserted.as_ref()?.backing_file.as_deref()
+    }
+
     /// How its file is cached.
     pub(in crate::layer) fn cache(&self) -> Cache {
         self.inserted.as_ref().map_or_else(Cache::default, |inserted| inserted.cache)

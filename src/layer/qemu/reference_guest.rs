@@ -5,7 +5,7 @@
 //! process, and must reach user space in time. The verdict holds for one boot of this level.
 
 use super::boot::{Place, boot};
-use super::command_line::{Accelerator, Board, Machine};
+use super::command_line::{Accelerator, Board, Boots, Machine};
 use super::errand::Errand;
 use super::firmware::Firmware;
 use super::initramfs::{self, Channel, Contents};
@@ -116,8 +116,7 @@ pub(super) fn attempt(
         memory: Memory::plain(MEMORY_MIB, true),
         overcommit: Overcommit::default(),
         firmware: Firmware::Seabios,
-        kernel: kernel.image.clone(),
-        initramfs: initramfs.path,
+        boots: Boots::Kernel { image: kernel.image.clone(), initramfs: initramfs.path },
         tsc_khz: None,
         icount: None,
         files: None,

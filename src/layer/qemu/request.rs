@@ -3,6 +3,7 @@
 use super::command_line::{Accelerator, Board};
 use super::disk::Disk;
 use super::firmware::{self, Entry, Firmware};
+use super::image;
 use super::initramfs::Channel;
 use super::kernel::{Flavor, Need};
 use super::memory::{LEAST_MIB, Memory};
@@ -62,6 +63,7 @@ impl Asked {
     /// The user's: half a virtual CPU, a limit on processes, too little memory, or what a part refuses.
     pub(super) fn read(spec: &LayerSpec, limits: &Limits) -> Result<Self, Fault> {
         let spec = &partition::expanded(spec)?;
+        image::refuse(spec)?;
         let option = |key: &str| spec.options.get(key).map(String::as_str);
         if limits.pids.is_some() {
             return Err(Fault::user("qemu: a machine has no limit on processes")

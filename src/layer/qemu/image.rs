@@ -1,0 +1,288 @@
+//! A whole system from a disk image: its own boot loader, kernel and init, and the agent as a service of it.
+//!
+//! The image is never written to: the machine has a throw-away layer over it (qcow2). A second disk, labelled
+//! `cidata`, is what cloud-init calls a NoCloud seed. It holds the agent, and tells cloud-init to make it a
+//! unit and to start that after its last stage: the first frame says that the system is ready.
+//! Source: cloud-init `doc/rtd/reference/datasources/nocloud.rst`.
+
+use super::qmp::Qmp;
+use crate::fault::{Doing, Fault};
+use crate::lab::Room;
+use crate::layer::errand::Errand;
+use crate::layer::{Root, View, scratch, value_of};
+use crate::stack::LayerSpec;
+use std::fs;
+use std::path::{Path, PathBuf};
+use surtax_instrument::wire::{Fact, SCRATCH};
+
+/// What QEMU calls the disk with the system.
+const DRIVE: &str = "system";
+
+/// What QEMU calls the disk with the seed.
+const SEED: &str = "seed";
+
+/// The label by which cloud-init knows a seed.
+const LABEL: &str = "cidata";
+
+/// The agent's name on the seed.
+const AGENT: &str = "surtax-agent";
+
+/// Formats that are taken.
+const FORMATS: [&str; 2] = ["raw", "qcow2"];
+
+/// Options that mean nothing where the image brings its own kernel and files, and the reason.
+const OTHERS: [(&str, &str); 6] = [
+    ("kernel", "boots its own kernel"),
+    ("entry", "boots by its own boot loader"),
+    ("files", "has files of its own"),
+    ("net", "sets up its own network"),
+    ("balloon", "has an init of its own, which surtax cannot let wait for a balloon"),
+    ("icount", "is not told how its clock runs"),
+];
+
+/// The unit. One file for both directions is opened once, as the port must be.
+const UNIT: &str = "[Unit]\nDescription=surtax agent\nAfter=cloud-final.service\n[Service]\nType=exec\n\
+ExecStart=/usr/local/libexec/surtax-agent stdio\nWorkingDirectory=/\n\
+StandardInput=file:/dev/virtio-ports/surtax\nStandardOutput=file:/dev/virtio-ports/surtax\n\
+StandardError=journal\nKillMode=control-group\n";
+
+/// The disks of a whole system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Image {
+    /// What was named.
+    source: PathBuf,
+    /// Its format.
+    format: &'static str,
+    /// The layer over it.
+    layer: PathBuf,
+    /// The seed.
+    seed: PathBuf,
+}
+
+/// Refuses what a machine from an image cannot have.
+///
+/// # Errors
+/// The user's: an option of a machine whose kernel and files are surtax's matter.
+pub(super) fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
+    if !matches!(spec.root()?, Root::Image(_)) {
+        return Ok(());
+    }
+    let said = |key: &str| spec.options.get(key).map(String::as_str);
+    if let Some((key, why)) = OTHERS.iter().find(|(key, _)| spec.options.contains_key(*key)) {
+        return Err(Fault::user(format!("qemu: `{key}=`: a system from an image {why}"))
+            .hint(format!("drop `{key}=`, or the image")));
+    }
+    let alone = [("machine", "microvm"), ("firmware", "qboot")];
+    if let Some((key, value)) = alone.iter().find(|(key, value)| said(key) == Some(value)) {
+        return Err(Fault::user(format!("qemu: `{key}={value}` boots no disk"))
+            .hint("use `machine=q35` with `firmware=seabios` or `firmware=ovmf`"));
+    }
+    if let Some(medium) = said(scratch::KEY).filter(|it| !["layer", "tmpfs"].contains(it)) {
+        return Err(Fault::user(format!("qemu: `scratch={medium}` in a system from an image"))
+            .hint("use `scratch=layer` or `scratch=tmpfs`"));
+    }
+    Ok(())
+}
+
+impl Image {
+    /// The layer over an image, and the seed with the agent.
+    ///
+    /// # Errors
+    /// The user's: directories are to be written to; the machine's: it is no image, or a tool is missing.
+    pub(super) fn make(
+        source: &Path,
+        view: &View,
+        agent: &Path,
+        room: &Room,
+    ) -> Result<Self, Fault> {
+        if let Some(path) = view.writable.first() {
+            let path = path.display();
+            return Err(Fault::user(format!(
+                "qemu: `--writable {path}` in a system from an image"
+            ))
+            .hint("such a system has none of this machine's files: leave it out"));
+        }
+        let format = format_of(source, room)?;
+        let place = room.disk_directory()?;
+        let (layer, seed) = (place.join("system.qcow2"), place.join("seed.iso"));
+        let (from, to) = (source.display().to_string(), layer.display().to_string());
+        let argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", format, "-b", &from, &to];
+        Errand::new(&argv).run(room).map_err(|fault| fault.hint("apt-get install qemu-utils"))?;
+        write_seed(&seed, view, agent, room)?;
+        Ok(Self { source: source.to_owned(), format, layer, seed })
+    }
+
+    /// The options of QEMU's command line; `bus` ends the names of the board's virtio devices.
+    pub(super) fn arguments(&self, bus: &str) -> Vec<[String; 2]> {
+        let text = |path: &Path| path.display().to_string().replace(',', ",,");
+        let disk = |id: &str, file: &Path, more: &str, device: &str| {
+            let file = text(file);
+            [
+                ["-drive".into(), format!("file={file},if=none,id={id},{more}")],
+                ["-device".into(), format!("virtio-blk-{bus},drive={id}{device}")],
+            ]
+        };
+        let layer = "format=qcow2,cache=none,aio=threads,discard=unmap";
+        let system = disk(DRIVE, &self.layer, layer, ",bootindex=0");
+        let seed = disk(SEED, &self.seed, "format=raw,readonly=on", "");
+        [system, seed].concat()
+    }
+
+    /// That QEMU has the image below the machine's disk, and that the guest's root lies on that disk.
+    ///
+    /// # Errors
+    /// It is another one.
+    pub(super) fn prove(&self, qmp: &mut Qmp, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let blocks = qmp.block_devices()?;
+        let block = blocks.iter().find(|block| block.device == DRIVE);
+        let told = block.and_then(|block| block.backing()).unwrap_or_default();
+        let asked = self.source.display().to_string();
+        if asked != told {
+            return Err(Fault::machine(format!(
+                "qemu: the system was to be from `{asked}`, and QMP says `{told}`"
+            )));
+        }
+        let root = value_of(inside, "root_mount")?;
+        let (kind, device) = root.split_once(' ').unwrap_or_default();
+        if !device.starts_with("/dev/vd") || value_of(inside, "process_id")? == "1" {
+            return Err(Fault::machine(format!(
+                "qemu: the system was to boot from its own disk, and its root is `{root}`"
+            )));
+        }
+        let about = fs::metadata(&self.source).doing(format_args!("look at `{asked}`"))?;
+        Ok(vec![
+            Fact::new("root", "image", "the command line"),
+            Fact::new("image", told, "query-block"),
+            Fact::new("image_format", self.format, "qemu-img info"),
+            Fact::new("image_bytes", about.len().to_string(), &asked),
+            Fact::new("files", kind, "/proc/self/mountinfo inside"),
+            Fact::new("kernel_release", value_of(inside, "kernel_release")?, "uname(2) inside"),
+            Fact::new("kernel_origin", "the image's own", "the command line"),
+        ])
+    }
+}
+
+fn format_of(source: &Path, room: &Room) -> Result<&'static str, Fault> {
+    let shown = source.display();
+    let path = shown.to_string();
+    let argv = ["qemu-img", "info", "--output=json", &path];
+    let said = Errand::new(&argv)
+        .text(room)
+        .map_err(|fault| fault.during(format_args!("qemu: cannot look into `{shown}`")))?;
+    let about: serde_json::Value =
+        serde_json::from_str(&said).doing("read what qemu-img says of an image")?;
+    let format = about["format"].as_str().unwrap_or("unknown");
+    FORMATS.into_iter().find(|known| *known == format).ok_or_else(|| {
+        Fault::user(format!("qemu: `{shown}` is an image of format `{format}`"))
+            .hint("convert it: qemu-img convert -O qcow2")
+    })
+}
+
+/// Writes the seed: who the machine is, what cloud-init does, and the agent.
+fn write_seed(seed: &Path, view: &View, agent: &Path, room: &Room) -> Result<(), Fault> {
+    let place = room.directory().join("seed");
+    fs::create_dir_all(&place).doing(format_args!("make `{}`", place.display()))?;
+    let write = |name: &str, text: &str| {
+        let path = place.join(name);
+        fs::write(&path, text).doing(format_args!("write `{}`", path.display()))
+    };
+    write("meta-data", "instance-id: surtax\nlocal-hostname: surtax\n")?;
+    write("user-data", &user_data(view.scratch))?;
+    fs::copy(agent, place.join(AGENT))
+        .doing(format_args!("put the agent `{}` on the seed", agent.display()))?;
+    let (from, to) = (place.display().to_string(), seed.display().to_string());
+    Errand::new(&[
+        "genisoimage",
+        "-quiet",
+        "-rational-rock",
+        "-volid",
+        LABEL,
+        "-output",
+        &to,
+        &from,
+    ])
+    .run(room)
+    .map(drop)
+    .map_err(|fault| fault.hint("apt-get install genisoimage"))
+}
+
+/// What cloud-init does at the end of its last stage.
+fn user_data(scratch: Option<scratch::Medium>) -> String {
+    let scratch = match scratch {
+        Some(scratch::Medium::Tmpfs) => {
+            format!("  - mkdir -p {SCRATCH} && mount -t tmpfs -o mode=1777 tmpfs {SCRATCH}\n")
+        }
+        Some(_) => format!("  - install -d -m 1777 {SCRATCH}\n"),
+        None => String::new(),
+    };
+    let unit: String = UNIT.lines().map(|line| format!("      {line}\n")).collect();
+    format!(
+        "#cloud-config\n\
+         write_files:\n\
+         \x20 - path: /run/systemd/system/surtax.service\n\
+         \x20   content: |\n{unit}\
+         runcmd:\n{scratch}\
+         \x20 - mkdir -p /run/surtax /usr/local/libexec\n\
+         \x20 - mount -o ro /dev/disk/by-label/{LABEL} /run/surtax\n\
+         \x20 - install -m 755 /run/surtax/{AGENT} /usr/local/libexec/{AGENT}\n\
+         \x20 - umount /run/surtax\n\
+         \x20 - systemctl daemon-reload\n\
+         \x20 - systemctl start --no-block surtax.service\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(options: &[(&str, &str)]) -> String {
+        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+        refuse(&LayerSpec { kind: "qemu".into(), options }).unwrap_err().message
+    }
+
+    #[test]
+    fn what_is_not_of_an_image_is_refused_beside_one() {
+        let image = ("root", "image:/debian.qcow2");
+        assert!(refused(&[image, ("kernel", "/k")]).contains("boots its own kernel"));
+        assert!(refused(&[image, ("files", "9p")]).contains("has files of its own"));
+        assert!(refused(&[image, ("machine", "microvm")]).contains("boots no disk"));
+        assert!(refused(&[image, ("scratch", "ide")]).contains("`scratch=ide` in a system"));
+    }
+
+    #[test]
+    fn a_layer_that_boots_no_disk_takes_no_image_of_one() {
+        let parse = |text| crate::stack::StackSpec::parse(text).map(drop);
+        assert_eq!(parse("qemu:root=image:/debian.qcow2"), Ok(()));
+        let fault = parse("runc:root=image:/debian.qcow2").unwrap_err();
+        assert!(fault.message.contains("`runc` boots no disk"), "{fault}");
+    }
+
+    #[test]
+    fn the_layer_is_booted_and_the_seed_is_read_only() {
+        let image = Image {
+            source: "/debian.qcow2".into(),
+            format: "qcow2",
+            layer: "/room/system.qcow2".into(),
+            seed: "/room/seed.iso".into(),
+        };
+        assert_eq!(
+            image.arguments("pci").concat().join(" "),
+            "-drive file=/room/system.qcow2,if=none,id=system,format=qcow2,cache=none,aio=threads,\
+             discard=unmap -device virtio-blk-pci,drive=system,bootindex=0 \
+             -drive file=/room/seed.iso,if=none,id=seed,format=raw,readonly=on \
+             -device virtio-blk-pci,drive=seed"
+        );
+    }
+
+    #[test]
+    fn cloud_init_is_told_to_make_the_agent_a_unit() {
+        let text = user_data(Some(scratch::Medium::Layer));
+        assert!(text.starts_with("#cloud-config\n"), "{text}");
+        assert!(text.contains("\n  - install -d -m 1777 /scratch\n"), "{text}");
+        assert!(
+            text.contains("\n      ExecStart=/usr/local/libexec/surtax-agent stdio\n"),
+            "{text}"
+        );
+        assert!(!user_data(None).contains("/scratch"));
+    }
+}
