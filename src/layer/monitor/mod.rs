@@ -193,7 +193,8 @@ impl Layer for Monitor {
             let process = FirstProcess::of(booted.process.pid(), site.lab.hierarchies());
             facts.push(process.group_is(group)?);
             facts.extend(process.limits(group, &placed)?);
-            facts.push(limited_together("vCPUs, the monitor's other threads and virtiofsd"));
+            let server = if lent.server().is_some() { " and virtiofsd" } else { "" };
+            facts.push(limited_together(&format!("vCPUs, the monitor's other threads{server}")));
         }
         Ok(Box::new(RunningMonitor::new(self, booted, machine, lent, said, facts)))
     }
