@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `load PATH` | inserts a kernel module |
 //! | `hello` | opens the channel (the virtio-serial port called `surtax`) and sends the first frame |
+//! | `hello PORT` | the same over a port of the host's that it calls by virtio-vsock |
 //! | `mkdir DIR` | makes a directory and its parents |
 //! | `virtiofs TAG DIR` | mounts the host's files |
 //! | `9p TAG DIR OPTIONS` | mounts them by 9p |
@@ -25,6 +26,7 @@
 
 use crate::channel::Channel;
 use crate::serve::Session;
+use crate::vsock;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{MountFlags, mount, mount_bind_recursive, mount_move};
 use rustix::system::{RebootCommand, reboot};
@@ -82,7 +84,10 @@ fn run() -> io::Result<()> {
     for line in script.lines() {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let done = match words.as_slice() {
-            ["hello"] => greet().map(|greeted| session = Some(greeted)),
+            ["hello"] => open_port().and_then(greet).map(|greeted| session = Some(greeted)),
+            ["hello", port] => {
+                call_host(port).and_then(greet).map(|greeted| session = Some(greeted))
+            }
             _ => follow(&words),
         };
         if let Err(error) = done {
@@ -216,9 +221,8 @@ fn find_link() -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// Opens the channel and sends the first frame.
-fn greet() -> io::Result<Session> {
-    let channel = open_port()?;
+/// Sends the first frame over the channel.
+fn greet(channel: File) -> io::Result<Session> {
     let mut session = Session::new(Channel::new(channel.try_clone()?, channel));
     session.greet().map_err(io::Error::other)?;
     Ok(session)
@@ -227,6 +231,21 @@ fn greet() -> io::Result<Session> {
 fn open_port() -> io::Result<File> {
     let device = wait_for(find_port, "virtio-serial port called `surtax`")?;
     OpenOptions::new().read(true).write(true).open(device)
+}
+
+/// Calls a port of the host's as soon as the machine has the device for it.
+fn call_host(port: &str) -> io::Result<File> {
+    let port = port.parse().map_err(io::Error::other)?;
+    let began = clock::monotonic_raw();
+    loop {
+        if let Some(channel) = vsock::call(port)? {
+            return Ok(channel);
+        }
+        if Duration::from(clock::monotonic_raw().since(began)) > DEVICE_DEADLINE {
+            return Err(io::Error::other("there is no virtio-vsock device"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Waits until a device is there: its driver may still be looking for it.

@@ -17,6 +17,7 @@ mod program;
 mod run;
 mod serve;
 mod stops;
+mod vsock;
 
 use channel::Channel;
 use std::fs::{self, File};

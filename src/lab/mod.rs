@@ -359,4 +359,4 @@ fn run_directory() -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -24,7 +24,7 @@ fn this_process_is_the_reaper() {
 }
 
 /// A lab with journals of its own, so that no other test sweeps them.
-fn lab(state: &Path) -> Lab {
+pub(crate) fn lab(state: &Path) -> Lab {
     lab_in(state, Groups::discover().unwrap())
 }
 

@@ -11,6 +11,7 @@ mod errand;
 mod first_process;
 mod gvisor;
 mod lxc;
+mod monitor;
 mod namespaces;
 mod native;
 mod nspawn;
@@ -47,6 +48,8 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &docker::Docker,
     &podman::PODMAN,
     &qemu::Qemu,
+    &monitor::CLOUD_HYPERVISOR,
+    &monitor::FIRECRACKER,
     &appliance::Appliance,
     &ssh::Ssh,
     &simulated::Simulated,

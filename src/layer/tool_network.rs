@@ -176,9 +176,12 @@ impl ToolNetwork {
             return Err(refuse());
         }
         self.seen = Some((gateway.into(), address.into()));
+        // Where a tool makes the bridge, it also makes others share its address.
+        let translation = if self.ground == Ground::Bare { "masquerade" } else { "none" };
         Ok(vec![
             Fact::new("network", asked, "its start"),
             Fact::new("network_driver", driver.unwrap_or("none"), "ethtool_drvinfo inside"),
+            Fact::new("network_translation", translation, "who made the bridge"),
             Fact::new("network_address", address.to_string(), "getifaddrs(3) inside"),
             Fact::new("network_gateway", gateway.to_string(), "/proc/net/route inside"),
         ])

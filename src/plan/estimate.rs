@@ -153,7 +153,7 @@ fn start_milliseconds(layer: &LayerSpec) -> u64 {
         "runc" | "crun" | "youki" | "lxc" | "nspawn" => 200,
         "gvisor" => 800,
         "docker" | "podman" => 1_000,
-        "firecracker" => 1_000,
+        "firecracker" | "cloud-hypervisor" => 1_000,
         "qemu" if translates(layer) => 10_000,
         "qemu" => 2_500,
         _ => 2_000,

@@ -10,6 +10,9 @@ use crate::layer::{Card, Limit, Root};
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
 
+/// Layers whose command may be all that there is around a kernel.
+const MACHINES: [&str; 3] = ["qemu", "cloud-hypervisor", "firecracker"];
+
 /// Their keys, in the order of the help.
 pub(super) const COMMON: [&str; 12] = [
     "cpus",
@@ -164,7 +167,7 @@ pub(super) fn refuse_value(
                 card.kind
             ))
             .hint("use `root=overlay`, and `--writable PATH` for what must be kept")),
-            Root::Packed if card.kind != "qemu" => Err(Fault::user(format!(
+            Root::Packed if !MACHINES.contains(&card.kind) => Err(Fault::user(format!(
                 "`{}` cannot take `packed` as its root: that is for a machine with a kernel of its own",
                 card.kind
             ))
@@ -293,8 +296,8 @@ fn root(text: &str) -> Result<Root, Fault> {
         None if text == "host" => Ok(Root::Host),
         None if text == "packed" => Ok(Root::Packed),
         _ => Err(Fault::user(format!("`{text}` is not a root file system")).hint(
-            "use `overlay`, `host` (`native` and other machines only), `dir:PATH` or `oci:PATH`; with \
-             `qemu` also `packed` or `image:PATH`",
+            "use `overlay`, `host` (`native` and other machines only), `packed` (machines only), `dir:PATH`, \
+             `oci:PATH` or `image:PATH` (`qemu` only)",
         )),
     }
 }

@@ -86,8 +86,8 @@ fn stacks_that_cannot_be_are_refused_before_anything_is_started() {
 }
 
 /// A recipe of ours beside this test's other files.
-fn recipe(machine: &Machine, kernel: &str, append: &str, command: &str) -> String {
-    let path = machine.path("own.toml");
+fn recipe(machine: &Machine, name: &str, [kernel, append]: [&str; 2], command: &str) -> String {
+    let path = machine.path(name);
     let text = format!(
         "about = \"a test's\"\n[image]\nkernel = \"{kernel}\"\nappend = \"{append}\"\n\
          [machine]\nboard = \"q35\"\nmemory = \"128M\"\ncpus = 1\n\
@@ -135,6 +135,16 @@ fn requests_over_tcp_are_answered_by_the_unikernel() {
     if !is_usable(&machine, stack) {
         return;
     }
+    let kernel = surtax::lab::cache_directory().unwrap().join("appliances/arceos.elf");
+    // Known to be ready by what it prints, and by an answer.
+    let talk = "runs = \"beside\"\nport = 7\nprobe = \"hello\"";
+    let own = recipe(&machine, "echo.toml", [kernel.to_str().unwrap(), ""], talk);
+    for stack in [stack, &format!("appliance:{own},accel=tcg")] {
+        ask_for_echoes(&machine, stack);
+    }
+}
+
+fn ask_for_echoes(machine: &Machine, stack: &str) {
     let lab = lab();
     let mut standing = raise(&lab, stack, "echo", Duration::from_secs(60)).unwrap();
     let script = "exec bash -c 'exec 3<>/dev/tcp/${SURTAX_APPLIANCE/://}
@@ -162,7 +172,7 @@ fn a_unikernel_answers_over_its_console_too() {
     }
     let kernel = surtax::lab::cache_directory().unwrap().join("appliances/arceos.elf");
     let talk = "runs = \"inside\"\nover = \"console\"\nready = \"surtax: ready\"\nended = \"surtax: exit \"";
-    let own = recipe(&machine, kernel.to_str().unwrap(), "", talk);
+    let own = recipe(&machine, "own.toml", [kernel.to_str().unwrap(), ""], talk);
     let lab = lab();
     let stack = format!("appliance:{own},accel=tcg");
     let mut standing = raise(&lab, &stack, "console", Duration::from_secs(60)).unwrap();
@@ -181,7 +191,8 @@ fn an_image_that_is_booted_with_its_command_runs_once_and_ends_with_its_machine(
     }
     let kernel = machine.path("kernel.elf");
     fs::write(&kernel, tiny_kernel("", "Hello from nothing at all\n", &DEATH)).unwrap();
-    let own = recipe(&machine, kernel.to_str().unwrap(), "{command}", "runs = \"boot\"");
+    let own =
+        recipe(&machine, "own.toml", [kernel.to_str().unwrap(), "{command}"], "runs = \"boot\"");
     let lab = lab();
     let stack = format!("appliance:{own},accel=tcg");
     let mut standing = raise(&lab, &stack, "boot", Duration::from_secs(60)).unwrap();

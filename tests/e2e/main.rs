@@ -24,6 +24,7 @@ mod lab;
 mod lease;
 mod limits;
 mod machine;
+mod monitors;
 mod nesting;
 mod networks;
 mod powerless;

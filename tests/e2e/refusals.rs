@@ -36,6 +36,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("qemu:scratch=virtio-blk+runc", "`scratch` is for the command", "`runc:scratch=virtio-blk`"),
     ("qemu:net=user,vhost=on", "is of a virtio device on a tap", "use `net=tap`"),
     ("qemu:machine=microvm,net=tap,nic=e1000", "a microvm has no PCI", "or `nic=virtio`"),
+    ("firecracker", "cannot share files with its guest", "`firecracker:root=packed`"),
+    ("cloud-hypervisor:cpus=1.5", "whole CPUs", "`cloud-hypervisor:cpus=1+runc:cpus=0.5`"),
     ("docker:net=none,publish=80", "needs a bridge", "use `net=bridge`"),
     ("docker:net=bridge,publish=http", "`publish=http` is not a port", "from 1 to 65535"),
 ];

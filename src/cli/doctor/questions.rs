@@ -50,8 +50,12 @@ const VARIANTS: &[(&str, &[&str])] = &[
             "qemu:accel=tcg,net=vhost-user",
         ],
     ),
+    ("firecracker", &["firecracker:root=packed"]),
     ("appliance", &["appliance:arceos", "appliance:arceos-echo"]),
 ];
+
+/// Layers whose check may boot a reference guest.
+const PROVED: [&str; 4] = ["qemu", "appliance", "cloud-hypervisor", "firecracker"];
 
 /// One question per layer of the registry, in its order. Layers for tests of surtax are left out.
 pub(super) fn about_all(footing: &Arc<Footing>) -> Result<Vec<Check>, Fault> {
@@ -84,11 +88,7 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
     Ok(Check {
         layer: String::from(text),
         card: driver.card(),
-        deadline: if ["qemu", "appliance"].contains(&spec.kind.as_str()) {
-            PROOF_DEADLINE
-        } else {
-            DEADLINE
-        },
+        deadline: if PROVED.contains(&spec.kind.as_str()) { PROOF_DEADLINE } else { DEADLINE },
         ask: Box::new(move || {
             let view = View {
                 root: spec.root().unwrap_or(Root::Overlay),

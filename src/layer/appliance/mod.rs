@@ -207,10 +207,21 @@ impl RunningAppliance {
         let console = self.console.take();
         let mut console = console.ok_or_else(|| Fault::bug("an appliance was opened twice"))?;
         if talk.runs != Place::Boot {
-            let line = talk.ready.as_deref().unwrap_or_default();
-            ready::wait(&mut console, line, site.start_deadline, &self.tail)
-                .map_err(|fault| self.explained(fault))?;
-            self.facts.push(Fact::new("appliance_ready", line, "its console"));
+            let (deadline, tail) = (site.start_deadline, &self.tail);
+            let port = (self.network.as_deref(), talk.port.unwrap_or_default());
+            let (waited, fact) = match (&talk.ready, &talk.probe) {
+                (None, Some(probe)) => (
+                    ready::wait_for_answer(&mut console, port, probe, deadline, tail),
+                    Fact::new("appliance_ready", "it answered", "a question to its port"),
+                ),
+                (line, _) => {
+                    let line = line.as_deref().unwrap_or_default();
+                    let waited = ready::wait(&mut console, line, deadline, tail);
+                    (waited, Fact::new("appliance_ready", line, "its console"))
+                }
+            };
+            waited.map_err(|fault| self.explained(fault))?;
+            self.facts.push(fact);
         }
         if talk.runs == Place::Beside {
             self.tail.drain(console.into());

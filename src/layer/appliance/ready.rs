@@ -1,14 +1,24 @@
-//! Waits until an appliance says on its console that it is ready.
+//! Waits until an appliance is ready: it says so on its console, or answers.
 
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
-use std::io::{ErrorKind, Read};
+use crate::lab::Network;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use surtax_instrument::clock;
 
 /// How much of what came before is searched, in bytes; a marker is shorter.
 const WINDOW: usize = 8 << 10;
+
+/// How long the first question is waited for, and the later ones at most.
+const PATIENCE_FIRST: Duration = Duration::from_millis(200);
+const PATIENCE_LAST: Duration = Duration::from_secs(2);
+
+/// How long it is between two questions, and how long a silent console is listened to.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Reads until `marker` has come. What is read is kept in `tail`.
 ///
@@ -55,6 +65,100 @@ pub(super) fn wait(
     }
 }
 
+/// Asks again and again until any answer has come. What is said on the console meanwhile is kept in `tail`.
+///
+/// QEMU takes every connection at once, also for a guest that still boots, so only an answer tells; and each
+/// question is waited for a little longer than the one before, so the time of the first answer is a rough one.
+///
+/// # Errors
+/// The machine's: none came in time, or the console was closed.
+pub(super) fn wait_for_answer(
+    console: &mut UnixStream,
+    (network, port): (Option<&Network>, u16),
+    probe: &str,
+    deadline: Duration,
+    tail: &ConsoleTail,
+) -> Result<(), Fault> {
+    console.set_read_timeout(Some(PAUSE)).doing("set a pause between questions")?;
+    let (is_over, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
+    let answered = std::thread::scope(|scope| {
+        // Somebody has to listen to the console all the time: a guest waits for who does not.
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) && !has_ended.load(Ordering::Relaxed) {
+                has_ended.store(hear(console, tail), Ordering::Relaxed);
+            }
+        });
+        let answered = ask_until(network, (port, probe), deadline, &has_ended);
+        is_over.store(true, Ordering::Relaxed);
+        answered
+    })?;
+    let words = || tail.quote();
+    if has_ended.into_inner() {
+        return Err(Fault::machine(format!(
+            "appliance: it ended before it answered on port {port}{}",
+            words()
+        )));
+    }
+    if !answered {
+        let seconds = deadline.as_secs_f64();
+        return Err(Fault::machine(format!(
+            "appliance: it did not answer on port {port} within {seconds:.1} s{}",
+            words()
+        )));
+    }
+    console.set_read_timeout(None).doing("take the pause between questions away")
+}
+
+/// Reads what the console says in a moment; whether it has ended.
+fn hear(console: &mut UnixStream, tail: &ConsoleTail) -> bool {
+    let mut buffer = [0; 4096];
+    match console.read(&mut buffer) {
+        Ok(0) => true,
+        Ok(count) => {
+            tail.keep(buffer.get(..count).unwrap_or_default());
+            false
+        }
+        Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+    }
+}
+
+/// Whether an answer came before the deadline; that `has_ended` is no answer either.
+fn ask_until(
+    network: Option<&Network>,
+    (port, probe): (u16, &str),
+    deadline: Duration,
+    has_ended: &AtomicBool,
+) -> Result<bool, Fault> {
+    let began = clock::monotonic_raw();
+    let mut patience = PATIENCE_FIRST;
+    while !has_ended.load(Ordering::Relaxed) {
+        let left = deadline.saturating_sub(clock::monotonic_raw().since(began).into());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        let ask = || Ok(answers(port, probe, patience.min(left)));
+        if network.map_or_else(ask, |network| network.within(ask))? {
+            return Ok(true);
+        }
+        patience = (patience + patience / 8).min(PATIENCE_LAST);
+        std::thread::sleep(PAUSE);
+    }
+    Ok(false)
+}
+
+/// Whether a question is answered so soon.
+fn answers(port: u16, probe: &str, patience: Duration) -> bool {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let ask = || {
+        let mut stream = TcpStream::connect_timeout(&address, patience)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        stream.write_all(probe.as_bytes())?;
+        stream.read(&mut [0; 64])
+    };
+    matches!(ask(), Ok(1..))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +178,30 @@ mod tests {
     #[test]
     fn a_marker_is_found_in_however_many_pieces() {
         assert_eq!(after(&[b"\x1b[mbooting\nre", b"ady\n"], false), Ok(()));
+    }
+
+    #[test]
+    fn an_appliance_is_asked_until_it_answers() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            drop(listener.accept().unwrap());
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut question = [0; 3];
+            stream.read_exact(&mut question).unwrap();
+            stream.write_all(b"well\n").unwrap();
+            question
+        });
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let tail = ConsoleTail::new();
+        let ask = |console: &mut UnixStream, port| {
+            wait_for_answer(console, (None, port), "hi\n", Duration::from_secs(5), &tail)
+        };
+        assert_eq!(ask(&mut ours, port), Ok(()));
+        assert_eq!(&server.join().unwrap(), b"hi\n");
+        drop(theirs);
+        let fault = ask(&mut ours, port).unwrap_err();
+        assert!(fault.message.contains("it ended before it answered"), "{fault}");
     }
 
     #[test]

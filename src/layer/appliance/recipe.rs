@@ -92,6 +92,8 @@ pub(super) struct Talk {
     pub(super) port: Option<u16>,
     /// What it prints on its console when it is ready.
     pub(super) ready: Option<String>,
+    /// What it is asked over TCP until it answers, where nothing is printed that says so.
+    pub(super) probe: Option<String>,
     /// How the last line of an answer begins; the status follows.
     pub(super) ended: Option<String>,
 }
@@ -223,9 +225,10 @@ fn contradiction(recipe: &Recipe) -> Option<&'static str> {
         Place::Boot if !image.append.contains("{command}") => {
             Some("boots with a command, and has no `{command}` in `append`")
         }
-        Place::Inside | Place::Beside if command.ready.is_none() => {
-            Some("says not by which line it is `ready`")
+        Place::Inside | Place::Beside if command.ready.is_some() == command.probe.is_some() => {
+            Some("says not by which line it is `ready`, or by which `probe`, or both")
         }
+        _ if command.probe.is_some() && !has_tcp => Some("has a `probe`, and no port to ask"),
         _ if has_tcp && (command.port.is_none() || machine.network.is_none()) => {
             Some("is reached by TCP, and has no `port` or no `network`")
         }

@@ -228,8 +228,12 @@ impl Network {
         let some = |text: Option<&String>| text.filter(|text| !text.is_empty()).cloned();
         let mut facts = vec![
             Fact::new("network", &self.word, "GET /containers/NAME/json"),
-            Fact::new("network_driver", driver, "GET /networks/NAME"),
+            Fact::new("network_driver", &driver, "GET /networks/NAME"),
         ];
+        if driver == "bridge" || driver == "macvlan" {
+            let translation = if driver == "bridge" { "masquerade" } else { "none" };
+            facts.push(Fact::new("network_translation", translation, "the network's driver"));
+        }
         if endpoint.is_none() {
             let found = networks.map(|all| all.keys().cloned().collect::<Vec<_>>().join(", "));
             return Err(Fault::machine(format!(

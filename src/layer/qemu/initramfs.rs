@@ -42,13 +42,33 @@ pub(super) const SERVED_MODULES: &str = "modules";
 /// The name of a directory that is served: one directory for each writable path, by number.
 pub(super) const SERVED_WRITABLE: &str = "writable";
 
+/// How the agent in a guest and its host reach each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::layer) enum Channel {
+    /// By a port of a virtio serial device.
+    #[default]
+    Port,
+    /// By virtio-vsock: the agent calls this port of the host's.
+    Vsock(u32),
+}
+
+impl Channel {
+    /// The driver in the guest's kernel, beside that of its board.
+    pub(super) fn module(self) -> &'static str {
+        match self {
+            Self::Port => CHANNEL,
+            Self::Vsock(_) => "vmw_vsock_virtio_transport",
+        }
+    }
+}
+
 /// One thing that PID 1 does, in its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Directive {
     /// Insert the kernel module at this path of the initramfs.
     Load(String),
     /// Open the channel and send the first frame. Start-up ends here; the rest delays only requests.
-    Hello,
+    Hello(Channel),
     /// Mount what the host serves under this tag.
     Virtiofs(&'static str, &'static str),
     /// The same by 9p, with these options.
@@ -81,7 +101,8 @@ impl fmt::Display for Directive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Load(path) => write!(f, "load {path}"),
-            Self::Hello => write!(f, "hello"),
+            Self::Hello(Channel::Port) => write!(f, "hello"),
+            Self::Hello(Channel::Vsock(port)) => write!(f, "hello {port}"),
             Self::Virtiofs(tag, at) => write!(f, "virtiofs {tag} {at}"),
             Self::Ninep(tag, at, options) => write!(f, "9p {tag} {at} {options}"),
             Self::Balloon(pages) => write!(f, "balloon {pages}"),
@@ -154,10 +175,15 @@ pub(super) enum Contents<'a> {
 
 /// The script: `early` modules, the first frame, and then, unless there is nothing more, the `late` modules,
 /// the root and the devices.
-fn script(early: &[Module], late: &[Module], contents: Contents<'_>) -> Vec<Directive> {
+fn script(
+    channel: Channel,
+    early: &[Module],
+    late: &[Module],
+    contents: Contents<'_>,
+) -> Vec<Directive> {
     let load = |module: &Module| Directive::Load(format!("/modules/{}.ko", module.name));
     let mut script: Vec<Directive> = early.iter().map(load).collect();
-    script.push(Directive::Hello);
+    script.push(Directive::Hello(channel));
     let (files, root) = match contents {
         Contents::Nothing => return script,
         Contents::Served(files) => (files, ROOT),
@@ -239,13 +265,13 @@ pub(super) fn write(
     room: &Room,
     agent: &Path,
     kernel: &Kernel,
-    board: Board,
+    (board, channel): (Board, Channel),
     contents: Contents<'_>,
 ) -> Result<Written, Fault> {
     let tree = Tree::open(&kernel.found.modules)?;
     let plain = |packed| unpack(packed, room);
     let mut loaded = BTreeSet::new();
-    let early = tree.order(&[board.transport_module(), CHANNEL], &mut loaded, &plain)?;
+    let early = tree.order(&[board.transport_module(), channel.module()], &mut loaded, &plain)?;
     let late = match contents {
         Contents::Served(files) => {
             let names = [files.protocol.modules(), &files.modules].concat();
@@ -254,7 +280,7 @@ pub(super) fn write(
         Contents::Packed(_, files) => tree.order(&files.modules, &mut loaded, &plain)?,
         Contents::Nothing => Vec::new(),
     };
-    let script = script(&early, &late, contents);
+    let script = script(channel, &early, &late, contents);
     let modules: Vec<&Module> = early.iter().chain(&late).collect();
     let agent = fs::read(agent).doing(format_args!("read the agent `{}`", agent.display()))?;
     let mut archive = archive(&agent, &modules, &script)?;
@@ -362,7 +388,7 @@ mod tests {
     #[test]
     fn by_9p_a_guest_mounts_what_is_read_only_apart_and_waits_for_its_balloon() {
         let files = Files { protocol: Protocol::Ninep, balloon_pages: Some(7), ..files() };
-        let text = text(&script(&[], &[], Contents::Served(&files)));
+        let text = text(&script(Channel::Port, &[], &[], Contents::Served(&files)));
         let options = "trans=virtio,version=9p2000.L,msize=512000";
         for line in [
             &format!("9p host /mnt/host {options},cache=loose"),
@@ -378,7 +404,8 @@ mod tests {
     fn a_packed_guest_mounts_no_files_of_this_level() {
         let files = Files { scratch: Some(Medium::Tmpfs), ..files() };
         let contents = Contents::Packed(&Packed::default(), &files);
-        let script = script(&[module("virtio_console")], &[module("virtio_net")], contents);
+        let script =
+            script(Channel::Port, &[module("virtio_console")], &[module("virtio_net")], contents);
         assert_eq!(
             text(&script),
             "\
@@ -397,7 +424,7 @@ hostname surtax
     #[test]
     fn a_reference_guest_loads_its_port_and_says_hello() {
         let early = [module("virtio"), module("virtio_console")];
-        let script = script(&early, &[module("fuse")], Contents::Nothing);
+        let script = script(Channel::Port, &early, &[module("fuse")], Contents::Nothing);
         assert_eq!(
             text(&script),
             "load /modules/virtio.ko\nload /modules/virtio_console.ko\nhello\n"
@@ -405,8 +432,19 @@ hostname surtax
     }
 
     #[test]
+    fn by_vsock_the_agent_calls_a_port_of_the_host() {
+        let script = script(Channel::Vsock(1024), &[module("vsock")], &[], Contents::Nothing);
+        assert_eq!(text(&script), "load /modules/vsock.ko\nhello 1024\n");
+    }
+
+    #[test]
     fn a_guest_with_files_puts_its_root_together_after_hello() {
-        let script = script(&[module("virtio")], &[module("fuse")], Contents::Served(&files()));
+        let script = script(
+            Channel::Port,
+            &[module("virtio")],
+            &[module("fuse")],
+            Contents::Served(&files()),
+        );
         let lines: Vec<String> =
             script.iter().map(|directive| directive.to_string().trim_end().to_owned()).collect();
         assert_eq!(
@@ -441,8 +479,10 @@ root /newroot"
     fn the_same_parts_give_the_same_bytes_and_can_be_read_back() {
         let parts = [module("virtio"), module("fuse")];
         let modules: Vec<&Module> = parts.iter().collect();
-        let first = archive(b"agent", &modules, &[Directive::Hello]).unwrap().end().unwrap();
-        let second = archive(b"agent", &modules, &[Directive::Hello]).unwrap().end().unwrap();
+        let first =
+            archive(b"agent", &modules, &[Directive::Hello(Channel::Port)]).unwrap().end().unwrap();
+        let second =
+            archive(b"agent", &modules, &[Directive::Hello(Channel::Port)]).unwrap().end().unwrap();
         assert_eq!(first, second);
 
         let mut rest = first.as_slice();

@@ -86,7 +86,8 @@ impl Inside {
             network: asked.nic.as_ref().map(Nic::addresses),
             balloon_pages: asked.memory.balloon_pages(),
         };
-        let write = |contents| initramfs::write(room, site.agent, &kernel, asked.board, contents);
+        let way = (asked.board, asked.channel);
+        let write = |contents| initramfs::write(room, site.agent, &kernel, way, contents);
         let image = kernel.image.clone();
         if site.view.root == Root::Packed {
             let packed = Packed::of(site, asked.memory.mib, room)?;

@@ -14,6 +14,7 @@ use crate::fault::{Doing, Fault};
 use crate::layer::{Choice, value_of};
 use crate::stack::LayerSpec;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::quantity::Bytes;
@@ -267,9 +268,7 @@ impl Memory {
             )));
         }
         let most = self.balloon_mib.map_or(asked, |left| left << 20);
-        let (part, fixed) = OVERHEAD;
-        let least = most.saturating_sub(asked / part + fixed);
-        if !seen.parse().is_ok_and(|seen: u64| (least..=most).contains(&seen)) {
+        if !seen.parse().is_ok_and(|seen| plausible(asked, most).contains(&seen)) {
             return Err(Fault::machine(format!(
                 "qemu: the guest sees {seen} bytes of memory, of {most} that it was left"
             )));
@@ -296,6 +295,12 @@ impl Memory {
             std::thread::sleep(ASK_AGAIN);
         }
     }
+}
+
+/// What a guest may say that it has, of `asked` bytes of which it was left `most`.
+pub(super) fn plausible(asked: u64, most: u64) -> RangeInclusive<u64> {
+    let (part, fixed) = OVERHEAD;
+    most.saturating_sub(asked / part + fixed)..=most
 }
 
 fn left_by_balloon(text: &str, mib: u64) -> Result<u64, Fault> {

@@ -24,6 +24,7 @@ mod image;
 mod initramfs;
 mod inside;
 pub(super) mod kernel;
+pub(super) mod lent;
 mod memory;
 mod modules;
 mod nic;
@@ -56,7 +57,7 @@ use nic::Wires;
 use qmp::{IoThread, Qmp, VirtualCpu};
 use request::Asked;
 use std::os::unix::process::ExitStatusExt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 
@@ -163,10 +164,10 @@ impl Layer for Qemu {
             let remedy = Some(String::from("sudo surtax …"));
             return Err(Unavailable { why: why.to_owned(), remedy });
         }
-        // The doctor asks about several at the same time.
-        static CHECKS: AtomicU64 = AtomicU64::new(0);
-        let number = CHECKS.fetch_add(1, Ordering::Relaxed);
-        let room = site.lab.room(&format!("qemu-check-{number}")).map_err(unavailable)?;
+        // The doctor asks about several at the same time, and layers that need what this one needs.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let room = site.lab.room(&format!("check-qemu-{number}")).map_err(unavailable)?;
         let checked = check::check(&room, spec, site);
         let closed = room.close().map_err(unavailable);
         let usable = checked?;

@@ -8,7 +8,7 @@ use super::boot::{Place, boot};
 use super::command_line::{Accelerator, Board, Boots, Machine};
 use super::errand::Errand;
 use super::firmware::Firmware;
-use super::initramfs;
+use super::initramfs::{self, Channel, Contents};
 use super::kernel::{Kernel, write_whole};
 use super::memory::Memory;
 use super::nic::Wires;
@@ -106,7 +106,7 @@ pub(super) fn attempt(
     room: &Room,
 ) -> Result<Verdict, Fault> {
     let initramfs =
-        initramfs::write(room, site.agent, kernel, Board::Q35, initramfs::Contents::Nothing)?;
+        initramfs::write(room, site.agent, kernel, (Board::Q35, Channel::Port), Contents::Nothing)?;
     let machine = Machine {
         accelerator: Accelerator::Kvm,
         board: Board::Q35,

@@ -4,6 +4,7 @@ use super::command_line::{Accelerator, Board};
 use super::disk::Disk;
 use super::firmware::{self, Entry, Firmware};
 use super::image;
+use super::initramfs::Channel;
 use super::kernel::{Flavor, Need};
 use super::memory::{LEAST_MIB, Memory};
 use super::nic::Nic;
@@ -25,6 +26,8 @@ pub(super) struct Asked {
     pub(super) accelerator: Option<Accelerator>,
     /// The board.
     pub(super) board: Board,
+    /// How its agent and we reach each other.
+    pub(super) channel: Channel,
     /// The kernel's file, if one was named.
     pub(super) kernel: Option<String>,
     /// Virtual CPUs: as many as were named, else one for each CPU that it may run on.
@@ -98,6 +101,7 @@ impl Asked {
             accelerator,
             icount,
             board,
+            channel: Channel::default(),
             disk: Disk::read(spec, board)?,
             nic: Nic::read(spec, board, cpus)?,
             kernel: option("kernel").map(String::from),
@@ -132,7 +136,7 @@ impl Asked {
                 Protocol::Virtiofs if !is_old => Flavor::Cloud,
                 Protocol::Virtiofs | Protocol::Ninep => Flavor::Full,
             },
-            modules: [self.files.modules(), &nic].concat(),
+            modules: [self.files.modules(), &nic, &[self.channel.module()]].concat(),
             entry: self.entry,
         }
     }
@@ -246,6 +250,7 @@ mod tests {
         let expected = Asked {
             accelerator: Some(Accelerator::Tcg),
             board: Board::Microvm,
+            channel: Channel::Port,
             kernel: Some("/k".into()),
             cpus: 2,
             cpu: None,

@@ -150,7 +150,12 @@ pub(super) fn page_cache(arms: &[ArmFindings]) -> Option<Caution> {
 pub(super) fn networks(arms: &[ArmFindings]) -> Vec<Caution> {
     let network = |arm: &ArmFindings| said(&arm.evidence, "network").map(String::from);
     let mut cautions = Vec::new();
-    let user = stacks(arms, |arm| network(arm).as_deref() == Some("user"));
+    // Only layers whose network is the engine's or the tool's say how addresses are translated.
+    let translation =
+        |arm: &ArmFindings| said(&arm.evidence, "network_translation").map(String::from);
+    let is_user =
+        |arm: &ArmFindings| network(arm).as_deref() == Some("user") && translation(arm).is_none();
+    let user = stacks(arms, is_user);
     if !user.is_empty() {
         cautions.push(caution(
             "user-mode-network",
@@ -162,8 +167,10 @@ pub(super) fn networks(arms: &[ArmFindings]) -> Vec<Caution> {
             "use `net=tap` to measure a machine's network",
         ));
     }
-    let is_translated =
-        |arm: &ArmFindings| network(arm).is_some_and(|it| TRANSLATED.contains(&it.as_str()));
+    let is_translated = |arm: &ArmFindings| match translation(arm) {
+        Some(translation) => translation != "none",
+        None => network(arm).is_some_and(|it| TRANSLATED.contains(&it.as_str())),
+    };
     let translated = stacks(arms, is_translated);
     let has_plain = arms.iter().any(|arm| arm.trial_count > 0 && !is_translated(arm));
     if !translated.is_empty() && has_plain {

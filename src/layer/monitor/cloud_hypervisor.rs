@@ -1,0 +1,163 @@
+//! Cloud Hypervisor: a monitor in Rust with a PCI bus of virtio devices and files by virtiofsd.
+//!
+//! The API of the versions 44 to 53 was read: `vmm/src/api/openapi/cloud-hypervisor.yaml` of v44.0 to
+//! v53.0, in which all that is asked here is the same; the names of the
+//! threads are in `vmm/src/cpu.rs`.
+//!
+//! A guest that restarts is started again by it; so it is told to end, and never waited for.
+
+use super::http::Api;
+use super::vsock::GUEST;
+use super::{Board, Card, KERNEL, LIMITS, Machine, Monitor, Versions, agree, text};
+use crate::fault::Fault;
+use crate::layer::scratch;
+use serde_json::{Value, json};
+use surtax_instrument::wire::Fact;
+
+const KIND: &str = "cloud-hypervisor";
+
+/// The tag by which `qemu`'s guests mount their files.
+const TAG: &str = "host";
+
+/// What all of these versions take: the older ones count them in eight bits.
+const CPUS_MAX: u32 = 254;
+
+/// Cloud Hypervisor, by its HTTP API.
+pub static CLOUD_HYPERVISOR: Monitor = Monitor {
+    card: &Card {
+        kind: KIND,
+        summary: "a virtual machine by Cloud Hypervisor, under KVM; not yet run on hardware",
+        options: &[KERNEL, scratch::CHOICE],
+        subject: None,
+        limits: LIMITS,
+        holds_layers: true,
+        elsewhere: false,
+        ran_on_hardware: false,
+    },
+    program: "cloud-hypervisor",
+    arguments: ("--api-socket", &[]),
+    versions: Versions { major: None, range: 44..=53 },
+    remedy: "put a static `cloud-hypervisor`, 44 to 53, of its project's releases into `PATH`; Debian has none",
+    board: Board::Q35,
+    vcpu: "vcpu",
+    cpus_max: CPUS_MAX,
+    shares_files: true,
+    boot,
+    prove,
+    end,
+};
+
+fn boot(api: &mut Api, machine: &Machine) -> Result<(), Fault> {
+    api.put("/api/v1/vm.create", Some(&config(machine)))?;
+    api.put("/api/v1/vm.boot", None)
+}
+
+/// `VmConfig`.
+fn config(machine: &Machine) -> Value {
+    let files: Vec<Value> = machine
+        .files
+        .iter()
+        .map(|socket| json!({"tag": TAG, "socket": socket, "num_queues": 1, "queue_size": 1024}))
+        .collect();
+    json!({
+        "payload": {
+            "kernel": machine.kernel,
+            "initramfs": machine.initramfs,
+            "cmdline": command_line(),
+        },
+        "cpus": {"boot_vcpus": machine.cpus, "max_vcpus": machine.cpus},
+        // virtiofsd reads and writes the guest's buffers in place.
+        "memory": {"size": machine.memory_mib << 20, "shared": true},
+        "fs": files,
+        "vsock": {"cid": GUEST, "socket": machine.vsock},
+        "serial": {"mode": "Tty"},
+        "console": {"mode": "Off"},
+    })
+}
+
+/// That of `qemu`'s guests, but for the way to restart.
+fn command_line() -> &'static str {
+    "console=ttyS0 quiet panic=-1 reboot=k cryptomgr.notests"
+}
+
+fn prove(api: &mut Api, machine: &Machine) -> Result<(Vec<Fact>, String), Fault> {
+    let ping = api.get("/api/v1/vmm.ping")?;
+    let info = api.get("/api/v1/vm.info")?;
+    let shown = |path: &std::path::Path| path.display().to_string();
+    for (what, asked, pointer) in [
+        ("its state", "Running".into(), "/state"),
+        ("the number of CPUs", machine.cpus.to_string(), "/config/cpus/boot_vcpus"),
+        ("the memory", (machine.memory_mib << 20).to_string(), "/config/memory/size"),
+        ("sharing of memory", String::from("true"), "/config/memory/shared"),
+        ("the kernel", shown(&machine.kernel), "/config/payload/kernel"),
+        ("the initramfs", shown(&machine.initramfs), "/config/payload/initramfs"),
+        ("the kernel's command line", command_line().into(), "/config/payload/cmdline"),
+    ] {
+        agree(KIND, what, &asked, &text(&info, pointer))?;
+    }
+    let version = text(&ping, "/version");
+    let facts = vec![
+        Fact::new("cloud_hypervisor_version", &version, "GET /api/v1/vmm.ping"),
+        Fact::new("cloud_hypervisor_build", text(&ping, "/build_version"), "GET /api/v1/vmm.ping"),
+        Fact::new("machine_config", config(machine).to_string(), "PUT /api/v1/vm.create"),
+        Fact::new("kernel_command_line", command_line(), "GET /api/v1/vm.info"),
+    ];
+    Ok((facts, version))
+}
+
+/// One that is gone already needs no telling.
+fn end(api: &mut Api) {
+    let _ = api.put("/api/v1/vmm.shutdown", None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::machine;
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_machine_is_one_configuration() {
+        assert_eq!(
+            format!("{:#}", config(&machine())),
+            r#"{
+  "console": {
+    "mode": "Off"
+  },
+  "cpus": {
+    "boot_vcpus": 2,
+    "max_vcpus": 2
+  },
+  "fs": [
+    {
+      "num_queues": 1,
+      "queue_size": 1024,
+      "socket": "/room/files.sock",
+      "tag": "host"
+    }
+  ],
+  "memory": {
+    "shared": true,
+    "size": 536870912
+  },
+  "payload": {
+    "cmdline": "console=ttyS0 quiet panic=-1 reboot=k cryptomgr.notests",
+    "initramfs": "/room/initramfs.cpio",
+    "kernel": "/cache/vmlinux"
+  },
+  "serial": {
+    "mode": "Tty"
+  },
+  "vsock": {
+    "cid": 3,
+    "socket": "/room/vsock"
+  }
+}"#
+        );
+        assert_eq!(
+            CLOUD_HYPERVISOR
+                .command_line(Path::new("/bin/cloud-hypervisor"), Path::new("/room/api")),
+            ["/bin/cloud-hypervisor", "--api-socket", "/room/api"]
+        );
+    }
+}

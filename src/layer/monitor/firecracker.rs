@@ -1,0 +1,115 @@
+//! Firecracker: a monitor in Rust with few devices and no shared files: what the guest has is in its memory.
+//!
+//! The API of the versions 1.12 to 1.16 was read: `src/firecracker/swagger/firecracker.yaml` of v1.12.0,
+//! v1.13.0, v1.14.0, v1.15.0 and v1.16.1, in which all that is asked here is the same; the names of the
+//! threads are in `src/vmm/src/vstate/vcpu.rs`. 1.12 is the first that enters a kernel by PVH. From 1.8 on
+//! it tells the guest of its virtio devices by ACPI; a distribution's kernel finds them in no other way.
+//!
+//! It ends when its guest restarts, which an agent does whom nobody listens to; the API has no word for it.
+
+use super::http::Api;
+use super::vsock::GUEST;
+use super::{Board, Card, KERNEL, LIMITS, Machine, Monitor, Versions, agree, text};
+use crate::fault::Fault;
+use crate::layer::scratch;
+use serde_json::{Value, json};
+use surtax_instrument::wire::Fact;
+
+const KIND: &str = "firecracker";
+
+/// Firecracker, by its HTTP API.
+pub static FIRECRACKER: Monitor = Monitor {
+    card: &Card {
+        kind: KIND,
+        summary: "a virtual machine by Firecracker, under KVM, with `root=packed`; not yet run on hardware",
+        options: &[KERNEL, scratch::choice(&["layer", "tmpfs"])],
+        subject: None,
+        limits: LIMITS,
+        holds_layers: false,
+        elsewhere: false,
+        ran_on_hardware: false,
+    },
+    program: "firecracker",
+    arguments: ("--api-sock", &["--id", "surtax"]),
+    versions: Versions { major: Some(1), range: 12..=16 },
+    remedy: "put `firecracker`, 1.12 to 1.16, of its project's releases into `PATH`; Debian has none",
+    board: Board::Microvm,
+    vcpu: "fc_vcpu ",
+    cpus_max: 32,
+    shares_files: false,
+    boot,
+    prove,
+    end: |_| {},
+};
+
+/// That of `qemu`'s guests, but for the way to restart, and the bus that is not there.
+const COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1 reboot=k pci=off cryptomgr.notests";
+
+fn boot(api: &mut Api, machine: &Machine) -> Result<(), Fault> {
+    requests(machine).iter().try_for_each(|(path, body)| api.put(path, Some(body)))
+}
+
+/// What is put, in this order.
+fn requests(machine: &Machine) -> [(&'static str, Value); 4] {
+    let source = json!({
+        "kernel_image_path": machine.kernel,
+        "initrd_path": machine.initramfs,
+        "boot_args": COMMAND_LINE,
+    });
+    let (cpus, memory) = (machine.cpus, machine.memory_mib);
+    [
+        ("/boot-source", source),
+        ("/machine-config", json!({"vcpu_count": cpus, "mem_size_mib": memory, "smt": false})),
+        ("/vsock", json!({"guest_cid": GUEST, "uds_path": machine.vsock})),
+        ("/actions", json!({"action_type": "InstanceStart"})),
+    ]
+}
+
+fn prove(api: &mut Api, machine: &Machine) -> Result<(Vec<Fact>, String), Fault> {
+    let version = text(&api.get("/version")?, "/firecracker_version");
+    let about = api.get("/")?;
+    let told = api.get("/machine-config")?;
+    let whole = api.get("/vm/config")?;
+    let shown = |path: &std::path::Path| path.display().to_string();
+    for (what, asked, answer, pointer) in [
+        ("its state", "Running".into(), &about, "/state"),
+        ("the number of CPUs", machine.cpus.to_string(), &told, "/vcpu_count"),
+        ("the memory in MiB", machine.memory_mib.to_string(), &told, "/mem_size_mib"),
+        ("the kernel", shown(&machine.kernel), &whole, "/boot-source/kernel_image_path"),
+        ("the initramfs", shown(&machine.initramfs), &whole, "/boot-source/initrd_path"),
+        ("the kernel's command line", COMMAND_LINE.into(), &whole, "/boot-source/boot_args"),
+    ] {
+        agree(KIND, what, &asked, &text(answer, pointer))?;
+    }
+    let facts = vec![
+        Fact::new("firecracker_version", &version, "GET /version"),
+        Fact::new("machine_config", told.to_string(), "GET /machine-config"),
+        Fact::new("kernel_command_line", COMMAND_LINE, "GET /vm/config"),
+    ];
+    Ok((facts, version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::machine;
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_machine_is_four_requests() {
+        let told: String =
+            requests(&machine()).iter().map(|(path, body)| format!("{path} {body}\n")).collect();
+        assert_eq!(
+            told,
+            r#"/boot-source {"boot_args":"console=ttyS0 quiet panic=-1 reboot=k pci=off cryptomgr.notests","initrd_path":"/room/initramfs.cpio","kernel_image_path":"/cache/vmlinux"}
+/machine-config {"mem_size_mib":512,"smt":false,"vcpu_count":2}
+/vsock {"guest_cid":3,"uds_path":"/room/vsock"}
+/actions {"action_type":"InstanceStart"}
+"#
+        );
+        assert_eq!(
+            FIRECRACKER.command_line(Path::new("/usr/bin/firecracker"), Path::new("/room/api")),
+            ["/usr/bin/firecracker", "--api-sock", "/room/api", "--id", "surtax"]
+        );
+    }
+}

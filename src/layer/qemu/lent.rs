@@ -1,0 +1,193 @@
+//! What this driver lends to those of other monitors: a kernel, and this level's files and agent in it.
+//!
+//! Their guests are then this one's in all but the monitor: a comparison of the two tells nothing else.
+
+use super::Qemu;
+use super::command_line::{Accelerator, Boots};
+use super::inside::Inside;
+use super::kernel::{self, Kernel};
+use super::memory;
+use super::request::Asked;
+use super::share::Share;
+use crate::fault::Fault;
+use crate::lab::Room;
+use crate::layer::{Layer, Site, Unavailable, Usable, value_of};
+use crate::stack::{LayerSpec, Limits};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::wire::Fact;
+
+pub(in crate::layer) use super::command_line::Board;
+pub(in crate::layer) use super::initramfs::Channel;
+
+/// How long virtiofsd may take to notice that its machine has ended.
+const FILES_STOP_DEADLINE: Duration = Duration::from_secs(1);
+
+/// A guest without its monitor.
+pub(in crate::layer) struct Lent {
+    kind: String,
+    kernel: Kernel,
+    initramfs: PathBuf,
+    inside: Inside,
+    cpus: u32,
+    memory_mib: u64,
+}
+
+/// Whether `qemu` has what the others borrow, and KVM is proved by its reference guest.
+///
+/// # Errors
+/// What is missing.
+pub(in crate::layer) fn check(spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+    let mut options = spec.options.clone();
+    options.retain(|key, _| key == "kernel");
+    options.insert(String::from("accel"), String::from("kvm"));
+    let own = LayerSpec { kind: String::from("qemu"), options };
+    Qemu.check(&own, site).map_err(|refuted| Unavailable {
+        why: format!("it runs where `qemu:accel=kvm` does, and here {}", refuted.why),
+        remedy: Some(String::from("use `qemu`, which can do without KVM")),
+    })
+}
+
+/// How many virtual CPUs a spec asks for.
+///
+/// # Errors
+/// The user's, as `qemu` would refuse it.
+pub(in crate::layer) fn cpus(spec: &LayerSpec, limits: &Limits) -> Result<u32, Fault> {
+    Asked::read(spec, limits).map(|asked| asked.cpus).map_err(|fault| said_by(&spec.kind, fault))
+}
+
+impl Lent {
+    /// Finds a kernel, writes the initramfs of a machine whose virtio devices are on the bus of this board,
+    /// and serves this level's files; who serves them joins `group`.
+    ///
+    /// # Errors
+    /// What `qemu` could not have either, or a kernel that cannot be entered by PVH.
+    pub(in crate::layer) fn prepare(
+        spec: &LayerSpec,
+        way: (Board, Channel),
+        site: &Site<'_>,
+        room: &Room,
+        group: Option<&Path>,
+    ) -> Result<Self, Fault> {
+        let mut asked =
+            Asked::read(spec, site.limits).map_err(|fault| said_by(&spec.kind, fault))?;
+        (asked.board, asked.channel) = way;
+        let kernel = kernel::acquire(&asked.need(), site.cache, room)
+            .map_err(|fault| said_by(&spec.kind, fault))?;
+        if !kernel.is_pvh {
+            let shown = kernel.image.display();
+            return Err(Fault::machine(format!("{}: `{shown}` has no PVH entry", spec.kind))
+                .hint("name another one with `kernel=`"));
+        }
+        let inside = Inside::prepare(&asked, Some(kernel.clone()), site, room, group)
+            .map_err(|fault| said_by(&spec.kind, fault))?;
+        let Boots::Kernel { initramfs, .. } = &inside.boots else {
+            return Err(Fault::bug("a machine with a kernel was to boot a disk"));
+        };
+        let initramfs = initramfs.clone();
+        let (cpus, memory_mib) = (asked.cpus, asked.memory.mib);
+        Ok(Self { kind: spec.kind.clone(), kernel, initramfs, inside, cpus, memory_mib })
+    }
+
+    /// Virtual CPUs.
+    pub(in crate::layer) fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// Memory, in MiB.
+    pub(in crate::layer) fn memory_mib(&self) -> u64 {
+        self.memory_mib
+    }
+
+    /// An ELF kernel that is entered by PVH.
+    pub(in crate::layer) fn kernel(&self) -> &Path {
+        &self.kernel.image
+    }
+
+    /// Its initramfs.
+    pub(in crate::layer) fn initramfs(&self) -> &Path {
+        &self.initramfs
+    }
+
+    /// The socket of virtiofsd; none where the root is packed.
+    pub(in crate::layer) fn files(&self) -> Option<&Path> {
+        match &self.inside.offer.as_ref()?.share {
+            Share::Virtiofs(socket) => Some(socket),
+            Share::Ninep { .. } => None,
+        }
+    }
+
+    /// The process id of virtiofsd.
+    pub(in crate::layer) fn server(&self) -> Option<u32> {
+        self.inside.server().map(|server| server.process.pid())
+    }
+
+    /// What virtiofsd has said, for the end of a message.
+    pub(in crate::layer) fn words(&self) -> String {
+        self.inside.words()
+    }
+
+    /// That the guest runs this kernel under KVM, on so many CPUs and in so much memory, with these files.
+    ///
+    /// # Errors
+    /// It says something else.
+    pub(in crate::layer) fn prove(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let cpus = self.cpus.to_string();
+        for (what, asked, key) in [
+            ("the kernel", self.kernel.found.release.as_str(), "kernel_release"),
+            ("the hypervisor", Accelerator::Kvm.signature(), "hypervisor_vendor"),
+            ("the number of CPUs", &cpus, "cpus_online"),
+        ] {
+            let seen = value_of(inside, key)?;
+            if seen != asked {
+                let kind = &self.kind;
+                let text =
+                    format!("{kind}: {what} was to be `{asked}`, and the guest sees `{seen}`");
+                return Err(Fault::machine(text));
+            }
+        }
+        let (asked, seen) = (self.memory_mib << 20, value_of(inside, "memory_total_bytes")?);
+        if !seen.parse().is_ok_and(|seen| memory::plausible(asked, asked).contains(&seen)) {
+            let kind = &self.kind;
+            let text =
+                format!("{kind}: the guest sees {seen} bytes of memory and was given {asked}");
+            return Err(Fault::machine(text));
+        }
+        let shipped = &self.kernel.found.file;
+        let mut facts = vec![
+            Fact::new("accelerator", "kvm", "CPUID leaf 0x40000000 inside"),
+            Fact::new("cpus", cpus, "the API, and sched_getaffinity(2) inside"),
+            Fact::new("memory_bytes", asked.to_string(), "the API, and MemTotal inside"),
+            Fact::new("kernel_release", &self.kernel.found.release, "uname(2) inside"),
+            Fact::new("kernel_sha256", kernel::sha256(shipped)?, shipped.display().to_string()),
+            Fact::new("kernel_origin", self.kernel.found.origin, "the search for a kernel"),
+        ];
+        facts.extend(self.inside.prove(inside)?);
+        facts.append(&mut self.inside.facts);
+        Ok(facts)
+    }
+
+    /// Waits until virtiofsd has ended after its machine, or ends it.
+    ///
+    /// # Errors
+    /// The machine's, if it cannot be waited for.
+    pub(in crate::layer) fn stop(&mut self) -> Result<(), Fault> {
+        let offer = self.inside.offer.as_mut();
+        if let Some(server) = offer.and_then(|offer| offer.server.as_mut())
+            && server.process.wait(FILES_STOP_DEADLINE)?.is_none()
+        {
+            server.process.kill()?;
+        }
+        Ok(())
+    }
+}
+
+/// A fault of ours in the name of another layer.
+fn said_by(kind: &str, fault: Fault) -> Fault {
+    let message = match fault.message.strip_prefix("qemu: ") {
+        Some(rest) => format!("{kind}: {rest}"),
+        None => fault.message,
+    };
+    let hint = fault.hint.map(|hint| hint.replace("`qemu:", &format!("`{kind}:")));
+    Fault { message, hint, ..fault }
+}
