@@ -116,21 +116,26 @@ impl Init {
     }
 }
 
-/// That the root of a spec has its init, and that the init keeps off this level's network.
+/// Refuses an init in this level's network.
+pub(super) fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
+    let init = Init::of(spec);
+    if init == Init::None || spec.options.get("net").is_none_or(|word| word != "host") {
+        return Ok(());
+    }
+    let (kind, name) = (&spec.kind, init.name());
+    Err(Fault::user(format!(
+        "{kind}: `init={name}` with `net=host` could set this level's links up anew"
+    ))
+    .hint("use `net=none` or `net=veth`"))
+}
+
+/// That the root of a spec has its init.
 pub(super) fn require(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailable> {
     let init = Init::of(spec);
     if init == Init::None {
         return Ok(());
     }
-    let (kind, name) = (&spec.kind, init.name());
-    if spec.options.get("net").is_some_and(|word| word == "host") {
-        return Err(Unavailable {
-            why: format!(
-                "`{kind}:init={name}` with `net=host` could set this level's links up anew"
-            ),
-            remedy: Some(String::from("use `net=none` or `net=veth`")),
-        });
-    }
+    let name = init.name();
     let root = match &site.view.root {
         Root::Directory(path) => path.as_path(),
         // An image is unpacked when it is used, and one of a disk is for virtual machines.

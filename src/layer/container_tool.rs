@@ -45,6 +45,8 @@ pub struct ContainerTool {
     pub(super) program: &'static str,
     /// The command that installs it.
     pub(super) remedy: &'static str,
+    /// What cannot be, on whatever machine.
+    pub(super) refuse: fn(&LayerSpec) -> Result<(), Fault>,
     /// What else must be there for a spec.
     pub(super) require: fn(&LayerSpec, &Site<'_>) -> Result<(), Unavailable>,
     /// The networks that it makes itself.
@@ -103,6 +105,11 @@ pub(super) struct Order {
 impl Layer for ContainerTool {
     fn card(&self) -> &'static Card {
         self.card
+    }
+
+    fn refuse(&self, spec: &LayerSpec, _: &Limits, _: Option<&LayerSpec>) -> Result<(), Fault> {
+        container_init::refuse(spec)?;
+        (self.refuse)(spec)
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {

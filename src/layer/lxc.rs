@@ -10,7 +10,7 @@
 use super::container_init;
 use super::container_tool::{ContainerTool, Order, USER, Wanted, agent_words, word};
 use super::tool_network::Ground;
-use super::{Card, Limit, Site, Unavailable, scratch, tool_network};
+use super::{Card, Limit, scratch, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::Mount;
 use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
@@ -45,20 +45,21 @@ pub static LXC: ContainerTool = ContainerTool {
     },
     program: "lxc-start",
     remedy: "apt-get install lxc",
-    require,
+    refuse,
+    require: |_, _| Ok(()),
     agent_words: |_| Vec::new(),
     networks: &[("veth", Ground::Bridge), ("macvlan", Ground::Pair)],
     order,
 };
 
 /// It mounts a `/sys` of its own, which the kernel lets users do that have a network of their own.
-fn require(spec: &LayerSpec, _: &Site<'_>) -> Result<(), Unavailable> {
+fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
     let is = |key: &str, word: &str| spec.options.get(key).is_some_and(|value| value == word);
     if is(USER.key, "private") && is("net", "host") {
-        return Err(Unavailable {
-            why: String::from("LXC cannot show `/sys` to `user=private` in this level's network"),
-            remedy: Some(String::from("use `net=none` or `net=veth`")),
-        });
+        return Err(Fault::user(
+            "lxc: it cannot show `/sys` to `user=private` in this level's network",
+        )
+        .hint("use `net=none` or `net=veth`"));
     }
     Ok(())
 }

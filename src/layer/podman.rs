@@ -48,6 +48,7 @@ pub static PODMAN: ContainerTool = ContainerTool {
     },
     program: "podman",
     remedy: "apt-get install podman",
+    refuse: |_| Ok(()),
     require,
     agent_words: |_| Vec::new(),
     networks: &[("bridge", Ground::Bare), ("macvlan", Ground::Pair)],

@@ -92,19 +92,3 @@ fn a_published_port_is_reached_from_outside_the_container() {
     assert_eq!(lab.close().unwrap(), Vec::<String>::new());
     machine.assert_as_before();
 }
-
-#[test]
-fn a_port_without_a_bridge_is_refused_before_anything_is_started() {
-    let machine = Machine::take();
-    for (stack, why) in [
-        ("docker:net=host,publish=80", "`net=host`"),
-        ("docker:net=macvlan,publish=80", "`net=macvlan`"),
-        ("docker:publish=80000", "`publish=80000` is not a port"),
-    ] {
-        let arguments = crate::answers::compare(stack, "1", &["true"]);
-        let answer = machine.json(&arguments);
-        let arm = answer["arms"].as_array().unwrap().last().unwrap();
-        assert!(arm["trouble"]["why"].as_str().unwrap().contains(why), "{}", arm["trouble"]);
-    }
-    machine.assert_as_before();
-}

@@ -39,6 +39,10 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("firecracker", "cannot share files with its guest", "`firecracker:root=packed`"),
     ("cloud-hypervisor:cpus=1.5", "whole CPUs", "`cloud-hypervisor:cpus=1+runc:cpus=0.5`"),
     ("docker:net=none,publish=80", "needs a bridge", "use `net=bridge`"),
+    ("docker:storage=devicemapper", "cannot have `storage=devicemapper`", "use `storage=overlay2`"),
+    ("nspawn:init=busybox,net=host", "`init=busybox` with `net=host`", "use `net=none`"),
+    ("lxc:init=systemd,net=host", "`init=systemd` with `net=host`", "`net=veth`"),
+    ("lxc:net=host,user=private", "cannot show `/sys` to `user=private`", "`net=veth`"),
     ("docker:net=bridge,publish=http", "`publish=http` is not a port", "from 1 to 65535"),
 ];
 

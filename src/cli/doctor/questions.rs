@@ -19,10 +19,19 @@ const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 /// Layers that are asked about by variants.
 const VARIANTS: &[(&str, &[&str])] = &[
     ("namespaces", &["namespaces", "namespaces:user=private", "namespaces:time=private"]),
+    ("runc", &["runc", "runc:net=veth"]),
     ("nspawn", &["nspawn", "nspawn:net=veth", "nspawn:init=systemd", "nspawn:user=private"]),
     ("lxc", &["lxc", "lxc:net=veth", "lxc:init=systemd", "lxc:user=private"]),
     ("podman", &["podman", "podman:net=bridge", "podman:user=private"]),
-    ("gvisor", &["gvisor:platform=systrap", "gvisor:platform=ptrace", "gvisor:net=sandbox"]),
+    (
+        "gvisor",
+        &[
+            "gvisor:platform=systrap",
+            "gvisor:platform=ptrace",
+            "gvisor:platform=kvm",
+            "gvisor:net=sandbox",
+        ],
+    ),
     (
         "docker",
         &[
@@ -33,6 +42,10 @@ const VARIANTS: &[(&str, &[&str])] = &[
             "docker:net=host",
             "docker:runtime=crun",
             "docker:runtime=runsc",
+            "docker:runtime=kata",
+            "docker:seccomp=unconfined",
+            "docker:storage=overlay2",
+            "docker:storage=vfs",
             "docker:storage=btrfs",
         ],
     ),
@@ -41,11 +54,19 @@ const VARIANTS: &[(&str, &[&str])] = &[
         &[
             "qemu:accel=kvm",
             "qemu:accel=tcg",
+            "qemu:accel=tcg,machine=microvm",
+            "qemu:accel=tcg,machine=pc",
             "qemu:accel=tcg,files=9p",
             "qemu:accel=tcg,root=packed",
             "qemu:accel=tcg,firmware=ovmf",
             "qemu:profile=partition",
+            "qemu:accel=tcg,scratch=virtio-blk",
+            "qemu:accel=tcg,scratch=virtio-scsi",
+            "qemu:accel=tcg,scratch=ide",
+            "qemu:accel=tcg,scratch=nvme",
+            "qemu:accel=tcg,net=user",
             "qemu:accel=tcg,net=tap",
+            "qemu:accel=tcg,net=tap,nic=e1000",
             "qemu:accel=tcg,net=tap,vhost=on",
             "qemu:accel=tcg,net=vhost-user",
         ],
@@ -81,6 +102,12 @@ fn asked_about(text: &'static str) -> Result<LayerSpec, Fault> {
     layer.ok_or_else(|| Fault::bug("the doctor asks about a stack without a layer"))
 }
 
+/// Whether the answer may wait for the proof of KVM.
+fn may_prove(text: &str) -> bool {
+    let kind = text.split(':').next().unwrap_or(text);
+    PROVED.contains(&kind) || text.ends_with("=kvm")
+}
+
 fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
     let spec = asked_about(text)?;
     let driver = layer::find(&spec.kind)?;
@@ -88,7 +115,7 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
     Ok(Check {
         layer: String::from(text),
         card: driver.card(),
-        deadline: if PROVED.contains(&spec.kind.as_str()) { PROOF_DEADLINE } else { DEADLINE },
+        deadline: if may_prove(text) { PROOF_DEADLINE } else { DEADLINE },
         ask: Box::new(move || {
             let view = View {
                 root: spec.root().unwrap_or(Root::Overlay),

@@ -97,7 +97,8 @@ impl Layer for Docker {
     }
 
     fn refuse(&self, spec: &LayerSpec, _: &Limits, _: Option<&LayerSpec>) -> Result<(), Fault> {
-        network::Asked::read(spec).map(drop)
+        network::Asked::read(spec)?;
+        Storage::read(spec).map(drop)
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
