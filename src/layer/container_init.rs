@@ -56,6 +56,9 @@ pub(super) enum Init {
     Busybox,
 }
 
+/// Units that would hide or empty the root's `/tmp`, where a command may have its files.
+const MASKED: [&str; 2] = ["tmp.mount", "systemd-tmpfiles-setup.service"];
+
 impl Init {
     /// Reads a spec.
     pub fn of(spec: &LayerSpec) -> Self {
@@ -205,7 +208,10 @@ pub(super) fn prepare(
     let program = program.to_string_lossy().into_owned();
     let argv = match init {
         Init::Busybox => vec![program, String::from("init")],
-        _ => vec![program, String::from("--unit=surtax.target")],
+        _ => {
+            let target = [program, String::from("--unit=surtax.target")].into_iter();
+            target.chain(MASKED.iter().map(|unit| format!("systemd.mask={unit}"))).collect()
+        }
     };
     Ok(Some(Prepared { init, argv, shown, listener }))
 }
