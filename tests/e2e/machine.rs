@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use surtax::lab::census::Census;
 
 static TURN: Mutex<()> = Mutex::new(());
@@ -228,7 +228,9 @@ pub fn skip(stack: &str, why: &str) {
 /// Whether a layer can run here; if it cannot, that was said.
 pub fn is_usable(machine: &Machine, stack: &str) -> bool {
     let kind = stack.split(['+', ':']).next().unwrap_or(stack);
-    let doctor = machine.json(&["doctor", "--format", "json"]);
+    // Asked once: what can run here stays the same, and asking is to start some sixty tools.
+    static DOCTOR: OnceLock<serde_json::Value> = OnceLock::new();
+    let doctor = DOCTOR.get_or_init(|| machine.json(&["doctor", "--format", "json"]));
     let layers = doctor["layers"].as_array().unwrap();
     let of_kind: Vec<_> = layers.iter().filter(|layer| layer["kind"] == kind).collect();
     // A variant that was asked about may lack what the others have.
