@@ -256,7 +256,7 @@ struct RunningContainer {
 
 impl Running for RunningContainer {
     fn link(&mut self) -> Result<Link, Fault> {
-        self.link.take().ok_or_else(|| Fault::bug("the link of a tool's container was taken twice"))
+        super::take_link(&mut self.link, self.kind)
     }
 
     fn payers(&self) -> Vec<Payer> {

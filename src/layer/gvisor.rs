@@ -144,8 +144,7 @@ fn require_kvm(site: &Site<'_>) -> Result<(), Unavailable> {
     let remedy = Some(String::from("use `gvisor:platform=systrap`"));
     let options = [(String::from("accel"), String::from("kvm"))].into();
     let guest = LayerSpec { kind: String::from("qemu"), options };
-    let proved = super::find(&guest.kind)
-        .map_err(|fault| Unavailable { why: fault.message, remedy: fault.hint })?;
+    let proved = super::find(&guest.kind)?;
     match proved.check(&guest, site) {
         Ok(_) => Ok(()),
         Err(refuted) => {

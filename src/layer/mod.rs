@@ -77,6 +77,20 @@ pub fn value_of<'a>(inside: &'a [Fact], key: &str) -> Result<&'a str, Fault> {
         .ok_or_else(|| Fault::machine(format!("the agent could not see `{key}`")))
 }
 
+/// Takes the link of a layer of this kind.
+///
+/// # Errors
+/// Ours: it was taken before.
+fn take_link(link: &mut Option<Link>, kind: &str) -> Result<Link, Fault> {
+    link.take().ok_or_else(|| Fault::bug(format!("the link of `{kind}` was taken twice")))
+}
+
+impl From<Fault> for Unavailable {
+    fn from(fault: Fault) -> Self {
+        Self { why: fault.message, remedy: fault.hint }
+    }
+}
+
 /// One way of starting the agent somewhere else.
 pub trait Layer: Sync {
     /// What the layer is called and which options it takes.
@@ -244,6 +258,17 @@ impl Limit {
     /// What engines and runtimes can tell the kernel of a container's group.
     const OF_A_CONTAINER: &'static [Self] =
         &[Self::Cpus, Self::Cpuset, Self::Memory, Self::Pids, Self::Weight, Self::Numa, Self::Io];
+
+    /// What a machine has of its own, and what holds for the group of those who make it.
+    const OF_A_MACHINE: &'static [Self] = &[
+        Self::Cpus,
+        Self::Cpuset,
+        Self::Memory,
+        Self::Weight,
+        Self::Numa,
+        Self::Io,
+        Self::Partition,
+    ];
 
     /// What we can tell the kernel of a group of our own.
     const OF_A_GROUP: &'static [Self] = &[

@@ -140,8 +140,7 @@ impl PlainProcess {
     /// # Errors
     /// Ours, the second time.
     pub fn link(&mut self) -> Result<Link, Fault> {
-        let kind = self.kind;
-        self.link.take().ok_or_else(|| Fault::bug(format!("the link of `{kind}` was taken twice")))
+        super::take_link(&mut self.link, self.kind)
     }
 
     /// The agent and the command.

@@ -63,7 +63,7 @@ impl Layer for Simulated {
     fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
         match Model::of(spec) {
             Ok(model) => Ok(Usable { facts: model.facts() }),
-            Err(fault) => Err(Unavailable { why: fault.message, remedy: fault.hint }),
+            Err(fault) => Err(fault.into()),
         }
     }
 

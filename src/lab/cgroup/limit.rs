@@ -160,6 +160,7 @@ fn settings(limits: &Limits) -> Result<Vec<Setting>, Fault> {
     if let Some(pids) = limits.pids {
         add("limit_pids", ["pids"; 2], ["pids.max"; 2], both(pids.to_string()), exactly);
     }
+    let disk = limits.io.disk()?;
     for (key, rate) in limits.io.rates() {
         let (fact, file, word) = match key {
             "read-bps" => ("limit_read_bps", "blkio.throttle.read_bps_device", "rbps"),
@@ -167,7 +168,7 @@ fn settings(limits: &Limits) -> Result<Vec<Setting>, Fault> {
             "read-iops" => ("limit_read_iops", "blkio.throttle.read_iops_device", "riops"),
             _ => ("limit_write_iops", "blkio.throttle.write_iops_device", "wiops"),
         };
-        let disk = disk::under_scratch()?.number();
+        let disk = disk.as_ref().map(disk::Disk::number).unwrap_or_default();
         let texts = [format!("{disk} {rate}"), format!("{disk} {word}={rate}")];
         add(fact, ["blkio", "io"], [file, "io.max"], texts, is_among);
     }

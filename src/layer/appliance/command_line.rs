@@ -133,11 +133,7 @@ impl Machine {
 
     /// What was named, or all that the accelerator can give.
     pub(super) fn cpu_model(&self) -> &str {
-        match (&self.cpu, self.accelerator) {
-            (Some(named), _) => named,
-            (None, Accelerator::Kvm) => "host",
-            (None, Accelerator::Tcg) => "max",
-        }
+        self.accelerator.cpu_model(self.cpu.as_deref())
     }
 }
 

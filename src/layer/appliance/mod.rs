@@ -22,8 +22,8 @@ mod request;
 
 use super::first_process::{FirstProcess, limited_together};
 use super::native::{PlainProcess, same_kernel};
-use super::qemu::check::{accelerator, qemu_version, unavailable};
-use super::qemu::command_line::{Accelerator, PROGRAM};
+use super::qemu::check::{accelerator, qemu_version};
+use super::qemu::command_line::{ACCELERATOR, Accelerator, CPU_MODEL, PROGRAM};
 use super::qemu::kernel;
 use super::qemu::qmp::{Qmp, VirtualCpu};
 use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
@@ -69,22 +69,13 @@ static CARD: Card = Card {
             values: &[],
             help: "the kernel or the disk that is booted (default: the recipe's)",
         },
-        Choice {
-            key: "accel",
-            values: &["kvm", "tcg"],
-            help: "who runs its instructions (default: kvm where a reference guest proved it, else tcg)",
-        },
+        ACCELERATOR,
         Choice {
             key: "machine",
             values: &["q35", "pc", "microvm"],
             help: "the board (default: the recipe's)",
         },
-        Choice {
-            key: "cpu",
-            values: &[],
-            help: "the CPU model, as `qemu-system-x86_64 -cpu help` lists them (default: host under kvm, \
-                   max under tcg)",
-        },
+        CPU_MODEL,
     ],
     subject: Some("recipe"),
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa, Limit::Io],
@@ -112,9 +103,9 @@ impl Layer for Appliance {
         let accel = spec.options.get("accel").map_or("any", String::as_str);
         let recipe = spec.options.get("recipe").map(|name| name.replace(['/', '.'], "-"));
         let name = format!("appliance-check-{}-{accel}", recipe.unwrap_or_default());
-        let room = site.lab.room(&name).map_err(unavailable)?;
+        let room = site.lab.room(&name)?;
         let checked = check_in(&room, spec, site);
-        let closed = room.close().map_err(unavailable);
+        let closed = room.close().map_err(Unavailable::from);
         let usable = checked?;
         closed.map(|_| usable)
     }
@@ -274,7 +265,7 @@ impl RunningAppliance {
 
 impl Running for RunningAppliance {
     fn link(&mut self) -> Result<Link, Fault> {
-        self.link.take().ok_or_else(|| Fault::bug("the link of `appliance` was taken twice"))
+        super::take_link(&mut self.link, "appliance")
     }
 
     fn payers(&self) -> Vec<Payer> {
@@ -353,16 +344,16 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
             remedy: Some(String::from("apt-get install qemu-system-x86")),
         });
     }
-    let asked = Asked::read(spec, site).map_err(unavailable)?;
-    let machine = asked.machine(Accelerator::Tcg, site).map_err(unavailable)?;
+    let asked = Asked::read(spec, site)?;
+    let machine = asked.machine(Accelerator::Tcg, site)?;
     if machine.network.is_some() && !rustix::process::geteuid().is_root() {
         return Err(Unavailable {
             why: String::from("a network for the appliance alone can only be made by root"),
             remedy: Some(String::from("sudo surtax …")),
         });
     }
-    let version = qemu_version(room).map_err(unavailable)?;
-    let chosen = accelerator(asked.accelerator.as_deref(), site, room).map_err(unavailable)?;
+    let version = qemu_version(room)?;
+    let chosen = accelerator(asked.accelerator.as_deref(), site, room)?;
     let image = machine.image().unwrap_or(Path::new("")).display().to_string();
     let run = if asked.found.recipe.ran { "run by surtax's tests" } else { "not yet run" };
     Ok(Usable {

@@ -102,20 +102,19 @@ impl Layer for Docker {
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-        let unavailable = |fault: Fault| Unavailable { why: fault.message, remedy: fault.hint };
-        match daemon::look(spec).map_err(unavailable)? {
+        match daemon::look(spec)? {
             Candidate::System(socket) => {
-                let (_, about) = Engine::connect(&socket, REQUEST_DEADLINE).map_err(unavailable)?;
-                let asked = network::Asked::read(spec).map_err(unavailable)?;
-                asked.choose(&about, false, site.lab.id()).map_err(unavailable)?;
-                runtimes::require_of(spec, &about).map_err(unavailable)?;
-                Storage::require_of(spec, &about).map_err(unavailable)?;
+                let (_, about) = Engine::connect(&socket, REQUEST_DEADLINE)?;
+                let asked = network::Asked::read(spec)?;
+                asked.choose(&about, false, site.lab.id())?;
+                runtimes::require_of(spec, &about)?;
+                Storage::require_of(spec, &about)?;
                 Ok(Usable { facts: daemon_facts("system", &socket, &about) })
             }
             Candidate::Private(program) => {
-                daemon::require_of_private(spec).map_err(unavailable)?;
+                daemon::require_of_private(spec)?;
                 let question = [program.to_string_lossy().into_owned(), "--version".to_owned()];
-                let version = lab::ask(&question, None, REQUEST_DEADLINE).map_err(unavailable)?;
+                let version = lab::ask(&question, None, REQUEST_DEADLINE)?;
                 if !rustix::process::geteuid().is_root() {
                     let why = "a private Docker daemon can only be started by root".to_owned();
                     return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
@@ -219,7 +218,7 @@ struct RunningDocker {
 
 impl Running for RunningDocker {
     fn link(&mut self) -> Result<Link, Fault> {
-        self.link.take().ok_or_else(|| Fault::bug("the link of `docker` was taken twice"))
+        super::take_link(&mut self.link, "docker")
     }
 
     fn payers(&self) -> Vec<Payer> {

@@ -8,7 +8,7 @@
 
 use super::http::Api;
 use super::vsock::GUEST;
-use super::{Board, Card, KERNEL, LIMITS, Machine, Monitor, Versions, agree, text};
+use super::{Board, Card, KERNEL, Limit, Machine, Monitor, Versions, agree, text};
 use crate::fault::Fault;
 use crate::layer::scratch;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
         summary: "a virtual machine by Cloud Hypervisor, under KVM; not yet run on hardware",
         options: &[KERNEL, scratch::CHOICE],
         subject: None,
-        limits: LIMITS,
+        limits: Limit::OF_A_MACHINE,
         holds_layers: true,
         elsewhere: false,
         ran_on_hardware: false,

@@ -9,7 +9,7 @@
 
 use super::http::Api;
 use super::vsock::GUEST;
-use super::{Board, Card, KERNEL, LIMITS, Machine, Monitor, Versions, agree, text};
+use super::{Board, Card, KERNEL, Limit, Machine, Monitor, Versions, agree, text};
 use crate::fault::Fault;
 use crate::layer::scratch;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub static FIRECRACKER: Monitor = Monitor {
         summary: "a virtual machine by Firecracker, under KVM, with `root=packed`; not yet run on hardware",
         options: &[KERNEL, scratch::choice(&["layer", "tmpfs"])],
         subject: None,
-        limits: LIMITS,
+        limits: Limit::OF_A_MACHINE,
         holds_layers: false,
         elsewhere: false,
         ran_on_hardware: false,

@@ -53,16 +53,6 @@ const KERNEL: Choice = Choice {
     help: "a kernel's file that is entered by PVH, its modules in ../lib/modules (default: as `qemu`)",
 };
 
-const LIMITS: &[Limit] = &[
-    Limit::Cpus,
-    Limit::Cpuset,
-    Limit::Memory,
-    Limit::Weight,
-    Limit::Numa,
-    Limit::Io,
-    Limit::Partition,
-];
-
 /// A monitor: what it is called, and what it is asked.
 pub struct Monitor {
     card: &'static Card,
@@ -148,8 +138,8 @@ impl Layer for Monitor {
 
     /// Changes nothing but our own cache, as `qemu`'s check, whose reference guest proves KVM.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-        let program = self.found().map_err(unavailable)?;
-        let said = self.version(&program).map_err(unavailable)?;
+        let program = self.found()?;
+        let said = self.version(&program)?;
         let borrowed = lent::check(spec, site)?;
         let key = format!("{}_version", self.program.replace('-', "_"));
         let mut facts = vec![Fact::new(key, said, format!("{} --version", self.program))];
@@ -293,10 +283,6 @@ fn numbers(said: &str) -> Option<(u64, u64)> {
             Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
         })
         .next()
-}
-
-fn unavailable(fault: Fault) -> Unavailable {
-    Unavailable { why: fault.message, remedy: fault.hint }
 }
 
 /// The threads of a process whose names begin so, before a number, in its order.

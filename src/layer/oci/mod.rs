@@ -239,7 +239,7 @@ struct RunningOci {
 
 impl Running for RunningOci {
     fn link(&mut self) -> Result<Link, Fault> {
-        self.link.take().ok_or_else(|| Fault::bug("the link of an OCI container was taken twice"))
+        super::take_link(&mut self.link, &self.spec.kind)
     }
 
     fn payers(&self) -> Vec<Payer> {

@@ -23,36 +23,36 @@ const ICOUNT_TSC_KHZ: u64 = 1_000_000;
 /// # Errors
 /// What is missing, and what would help.
 pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-    let asked = Asked::read(spec, site.limits).map_err(unavailable)?;
+    let asked = Asked::read(spec, site.limits)?;
     if crate::lab::find(PROGRAM).is_none() {
         return Err(Unavailable {
             why: format!("`{PROGRAM}` is not in `PATH`"),
             remedy: Some(String::from("apt-get install qemu-system-x86")),
         });
     }
-    let version = qemu_version(room).map_err(unavailable)?;
+    let version = qemu_version(room)?;
     let mut facts = vec![Fact::new("qemu_version", version, "qemu-system-x86_64 --version")];
     let is_image = matches!(site.view.root, Root::Image(_));
     if site.view.root == Root::Packed {
-        Packed::of(site, asked.memory.mib, room).map_err(unavailable)?;
+        Packed::of(site, asked.memory.mib, room)?;
     } else if asked.files == Protocol::Virtiofs && !is_image {
-        let found = Virtiofsd::find(room).map_err(unavailable)?;
+        let found = Virtiofsd::find(room)?;
         let virtiofsd = found.ok_or_else(virtiofsd::missing)?;
         facts.push(virtiofsd::version_fact(virtiofsd.version));
     }
-    asked.firmware.require(asked.board, room).map_err(unavailable)?;
+    asked.firmware.require(asked.board, room)?;
     if let Some(nic) = &asked.nic {
-        nic.require(site, room).map_err(unavailable)?;
+        nic.require(site, room)?;
     }
     if !is_image {
-        let found = kernel::find(&asked.need(), site.cache).map_err(unavailable)?;
+        let found = kernel::find(&asked.need(), site.cache)?;
         let kernel = found.map_or(String::from("not yet here; apt-get will fetch it"), |found| {
             format!("{}, {}", found.release, found.origin)
         });
         facts.push(Fact::new("guest_kernel", kernel, "a look at /boot and our cache"));
     }
 
-    let accelerator = match kvm(&asked, site, room).map_err(unavailable)? {
+    let accelerator = match kvm(&asked, site, room)? {
         Ok(proof) => {
             facts.push(Fact::new("kvm", proof, "a reference guest"));
             Accelerator::Kvm
@@ -65,7 +65,7 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
             Accelerator::Tcg
         }
     };
-    asked.memory.require_huge_pages().map_err(unavailable)?;
+    asked.memory.require_huge_pages()?;
     let accelerator = asked.accelerator.unwrap_or(accelerator);
     facts.push(Fact::new("accelerator", accelerator.name(), "the choice for this level"));
     Ok(Usable { facts })
@@ -124,11 +124,6 @@ pub(super) fn tsc_for(accelerator: Accelerator, asked: &Asked) -> Result<Option<
         .hint("use `machine=q35`")),
         (Accelerator::Tcg, khz) => Ok(khz),
     }
-}
-
-/// A fault as the doctor says it.
-pub(in crate::layer) fn unavailable(fault: Fault) -> Unavailable {
-    Unavailable { why: fault.message, remedy: fault.hint }
 }
 
 /// What to do where KVM was asked for and is not proved.

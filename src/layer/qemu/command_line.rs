@@ -10,6 +10,7 @@ use super::memory::Memory;
 use super::nic::Nic;
 use super::partition::Overcommit;
 use super::share::Share;
+use crate::layer::Choice;
 use std::path::PathBuf;
 
 /// The descriptor at which QEMU finds the agent's end of the virtio-serial port.
@@ -88,7 +89,31 @@ pub(super) enum Boots {
     Disk(Image),
 }
 
+/// The option that names an accelerator.
+pub(in crate::layer) const ACCELERATOR: Choice = Choice {
+    key: "accel",
+    values: &["kvm", "tcg"],
+    help: "who runs its instructions (default: kvm where a reference guest proved it, else tcg)",
+};
+
+/// The option that names a CPU model.
+pub(in crate::layer) const CPU_MODEL: Choice = Choice {
+    key: "cpu",
+    values: &[],
+    help: "the CPU model, as `qemu-system-x86_64 -cpu help` lists them (default: host under kvm, \
+           max under tcg)",
+};
+
 impl Accelerator {
+    /// What was named, or all that it can give.
+    pub(in crate::layer) fn cpu_model(self, named: Option<&str>) -> &str {
+        match (named, self) {
+            (Some(named), _) => named,
+            (None, Self::Kvm) => "host",
+            (None, Self::Tcg) => "max",
+        }
+    }
+
     /// The word after `-accel`.
     pub(in crate::layer) fn name(self) -> &'static str {
         match self {
@@ -212,11 +237,7 @@ impl Machine {
 
     /// What was named, or all that the accelerator can give: under TCG that holds SVM, so that KVM runs inside.
     pub(super) fn cpu_model(&self) -> &str {
-        match (&self.cpu, self.accelerator) {
-            (Some(named), _) => named,
-            (None, Accelerator::Kvm) => "host",
-            (None, Accelerator::Tcg) => "max",
-        }
+        self.accelerator.cpu_model(self.cpu.as_deref())
     }
 
     /// A panic or a restart of the guest ends QEMU at once, by a triple fault if nothing else works.

@@ -50,7 +50,6 @@ use crate::fault::Fault;
 use crate::lab::{Process, Room};
 use crate::stack::{LayerSpec, Limits};
 use boot::{Guest, Place, boot};
-use check::unavailable;
 use command_line::{Machine, PROGRAM};
 use inside::Inside;
 use nic::Wires;
@@ -77,22 +76,13 @@ static CARD: Card = Card {
     kind: "qemu",
     summary: "a virtual machine with a kernel of its own, by QEMU",
     options: &[
-        Choice {
-            key: "accel",
-            values: &["kvm", "tcg"],
-            help: "who runs its instructions (default: kvm where a reference guest proved it, else tcg)",
-        },
+        command_line::ACCELERATOR,
         Choice {
             key: "machine",
             values: &["q35", "pc", "microvm"],
             help: "the board (default q35)",
         },
-        Choice {
-            key: "cpu",
-            values: &[],
-            help: "the CPU model, as `qemu-system-x86_64 -cpu help` lists them (default: host under kvm, \
-                   max under tcg)",
-        },
+        command_line::CPU_MODEL,
         Choice {
             key: "kernel",
             values: &[],
@@ -128,15 +118,7 @@ static CARD: Card = Card {
         },
     ],
     subject: None,
-    limits: &[
-        Limit::Cpus,
-        Limit::Cpuset,
-        Limit::Memory,
-        Limit::Weight,
-        Limit::Numa,
-        Limit::Io,
-        Limit::Partition,
-    ],
+    limits: Limit::OF_A_MACHINE,
     holds_layers: true,
     elsewhere: false,
     ran_on_hardware: false,
@@ -167,9 +149,9 @@ impl Layer for Qemu {
         // The doctor asks about several at the same time, and layers that need what this one needs.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let room = site.lab.room(&format!("check-qemu-{number}")).map_err(unavailable)?;
+        let room = site.lab.room(&format!("check-qemu-{number}"))?;
         let checked = check::check(&room, spec, site);
-        let closed = room.close().map_err(unavailable);
+        let closed = room.close().map_err(Unavailable::from);
         let usable = checked?;
         closed.map(|_| usable)
     }
@@ -243,7 +225,7 @@ struct RunningQemu {
 
 impl Running for RunningQemu {
     fn link(&mut self) -> Result<Link, Fault> {
-        self.link.take().ok_or_else(|| Fault::bug("the link of `qemu` was taken twice"))
+        super::take_link(&mut self.link, "qemu")
     }
 
     fn payers(&self) -> Vec<Payer> {

@@ -129,7 +129,7 @@ fn cpus(site: &Site<'_>) -> Result<Vec<u32>, Fault> {
 
 /// One thread polls and one waits, on any of these CPUs.
 fn command_line(socket: &Path, cpus: &[u32]) -> Vec<String> {
-    let cpus = cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let cpus = lab::list(cpus);
     let memory = MEMORY_MIB.to_string();
     let (vhost, tap) = (
         format!("net_vhost0,iface={},queues=1", socket.display()),

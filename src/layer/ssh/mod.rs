@@ -88,9 +88,9 @@ impl Layer for Ssh {
                 remedy: Some(client::REMEDY.to_owned()),
             });
         }
-        let mut facts = vec![version_fact().map_err(unavailable)?];
+        let mut facts = vec![version_fact()?];
         if spec.options.contains_key("host") {
-            let client = Client::read(spec).map_err(unavailable)?;
+            let client = Client::read(spec)?;
             facts.push(look(&client)?);
         }
         Ok(Usable { facts })
@@ -140,7 +140,7 @@ struct RunningSsh {
 
 impl Running for RunningSsh {
     fn link(&mut self) -> Result<Link, Fault> {
-        self.link.take().ok_or_else(|| Fault::bug("the link of `ssh` was taken twice"))
+        super::take_link(&mut self.link, "ssh")
     }
 
     fn payers(&self) -> Vec<Payer> {
@@ -228,8 +228,4 @@ fn version_fact() -> Result<Fact, Fault> {
     let answer = lab::ask(&argv, None, LOGIN_DEADLINE)?;
     let version = answer.lines().next().unwrap_or_default().trim();
     Ok(Fact::new("ssh_version", version, "ssh -V"))
-}
-
-fn unavailable(fault: Fault) -> Unavailable {
-    Unavailable { why: fault.message, remedy: fault.hint }
 }
