@@ -5,12 +5,14 @@
 
 mod console;
 mod keep_alive;
+mod pulse;
 mod relay;
 mod stream;
 
 use crate::fault::Fault;
 pub use console::ConsoleTail;
 pub use keep_alive::KeptAlive;
+pub use pulse::Pulse;
 use std::time::Duration;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Command, Reply, Request};
@@ -35,12 +37,22 @@ pub trait Speaker: Send {
 
 /// The half of a link that listens.
 pub trait Listener: Send {
-    /// Waits for the next reply, at most until `deadline` has passed.
+    /// Waits for the next reply, at most so long; `None` if nothing came in time.
     ///
     /// # Errors
-    /// The machine's: nothing came in time, the other end is gone, or what came is malformed; with
-    /// the last lines of its console.
-    fn receive(&mut self, deadline: Duration) -> Result<Stamped, Fault>;
+    /// The machine's: the other end is gone, or what came is malformed; with the last lines of its console.
+    fn wait(&mut self, limit: Duration) -> Result<Option<Stamped>, Fault>;
+
+    /// The fault that nothing came within `limit`, with the last lines of the other end's console.
+    fn silence(&self, limit: Duration) -> Fault;
+
+    /// Waits for the next reply, which is to come within `limit`.
+    ///
+    /// # Errors
+    /// The machine's: see [`Self::wait`] and [`Self::silence`].
+    fn receive(&mut self, limit: Duration) -> Result<Stamped, Fault> {
+        self.wait(limit)?.ok_or_else(|| self.silence(limit))
+    }
 }
 
 /// A way to talk to an agent or a starter. Its halves may be used by two threads.
@@ -66,6 +78,16 @@ impl Link {
     /// The machine's, when none came.
     pub fn receive(&mut self, deadline: Duration) -> Result<Stamped, Fault> {
         self.listener.receive(deadline)
+    }
+
+    /// Waits for the next reply of an inside that works for long, and asks meanwhile whether it is there.
+    ///
+    /// # Errors
+    /// The machine's: see [`Pulse::wait`].
+    pub fn outlast(&mut self, pulse: &mut Pulse, limit: Duration) -> Result<Stamped, Fault> {
+        let Self { speaker, listener } = self;
+        let ask = || speaker.send(&Request::Clock).map(|()| true);
+        pulse.wait(listener.as_mut(), ask, limit)
     }
 
     /// Sends one request and waits for its answer; a [`Reply::Failed`] becomes a fault.

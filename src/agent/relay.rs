@@ -62,15 +62,15 @@ impl RelayListener {
 }
 
 impl Listener for RelayListener {
-    fn receive(&mut self, deadline: Duration) -> Result<Stamped, Fault> {
+    fn wait(&mut self, limit: Duration) -> Result<Option<Stamped>, Fault> {
         loop {
             let frame = self.take_frame().map_err(|malformed| {
                 Fault::machine(format!("{}: its answer was not understood: {malformed}", self.name))
             })?;
             if let Some(reply) = frame {
-                return Ok(Stamped { reply, at: self.at });
+                return Ok(Some(Stamped { reply, at: self.at }));
             }
-            let outer = self.outer.receive(deadline)?;
+            let Some(outer) = self.outer.wait(limit)? else { return Ok(None) };
             self.at = outer.at;
             match outer.reply {
                 Reply::Data(bytes) => self.bytes.extend(bytes),
@@ -88,6 +88,10 @@ impl Listener for RelayListener {
             }
         }
     }
+
+    fn silence(&self, limit: Duration) -> Fault {
+        self.outer.silence(limit)
+    }
 }
 
 #[cfg(test)]
@@ -99,8 +103,12 @@ mod tests {
     struct Script(VecDeque<Stamped>);
 
     impl Listener for Script {
-        fn receive(&mut self, _: Duration) -> Result<Stamped, Fault> {
-            self.0.pop_front().ok_or_else(|| Fault::machine("the script is over"))
+        fn wait(&mut self, _: Duration) -> Result<Option<Stamped>, Fault> {
+            Ok(self.0.pop_front())
+        }
+
+        fn silence(&self, _: Duration) -> Fault {
+            Fault::machine("the script is over")
         }
     }
 

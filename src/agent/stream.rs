@@ -79,9 +79,9 @@ impl Speaker for StreamSpeaker {
 }
 
 impl Listener for StreamListener {
-    fn receive(&mut self, deadline: Duration) -> Result<Stamped, Fault> {
-        match self.replies.recv_timeout(deadline) {
-            Ok(Ok(stamped)) => Ok(stamped),
+    fn wait(&mut self, limit: Duration) -> Result<Option<Stamped>, Fault> {
+        match self.replies.recv_timeout(limit) {
+            Ok(Ok(stamped)) => Ok(Some(stamped)),
             Ok(Err(WireError::Closed)) | Err(RecvTimeoutError::Disconnected) => {
                 self.end.console.settle(LAST_WORDS);
                 Err(self.end.fault("the agent is gone"))
@@ -89,11 +89,12 @@ impl Listener for StreamListener {
             Ok(Err(error)) => {
                 Err(self.end.fault(&format!("the agent's answer was not understood: {error}")))
             }
-            Err(RecvTimeoutError::Timeout) => {
-                let seconds = deadline.as_secs_f64();
-                Err(self.end.fault(&format!("no answer within {seconds:.1} s")))
-            }
+            Err(RecvTimeoutError::Timeout) => Ok(None),
         }
+    }
+
+    fn silence(&self, limit: Duration) -> Fault {
+        self.end.fault(&format!("no answer within {:.1} s", limit.as_secs_f64()))
     }
 }
 

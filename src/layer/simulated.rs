@@ -237,9 +237,12 @@ impl Speaker for Mouth {
 }
 
 impl Listener for Ear {
-    fn receive(&mut self, _: Duration) -> Result<Stamped, Fault> {
-        let next = self.0.lock().unwrap_or_else(PoisonError::into_inner).said.pop_front();
-        next.ok_or_else(|| Fault::bug("the simulated layer was asked nothing and has no answer"))
+    fn wait(&mut self, _: Duration) -> Result<Option<Stamped>, Fault> {
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).said.pop_front())
+    }
+
+    fn silence(&self, _: Duration) -> Fault {
+        Fault::bug("the simulated layer was asked nothing and has no answer")
     }
 }
 

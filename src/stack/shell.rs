@@ -4,18 +4,22 @@
 //! learns how the command ended. Our terminal is put back as it was, however that is.
 
 use super::rise::Standing;
-use crate::agent::{Speaker, refused, unexpected};
+use crate::agent::{Pulse, Speaker, refused, unexpected};
 use crate::fault::{Doing, Fault};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 use signal_hook::consts::SIGWINCH;
 use signal_hook::iterator::Signals;
 use std::io::{Read, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use surtax_instrument::wire::{Command, Reply, Request, Status};
 
 /// For ever: how long a person works is not for us to say.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// How much input an agent takes for a command that reads none of it, in bytes.
+const INPUT_ROOM: usize = 256 << 10;
 
 /// The threads may hold it longer than the visit lasts: one waits for our input. So it is emptied then.
 type Shared = Arc<Mutex<Option<Box<dyn Speaker>>>>;
@@ -38,9 +42,11 @@ pub fn run(mut standing: Standing, mut command: Command) -> Result<(Status, Vec<
     if has_terminal {
         watch_size(&speaker)?;
     }
-    carry_input(&speaker);
+    let carried = carry_input(&speaker);
+    let mut pulse = Pulse::default();
     let ended = loop {
-        match listener.receive(FOREVER).map(|stamped| stamped.reply) {
+        let next = pulse.wait(listener.as_mut(), || ask(&speaker, &carried), FOREVER);
+        match next.map(|stamped| stamped.reply) {
             Ok(Reply::Data(bytes)) => {
                 let mut stdout = std::io::stdout();
                 let _ = stdout.write_all(&bytes).and_then(|()| stdout.flush());
@@ -77,20 +83,33 @@ fn lock(speaker: &Shared) -> MutexGuard<'_, Option<Box<dyn Speaker>>> {
     speaker.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn carry_input(speaker: &Shared) {
+/// Asks whether the inside is there, unless that could wait behind input which the command does not read.
+fn ask(speaker: &Shared, carried: &AtomicUsize) -> Result<bool, Fault> {
+    let has_room = carried.load(Ordering::Relaxed) < INPUT_ROOM;
+    if has_room { send(speaker, &Request::Clock).map(|()| true) } else { Ok(false) }
+}
+
+/// Carries our input in. Gives back how many bytes that have been.
+fn carry_input(speaker: &Shared) -> Arc<AtomicUsize> {
     let speaker = Arc::clone(speaker);
+    let carried = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&carried);
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
         loop {
             let request = match std::io::stdin().read(&mut buffer) {
                 Ok(0) | Err(_) => Request::CloseRelay,
-                Ok(count) => Request::Data(buffer[..count].to_vec()),
+                Ok(count) => {
+                    counter.fetch_add(count, Ordering::Relaxed);
+                    Request::Data(buffer[..count].to_vec())
+                }
             };
             if send(&speaker, &request).is_err() || request == Request::CloseRelay {
                 return;
             }
         }
     });
+    carried
 }
 
 fn watch_size(speaker: &Shared) -> Result<(), Fault> {

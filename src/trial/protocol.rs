@@ -6,7 +6,7 @@ use super::sandwich::Sandwich;
 use super::watch::Watch;
 use super::{Evidence, Measured, Record, TrialResult};
 use super::{cold, disturbance};
-use crate::agent::{refused, unexpected};
+use crate::agent::{Pulse, refused, unexpected};
 use crate::fault::Fault;
 use crate::layer::{Payer, Source};
 use crate::plan::{Cache, Plan, TrialId};
@@ -172,7 +172,8 @@ fn execute(standing: &mut Standing, command: &Command, deadline: Duration) -> Re
         return Err(unexpected(&started.reply, "the request to run the command"));
     };
     link.send(&Request::Go)?;
-    let ended = link.receive(deadline.saturating_add(GRACE))?;
+    let mut pulse = Pulse::default();
+    let ended = link.outlast(&mut pulse, deadline.saturating_add(GRACE))?;
     let outcome = match ended.reply {
         Reply::Exited(outcome) => outcome,
         Reply::Failed(failure) => return Err(refused(failure)),
@@ -187,6 +188,7 @@ fn execute(standing: &mut Standing, command: &Command, deadline: Duration) -> Re
     } else {
         Vec::new()
     };
+    pulse.settle(link.listener.as_mut(), GRACE)?;
     Ok(Ran { between, outcome, bill })
 }
 

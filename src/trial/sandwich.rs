@@ -179,9 +179,13 @@ mod tests {
     }
 
     impl Listener for Other {
-        fn receive(&mut self, _: Duration) -> Result<Stamped, Fault> {
+        fn wait(&mut self, _: Duration) -> Result<Option<Stamped>, Fault> {
             let at = clock::monotonic_raw() + Nanoseconds(self.ahead);
-            Ok(Stamped { reply: Reply::Clock { at }, at: clock::monotonic_raw() })
+            Ok(Some(Stamped { reply: Reply::Clock { at }, at: clock::monotonic_raw() }))
+        }
+
+        fn silence(&self, _: Duration) -> Fault {
+            Fault::bug("a clock that always answers was silent")
         }
     }
 

@@ -1,5 +1,6 @@
 //! The machine under test: the built binary with directories of its own, and turns to look at it.
 
+use crate::watchdog::Watchdog;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -14,6 +15,7 @@ pub struct Machine {
     before: Census,
     /// What belonged to somebody else's lab when the test began.
     foreign: Foreign,
+    _watchdog: Watchdog,
     _turn: MutexGuard<'static, ()>,
     _turn_among_processes: File,
 }
@@ -28,7 +30,14 @@ impl Machine {
         let directory = tempfile::tempdir().unwrap();
         let foreign = Foreign::look();
         let before = Census::take().unwrap();
-        Self { directory, before, foreign, _turn: turn, _turn_among_processes: lock }
+        Self {
+            directory,
+            before,
+            foreign,
+            _watchdog: Watchdog::new(),
+            _turn: turn,
+            _turn_among_processes: lock,
+        }
     }
 
     /// A path in this test's own directory.
@@ -180,11 +189,11 @@ fn has_another_owner(line: &str) -> bool {
     owner.is_some_and(|owner| owner > 1) && !pid.is_some_and(is_below_us)
 }
 
-fn process(pid: u32) -> PathBuf {
+pub fn process(pid: u32) -> PathBuf {
     Path::new("/proc").join(pid.to_string())
 }
 
-fn pids() -> Vec<u32> {
+pub fn pids() -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
@@ -194,7 +203,7 @@ fn parent(pid: u32) -> Option<u32> {
     stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
 }
 
-fn is_below_us(pid: u32) -> bool {
+pub fn is_below_us(pid: u32) -> bool {
     let mut next = Some(pid);
     for _ in 0..64 {
         match next {

@@ -37,3 +37,4 @@ mod roots;
 mod recovery;
 mod ssh;
 mod suite;
+mod watchdog;

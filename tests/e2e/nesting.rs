@@ -76,7 +76,8 @@ fn a_virtual_machine_in_a_container() {
 #[test]
 fn a_virtual_machine_in_a_virtual_machine_names_its_accelerator() {
     let machine = Machine::take();
-    let Some(arm) = nested(&machine, "qemu:accel=tcg,memory=4G+qemu:accel=kvm", "240s") else {
+    let Some(arm) = nested(&machine, "qemu:accel=tcg,cpus=1,memory=4G+qemu:accel=kvm", "240s")
+    else {
         return;
     };
     assert_eq!(fact(&arm["evidence"][0], "accelerator"), "tcg");
@@ -87,7 +88,7 @@ fn a_virtual_machine_in_a_virtual_machine_names_its_accelerator() {
 #[test]
 fn vhost_moves_frames_where_the_kernel_of_a_level_can_and_is_on_the_bill() {
     let machine = Machine::take();
-    let stack = "qemu:accel=tcg,memory=2G+qemu:accel=kvm,memory=256M,net=tap,vhost=on";
+    let stack = "qemu:accel=tcg,cpus=1,memory=2G+qemu:accel=kvm,memory=256M,net=tap,vhost=on";
     let Some(arm) = nested(&machine, stack, "240s") else { return };
     let inner = &arm["evidence"][1];
     assert_eq!((fact(inner, "network"), fact(inner, "vhost")), ("tap", "on"));

@@ -167,7 +167,7 @@ fn a_partition_has_all_that_it_stands_for() {
          exec {surtax} compare --quiet --in {stack} --baseline {stack} --runs 1 \
              --start-deadline 200s --format json -- true"
     );
-    let outer = "qemu:accel=tcg,cpus=2,memory=2G";
+    let outer = "qemu:accel=tcg,cpus=1,memory=2G";
     let output = machine.surtax(&["enter", outer, "--", "sh", "-c", &script]);
     let said = text(&output.stdout);
     let begin = said.find('{').unwrap_or_else(|| panic!("{said}\n{}", text(&output.stderr)));

@@ -1,0 +1,157 @@
+//! Whether anybody is still there while a command runs for long.
+//!
+//! A guest can hang as a whole while a command runs, and then nobody keeps that command's deadline. So an inside
+//! that has said nothing for a minute is asked what time it is, once a minute at most, and given up if it
+//! has no answer. A command that ends within a minute never meets a question.
+
+use super::{Listener, Stamped};
+use crate::fault::Fault;
+use std::time::Duration;
+use surtax_instrument::clock;
+use surtax_instrument::wire::Reply;
+
+/// How long an inside may say nothing before it is asked.
+const ASK_AFTER: Duration = Duration::from_secs(60);
+
+/// How long it may take to answer: an agent among a thousand busy processes is slow, too.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(180);
+
+/// What helps where a stack hangs.
+const HINT: &str =
+    "the whole stack hangs, and not only the command: look at its last lines, and try it again";
+
+/// The questions to one inside, and how many of them it owes an answer to.
+#[derive(Debug)]
+pub struct Pulse {
+    ask_after: Duration,
+    give_up_after: Duration,
+    owed: u32,
+}
+
+impl Default for Pulse {
+    fn default() -> Self {
+        Self { ask_after: ASK_AFTER, give_up_after: GIVE_UP_AFTER, owed: 0 }
+    }
+}
+
+impl Pulse {
+    /// Waits for the next reply that answers none of these questions, at most until `limit` has passed.
+    /// `ask` sends [`surtax_instrument::wire::Request::Clock`], or says that it could not be sent now.
+    ///
+    /// # Errors
+    /// The machine's: see [`Listener::wait`]; nothing came in time; or nobody answers any more.
+    pub fn wait(
+        &mut self,
+        listener: &mut dyn Listener,
+        mut ask: impl FnMut() -> Result<bool, Fault>,
+        limit: Duration,
+    ) -> Result<Stamped, Fault> {
+        let began = clock::monotonic_raw();
+        loop {
+            let passed = Duration::from(clock::monotonic_raw().since(began));
+            let left = limit.saturating_sub(passed);
+            let patience = if self.owed > 0 { self.give_up_after } else { self.ask_after };
+            match listener.wait(patience.min(left))? {
+                Some(Stamped { reply: Reply::Clock { .. }, .. }) if self.owed > 0 => self.owed -= 1,
+                Some(stamped) => return Ok(stamped),
+                None if left <= patience => return Err(listener.silence(limit)),
+                None if self.owed > 0 => return Err(listener.silence(patience).hint(HINT)),
+                None if ask()? => self.owed += 1,
+                None => {}
+            }
+        }
+    }
+
+    /// Takes the answers that are still on their way, so that nobody else meets them.
+    ///
+    /// # Errors
+    /// The machine's: one of them does not come within `limit`.
+    pub fn settle(&mut self, listener: &mut dyn Listener, limit: Duration) -> Result<(), Fault> {
+        while self.owed > 0 {
+            match listener.receive(limit)?.reply {
+                Reply::Clock { .. } => self.owed -= 1,
+                other => return Err(super::unexpected(&other, "the question whether it is there")),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::{ConsoleTail, Link};
+    use std::os::unix::net::UnixStream;
+    use surtax_instrument::quantity::Nanoseconds;
+    use surtax_instrument::wire::{Request, WireError, read_request, write_reply};
+
+    const SOON: Duration = Duration::from_millis(20);
+    const LATE: Duration = Duration::from_secs(20);
+
+    fn pulse() -> Pulse {
+        Pulse { ask_after: SOON, give_up_after: SOON * 5, owed: 0 }
+    }
+
+    /// An inside that answers so many questions, then says what is given, and then falls silent.
+    fn inside(answers: usize, last: Option<Reply>) -> (Link, UnixStream) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let kept = theirs.try_clone().unwrap();
+        std::thread::spawn(move || {
+            for _ in 0..answers {
+                match read_request(&mut theirs) {
+                    Ok(Request::Clock) => {
+                        write_reply(&mut theirs, &Reply::Clock { at: Nanoseconds(1) }).unwrap();
+                    }
+                    Err(WireError::Closed) => return,
+                    other => panic!("{other:?}"),
+                }
+            }
+            if let Some(last) = last {
+                write_reply(&mut theirs, &last).unwrap();
+            }
+        });
+        let reader = ours.try_clone().unwrap();
+        (Link::over("guest", reader, ours, &ConsoleTail::new()), kept)
+    }
+
+    fn wait(pulse: &mut Pulse, link: &mut Link, limit: Duration) -> Result<Stamped, Fault> {
+        link.outlast(pulse, limit)
+    }
+
+    #[test]
+    fn one_that_answers_is_waited_for_and_its_answers_are_nobody_elses() {
+        let (mut link, _theirs) = inside(3, Some(Reply::Stopped));
+        let mut pulse = pulse();
+        assert_eq!(wait(&mut pulse, &mut link, LATE).unwrap().reply, Reply::Stopped);
+        assert_eq!(pulse.owed, 0);
+    }
+
+    #[test]
+    fn one_that_answers_no_more_is_given_up_long_before_the_limit() {
+        let (mut link, _theirs) = inside(2, None);
+        let fault = wait(&mut pulse(), &mut link, LATE).unwrap_err();
+        assert_eq!(fault.message, "guest: no answer within 0.1 s");
+        assert!(fault.hint.unwrap().starts_with("the whole stack hangs"));
+    }
+
+    #[test]
+    fn the_limit_holds_for_one_that_answers() {
+        let (mut link, _theirs) = inside(1000, None);
+        let fault = wait(&mut pulse(), &mut link, SOON * 10).unwrap_err();
+        assert_eq!((fault.message.as_str(), fault.hint), ("guest: no answer within 0.2 s", None));
+    }
+
+    #[test]
+    fn an_answer_that_comes_after_the_end_is_taken() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let reader = ours.try_clone().unwrap();
+        let mut link = Link::over("guest", reader, ours, &ConsoleTail::new());
+        let mut pulse = Pulse { owed: 1, ..pulse() };
+        write_reply(&mut theirs, &Reply::Written).unwrap();
+        write_reply(&mut theirs, &Reply::Clock { at: Nanoseconds(1) }).unwrap();
+        write_reply(&mut theirs, &Reply::Stopped).unwrap();
+        assert_eq!(wait(&mut pulse, &mut link, LATE).unwrap().reply, Reply::Written);
+        pulse.settle(link.listener.as_mut(), LATE).unwrap();
+        assert_eq!(link.receive(LATE).unwrap().reply, Reply::Stopped);
+    }
+}
