@@ -6,12 +6,16 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 use surtax_instrument::engine;
+use surtax_instrument::engine::price::NOTHING;
 
 /// How this process started itself: the kernel's name for its file, also where that has no other any more.
 pub const OWN_FILE: &str = "/proc/self/exe";
 
 /// Runs the engine that the words name.
 pub fn main(words: &[String]) -> ExitCode {
+    if words == [NOTHING] {
+        return ExitCode::SUCCESS;
+    }
     let refused = match engine::run(words) {
         Ok(answer) => {
             let line = answer.finish() + "\n";

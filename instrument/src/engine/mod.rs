@@ -4,8 +4,14 @@
 //! prints one line of JSON, and says nothing else. [`ENGINES`] is what there is.
 
 mod answer;
+pub mod cpu;
+mod disk;
+mod noise;
 mod options;
+pub mod price;
 mod recording;
+pub mod region;
+mod timer;
 
 pub use answer::Answer;
 pub use options::{Options, duration_of};
@@ -75,7 +81,8 @@ impl fmt::Display for Refused {
 }
 
 /// Every engine, by the part of a machine that it measures.
-pub static ENGINES: &[Engine] = &[recording::RECORDING];
+pub static ENGINES: &[Engine] =
+    &[recording::RECORDING, disk::ENGINE, timer::ENGINE, noise::ENGINE, price::ENGINE];
 
 /// Runs the engine that `words` name, with what follows it.
 ///

@@ -54,6 +54,18 @@ impl Options {
         self.text(key).is_some()
     }
 
+    /// One of these words; the first one where it is not given.
+    ///
+    /// # Errors
+    /// The user's: it is none of them.
+    pub fn word<'a>(&self, key: &str, words: &[&'a str]) -> Result<&'a str, Refused> {
+        let Some(text) = self.text(key) else { return Ok(words.first().copied().unwrap_or("")) };
+        words.iter().copied().find(|word| *word == text).ok_or_else(|| {
+            let (shown, known) = (text.escape_debug(), words.join(", "));
+            Refused::user(format!("`--{key} {shown}` is none of {known}"))
+        })
+    }
+
     /// A whole number within limits; a default where it is not given.
     ///
     /// # Errors
