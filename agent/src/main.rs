@@ -5,10 +5,11 @@
 //! host (`agent dial SOCKET`); in a virtual machine it is PID 1 of an
 //! initramfs; on another machine it lives under a lease (`agent leased SECONDS`) and takes its own file
 //! away. It starts, times and reaps the command, relays bytes to a starter of the next layer, and says
-//! what it sees. It has no threads, no async runtime and no JSON.
+//! what it sees. Started as `agent engine NAME`, it measures. It has no threads, no async runtime and no JSON.
 
 mod channel;
 mod enclosed;
+mod engine;
 mod identity;
 mod init;
 mod network;
@@ -32,6 +33,11 @@ fn main() -> ExitCode {
         init::main();
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(("engine", words)) =
+        arguments.split_first().map(|(word, rest)| (word.as_str(), rest))
+    {
+        return engine::main(words);
+    }
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["addressed", link, address, gateway, rest @ ..] => {

@@ -1,14 +1,17 @@
 //! Which file a command is: looked up as `execvp(3)` does, and hashed.
 //!
 //! The host asks after the command has ended, so that nothing of the file is in a cache because of
-//! us. Of what a shell or an interpreter starts in turn, and of libraries, nothing is said.
+//! us. `@surtax` is the agent's own file. Of what a shell or an interpreter starts in turn, and of
+//! libraries, nothing is said.
 
+use crate::engine::OWN_FILE;
 use rustix::fs::{Access, access};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use surtax_instrument::engine::OURSELVES;
 use surtax_instrument::wire::{Command, Fact};
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -23,9 +26,15 @@ const END_BYTES: u64 = 16 << 20;
 
 /// What is known of the file; nothing if there is none.
 pub fn facts(command: &Command) -> Vec<Fact> {
-    let Some(path) = find(command) else { return Vec::new() };
-    let mut facts =
-        vec![Fact::new("command_file", path.to_string_lossy(), "a look at the command's `PATH`")];
+    let is_ours = command.argv.first().is_some_and(|program| program == OURSELVES.as_bytes());
+    let (path, shown, source) = if is_ours {
+        (PathBuf::from(OWN_FILE), OURSELVES.into(), "the agent, which was started as itself")
+    } else {
+        let Some(path) = find(command) else { return Vec::new() };
+        let shown = path.to_string_lossy().into_owned();
+        (path, shown, "a look at the command's `PATH`")
+    };
+    let mut facts = vec![Fact::new("command_file", shown, source)];
     if let Ok((length, hash)) = hash(&path) {
         let part = if length > WHOLE_BYTES { "the first and the last 16 MiB" } else { "all" };
         facts.push(Fact::new("command_file_bytes", length.to_string(), "stat(2)"));

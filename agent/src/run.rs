@@ -3,6 +3,7 @@
 //! Timed from just before `fork` to just after `wait`. Its output is hashed whole and kept only at
 //! its end, so that a command which floods its output costs time but no memory.
 
+use crate::engine::OWN_FILE;
 use crate::serve::watched;
 use crate::stops::Watcher;
 use rustix::process::{
@@ -19,6 +20,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 use surtax_instrument::clock;
+use surtax_instrument::engine::OURSELVES;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{Command, Failure, Outcome, Output, Status, WireError};
 use xxhash_rust::xxh3::Xxh3Default;
@@ -150,7 +152,8 @@ pub fn prepare(command: &Command) -> Result<std::process::Command, Failure> {
         });
     }
     #[expect(clippy::disallowed_methods, reason = "the agent's one place where processes start")]
-    let mut process = std::process::Command::new(OsStr::from_bytes(program));
+    let mut process = std::process::Command::new(file(program));
+    process.arg0(OsStr::from_bytes(program));
     process.args(arguments.iter().map(|argument| OsStr::from_bytes(argument)));
     process.env_clear();
     process.envs(command.env.iter().map(|(k, v)| (OsStr::from_bytes(k), OsStr::from_bytes(v))));
@@ -158,10 +161,16 @@ pub fn prepare(command: &Command) -> Result<std::process::Command, Failure> {
     Ok(process)
 }
 
+/// The file behind a command's first word: this very binary for `@surtax`.
+pub fn file(program: &[u8]) -> &OsStr {
+    if program == OURSELVES.as_bytes() { OsStr::new(OWN_FILE) } else { OsStr::from_bytes(program) }
+}
+
 /// Says why a command could not be started, in words.
 pub fn cannot_start(command: &Command, error: &io::Error) -> Failure {
     let name = command.argv.first().map_or("", |name| std::str::from_utf8(name).unwrap_or("?"));
     let hint = match error.kind() {
+        ErrorKind::NotFound if name == OURSELVES => String::from("mount `/proc` in this stack"),
         ErrorKind::NotFound => format!("install `{name}` in this stack's root file system"),
         ErrorKind::PermissionDenied => format!("make `{name}` executable"),
         _ => String::new(),

@@ -17,6 +17,12 @@ pub fn monotonic_raw() -> Nanoseconds {
     nanoseconds(clock_gettime(ClockId::MonotonicRaw))
 }
 
+/// Reads `CLOCK_MONOTONIC`, which NTP may slew: the clock that sleeps until a time are given in.
+#[must_use]
+pub fn monotonic() -> Nanoseconds {
+    nanoseconds(clock_gettime(ClockId::Monotonic))
+}
+
 /// Reads `CLOCK_REALTIME`, as nanoseconds since 1970: for saying when, never for how long.
 #[must_use]
 pub fn wall() -> Nanoseconds {

@@ -1,10 +1,12 @@
-//! What surtax carries into every level: the wire, the clock, quantities, links and probes.
+//! What surtax carries into every level: the wire, the clock, quantities, links, probes and engines.
 //!
 //! This crate is linked into the host binary and into the static agent alike, so it stays small:
 //! no async runtime, no JSON, no threads.
 
 pub mod cache;
 pub mod clock;
+pub mod engine;
+pub mod histogram;
 pub mod link;
 pub mod probe;
 pub mod quantity;

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use surtax_instrument::clock;
+use surtax_instrument::engine::OURSELVES;
 
 /// Exit code of a run that the user cut short: 128 and the number of SIGINT, as shells have it.
 pub(super) const INTERRUPTED: u8 = 130;
@@ -149,7 +150,8 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
 
 /// Refuses a command that no stack of the plan would find: all of them look where we do.
 fn require_command(plan: &Plan) -> Result<(), Fault> {
-    let Some(program) = plan.command.first().filter(|program| !program.contains('/')) else {
+    let is_looked_up = |program: &&String| !program.contains('/') && *program != OURSELVES;
+    let Some(program) = plan.command.first().filter(is_looked_up) else {
         return Ok(());
     };
     let is_ours = |layer: &LayerSpec| {

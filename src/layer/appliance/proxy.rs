@@ -20,6 +20,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use surtax_instrument::clock;
+use surtax_instrument::engine::OURSELVES;
 use surtax_instrument::probe::process::{Usage, usage_of_threads};
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{
@@ -353,6 +354,10 @@ impl Conversation {
 /// # Errors
 /// The user's: a word that would be two, or none, on the other side.
 pub(super) fn words(command: &Command) -> Result<String, Fault> {
+    if command.argv.first().is_some_and(|program| program == OURSELVES.as_bytes()) {
+        return Err(Fault::user("appliance: it holds one program, and no engine of surtax's")
+            .hint("let an engine run beside an appliance that serves, such as `appliance:arceos-echo`"));
+    }
     let mut words = Vec::new();
     for word in &command.argv {
         let text = String::from_utf8_lossy(word).into_owned();

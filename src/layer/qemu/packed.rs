@@ -20,6 +20,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
+use surtax_instrument::engine::OURSELVES;
 use surtax_instrument::wire::{Command, Fact};
 
 /// Where a program is looked for if the command has no `PATH`, as the C library does.
@@ -58,7 +59,9 @@ impl Packed {
         let mut packed = Self { cwd: "/".into(), ..Self::default() };
         if let Some(command) = site.command {
             packed.cwd = clean(path(&command.cwd));
-            packed.add_program(command, room)?;
+            if command.argv.first().is_none_or(|program| program != OURSELVES.as_bytes()) {
+                packed.add_program(command, room)?;
+            }
             packed.add_arguments(command)?;
             packed.require_room(memory_mib)?;
         }
