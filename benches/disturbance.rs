@@ -15,6 +15,7 @@ mod figure;
 mod footing;
 mod one_trial;
 mod pairs;
+mod ratio;
 
 use busy::alone;
 use figure::Sheet;

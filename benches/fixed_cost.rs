@@ -13,6 +13,7 @@ mod figure;
 mod footing;
 mod one_trial;
 mod pairs;
+mod ratio;
 mod runtime;
 mod tools;
 

@@ -4,9 +4,9 @@
 //! of `surtax-statistics` over the pairs, as in a report.
 
 use crate::figure::{Figure, Sheet, claims_equality};
+use crate::ratio::{median, ratio};
 use std::ops::RangeInclusive;
 use std::time::Duration;
-use surtax_statistics::{Block, Estimate, Sample, overhead, quantile};
 
 /// A claim of equality goes on until half its interval is this narrow, whatever it says,
 const HALF_WIDTH: f64 = 0.005;
@@ -54,16 +54,4 @@ pub fn compare(
     let interval = Some((paired.low, paired.high));
     sheet.put(&Figure { name, value: our / their, interval, unit: "", bar, count });
     println!("  medians: ours {:.2} ms, theirs {:.2} ms", our * 1e3, their * 1e3);
-}
-
-fn ratio(ours: &[f64], theirs: &[f64]) -> Estimate {
-    let pairs = ours.iter().zip(theirs);
-    let blocks: Vec<Block> = pairs
-        .map(|(our, their)| Block::new(&[*their], &[*our]).expect("durations are positive"))
-        .collect();
-    overhead(&blocks).expect("an interval needs three pairs")
-}
-
-fn median(values: &[f64]) -> f64 {
-    quantile(&Sample::new(values).expect("durations are positive"), 0.5)
 }

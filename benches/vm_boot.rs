@@ -11,6 +11,7 @@ mod bare_guest;
 mod figure;
 mod footing;
 mod pairs;
+mod ratio;
 
 use bare_guest::BareGuest;
 use figure::Sheet;

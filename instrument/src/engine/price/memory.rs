@@ -133,23 +133,38 @@ fn stream(setting: &Setting, moved: u64, kernel: impl Fn([&mut [f64]; 3])) -> io
     Ok(measured.of_parts(kibibytes))
 }
 
-/// `target = one + scale × other`, with the widest numbers that this CPU has.
+/// `target = one + scale × other`, four numbers at once where this CPU can.
 fn add_scaled(target: &mut [f64], one: &[f64], other: &[f64], scale: f64) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: this CPU has the instructions.
-        return unsafe { add_scaled_wide(target, one, other, scale) };
+        return unsafe { add_scaled_by_four(target, one, other, scale) };
     }
     add_scaled_plain(target, one, other, scale);
 }
 
+/// Four at once. By hand, since an agent that is built to be small has none of its loops made wide by the
+/// compiler.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn add_scaled_wide(target: &mut [f64], one: &[f64], other: &[f64], scale: f64) {
-    add_scaled_plain(target, one, other, scale);
+fn add_scaled_by_four(target: &mut [f64], one: &[f64], other: &[f64], scale: f64) {
+    use std::arch::x86_64 as cpu;
+    let scales = cpu::_mm256_set1_pd(scale);
+    let (targets, target_rest) = target.as_chunks_mut::<4>();
+    let (ones, one_rest) = one.as_chunks::<4>();
+    let (others, other_rest) = other.as_chunks::<4>();
+    for ((target, one), other) in targets.iter_mut().zip(ones).zip(others) {
+        // SAFETY: there are so many numbers.
+        let one = unsafe { cpu::_mm256_loadu_pd(one.as_ptr()) };
+        // SAFETY: there are so many numbers.
+        let other = unsafe { cpu::_mm256_loadu_pd(other.as_ptr()) };
+        let sum = cpu::_mm256_add_pd(one, cpu::_mm256_mul_pd(scales, other));
+        // SAFETY: there is room for so many numbers.
+        unsafe { cpu::_mm256_storeu_pd(target.as_mut_ptr(), sum) };
+    }
+    add_scaled_plain(target_rest, one_rest, other_rest, scale);
 }
 
-#[inline(always)]
 fn add_scaled_plain(target: &mut [f64], one: &[f64], other: &[f64], scale: f64) {
     for ((target, one), other) in target.iter_mut().zip(one).zip(other) {
         *target = one + scale * other;
@@ -176,11 +191,14 @@ mod tests {
 
     #[test]
     fn the_triad_adds_and_scales_every_number() {
-        let (one, other) = ([1.0, 2.0, 3.0, 4.0, 5.0], [10.0, 20.0, 30.0, 40.0, 50.0]);
+        let one: Vec<f64> = (0..21).map(f64::from).collect();
+        let other: Vec<f64> = (0..21).map(|number| f64::from(number * 10)).collect();
+        let wanted: Vec<f64> = (0..21).map(|number| f64::from(number * 31)).collect();
+        let mut target = vec![0.0; 21];
         for kernel in [add_scaled, add_scaled_plain] {
-            let mut target = [0.0; 5];
             kernel(&mut target, &one, &other, 3.0);
-            assert_eq!(target, [31.0, 62.0, 93.0, 124.0, 155.0]);
+            assert_eq!(target, wanted);
+            target.fill(0.0);
         }
     }
 }
