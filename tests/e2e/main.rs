@@ -38,3 +38,4 @@ mod recovery;
 mod ssh;
 mod suite;
 mod watchdog;
+mod workloads;
