@@ -19,6 +19,8 @@ const MORE_BLOCKS_REASONABLE: usize = 200;
 pub(super) struct Words {
     /// What it is.
     what: &'static str,
+    /// What one of it is.
+    one: &'static str,
     /// What is dearer.
     dearer: &'static str,
     /// What is cheaper.
@@ -29,11 +31,11 @@ pub(super) struct Words {
 
 /// How wall time is spoken of.
 pub(super) const WALL_TIME: Words =
-    Words { what: "wall time", dearer: "slower", cheaper: "faster", alike: "fast" };
+    Words { what: "wall time", one: "time", dearer: "slower", cheaper: "faster", alike: "fast" };
 
 /// How any other metric is, whichever way is better.
 pub(super) const ANY_METRIC: Words =
-    Words { what: "number", dearer: "worse", cheaper: "better", alike: "good" };
+    Words { what: "number", one: "value", dearer: "worse", cheaper: "better", alike: "good" };
 
 /// What the verdict rests on.
 pub(super) struct Case<'a> {
@@ -72,8 +74,10 @@ pub(super) fn of(case: &Case<'_>) -> Judgement {
     let undecided = |because| Judgement::without(Verdict::Inconclusive, because);
     match (case.overhead, case.noise) {
         (None, _) => undecided(format!(
-            "its {what} has no ratio to that of `{baseline}`: one that counts is zero or no number",
-            what = case.words.what
+            "its {what} has no ratio to that of `{baseline}`: a {one} that counts is zero or no \
+             number",
+            what = case.words.what,
+            one = case.words.one
         )),
         (Some(Err(TooFew { have, need })), _) => {
             let there = if *have == 1 { "is 1".into() } else { format!("are {have}") };

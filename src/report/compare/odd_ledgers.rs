@@ -93,7 +93,7 @@ fn a_time_of_zero_has_no_ratio_and_the_verdict_says_why() {
     assert_eq!((&runc.verdict, runc.overhead), (&Verdict::Inconclusive, None));
     assert_eq!(
         runc.because,
-        "its wall time has no ratio to that of `native`: one that counts is zero or no number"
+        "its wall time has no ratio to that of `native`: a time that counts is zero or no number"
     );
 }
 
