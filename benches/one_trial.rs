@@ -14,6 +14,7 @@ pub fn plan(stack: &str, command: &[&str]) -> Plan {
         title: String::from("a benchmark"),
         stacks: vec![stack.clone()],
         baseline: stack,
+        workload: None,
         command: command.iter().map(|word| String::from(*word)).collect(),
         cwd: PathBuf::from("/"),
         environment: Vec::new(),

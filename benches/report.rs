@@ -126,6 +126,7 @@ fn plan(blocks: u32) -> Plan {
         title: String::from("a hundred thousand trials"),
         stacks: ["native", "runc", "qemu"].map(stack).into(),
         baseline: stack("native"),
+        workload: None,
         command: vec![String::from("make")],
         cwd: PathBuf::from("/src"),
         environment: Vec::new(),
@@ -176,6 +177,7 @@ fn record(
     let facts = vec![fact("kernel_release", "6.1"), fact("runtime", layer)];
     let evidence = Evidence::of(vec![LevelFacts { layer: layer.into(), facts }]);
     let measured = Measured {
+        workload: surtax::workload::Reading::default(),
         wall,
         outcome: Outcome {
             status: Status::Exit(0),

@@ -3,6 +3,7 @@
 //! The modules are listed in the order in which a measurement passes through them; ARCHITECTURE.md
 //! and README.md show the same order.
 
+pub mod workload;
 pub mod plan;
 pub mod stack;
 pub mod layer;

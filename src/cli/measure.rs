@@ -6,6 +6,7 @@ use crate::layer::Card;
 use crate::plan::{Cache, ConductDraft, Decided, Draft, Plan, Surroundings, duration, percentage};
 use crate::report::threshold::Threshold;
 use crate::stack::{StackSpec, parse_list_with, registered};
+use crate::workload::Workload;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,6 +28,14 @@ pub(super) struct MeasureArguments {
     /// The stack that the others are compared with [default: native].
     #[arg(long, value_name = "STACK", help_heading = "What to measure")]
     baseline: Option<String>,
+    /// Runs a workload instead of a command, with parameters as in `cpu.sysbench:threads=2,events=500`.
+    ///
+    /// A workload is a file that says what to run and how to read the numbers that it prints; each
+    /// becomes a metric of the result, beside wall time. `surtax workload list` shows those that there
+    /// are, `surtax workload show NAME` what one measures and its parameters. A file of your own is
+    /// named by its path, such as `./mine.toml`.
+    #[arg(long, value_name = "NAME", help_heading = "What to measure")]
+    workload: Option<String>,
     /// Names the run in lists and reports [default: the command].
     #[arg(long, value_name = "TEXT", help_heading = "What to measure")]
     title: Option<String>,
@@ -117,17 +126,31 @@ pub(super) struct MeasureArguments {
 pub(super) struct GateArguments {
     /// Exits with 1 if a stack is shown to cost more than this, such as `wall > +3%`; may be repeated.
     ///
-    /// The whole 95 % interval must lie above it, and of wall time the verdict must be that the stack
-    /// differs; a point estimate fails nothing. Metrics: wall, cpu, cpu-user, cpu-system, cpu-others,
-    /// memory, memory-others, start, stop; a limit is a share (`+3%`) or a factor (`2x`). Where a
+    /// The whole 95 % interval must lie above it, and of wall time and of a workload's metric the verdict
+    /// must be that the stack differs; a point estimate fails nothing. Metrics: wall, cpu, cpu-user,
+    /// cpu-system, cpu-others, memory, memory-others, start, stop, and those of the workload, in the
+    /// direction that costs; a limit is a share (`+3%`) or a factor (`2x`). Where a
     /// stack has no such number and nothing else is crossed, the exit code is 3.
     #[arg(long, value_name = "THRESHOLD", help_heading = "Results")]
     pub(super) fail_if: Vec<Threshold>,
 }
 
 impl GateArguments {
+    /// Refuses thresholds on what no trial of this plan has.
+    pub(super) fn require_metrics(&self, plan: &Plan) -> Result<(), Fault> {
+        let definition = plan.workload.as_ref().map(Workload::resolve).transpose()?;
+        let of_workload = definition.map_or_else(Vec::new, |definition| definition.metric_names());
+        self.require_among(&of_workload)
+    }
+
+    /// Refuses thresholds on what is none of these, and no metric that every trial has.
+    pub(super) fn require_among(&self, of_workload: &[String]) -> Result<(), Fault> {
+        self.fail_if.iter().try_for_each(|threshold| threshold.require(of_workload))
+    }
+
     /// Refuses thresholds that a run of this plan could not decide, however it ends.
     fn require_an_answer(&self, plan: &Plan) -> Result<(), Fault> {
+        self.require_metrics(plan)?;
         let Some(threshold) = self.fail_if.first() else { return Ok(()) };
         if plan.stacks.len() == 1 {
             let baseline = &plan.baseline;
@@ -191,7 +214,12 @@ impl MeasureArguments {
         let baseline = self.baseline.as_deref().map(|text| {
             StackSpec::parse_with(text, cards).map_err(|fault| fault.during("`--baseline`"))
         });
+        let workload = self
+            .workload
+            .as_deref()
+            .map(|typed| Workload::find(typed).map_err(|fault| fault.during("`--workload`")));
         Ok(Draft {
+            workload: workload.transpose()?,
             stacks,
             baseline: baseline.transpose()?,
             command: command.to_vec(),
@@ -352,7 +380,9 @@ seed = 5
             margin_ppm: Some(15_000),
             ..Draft::default()
         };
-        for draft in [plain, rich] {
+        let workload = Some(Workload::find("cpu.sysbench:threads=2").unwrap());
+        let with_one = Draft { command: Vec::new(), workload, ..plain.clone() };
+        for draft in [plain, rich, with_one] {
             let plan = draft.complete(&around()).unwrap().plan;
             let line = plan.repeat_with();
             // A shell splits the line into words, each ended by a zero byte.

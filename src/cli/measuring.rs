@@ -1,6 +1,6 @@
 //! From a question to its answer: the lab, the ledger, the campaign, and what is printed.
 
-use super::measure::Question;
+use super::measure::{GateArguments, Question};
 use super::{Format, Globals, answer, note, progress};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Lab};
@@ -16,6 +16,7 @@ use crate::stack::{LayerSpec, Limits, StackSpec};
 use crate::trial::campaign::Campaign;
 use crate::trial::interrupts::{Interrupts, Urgency};
 use crate::trial::protocol;
+use crate::workload::Workload;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
@@ -169,24 +170,34 @@ fn require_command(plan: &Plan) -> Result<(), Fault> {
         return Ok(());
     }
     let shown = program.escape_debug();
-    let hint =
-        if program.contains(|letter: char| letter.is_whitespace() || "|&;<>$".contains(letter)) {
-            format!("for a line of the shell write `-- sh -c '{shown}'`")
-        } else {
-            String::from("check its spelling, or install it on this machine")
-        };
+    let definition = plan.workload.as_ref().map(Workload::resolve).transpose()?;
+    let hint = match definition.and_then(|definition| definition.remedy()) {
+        Some(remedy) => remedy,
+        None => hint_of(&shown.to_string(), program),
+    };
     Err(Fault::user(format!("`{shown}` is not in `PATH`, so no stack would find it")).hint(hint))
+}
+
+/// What would help somebody whose program is not there.
+fn hint_of(shown: &str, program: &str) -> String {
+    if program.contains(|letter: char| letter.is_whitespace() || "|&;<>$".contains(letter)) {
+        format!("for a line of the shell write `-- sh -c '{shown}'`")
+    } else {
+        String::from("check its spelling, or install it on this machine")
+    }
 }
 
 /// Continues a run.
 pub(super) fn resume(
     run: &str,
     report: Option<&Path>,
-    fail_if: &[Threshold],
+    gate: &GateArguments,
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
     let path = shelf::find(&shelf::directory()?, run)?;
     let ledger = Ledger::open(&path)?;
+    gate.require_metrics(&ledger.plan()?)?;
+    let fail_if = &gate.fail_if;
     if ledger.run()?.state == RunState::Finished {
         note("the run is finished: nothing is left to do, and this is what it found", globals);
         return conclude(&ledger, RunState::Finished, report, fail_if, globals);

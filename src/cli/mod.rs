@@ -24,6 +24,7 @@ mod rows;
 mod run;
 mod say;
 mod show;
+mod workload;
 
 use crate::fault::Fault;
 use crate::report::terminal::{Colour, Look};
@@ -110,6 +111,8 @@ pub enum Command {
     Export(export::Arguments),
     /// Lists the runs that are kept.
     List(list::Arguments),
+    /// Shows what there is to run by name, and checks a file of your own.
+    Workload(workload::Arguments),
     /// Measures surtax's own error where the truth is known, and says which bars were met.
     Prove(prove::Arguments),
     /// Removes what a killed surtax left on this machine.
@@ -172,8 +175,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
             return measuring::measure(&arguments.question(globals)?, globals);
         }
         Command::Resume(arguments) => {
-            let (report, fail_if) = (arguments.report.as_deref(), &arguments.gate.fail_if);
-            return measuring::resume(&arguments.run, report, fail_if, globals);
+            let (report, gate) = (arguments.report.as_deref(), &arguments.gate);
+            return measuring::resume(&arguments.run, report, gate, globals);
         }
         Command::Show(arguments) => return show::run(&arguments, globals),
         Command::Enter(arguments) => return enter::run(&arguments, globals),
@@ -183,6 +186,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
         Command::Report(arguments) => report::run(&arguments, globals)?,
         Command::Export(arguments) => export::run(&arguments, globals)?,
         Command::List(arguments) => list::run(&arguments, globals)?,
+        Command::Workload(arguments) => workload::run(&arguments, globals)?,
         Command::Gc(_) => gc::run(globals)?,
         Command::Completions(arguments) => completions::run(&arguments)?,
         Command::Man(arguments) => man::run(&arguments)?,

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Flags of `surtax plan`.
 #[derive(Debug, clap::Args)]
 #[command(
-    override_usage = "surtax plan [OPTIONS] <PLAN.toml>\n       surtax plan [OPTIONS] --in <STACKS> -- <CMD>...",
+    override_usage = "surtax plan [OPTIONS] <PLAN.toml>\n       surtax plan [OPTIONS] --in <STACKS> -- <CMD>...\n       surtax plan [OPTIONS] --in <STACKS> --workload <NAME>",
     after_long_help = include_str!("help/plan.txt")
 )]
 pub struct Arguments {

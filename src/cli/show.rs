@@ -3,6 +3,8 @@
 use super::measure::GateArguments;
 use super::{Format, Globals, answer, measuring};
 use crate::fault::Fault;
+use crate::workload::metric::RESERVED;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 /// Flags of `surtax show`.
@@ -17,6 +19,11 @@ pub struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
     let (_, findings) = measuring::findings(&arguments.run)?;
+    let metrics = findings.arms.iter().flat_map(|arm| &arm.metrics);
+    let names: BTreeSet<String> = metrics.map(|metric| metric.metric.clone()).collect();
+    let is_of_workload = |name: &String| !RESERVED.contains(&name.as_str());
+    let names: Vec<String> = names.into_iter().filter(is_of_workload).collect();
+    arguments.gate.require_among(&names)?;
     answer(&measuring::text(&findings, globals.format_or(Format::Table), globals.look()))?;
     Ok(measuring::gate(&findings, &arguments.gate.fail_if))
 }

@@ -4,6 +4,7 @@ use super::Ledger;
 use crate::plan::{Conduct, Plan, TrialId};
 use crate::stack::{LayerSpec, StackSpec};
 use crate::trial::{Evidence, Measured, Record, TrialResult};
+use crate::workload;
 use std::collections::BTreeMap;
 use std::path::Path;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
@@ -21,6 +22,7 @@ pub(crate) fn plan(stacks: &[&str]) -> Plan {
         stacks: stacks.iter().map(|kind| stack(kind)).collect(),
         baseline: stack("native"),
         command: vec!["make".into(), "-j4".into()],
+        workload: None,
         cwd: "/src".into(),
         environment: vec![("PATH".into(), "/bin".into())],
         inherit_environment: true,
@@ -86,6 +88,7 @@ pub(crate) fn measured(wall_ns: u64) -> Measured {
         }])
         .unwrap(),
         iterations: Vec::new(),
+        workload: workload::Reading::default(),
         is_guest_time_void: false,
     }
 }

@@ -7,6 +7,7 @@
 pub mod calendar;
 mod hold;
 pub mod machine;
+mod measured;
 mod read;
 mod record;
 mod samples;
@@ -16,6 +17,8 @@ mod write;
 use crate::fault::Fault;
 use crate::plan::TrialId;
 use crate::trial::disturbance::Disturbance;
+use crate::workload::Better;
+pub use measured::Histograms;
 use rusqlite::ErrorCode;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +29,7 @@ use surtax_instrument::wire::{LevelFacts, Reading, Role};
 pub const APPLICATION_ID: i32 = 0x7375_7274;
 
 /// `PRAGMA user_version`: raised when a field changes its meaning.
-pub const FORMAT_VERSION: i32 = 3;
+pub const FORMAT_VERSION: i32 = 4;
 
 /// The file name's end.
 pub const EXTENSION: &str = "surtax";
@@ -126,14 +129,25 @@ pub struct StoredTrial {
 /// One number of one trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// Which metric, its unit at the end of its name.
+    /// Which metric; of those that every trial has, the unit is at the end of the name.
     pub metric: String,
-    /// `ns` or `bytes`.
+    /// `ns`, `bytes`, or what a workload's metric is in.
     pub unit: String,
     /// The number.
     pub value: f64,
     /// The number rounded down, exact where `value` is a whole one.
     pub whole: u64,
+}
+
+/// A metric that the workload of a run measures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownMetric {
+    /// Its name.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which way is better.
+    pub better: Better,
 }
 
 /// Which stream of a command.

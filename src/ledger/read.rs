@@ -263,7 +263,7 @@ impl Ledger {
         read().map_err(|error| refused(&self.path, "read a condition of all trials", &error))
     }
 
-    fn collect<T>(
+    pub(super) fn collect<T>(
         &self,
         query: &str,
         read: impl FnMut(&Row) -> rusqlite::Result<T>,

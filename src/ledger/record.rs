@@ -103,6 +103,7 @@ pub(super) fn insert_record(
             .execute(params![trial, position, what])?;
     }
     let Some(measured) = measured else { return Ok(()) };
+    super::measured::insert(transaction, trial, &measured.workload)?;
     for (position, reading) in (0i64..).zip(&measured.readings) {
         insert_reading(transaction, trial, position, reading)?;
     }

@@ -70,6 +70,22 @@ CREATE TABLE samples (
     PRIMARY KEY (trial, metric)
 ) STRICT, WITHOUT ROWID;
 
+-- What a workload measures, beside what every trial has.
+CREATE TABLE metrics (
+    position  INTEGER PRIMARY KEY,
+    metric    TEXT NOT NULL UNIQUE,
+    unit      TEXT NOT NULL,
+    better    TEXT NOT NULL CHECK (better IN ('lower', 'higher'))
+) STRICT;
+
+CREATE TABLE histograms (
+    trial        INTEGER NOT NULL REFERENCES trials (trial),
+    metric       TEXT NOT NULL,
+    value_count  INTEGER NOT NULL,
+    hdr_v2       BLOB NOT NULL,
+    PRIMARY KEY (trial, metric)
+) STRICT, WITHOUT ROWID;
+
 -- Only of trials that ran the command more than once.
 CREATE TABLE iterations (
     trial          INTEGER NOT NULL REFERENCES trials (trial),

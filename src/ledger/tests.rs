@@ -121,13 +121,13 @@ fn a_ledger_of_the_first_format_is_read_and_not_gone_on_with() {
     let (_shelf, path) = shelf();
     let mut writer = ledger(&path, &["native"]);
     add(&mut writer, &done(id(0, 0), 10));
-    let old = "DROP TABLE iterations; DROP TABLE disturbances; PRAGMA user_version = 1";
+    let old = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE iterations; DROP TABLE disturbances; PRAGMA user_version = 1";
     writer.connection.execute_batch(old).unwrap();
     drop(writer);
     assert_eq!(Ledger::open(&path).unwrap().trials().unwrap().len(), 1);
     let error = Ledger::resume(&path).unwrap_err();
     assert_eq!(error.blame, Blame::User);
-    assert!(error.message.contains("an older surtax, in format 1 of now 3"), "{error}");
+    assert!(error.message.contains("an older surtax, in format 1 of now 4"), "{error}");
 }
 
 #[test]
@@ -271,4 +271,41 @@ fn every_table_and_field_is_on_the_format_page() {
         };
         assert!(name == "`one`" || page.contains(&name), "{name} is not explained");
     }
+}
+
+#[test]
+fn what_a_workload_measures_is_kept_with_its_unit_its_direction_and_whole_histograms() {
+    use crate::workload::{Better, Histogrammed, Metric};
+    let (_shelf, path) = shelf();
+    let mut ledger = ledger(&path, &["native"]);
+    for block in 0..3 {
+        let mut measured = measured(10);
+        let metric = |name: &str, unit, better, value| Metric {
+            name: String::from(name),
+            unit,
+            better,
+            value,
+        };
+        measured.workload.metrics = vec![
+            metric("rate", "1/s", Better::Higher, 1.5 + f64::from(block)),
+            metric("latency", "ns", Better::Lower, 7.0),
+        ];
+        let mut histogram = surtax_statistics::Histogram::new();
+        histogram.record_many(5 + u64::from(block), 10).unwrap();
+        measured.workload.histograms =
+            vec![Histogrammed { name: String::from("latencies"), histogram }];
+        add(&mut ledger, &record(id(block, 0), TrialResult::Done(Box::new(measured))));
+    }
+    let metrics = ledger.metrics().unwrap();
+    let said: Vec<_> =
+        metrics.iter().map(|it| (it.name.as_str(), it.unit.as_str(), it.better)).collect();
+    assert_eq!(said, [("rate", "1/s", Better::Higher), ("latency", "ns", Better::Lower)]);
+    let trials = ledger.trials().unwrap();
+    assert!((trials[2].sample("rate").unwrap().value - 3.5).abs() < 1e-12);
+    let histograms = ledger.histograms().unwrap();
+    let merged = &histograms[&(0, String::from("latencies"))];
+    assert_eq!(
+        (merged.count(), merged.quantile(0.0), merged.quantile(1.0)),
+        (30, Some(5), Some(7))
+    );
 }

@@ -7,6 +7,7 @@ use super::{Cache, Draft, Plan, duration, percentage};
 use crate::fault::Fault;
 use crate::layer::Card;
 use crate::stack::{StackSpec, instead};
+use crate::workload::Workload;
 use std::fmt::{Display, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -18,9 +19,10 @@ use toml::de::{DeTable, DeValue};
 const FILE_LIMIT: u64 = 1 << 20;
 
 /// Every key of a plan file, in the order in which [`write()`] writes them.
-pub const KEYS: [&str; 20] = [
+pub const KEYS: [&str; 21] = [
     "title",
     "command",
+    "workload",
     "stacks",
     "baseline",
     "runs",
@@ -113,6 +115,12 @@ impl Reader<'_> {
         match field {
             "title" => draft.title = Some(self.string(field, value)?.to_owned()),
             "command" => draft.command = self.strings(field, value)?,
+            "workload" => {
+                let typed = self.string(field, value)?;
+                let found = Workload::find(typed);
+                let found = found.map_err(|fault| fault.during(self.place(&value.span())))?;
+                draft.workload = Some(found);
+            }
             "stacks" => draft.stacks = self.stacks(value)?,
             "baseline" => draft.baseline = Some(self.stack(value)?),
             "runs" => draft.runs = Some(self.whole(field, value)?),
@@ -294,7 +302,10 @@ pub fn write(plan: &Plan) -> String {
             "# A plan of surtax. `surtax plan FILE` shows every trial, `surtax run FILE` runs it.",
         ),
         format!("title = {}", toml_string(&plan.title)),
-        format!("command = {}", toml_strings(&plan.command)),
+        match &plan.workload {
+            Some(workload) => format!("workload = {}", toml_string(&workload.typed())),
+            None => format!("command = {}", toml_strings(&plan.command)),
+        },
         format!("stacks = {}", toml_strings(&texts)),
         format!("baseline = {}", toml_string(&plan.baseline.to_string())),
     ];

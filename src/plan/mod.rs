@@ -17,6 +17,7 @@ mod shell;
 mod stacks;
 
 use crate::stack::StackSpec;
+use crate::workload::Workload;
 pub use conduct::{Cache, Conduct, ConductDraft};
 pub use estimate::Costs;
 pub use expand::BLOCK_LIMIT;
@@ -42,6 +43,9 @@ pub struct Plan {
     pub baseline: StackSpec,
     /// Program and arguments.
     pub command: Vec<String>,
+    /// Where the command is that of a workload: which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
     /// Working directory on every level.
     pub cwd: PathBuf,
     /// Variables of the command's environment, sorted by name: over the caller's, or alone.

@@ -8,6 +8,7 @@ use super::{ConductDraft, Plan, SCHEMA_VERSION, budget, shell};
 use crate::fault::Fault;
 use crate::layer::{Card, Root};
 use crate::stack::StackSpec;
+use crate::workload::Workload;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,6 +37,8 @@ pub struct Draft {
     pub baseline: Option<StackSpec>,
     /// See [`Plan::command`].
     pub command: Vec<String>,
+    /// What to run instead of a command.
+    pub workload: Option<Workload>,
     /// See [`Plan::cwd`]; by default where surtax was called.
     pub cwd: Option<PathBuf>,
     /// Whether the command also gets the caller's environment; by default it does.
@@ -95,12 +98,23 @@ impl Draft {
         self.places.retain(|field, _| !other.says(field));
         self.places.extend(other.places);
         self.environment.extend(other.environment);
+        let is_other_a_workload = other.workload.is_some();
         Self {
             title: other.title.or(self.title),
             stacks: list_over(other.stacks, self.stacks),
             pin: other.pin.or(self.pin),
             baseline: other.baseline.or(self.baseline),
-            command: list_over(other.command, self.command),
+            // What is run is said once: as a command, or as a workload.
+            workload: if other.command.is_empty() {
+                other.workload.or(self.workload)
+            } else {
+                other.workload
+            },
+            command: if is_other_a_workload {
+                other.command
+            } else {
+                list_over(other.command, self.command)
+            },
             cwd: other.cwd.or(self.cwd),
             inherit_environment: other.inherit_environment.or(self.inherit_environment),
             environment: self.environment,
@@ -123,7 +137,7 @@ impl Draft {
         match field {
             "stacks" => !self.stacks.is_empty(),
             "baseline" => self.baseline.is_some(),
-            "command" => !self.command.is_empty(),
+            "command" | "workload" => !self.command.is_empty() || self.workload.is_some(),
             "cwd" => self.cwd.is_some(),
             "writable" => !self.writable.is_empty(),
             "runs" => self.runs.is_some(),
@@ -143,7 +157,7 @@ impl Draft {
     /// # Errors
     /// The user's: what is missing, contradicts itself, or is not there.
     pub fn complete(self, around: &Surroundings<'_>) -> Result<Decided, Fault> {
-        self.check_command()?;
+        let command = self.checked_command()?;
         self.check_counts()?;
         self.check_precision()?;
         let cwd = self.checked_cwd(&around.cwd)?;
@@ -151,15 +165,17 @@ impl Draft {
         let environment = self.checked_environment()?;
         let (conduct, warm_up) = self.checked_conduct()?;
         let (stacks, baseline) = self.checked_stacks(&cwd, around)?;
+        self.check_scratch(&stacks)?;
         let added = added_baseline(&self, &stacks, &baseline);
         let usual = if self.precision_ppm.is_some() { PRECISION_RUNS } else { DEFAULT_RUNS };
         let runs = if self.time.is_none() { self.runs.or(Some(usual)) } else { self.runs };
         let plan = Plan {
             schema_version: SCHEMA_VERSION,
-            title: self.title.unwrap_or_else(|| title_of(&self.command)),
+            title: self.title.unwrap_or_else(|| usual_title(&command, self.workload.as_ref())),
             stacks,
             baseline,
-            command: self.command,
+            command,
+            workload: self.workload,
             cwd,
             environment,
             inherit_environment: self.inherit_environment.unwrap_or(true),
@@ -187,21 +203,53 @@ impl Draft {
         }
     }
 
-    fn check_command(&self) -> Result<(), Fault> {
-        let Some(program) = self.command.first() else {
+    /// The command, be it that of a workload.
+    fn checked_command(&self) -> Result<Vec<String>, Fault> {
+        let command = match &self.workload {
+            None => self.command.clone(),
+            Some(workload) if self.command.is_empty() => workload.resolve()?.command,
+            Some(workload) => {
+                let name = workload.name.escape_debug();
+                return Err(self
+                    .refuse("command", format!("there are a command and the workload `{name}`"))
+                    .hint("leave out one of them: a workload brings its command along"));
+            }
+        };
+        let Some(program) = command.first() else {
             return Err(self.refuse("command", "there is no command to measure").hint(
                 "write it after `--`, as in `surtax compare --in native,runc -- make -j4`, \
-                 or as `command = [\"make\", \"-j4\"]` in a plan",
+                 or as `command = [\"make\", \"-j4\"]` in a plan; `--workload NAME` brings its own",
             ));
         };
         if program.is_empty() {
             return Err(self.refuse("command", "the command's program is an empty word"));
         }
-        if let Some(word) = self.command.iter().find(|word| word.contains('\0')) {
+        if let Some(word) = command.iter().find(|word| word.contains('\0')) {
             let shown = word.escape_debug();
             return Err(self.refuse("command", format!("the word `{shown}` holds a zero byte")));
         }
-        Ok(())
+        Ok(command)
+    }
+
+    /// Refuses a stack without a scratch directory for a workload that works there.
+    fn check_scratch(&self, stacks: &[StackSpec]) -> Result<(), Fault> {
+        let Some(workload) = &self.workload else { return Ok(()) };
+        if !workload.resolve()?.scratch {
+            return Ok(());
+        }
+        let names_one = |stack: &&StackSpec| {
+            stack.layers.iter().any(|layer| layer.options.contains_key("scratch"))
+        };
+        let Some(stack) = stacks.iter().find(|stack| !names_one(stack)) else { return Ok(()) };
+        let (name, kinds) = (workload.name.escape_debug(), stack.to_string());
+        let mark =
+            if stack.layers.last().is_some_and(|last| last.options.is_empty()) { ":" } else { "," };
+        Err(self
+            .refuse(
+                "workload",
+                format!("`{name}` works in the stack's scratch directory, and `{kinds}` has none"),
+            )
+            .hint(format!("say on what its data lies, as in `{kinds}{mark}scratch=layer`")))
     }
 
     fn check_counts(&self) -> Result<(), Fault> {
@@ -300,6 +348,11 @@ pub(super) fn title_of(command: &[String]) -> String {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
+}
+
+/// What a run is called that has no title: what it runs.
+pub(super) fn usual_title(command: &[String], workload: Option<&Workload>) -> String {
+    workload.map_or_else(|| title_of(command), |workload| title_of(&[workload.typed()]))
 }
 
 pub(super) fn nanoseconds(duration: Duration) -> u64 {

@@ -6,7 +6,7 @@
 use super::conduct::{DEFAULT_ITERATIONS, DEFAULT_PADDING};
 use super::refuse::{
     DEFAULT_DEADLINE, DEFAULT_MARGIN_PPM, DEFAULT_START_DEADLINE, PRECISION_RUNS, is_native,
-    nanoseconds, title_of,
+    nanoseconds, usual_title,
 };
 use super::{Cache, Plan, duration, percentage, shell_line};
 
@@ -17,7 +17,10 @@ impl Plan {
         let cwd = self.cwd.to_string_lossy();
         let words = self.flags();
         let words = ["surtax", "compare"].into_iter().chain(words.iter().map(String::as_str));
-        let line = shell_line(words.chain(["--"]).chain(self.command.iter().map(String::as_str)));
+        // A workload brings its command along.
+        let command = if self.workload.is_none() { self.command.as_slice() } else { &[] };
+        let mark = (!command.is_empty()).then_some("--");
+        let line = shell_line(words.chain(mark).chain(command.iter().map(String::as_str)));
         format!("{} && {line}", shell_line(["cd", &cwd]))
     }
 
@@ -29,7 +32,10 @@ impl Plan {
         if self.stacks.iter().find(|stack| is_native(stack)) != Some(&self.baseline) {
             flag("--baseline", self.baseline.to_string());
         }
-        if self.title != title_of(&self.command) {
+        if let Some(workload) = &self.workload {
+            flag("--workload", workload.typed());
+        }
+        if self.title != usual_title(&self.command, self.workload.as_ref()) {
             flag("--title", self.title.clone());
         }
         for path in &self.writable {

@@ -5,8 +5,10 @@
 
 use super::bill::{self, Bill};
 use super::caution::{self, Signs};
-use super::estimate::{self, Baseline};
+use super::distribution;
+use super::estimate::{self, Baseline, Measure};
 use super::foreign::{last_words, line};
+use super::judged::{Judge, Judged};
 use super::program::Ran;
 use super::verdict::{self, Case, Judgement};
 use super::wall::{self, Compared, Wall};
@@ -16,12 +18,13 @@ use super::{
 };
 use super::{guest_clock, steady};
 use crate::fault::Fault;
-use crate::ledger::{Ledger, Proofs, Run, StoredTrial, Stream, TrialState, calendar};
+use crate::ledger::{
+    Histograms, KnownMetric, Ledger, Proofs, Run, StoredTrial, Stream, TrialState, calendar,
+};
 use crate::plan::{Arm, Plan};
 use crate::trial::disturbance::Disturbance;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use surtax_instrument::wire::Fact;
-use surtax_statistics::NoiseFloor;
 
 /// Raised when a field of the findings changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
@@ -38,19 +41,30 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let margin = f64::from(plan.equivalence_margin_ppm) / 1e6;
     let counted = |arm: usize| columns.get(arm).map_or(&[][..], |column| &column.counted);
     let baseline = Baseline { first: counted(0), again: counted(1) };
-    let noise = baseline.noise_floor();
-    let walls = wall::of_columns(&columns, baseline);
+    let measures = measures(ledger)?;
+    let noise = baseline.noise_floor(&Measure::wall());
+    let (walls, overheads) = wall::of_columns(&columns, baseline, &measures);
+    let noises: Vec<_> = measures.iter().map(|it| baseline.noise_floor(it)).collect();
+    let histograms = ledger.histograms()?;
     let ran = |arm: usize| columns.get(arm).map_or_else(Ran::default, |it| Ran::of(it, &proofs));
     let program = ran(0).or(ran(1));
     let stack = plan.baseline.to_string();
     let judge = Judge { baseline, noise, margin, stack, program: &program };
 
-    let sources = Sources { ledger, proofs: &proofs, first_began_ns: first_began(&trials) };
+    let sources = Sources {
+        ledger,
+        proofs: &proofs,
+        first_began_ns: first_began(&trials),
+        measures: &measures,
+        histograms: &histograms,
+    };
     let mut arms = Vec::new();
     let mut bills = Vec::new();
     for (column, wall) in columns.iter().zip(&walls) {
         let bill = bill::of(&column.counted, column.depth());
         let mut arm = arm_findings(&sources, column, wall.as_ref(), &judge, &bill)?;
+        let of_workload = Judged { overheads: &overheads, noises: &noises };
+        of_workload.add_to(&mut arm, &measures, &judge);
         arm.warm_up = warm_ups.get(&arm.arm).cloned();
         if let Some(sentence) = arm.warm_up.as_ref().and_then(steady::sentence) {
             arm.because = format!("{}; {sentence}", arm.because);
@@ -66,6 +80,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         bills: &bills,
         proofs: &proofs,
         mitigations: mitigations(&machine),
+        is_workload: plan.workload.is_some(),
         page_ins: &ledger.conditions_of("page_in_bytes")?,
         walls: &walls,
         noise,
@@ -128,14 +143,11 @@ impl Column<'_> {
     }
 }
 
-/// What the arms are judged by.
-struct Judge<'a> {
-    baseline: Baseline<'a>,
-    noise: Option<NoiseFloor>,
-    margin: f64,
-    stack: String,
-    /// What both arms of the baseline ran.
-    program: &'a Ran,
+/// What the run's workload measures.
+fn measures(ledger: &Ledger) -> Result<Vec<Measure>, Fault> {
+    let known = ledger.metrics()?.into_iter();
+    let measure = |it: KnownMetric| Measure { metric: it.name, unit: it.unit, better: it.better };
+    Ok(known.map(measure).collect())
 }
 
 /// Where an arm is read from.
@@ -143,6 +155,8 @@ struct Sources<'a> {
     ledger: &'a Ledger,
     proofs: &'a Proofs,
     first_began_ns: u64,
+    measures: &'a [Measure],
+    histograms: &'a Histograms,
 }
 
 fn columns<'a>(plan: &Plan, trials: &'a [StoredTrial]) -> Vec<Column<'a>> {
@@ -178,7 +192,7 @@ fn arm_findings(
     let evidence = evidence(column, sources.proofs);
     let baseline = (column.is_compared() && is_valid).then_some(judge.baseline);
     let compared = wall.and_then(|wall| wall.overhead.as_ref().ok());
-    let points = column.ended.iter().map(|trial| point(trial, sources.first_began_ns));
+    let points = column.ended.iter().map(|trial| point(trial, sources));
     Ok(ArmFindings {
         arm: column.arm.index,
         stack: line(&column.arm.stack.to_string()),
@@ -189,7 +203,8 @@ fn arm_findings(
         disturbed_count: number(column.disturbed().count()),
         repeated_count: number(column.repeated().count()),
         warm_up: None,
-        metrics: estimate::metrics(&column.counted, baseline),
+        metrics: estimate::metrics(&column.counted, baseline, sources.measures),
+        histograms: distribution::of_arm(sources.histograms, column.arm.index),
         overhead: compared.map(|compared| estimate::interval(&compared.estimate)),
         block_count: compared.map_or(0, |compared| number(compared.estimate.block_count)),
         progress: progress(column, wall, judge),
@@ -211,9 +226,10 @@ fn arm_findings(
 fn progress(column: &Column<'_>, wall: Option<&Wall>, judge: &Judge<'_>) -> Vec<ProgressPoint> {
     match (wall, column.part()) {
         (Some(wall), _) => wall.progress.clone(),
-        (None, "baseline-again") => {
-            judge.baseline.own_blocks().map_or_else(Vec::new, |blocks| wall::progress(&blocks))
-        }
+        (None, "baseline-again") => judge
+            .baseline
+            .own_blocks(&Measure::wall())
+            .map_or_else(Vec::new, |blocks| wall::progress(&blocks)),
         _ => Vec::new(),
     }
 }
@@ -261,18 +277,21 @@ fn judged(
             }
             let overhead = wall.map(|wall| &wall.overhead);
             let (baseline, noise, margin) = (judge.stack.as_str(), judge.noise, judge.margin);
-            verdict::of(&Case { baseline, overhead, noise, margin })
+            verdict::of(&Case { words: verdict::WALL_TIME, baseline, overhead, noise, margin })
         }
     }
 }
 
-fn point(trial: &StoredTrial, first_began_ns: u64) -> TrialPoint {
+fn point(trial: &StoredTrial, sources: &Sources<'_>) -> TrialPoint {
+    let of_workload = sources.measures.iter();
+    let value =
+        |measure: &Measure| Some((line(&measure.metric), trial.sample(&measure.metric)?.value));
     let whole = |metric| trial.sample(metric).map(|sample| sample.whole);
     TrialPoint {
         block: trial.id.block,
         position: trial.id.position,
         attempt: trial.attempt,
-        at_ns: trial.began_at.0.saturating_sub(first_began_ns),
+        at_ns: trial.began_at.0.saturating_sub(sources.first_began_ns),
         wall_ns: whole("wall_ns"),
         start_ns: whole("start_ns"),
         usage: TrialUsage {
@@ -282,6 +301,7 @@ fn point(trial: &StoredTrial, first_began_ns: u64) -> TrialPoint {
             memory_peak_bytes: whole("memory_peak_bytes"),
             memory_others_peak_bytes: whole("memory_others_peak_bytes"),
         },
+        metrics: of_workload.filter_map(value).collect(),
         state: trial.state.word().into(),
         why: line(&trial.why),
         disturbances: trial.disturbances.iter().map(disturbance).collect(),
@@ -351,6 +371,7 @@ fn run_facts(
         id: line(&run.id),
         title: line(&plan.title),
         command: plan.command.clone(),
+        workload: plan.workload.as_ref().map(|workload| line(&workload.typed())),
         cwd: line(&plan.cwd.to_string_lossy()),
         repeat_with: line(&plan.repeat_with()),
         began_at: calendar::rfc3339(run.began_at),

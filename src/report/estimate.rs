@@ -5,6 +5,7 @@
 
 use super::{Interval, MetricFindings, QuantileFindings};
 use crate::ledger::StoredTrial;
+use crate::workload::Better;
 use std::collections::BTreeMap;
 use surtax_statistics::{
     Block, Confidence, Estimate, NoiseFloor, Sample, Summary, critical_value, noise_floor,
@@ -17,7 +18,7 @@ pub(super) const WALL: &str = "wall_ns";
 /// The quantiles of wall time that are reported as far as the trials support them.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
-/// The metrics of a report in its order, with their units. In all of them less is better.
+/// The metrics that every trial has, in their order in a report, with their units. In all of them less is better.
 const METRICS: [(&str, &str); 9] = [
     ("wall_ns", "ns"),
     ("cpu_user_ns", "ns"),
@@ -30,6 +31,30 @@ const METRICS: [(&str, &str); 9] = [
     ("stop_ns", "ns"),
 ];
 
+/// A metric as it is compared.
+#[derive(Clone, Debug)]
+pub(super) struct Measure {
+    pub(super) metric: String,
+    pub(super) unit: String,
+    pub(super) better: Better,
+}
+
+impl Measure {
+    /// Wall time.
+    pub(super) fn wall() -> Self {
+        Self::of_every_trial((WALL, "ns"))
+    }
+
+    fn of_every_trial((metric, unit): (&str, &str)) -> Self {
+        Self { metric: metric.into(), unit: unit.into(), better: Better::Lower }
+    }
+}
+
+/// Whether every trial has this metric; what is none of them is a workload's.
+pub(super) fn is_of_every_trial(metric: &str) -> bool {
+    METRICS.iter().any(|(known, _)| *known == metric)
+}
+
 /// The trials that count of the baseline's two arms.
 #[derive(Clone, Copy)]
 pub(super) struct Baseline<'a> {
@@ -41,43 +66,49 @@ pub(super) struct Baseline<'a> {
 
 impl Baseline<'_> {
     /// The blocks of an arm on one metric, in their order; `None` where a ratio has no meaning.
-    pub(super) fn blocks(&self, arm: &[&StoredTrial], metric: &str) -> Option<Vec<Block>> {
-        let baseline = by_block(self.first.iter().chain(self.again), metric);
-        paired(&baseline, &by_block(arm.iter(), metric))
+    pub(super) fn blocks(&self, arm: &[&StoredTrial], measure: &Measure) -> Option<Vec<Block>> {
+        let baseline = by_block(self.first.iter().chain(self.again), measure);
+        paired(&baseline, &by_block(arm.iter(), measure))
     }
 
-    /// The blocks of the second baseline arm against the first, on wall time.
-    pub(super) fn own_blocks(&self) -> Option<Vec<Block>> {
-        paired(&by_block(self.first.iter(), WALL), &by_block(self.again.iter(), WALL))
+    /// The blocks of the second baseline arm against the first.
+    pub(super) fn own_blocks(&self, measure: &Measure) -> Option<Vec<Block>> {
+        paired(&by_block(self.first.iter(), measure), &by_block(self.again.iter(), measure))
     }
 
-    /// How much the baseline differs from itself on wall time.
-    pub(super) fn noise_floor(&self) -> Option<NoiseFloor> {
-        noise_floor(&self.own_blocks()?).ok()
+    /// How much the baseline differs from itself.
+    pub(super) fn noise_floor(&self, measure: &Measure) -> Option<NoiseFloor> {
+        noise_floor(&self.own_blocks(measure)?).ok()
     }
 }
 
 /// Every metric that the arm has, summed up; with overheads if it is compared with a baseline.
-pub(super) fn metrics(arm: &[&StoredTrial], baseline: Option<Baseline<'_>>) -> Vec<MetricFindings> {
+pub(super) fn metrics(
+    arm: &[&StoredTrial],
+    baseline: Option<Baseline<'_>>,
+    of_workload: &[Measure],
+) -> Vec<MetricFindings> {
     let mut found = Vec::new();
-    for (metric, unit) in METRICS {
+    for measure in METRICS.map(Measure::of_every_trial).iter().chain(of_workload) {
+        let metric = measure.metric.as_str();
         let values: Vec<f64> =
             arm.iter().filter_map(|trial| Some(trial.sample(metric)?.value)).collect();
         let Ok(sample) = Sample::counts(&values) else { continue };
         let summary = Summary::of(&sample);
-        let blocks = baseline.and_then(|baseline| baseline.blocks(arm, metric));
+        let blocks = baseline.and_then(|baseline| baseline.blocks(arm, measure));
         let overhead = blocks.and_then(|blocks| overhead(&blocks).ok());
         let quantiles = if metric == WALL { quantiles(&sample) } else { Vec::new() };
         found.push(MetricFindings {
             metric: metric.into(),
-            unit: unit.into(),
-            better: String::from("lower"),
+            unit: measure.unit.clone(),
+            better: measure.better.word().into(),
             median: summary.median,
             min: summary.min,
             max: summary.max,
             quartiles: (summary.quartile_first, summary.quartile_third),
             quantiles,
             overhead: overhead.as_ref().map(interval),
+            judgement: None,
         });
     }
     found
@@ -131,14 +162,19 @@ pub(super) fn float(value: u64) -> f64 {
     value
 }
 
+/// What the trials cost, by block: of what is better when it is more, such as a rate, the inverse.
 fn by_block<'a>(
     trials: impl Iterator<Item = &'a &'a StoredTrial>,
-    metric: &str,
+    measure: &Measure,
 ) -> BTreeMap<u32, Vec<f64>> {
     let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for trial in trials {
-        if let Some(sample) = trial.sample(metric) {
-            blocks.entry(trial.id.block).or_default().push(sample.value);
+        if let Some(sample) = trial.sample(&measure.metric) {
+            let cost = match measure.better {
+                Better::Lower => sample.value,
+                Better::Higher => sample.value.recip(),
+            };
+            blocks.entry(trial.id.block).or_default().push(cost);
         }
     }
     blocks

@@ -3,7 +3,8 @@
 //! Field names are those of the findings and of the ledger, units included. What is unknown is an
 //! empty field or `null`; it is never zero. The tests hold the names: a change shows in review.
 
-use super::{ArmFindings, Findings, MetricFindings, QuantileFindings, Verdict};
+use super::{ArmFindings, Findings, JudgementFindings, MetricFindings, QuantileFindings, Verdict};
+use std::collections::BTreeSet;
 
 /// Fields of [`csv`].
 const METRIC_FIELDS: [&str; 32] = [
@@ -85,13 +86,17 @@ pub fn csv(findings: &Findings) -> String {
     text
 }
 
-/// One row per trial in the order of arms and time, RFC 4180; also those that do not count.
+/// One row per trial in the order of arms and time, RFC 4180; also those that do not count. What a
+/// workload measures stands in columns of its own, behind the others.
 #[must_use]
 pub fn csv_trials(findings: &Findings) -> String {
-    let mut text = row(TRIAL_FIELDS.map(String::from));
+    let trials = || findings.arms.iter().flat_map(|arm| &arm.trials);
+    let of_workload: BTreeSet<&String> = trials().flat_map(|trial| trial.metrics.keys()).collect();
+    let own = of_workload.iter().map(|name| name.to_string());
+    let mut text = row(TRIAL_FIELDS.map(String::from).into_iter().chain(own));
     for arm in &findings.arms {
         for trial in &arm.trials {
-            text += &row([
+            let fields = [
                 arm.arm.to_string(),
                 arm.stack.clone(),
                 arm.part.clone(),
@@ -109,7 +114,9 @@ pub fn csv_trials(findings: &Findings) -> String {
                 or_empty(trial.usage.cpu_others_ns),
                 or_empty(trial.usage.memory_peak_bytes),
                 or_empty(trial.usage.memory_others_peak_bytes),
-            ]);
+            ];
+            let own = of_workload.iter().map(|name| or_empty(trial.metrics.get(*name)));
+            text += &row(fields.into_iter().chain(own));
         }
     }
     text
@@ -131,12 +138,19 @@ fn metric_row(arm: &ArmFindings, metric: Option<&MetricFindings>) -> [String; 32
     let number = |of: &dyn Fn(&MetricFindings) -> f64| or_empty(metric.map(of));
     let word = |of: &dyn Fn(&MetricFindings) -> &str| metric.map_or("", of).to_owned();
     let overhead = metric.and_then(|metric| metric.overhead);
-    // A verdict, and what it rests on, are of wall time.
-    let is_judged = metric.is_none_or(|metric| metric.metric == "wall_ns");
-    let verdict = if is_judged { verdict_word(&arm.verdict) } else { "" };
-    let because = if is_judged { arm.because.as_str() } else { "" };
-    let block_count = (is_judged && arm.overhead.is_some()).then_some(arm.block_count);
-    let judged = |number: Option<f64>| or_empty(number.filter(|_| is_judged));
+    // The arm's own verdict, and what it rests on, are of wall time; a metric of a workload has its own.
+    let is_wall = metric.is_none_or(|metric| metric.metric == "wall_ns");
+    let own = metric.and_then(|metric| metric.judgement.as_ref());
+    let of_arm = is_wall.then_some(arm);
+    let verdict = own.map(|own| &own.verdict).or(of_arm.map(|arm| &arm.verdict));
+    let verdict = verdict.map_or("", verdict_word);
+    let because = own.map(|own| &own.because).or(of_arm.map(|arm| &arm.because));
+    let counted = of_arm.filter(|arm| arm.overhead.is_some());
+    let block_count = own.map(|own| own.block_count).or(counted.map(|arm| arm.block_count));
+    let more_blocks = own.map_or(of_arm.and_then(|arm| arm.more_blocks), |own| own.more_blocks);
+    let judged = |of_own: fn(&JudgementFindings) -> Option<f64>, of_wall: Option<f64>| {
+        or_empty(own.map_or(of_wall.filter(|_| is_wall), of_own))
+    };
     let quantile = |p: f64, of: fn(&QuantileFindings) -> Option<f64>| {
         let mut quantiles = metric.iter().flat_map(|metric| &metric.quantiles);
         or_empty(quantiles.find(|found| found.p.total_cmp(&p).is_eq()).and_then(of))
@@ -164,12 +178,12 @@ fn metric_row(arm: &ArmFindings, metric: Option<&MetricFindings>) -> [String; 32
         or_empty(overhead.map(|it| it.confidence)),
         verdict.into(),
         why.into(),
-        because.into(),
+        because.cloned().unwrap_or_default(),
         or_empty(block_count),
-        or_empty(arm.more_blocks.filter(|_| is_judged)),
-        judged(arm.p_value),
-        judged(arm.p_value_adjusted),
-        judged(arm.detectable_effect),
+        or_empty(more_blocks),
+        judged(|own| own.p_value, arm.p_value),
+        judged(|own| own.p_value_adjusted, arm.p_value_adjusted),
+        judged(|own| own.detectable_effect, arm.detectable_effect),
         quantile(0.5, |it| it.low),
         quantile(0.5, |it| it.high),
         quantile(0.9, |it| it.value),
@@ -219,13 +233,13 @@ mod tests {
         let arm = &findings["arms"][2];
         assert_eq!(
             names(arm).join(" "),
-            "arm because block_count detectable_effect disturbed_count evidence exit_statuses metrics \
-             more_blocks name overhead p_value p_value_adjusted part payers progress repeated_count \
+            "arm because block_count detectable_effect disturbed_count evidence exit_statuses histograms \
+             metrics more_blocks name overhead p_value p_value_adjusted part payers progress repeated_count \
              stack stdout_hashes trial_count trials trouble verdict warm_up"
         );
         assert_eq!(
             names(&arm["metrics"][0]).join(" "),
-            "better max median metric min overhead quantiles quartiles unit"
+            "better judgement max median metric min overhead quantiles quartiles unit"
         );
         assert_eq!(
             names(&arm["metrics"][0]["quantiles"][0]).join(" "),
@@ -236,7 +250,7 @@ mod tests {
         assert_eq!(
             names(&arm["trials"][0]).join(" "),
             "at_ns attempt block cpu_others_ns cpu_system_ns cpu_user_ns disturbances \
-             memory_others_peak_bytes memory_peak_bytes position start_ns state wall_ns why"
+             memory_others_peak_bytes memory_peak_bytes metrics position start_ns state wall_ns why"
         );
         assert_eq!(
             names(&arm["payers"][0]).join(" "),
@@ -245,7 +259,7 @@ mod tests {
         assert_eq!(
             names(&findings["run"]).join(" "),
             "baseline began_at blocks_done blocks_planned command conduct cwd equivalence_margin id \
-             precision repeat_with seed state title wall_ns"
+             precision repeat_with seed state title wall_ns workload"
         );
         assert_eq!(arm["stack"], "runc");
         assert_eq!(arm["verdict"]["is"], "differs");

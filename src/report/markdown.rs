@@ -2,7 +2,7 @@
 
 use super::export::verdict_word;
 use super::number::{self, GAP};
-use super::{ArmFindings, Findings, Trouble, foreign};
+use super::{ArmFindings, Findings, Trouble, foreign, workload};
 
 /// The findings as one Markdown document, ended by a line feed.
 #[must_use]
@@ -17,6 +17,7 @@ pub fn markdown(findings: &Findings) -> String {
         text += &format!("Conduct: {}.\n\n", plain(&run.conduct));
     }
     text += &overheads(findings);
+    text += &of_workload(findings);
     text += &noise_floor(findings);
     text += &reasons(findings);
     text += &troubles(findings);
@@ -89,6 +90,32 @@ fn overheads(findings: &Findings) -> String {
             median("memory_others_peak_bytes"),
         ];
         text += &format!("| {} |\n", cells.join(" | "));
+    }
+    text + "\n"
+}
+
+/// What the workload measured.
+fn of_workload(findings: &Findings) -> String {
+    let rows = workload::rows(findings);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(
+        "## What {} measured\n\n| Metric | Stack | Median | Overhead | Verdict |\n|---|---|--:|---|---|\n",
+        code(findings.run.workload.as_deref().unwrap_or("the workload"))
+    );
+    for row in &rows {
+        let cells = [code(row.metric), name(row.arm), row.median.clone(), row.overhead.clone()];
+        text += &format!("| {} | {} |\n", cells.join(" | "), row.verdict);
+    }
+    text += "\n";
+    if let Some(remark) = workload::remark(&rows) {
+        text += &format!("Overhead: {}.\n\n", sentence(&remark));
+    }
+    for row in &rows {
+        let Some(judged) = &row.found.judgement else { continue };
+        let (metric, stack) = (code(row.metric), code(&row.arm.stack));
+        text += &format!("- {metric}, {stack}: {}\n", sentence(&judged.because));
     }
     text + "\n"
 }

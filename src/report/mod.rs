@@ -6,6 +6,7 @@
 mod bill;
 mod caution;
 mod compare;
+mod distribution;
 mod estimate;
 pub mod export;
 pub mod foreign;
@@ -14,6 +15,7 @@ pub mod html;
 pub mod markdown;
 pub mod number;
 pub mod page;
+mod judged;
 mod page_ins;
 mod position;
 mod program;
@@ -22,9 +24,11 @@ pub mod terminal;
 pub mod threshold;
 mod verdict;
 mod wall;
+mod workload;
 
 pub use compare::compare;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Everything a report may say about one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -54,6 +58,8 @@ pub struct RunFacts {
     pub title: String,
     /// The command, argument by argument.
     pub command: Vec<String>,
+    /// The workload whose command it is, as typed.
+    pub workload: Option<String>,
     /// Working directory.
     pub cwd: String,
     /// The shell line that repeats the run.
@@ -113,6 +119,8 @@ pub struct ArmFindings {
     pub repeated_count: u32,
     /// Medians over the trials that count; empty when none does.
     pub metrics: Vec<MetricFindings>,
+    /// The distributions that its workload measured, over all trials that count.
+    pub histograms: Vec<DistributionFindings>,
     /// What was found about its first iterations, where each start runs the command several times.
     pub warm_up: Option<WarmUpFindings>,
     /// The overhead in wall time, of an arm that is compared.
@@ -182,6 +190,8 @@ pub struct TrialPoint {
     /// CPU time and memory, as far as they were read.
     #[serde(flatten)]
     pub usage: TrialUsage,
+    /// What its workload measured, by metric.
+    pub metrics: BTreeMap<String, f64>,
     /// `done`, `disturbed`, `failed`, `broken`, `unavailable`, `invalid`, `void`.
     pub state: String,
     /// Why it does not count; empty when it does.
@@ -230,10 +240,10 @@ pub struct DisturbanceFinding {
 /// One metric of one arm.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MetricFindings {
-    /// `wall_ns`, `cpu_user_ns`, `cpu_system_ns`, `cpu_others_ns`, `cpu_total_ns`, `memory_peak_bytes`,
+    /// A metric of the workload, or one that every trial has: `wall_ns`, `cpu_user_ns`, `cpu_system_ns`, `cpu_others_ns`, `cpu_total_ns`, `memory_peak_bytes`,
     /// `memory_others_peak_bytes`, `start_ns`, `stop_ns`.
     pub metric: String,
-    /// `ns` or `bytes`.
+    /// `ns`, `bytes`, or what a workload's metric is in: `bytes/s`, `bit/s`, `1/s`, `count`, `ratio`.
     pub unit: String,
     /// `lower` or `higher`.
     pub better: String,
@@ -249,6 +259,52 @@ pub struct MetricFindings {
     pub quantiles: Vec<QuantileFindings>,
     /// Overhead over the baseline, as a ratio of the costs: 1.12 is 12 % slower, dearer or larger.
     pub overhead: Option<Interval>,
+    /// Of a metric of the workload, where the arm is compared. The verdict on wall time is the arm's, and
+    /// the other metrics that every trial has get none.
+    pub judgement: Option<JudgementFindings>,
+}
+
+/// The verdict on one metric, and what it rests on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JudgementFindings {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// One sentence that explains it.
+    pub because: String,
+    /// The blocks that it rests on.
+    pub block_count: u32,
+    /// See [`ArmFindings::more_blocks`].
+    pub more_blocks: Option<u32>,
+    /// See [`ArmFindings::p_value`].
+    pub p_value: Option<f64>,
+    /// See [`ArmFindings::p_value_adjusted`]: by all verdicts of the run, those on wall time included.
+    pub p_value_adjusted: Option<f64>,
+    /// See [`ArmFindings::detectable_effect`].
+    pub detectable_effect: Option<f64>,
+    /// Difference between the two baseline arms on this metric.
+    pub noise_floor: Option<Interval>,
+}
+
+/// A distribution of times.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DistributionFindings {
+    /// Its name.
+    pub metric: String,
+    /// How many values it has.
+    pub value_count: u64,
+    /// The largest of them, to a thousandth.
+    pub highest_ns: Option<u64>,
+    /// Its curve, ten points for each nine that ten values support.
+    pub points: Vec<PercentilePoint>,
+}
+
+/// One point of a percentile curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PercentilePoint {
+    /// Which share of the values is not above it: 0.99 is p99.
+    pub share: f64,
+    /// The value.
+    pub value_ns: u64,
 }
 
 /// A quantile between two values of the sample; without a number where the sample is too small.

@@ -20,8 +20,28 @@ pub fn amount(value: f64, unit: &str) -> String {
         "ns" => time(value),
         "bytes" => whole(value).map_or_else(|| GAP.to_owned(), |bytes| Bytes(bytes).to_string()),
         _ if !value.is_finite() => GAP.to_owned(),
+        "bytes/s" => format!("{}/s", amount(value, "bytes")),
+        "1/s" => format!("{}/s", scaled(value)),
+        "bit/s" => format!("{}bit/s", scaled(value)),
+        "count" => scaled(value).trim_end().to_owned(),
+        "ratio" => format!("{} %", trimmed(value * 100.0, 2)),
         _ => format!("{value} {unit}").trim_end().to_owned(),
     }
+}
+
+/// Four digits and a prefix: `12.34 M`, `567.8 `, `0.012 `. Its caller writes the unit behind it.
+fn scaled(value: f64) -> String {
+    const PREFIXES: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    let size = value.abs();
+    // What would be rounded up to a thousand has the next prefix already.
+    let prefix = PREFIXES.into_iter().find(|(from, _)| size >= from * 0.99995);
+    let (number, prefix) = prefix.map_or((value, ""), |(by, prefix)| (value / by, prefix));
+    let decimals = match number.abs() {
+        100.0.. => 1,
+        10.0.. => 2,
+        _ => 3,
+    };
+    format!("{} {prefix}", trimmed(number, decimals))
 }
 
 /// How long a run took: `48.2 s`, `12 min 5 s`, `3 h 20 min`.
@@ -149,6 +169,19 @@ mod tests {
         assert_eq!(time(f64::NAN), GAP);
         assert_eq!(amount(f64::INFINITY, "bytes"), GAP);
         assert_eq!(overhead(&interval(1.0, f64::NEG_INFINITY, 2.0)), GAP);
+    }
+
+    #[test]
+    fn rates_and_counts_have_four_digits_and_a_prefix() {
+        let shown = |value, unit| amount(value, unit);
+        assert_eq!(shown(12_345_678.0, "1/s"), "12.35 M/s");
+        assert_eq!(shown(999.96, "1/s"), "1 k/s");
+        assert_eq!(shown(567.84, "1/s"), "567.8 /s");
+        assert_eq!(shown(0.0123, "count"), "0.012");
+        assert_eq!(shown(9.4e9, "bit/s"), "9.4 Gbit/s");
+        assert_eq!(shown(1_048_576.0, "bytes/s"), "1.0 MiB/s");
+        assert_eq!(shown(0.125, "ratio"), "12.5 %");
+        assert_eq!(shown(f64::NAN, "1/s"), GAP);
     }
 
     #[test]

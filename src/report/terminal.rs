@@ -6,9 +6,11 @@
 use super::export::verdict_word;
 use super::number::{self, GAP};
 use super::page::Page;
-use super::{ArmFindings, Findings, Trouble, Verdict, foreign};
+use super::{ArmFindings, Findings, Trouble, Verdict, foreign, workload};
 use crate::plan::shell_line;
-use comfy_table::{Attribute, Cell, CellAlignment, Color, LineStyle, Table, presets};
+use comfy_table::{
+    Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, presets,
+};
 use std::io::IsTerminal;
 
 /// The width where there is no terminal.
@@ -16,6 +18,9 @@ const WIDTH_ELSEWHERE: u16 = 120;
 
 /// Narrower than this, nothing fits.
 const WIDTH_MIN: u16 = 60;
+
+/// As many verdicts on metrics of a workload are explained.
+const REASONS_MAX: usize = 6;
 
 /// How text may look where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +76,7 @@ pub fn render(findings: &Findings, look: Look) -> String {
     heading(&mut page, findings);
     page.add(&table(findings, Look { width, ..look }));
     page.gap();
+    workload(&mut page, findings, Look { width, ..look });
     noise_floor(&mut page, findings);
     reasons(&mut page, findings);
     troubles(&mut page, findings);
@@ -219,23 +225,72 @@ fn row(arm: &ArmFindings) -> [(String, Color); 8] {
     };
     let command_cpu = arm.payers.first().map_or(GAP.into(), |payer| number::time(payer.cpu_ns));
     let overhead = metric("wall_ns").and_then(|wall| wall.overhead);
-    let colour = match arm.verdict {
-        Verdict::Differs => Color::Yellow,
-        Verdict::Equivalent => Color::Green,
-        Verdict::Invalid { .. } => Color::Red,
-        _ => Color::Reset,
-    };
     let plain = |text: String| (text, Color::Reset);
     [
         plain(arm.trial_count.to_string()),
         plain(median("wall_ns")),
         plain(overhead.map_or(GAP.into(), |interval| number::overhead(&interval))),
-        (verdict_word(&arm.verdict).into(), colour),
+        (verdict_word(&arm.verdict).into(), colour(&arm.verdict)),
         plain(command_cpu),
         plain(median("cpu_others_ns")),
         plain(median("memory_peak_bytes")),
         plain(median("memory_others_peak_bytes")),
     ]
+}
+
+/// What the workload measured, and why each verdict on it is what it is.
+fn workload(page: &mut Page, findings: &Findings, look: Look) {
+    let rows = workload::rows(findings);
+    if rows.is_empty() {
+        return;
+    }
+    let title = findings.run.workload.as_deref().unwrap_or("the workload");
+    page.paragraph("", &format!("What `{}` measured", foreign::line(title)), 0);
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty();
+    table.style_mut().row_separator = LineStyle::none();
+    if look.colour == Colour::Yes {
+        table.enforce_styling();
+    }
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
+    table.set_header(["Metric", "Stack", "Median", "Overhead", "Verdict"]);
+    for row in &rows {
+        let metric = if row.is_first { row.metric } else { "" };
+        let verdict = row.found.judgement.as_ref().map(|judged| &judged.verdict);
+        table.add_row([
+            Cell::new(foreign::line(metric)).add_attribute(Attribute::Bold),
+            Cell::new(name(row.arm)),
+            Cell::new(&row.median).set_alignment(CellAlignment::Right),
+            Cell::new(&row.overhead),
+            Cell::new(row.verdict).fg(colour(verdict.unwrap_or(&Verdict::Baseline))),
+        ]);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    page.add(&(table.trim_fmt() + "\n"));
+    page.gap();
+    if let Some(remark) = workload::remark(&rows) {
+        page.paragraph("Overhead: ", &remark, 2);
+    }
+    let judged: Vec<_> =
+        rows.iter().filter_map(|row| Some((row, row.found.judgement.as_ref()?))).collect();
+    for (row, judged) in judged.iter().take(REASONS_MAX) {
+        page.paragraph(&format!("{}, {}: ", row.metric, row.arm.stack), &judged.because, 2);
+    }
+    if let Some(more) = judged.len().checked_sub(REASONS_MAX).filter(|more| *more > 0) {
+        page.paragraph("", &format!("The reasons of {more} more are in the other formats."), 0);
+    }
+    page.gap();
+}
+
+fn colour(verdict: &Verdict) -> Color {
+    match verdict {
+        Verdict::Differs => Color::Yellow,
+        Verdict::Equivalent => Color::Green,
+        Verdict::Invalid { .. } => Color::Red,
+        _ => Color::Reset,
+    }
 }
 
 fn name(arm: &ArmFindings) -> String {

@@ -5,7 +5,7 @@
 //! kept when the whole interval lies on the other side. What is neither is undecided.
 
 use super::number::percent;
-use super::{ArmFindings, Findings, Interval, Verdict};
+use super::{ArmFindings, Findings, Interval, MetricFindings, Verdict};
 use crate::fault::Fault;
 use crate::stack::instead;
 use std::fmt;
@@ -30,8 +30,10 @@ const FACTOR_FROM: f64 = 3.0;
 /// A metric, and the overhead above which it is too dear.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
-    name: &'static str,
-    metric: &'static str,
+    /// As typed.
+    name: String,
+    /// As the findings call it.
+    metric: String,
     /// The overhead as a ratio: 1.03 for `+3%`.
     ratio: f64,
     typed: String,
@@ -62,14 +64,8 @@ impl FromStr for Threshold {
         })?;
         let (name, limit) = (name.trim(), limit.trim());
         let known = METRICS.into_iter().find(|(known, metric)| *known == name || *metric == name);
-        let Some((name, metric)) = known else {
-            let name = name.escape_debug().to_string();
-            return Err(Fault::user(format!("`{name}` in `{shown}` is no metric")).hint(instead(
-                &name,
-                "metrics",
-                METRICS.map(|(known, _)| known),
-            )));
-        };
+        // Any other name may be that of a metric of a workload: `require` asks which it has.
+        let (name, metric) = known.unwrap_or((name, name));
         let number =
             |text: &str| text.trim().parse().ok().filter(|number: &f64| number.is_finite());
         let ratio = match (limit.strip_suffix('%'), limit.strip_suffix(['x', '×'])) {
@@ -82,6 +78,7 @@ impl FromStr for Threshold {
             Fault::user(format!("`{limit}` in `{shown}` is no limit of a cost"))
                 .hint("write a share above -100%, as in `+3%`, or a factor above 0, as in `1.5x`")
         })?;
+        let (name, metric) = (name.to_owned(), metric.to_owned());
         Ok(Self { name, metric, ratio, typed: text.trim().to_owned() })
     }
 }
@@ -93,11 +90,31 @@ impl fmt::Display for Threshold {
 }
 
 impl Threshold {
+    /// Refuses a name that is neither one of ours nor among these of the run's workload.
+    ///
+    /// # Errors
+    /// The user's.
+    pub fn require(&self, of_workload: &[String]) -> Result<(), Fault> {
+        let is_ours = METRICS.into_iter().any(|(_, metric)| metric == self.metric);
+        if is_ours || of_workload.contains(&self.metric) {
+            return Ok(());
+        }
+        let (name, typed) = (self.name.escape_debug().to_string(), self.typed.escape_debug());
+        let ours = METRICS.into_iter().map(|(known, _)| known);
+        let known = of_workload.iter().map(String::as_str).chain(ours);
+        Err(Fault::user(format!("`{name}` in `{typed}` is no metric"))
+            .hint(instead(&name, "metrics", known)))
+    }
+
     /// How an arm stands to it.
     #[must_use]
     pub fn standing(&self, arm: &ArmFindings) -> Standing {
         let Some(overhead) = self.overhead(arm) else { return Standing::Unknown };
-        let is_shown = self.name != "wall" || arm.verdict == Verdict::Differs;
+        let judged = self.found(arm).and_then(|metric| metric.judgement.as_ref());
+        let is_shown = match judged {
+            Some(judged) => judged.verdict == Verdict::Differs,
+            None => self.name != "wall" || arm.verdict == Verdict::Differs,
+        };
         if is_shown && overhead.low > self.ratio {
             Standing::Crossed
         } else if overhead.high <= self.ratio {
@@ -108,7 +125,11 @@ impl Threshold {
     }
 
     fn overhead<'a>(&self, arm: &'a ArmFindings) -> Option<&'a Interval> {
-        arm.metrics.iter().find(|metric| metric.metric == self.metric)?.overhead.as_ref()
+        self.found(arm)?.overhead.as_ref()
+    }
+
+    fn found<'a>(&self, arm: &'a ArmFindings) -> Option<&'a MetricFindings> {
+        arm.metrics.iter().find(|metric| metric.metric == self.metric)
     }
 
     /// Every compared arm with its standing, and a sentence for each that does not keep it.
@@ -152,6 +173,7 @@ fn cost(ratio: f64) -> String {
 mod tests {
     use super::super::html::tests::sample;
     use super::*;
+    use crate::workload::metric::RESERVED;
 
     fn threshold(text: &str) -> Threshold {
         text.parse().unwrap()
@@ -178,12 +200,17 @@ mod tests {
             assert_eq!(read.metric, metric, "{text}");
             assert!((read.ratio - ratio).abs() < 1e-12, "{text}: {}", read.ratio);
         }
-        for text in ["", "wall", "wall > 3", "wall < 3%", "wall > NaN%", "wall > -100%", "wal > 3%"]
-        {
+        for text in ["", "wall", "wall > 3", "wall < 3%", "wall > NaN%", "wall > -100%"] {
             assert!(text.parse::<Threshold>().is_err(), "{text}");
         }
-        let fault = "wal > 3%".parse::<Threshold>().unwrap_err();
+        let fault = threshold("wal > 3%").require(&[]).unwrap_err();
+        assert_eq!(fault.message, "`wal` in `wal > 3%` is no metric");
         assert!(fault.hint.unwrap().starts_with("use `wall`"));
+        let of_workload = [String::from("latency_p99.9")];
+        assert_eq!(threshold("latency_p99.9 > 2x").require(&of_workload), Ok(()));
+        assert_eq!(threshold("start > 2x").require(&of_workload), Ok(()));
+        let fault = threshold("latency_p9.9 > 2x").require(&of_workload).unwrap_err();
+        assert!(fault.hint.unwrap().starts_with("use `latency_p99.9`"));
         let fault = "wall < 3%".parse::<Threshold>().unwrap_err();
         assert_eq!(fault.message, "`wall < 3%` is no threshold: it has no `>`");
         let fault = "wall > 3".parse::<Threshold>().unwrap_err();
@@ -202,6 +229,26 @@ mod tests {
     fn wall_time_that_is_not_said_to_differ_crosses_nothing() {
         let limit = threshold("wall > +3%");
         assert_eq!(limit.standing(&arm(1.05, 1.09, Verdict::Inconclusive)), Standing::Undecided);
+    }
+
+    #[test]
+    fn a_metric_of_a_workload_crosses_only_where_its_own_verdict_is_that_it_differs() {
+        let standing = |verdict: Verdict| {
+            let mut arm = arm(1.05, 1.09, Verdict::Equivalent);
+            arm.metrics[0].metric = String::from("rate");
+            arm.metrics[0].judgement = Some(sample::judgement(verdict));
+            threshold("rate > +3%").standing(&arm)
+        };
+        assert_eq!(standing(Verdict::Differs), Standing::Crossed);
+        assert_eq!(standing(Verdict::Inconclusive), Standing::Undecided);
+    }
+
+    #[test]
+    fn every_name_that_people_type_and_that_ledgers_have_is_closed_to_workloads() {
+        for (name, metric) in METRICS {
+            let plain = name.replace('-', "_");
+            assert!([plain.as_str(), metric].iter().all(|it| RESERVED.contains(it)), "{name}");
+        }
     }
 
     #[test]

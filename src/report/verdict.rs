@@ -14,8 +14,33 @@ const FACTORS_FROM: f64 = 3.0;
 /// So many blocks more may be asked of anybody; of who has made many, twice as many.
 const MORE_BLOCKS_REASONABLE: usize = 200;
 
+/// How a metric is spoken of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Words {
+    /// What it is.
+    what: &'static str,
+    /// What one of it is.
+    one: &'static str,
+    /// What is dearer.
+    dearer: &'static str,
+    /// What is cheaper.
+    cheaper: &'static str,
+    /// What is neither, without its ends: `fast` of `as fast as`.
+    alike: &'static str,
+}
+
+/// How wall time is spoken of.
+pub(super) const WALL_TIME: Words =
+    Words { what: "wall time", one: "time", dearer: "slower", cheaper: "faster", alike: "fast" };
+
+/// How any other metric is, whichever way is better.
+pub(super) const ANY_METRIC: Words =
+    Words { what: "number", one: "value", dearer: "worse", cheaper: "better", alike: "good" };
+
 /// What the verdict rests on.
 pub(super) struct Case<'a> {
+    /// How the metric is spoken of.
+    pub(super) words: Words,
     /// The baseline's stack.
     pub(super) baseline: &'a str,
     /// The overhead in wall time; `None` where there is no ratio.
@@ -49,8 +74,10 @@ pub(super) fn of(case: &Case<'_>) -> Judgement {
     let undecided = |because| Judgement::without(Verdict::Inconclusive, because);
     match (case.overhead, case.noise) {
         (None, _) => undecided(format!(
-            "its wall time has no ratio to that of `{baseline}`: a time that counts is zero or no \
-             number"
+            "its {what} has no ratio to that of `{baseline}`: a {one} that counts is zero or no \
+             number",
+            what = case.words.what,
+            one = case.words.one
         )),
         (Some(Err(TooFew { have, need })), _) => {
             let there = if *have == 1 { "is 1".into() } else { format!("are {have}") };
@@ -63,7 +90,7 @@ pub(super) fn of(case: &Case<'_>) -> Judgement {
         }
         (Some(Ok(compared)), None) => undecided(format!(
             "{}, but `{baseline}` has too few trials to say how much it differs from itself",
-            difference(&compared.estimate, baseline)
+            difference(&compared.estimate, case)
         )),
         (Some(Ok(compared)), Some(noise)) => judged(compared, &noise, case),
     }
@@ -84,18 +111,19 @@ fn judged(compared: &Compared, noise: &NoiseFloor, case: &Case<'_>) -> Judgement
             };
             let because = format!(
                 "{} (95 % interval {}; {blocks}), more than the noise floor, {floor}{small}",
-                difference(estimate, baseline),
+                difference(estimate, case),
                 bounds(estimate)
             );
             Judgement::without(Verdict::Differs, because)
         }
         statistics::Verdict::Differs | statistics::Verdict::Equivalent if is_within => {
             let because = format!(
-                "as fast as `{baseline}` within the margin of ±{} (95 % interval {}; {blocks}; \
+                "as {alike} as `{baseline}` within the margin of ±{} (95 % interval {}; {blocks}; \
                  noise floor {floor}){}",
                 percent(margin),
                 signed_bounds(estimate),
-                would_have_shown(compared, noise, margin)
+                would_have_shown(compared, noise, margin),
+                alike = case.words.alike
             );
             Judgement::without(Verdict::Equivalent, because)
         }
@@ -118,17 +146,14 @@ fn undecided(compared: &Compared, noise: &NoiseFloor, case: &Case<'_>) -> Judgem
         ),
         None => String::from("no reasonable number of blocks would decide"),
     };
-    let differs = format!(
-        "{} (95 % interval {}; {blocks})",
-        difference(estimate, baseline),
-        bounds(estimate)
-    );
+    let differs =
+        format!("{} (95 % interval {}; {blocks})", difference(estimate, case), bounds(estimate));
     let because = if estimate.holds(1.0) {
         format!(
             "anything from {} to {} (95 % interval; {blocks}; noise floor {floor}), so neither a \
              difference nor within the margin of ±{}{}; {would_decide}",
-            share(estimate.low, estimate),
-            way(estimate.high, estimate, baseline),
+            share(estimate.low, estimate, case.words),
+            way(estimate.high, estimate, case),
             percent(margin),
             would_have_shown(compared, noise, f64::INFINITY)
         )
@@ -184,17 +209,22 @@ pub(super) fn reasonable(more: usize, have: usize) -> bool {
 }
 
 /// `5 % faster`, as exact as the interval allows.
-fn share(ratio: f64, Estimate { low, high, .. }: &Estimate) -> String {
-    let word = if ratio < 1.0 { "faster" } else { "slower" };
+fn share(ratio: f64, Estimate { low, high, .. }: &Estimate, words: Words) -> String {
+    let word = if ratio < 1.0 { words.cheaper } else { words.dearer };
     format!("{} {word}", number::percent_within(ratio - 1.0, *low, *high))
 }
 
-/// `12 % slower than native`, `4.5 times as slow as native`.
-fn way(ratio: f64, estimate: &Estimate, baseline: &str) -> String {
+/// `12 % slower than native`, `4.5 times as slow as native`; of another metric `4.5 times worse than native`.
+fn way(ratio: f64, estimate: &Estimate, case: &Case<'_>) -> String {
+    let Case { baseline, words, .. } = case;
     if ratio >= FACTORS_FROM {
-        return format!("{} times as slow as `{baseline}`", number::trimmed(ratio, 1));
+        let times = number::trimmed(ratio, 1);
+        return match words.dearer {
+            "slower" => format!("{times} times as slow as `{baseline}`"),
+            dearer => format!("{times} times {dearer} than `{baseline}`"),
+        };
     }
-    format!("{} than `{baseline}`", share(ratio, estimate))
+    format!("{} than `{baseline}`", share(ratio, estimate, *words))
 }
 
 /// How far a ratio is from 1: a share, or a factor where that reads better.
@@ -207,8 +237,8 @@ pub(super) fn departure(share: f64) -> String {
 }
 
 /// The estimate in words.
-fn difference(estimate: &Estimate, baseline: &str) -> String {
-    way(estimate.ratio, estimate, baseline)
+fn difference(estimate: &Estimate, case: &Case<'_>) -> String {
+    way(estimate.ratio, estimate, case)
 }
 
 /// The interval in the words of [`difference`]: `9 % to 15 %` slower, or faster.
@@ -256,6 +286,7 @@ mod tests {
             })
         };
         of(&Case {
+            words: WALL_TIME,
             baseline: "native",
             overhead: Some(&compared()),
             noise: noise_floor(&blocks(&[1.0 - noise, 1.0, 1.0 + noise, 1.0])).ok(),

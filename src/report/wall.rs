@@ -1,13 +1,14 @@
-//! Wall time against the baseline: what each compared arm says alone, and as one of several.
+//! Wall time, and what a workload measures, against the baseline: what each compared arm says alone, and
+//! as one of several.
 //!
 //! Of many comparisons some exclude 1 by chance. A difference therefore counts only where Holm's
 //! adjustment of the p-values of all of them leaves it one; where there is one comparison, its
-//! interval decides alone. The family is every compared arm that has an interval: a verdict is given
-//! on wall time, and on nothing else.
+//! interval decides alone. The family is every interval that gets a verdict: of each compared arm that
+//! on wall time, and those on every metric of the workload.
 
 use super::ProgressPoint;
 use super::compare::Column;
-use super::estimate::{Baseline, float, interval};
+use super::estimate::{Baseline, Measure, float, interval};
 use surtax_statistics::{
     Block, Confidence, Estimate, TooFew, detectable_effect, holm, overhead, overhead_at, p_value,
 };
@@ -62,16 +63,31 @@ impl Compared {
     }
 }
 
-/// The wall time of every column; `None` of the baseline, and where a ratio has no meaning.
-pub(super) fn of_columns(columns: &[Column<'_>], baseline: Baseline<'_>) -> Vec<Option<Wall>> {
-    let blocks: Vec<Option<Vec<Block>>> = columns
-        .iter()
-        .map(|column| baseline.blocks(&column.counted, "wall_ns").filter(|_| column.is_compared()))
-        .collect();
+/// What a metric says of one arm; `None` of the baseline, and where a ratio has no meaning.
+pub(super) type Overhead = Option<Result<Compared, TooFew>>;
+
+/// The wall time of every column; `None` of the baseline, and where a ratio has no meaning. And what the
+/// metrics of a workload say of every column, metric by metric.
+pub(super) fn of_columns(
+    columns: &[Column<'_>],
+    baseline: Baseline<'_>,
+    of_workload: &[Measure],
+) -> (Vec<Option<Wall>>, Vec<Vec<Overhead>>) {
+    let of_metric = |measure: &Measure| -> Vec<Option<Vec<Block>>> {
+        let of = |column: &Column<'_>| {
+            baseline.blocks(&column.counted, measure).filter(|_| column.is_compared())
+        };
+        columns.iter().map(of).collect()
+    };
+    let mut blocks = of_metric(&Measure::wall());
+    blocks.extend(of_workload.iter().flat_map(of_metric));
+    let mut overheads = family(&blocks);
+    let of_metrics = overheads.split_off(columns.len());
     let wall = |(blocks, overhead): (&Option<Vec<Block>>, _)| {
         Some(Wall { overhead: overhead?, progress: progress(blocks.as_ref()?) })
     };
-    blocks.iter().zip(family(&blocks)).map(wall).collect()
+    let walls = blocks.iter().zip(overheads).map(wall).collect();
+    (walls, of_metrics.chunks(columns.len().max(1)).map(<[Overhead]>::to_vec).collect())
 }
 
 /// Every comparison of a run, as one of all.

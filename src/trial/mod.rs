@@ -10,9 +10,11 @@ pub mod protocol;
 pub mod quiet;
 mod repeat;
 mod sandwich;
+mod task;
 pub mod watch;
 
 use crate::plan::TrialId;
+use crate::workload::Reading as WorkloadReading;
 use disturbance::Disturbance;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{LevelFacts, Outcome, Reading};
@@ -39,7 +41,7 @@ pub struct Record {
 }
 
 /// How a trial went.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum TrialResult {
     /// The command ran and ended by itself with exit status 0.
     Done(Box<Measured>),
@@ -69,7 +71,7 @@ pub enum TrialResult {
 }
 
 /// A run that has an outcome. It cannot be built without evidence.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// What the command took, in host time; `sandwich.rs` says how it is known. Of several iterations
     /// the median.
@@ -82,6 +84,9 @@ pub struct Measured {
     pub iterations: Vec<Iteration>,
     /// The clock of the innermost level ran wrong: what was measured in its time says nothing.
     pub is_guest_time_void: bool,
+    /// What a workload measured itself; nothing of an ordinary command, and nothing where it cannot be
+    /// believed.
+    pub workload: WorkloadReading,
     /// What proves where it ran.
     pub evidence: Evidence,
 }

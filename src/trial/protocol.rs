@@ -3,6 +3,7 @@
 use super::iterate::{self, Ran};
 use super::quiet::{self, Quiet};
 use super::sandwich::Sandwich;
+use super::task::Task;
 use super::watch::Watch;
 use super::{Evidence, Measured, Record, TrialResult};
 use super::{cold, disturbance};
@@ -12,6 +13,7 @@ use crate::layer::{Payer, Source};
 use crate::plan::{Cache, Plan, TrialId};
 use crate::stack::StackSpec;
 use crate::stack::rise::{Ground, Standing};
+use crate::workload::{OUTPUT_LIMIT, Reading};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
@@ -20,13 +22,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Command, Fact, Reading, Reply, Request, Status, write_request};
+use surtax_instrument::wire::{
+    Command, Fact, Outcome, Reading as PayerReading, Reply, Request, Status, write_request,
+};
 
 /// How much of the end of each output stream of the command is kept, in bytes.
 const KEEP_OUTPUT: u32 = 16 << 10;
 
 /// The variable whose length differs from trial to trial.
 const PADDING: &[u8] = b"SURTAX_PADDING";
+
+/// Why what was measured cannot be believed, if it cannot.
+type Flaw = Option<String>;
+
+/// What this machine was doing: stable key, value.
+type Conditions = Vec<(String, f64)>;
 
 /// How long an agent may take beyond the command's own deadline to say that it killed it.
 const GRACE: Duration = Duration::from_secs(30);
@@ -67,9 +77,9 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
             stop_wall = clock::monotonic_raw().since(stopping_at);
             match measured {
                 Err(fault) => broken(&fault),
-                Ok((measured, around)) => {
+                Ok((measured, flaw, around)) => {
                     conditions = Some(around);
-                    judge(measured)
+                    judge(measured, flaw)
                 }
             }
         }
@@ -85,15 +95,17 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
 }
 
 /// Warms up, watches, runs the command in its iterations, and reads what everybody used. Gives back what was
-/// measured, and the conditions right around the command.
+/// measured, why it cannot be believed if it cannot, and the conditions right around the command.
 fn measure(
     standing: &mut Standing,
     command: &Command,
     plan: &Plan,
     level: u8,
-) -> Result<(Measured, Vec<(String, f64)>), Fault> {
+) -> Result<(Measured, Flaw, Conditions), Fault> {
     let sandwich = Sandwich::take(standing.link()?)?;
     let is_cold = plan.conduct.cache == Cache::Cold;
+    let task = Task::of(plan)?;
+    let prepared = task.prepare(command, |command| outcome(standing, command, plan))?;
     for _ in 0..plan.warm_up {
         execute(standing, command, plan.command_deadline())?;
     }
@@ -107,7 +119,8 @@ fn measure(
         if is_cold {
             cold::drop_caches(standing.link()?, runs.is_empty())?;
         }
-        let ran = execute(standing, command, plan.command_deadline())?;
+        let ran = execute(standing, command, plan.command_deadline());
+        let ran = ran.map_err(|fault| task.explained(fault))?;
         let goes_on = ran.outcome.status == Status::Exit(0);
         runs.push(ran);
         if !goes_on {
@@ -125,17 +138,23 @@ fn measure(
         conditions.extend(rate.conditions());
     }
     readings = iterate::per_iteration(readings, &runs);
+    let read = task.read(runs.iter().map(|ran| &ran.outcome));
+    task.clean_up(command, |command| outcome(standing, command, plan))?;
     let mut levels = standing.evidence().to_vec();
     if let Some(innermost) = levels.last_mut() {
         innermost.facts.extend(sandwich.facts());
+        innermost.facts.extend(prepared.facts);
         innermost.facts.extend(program(standing, command)?);
     }
     let evidence = Evidence::of(levels)
         .map_err(|layer| Fault::bug(format!("`{layer}` proved nothing about itself")))?;
     let iterations = iterate::iterations(&runs, sandwich);
     let (wall, outcome) = iterate::whole(&iterations, runs)?;
-    let measured = Measured { wall, outcome, readings, iterations, evidence, is_guest_time_void };
-    Ok((measured, conditions))
+    let flaw = prepared.flaw.or_else(|| read.as_ref().err().cloned());
+    let workload = if flaw.is_none() { read.unwrap_or_default() } else { Reading::default() };
+    let measured =
+        Measured { wall, outcome, readings, iterations, workload, evidence, is_guest_time_void };
+    Ok((measured, flaw, conditions))
 }
 
 /// Which file the command was, asked after it has ended so that it was in no cache because of us.
@@ -157,10 +176,15 @@ fn groups(payers: &[Payer]) -> Vec<PathBuf> {
 
 /// What those used who worked for the stack on this level, who carry the command; unknown if one of
 /// them could not be read, or there is nobody to read.
-fn used_by_all(readings: &[Reading], payer_count: usize) -> Option<Nanoseconds> {
+fn used_by_all(readings: &[PayerReading], payer_count: usize) -> Option<Nanoseconds> {
     let is_whole = payer_count > 0 && readings.len() == payer_count;
-    let sum = |sum, reading: &Reading| sum + reading.cpu_user + reading.cpu_system;
+    let sum = |sum, reading: &PayerReading| sum + reading.cpu_user + reading.cpu_system;
     is_whole.then(|| readings.iter().fold(Nanoseconds(0), sum))
+}
+
+/// How a command that is not measured ended.
+fn outcome(standing: &mut Standing, command: &Command, plan: &Plan) -> Result<Outcome, Fault> {
+    Ok(execute(standing, command, plan.command_deadline())?.outcome)
 }
 
 /// Runs the command once.
@@ -208,7 +232,7 @@ pub fn command(plan: &Plan, stack: &StackSpec) -> Command {
         argv: plan.command.iter().map(bytes).collect(),
         env: environment.into_iter().collect(),
         cwd: plan.cwd.as_os_str().as_bytes().to_vec(),
-        keep_bytes: KEEP_OUTPUT,
+        keep_bytes: if plan.workload.is_some() { OUTPUT_LIMIT } else { KEEP_OUTPUT },
         deadline: plan.command_deadline().into(),
         terminal: false,
     }
@@ -245,13 +269,13 @@ pub fn require_short(command: &Command) -> Result<(), Fault> {
     })
 }
 
-/// Only a command that ended by itself with status 0 counts.
-fn judge(measured: Measured) -> TrialResult {
+/// Only a command that ended by itself with status 0 counts, and of a workload only what can be believed.
+fn judge(measured: Measured, flaw: Flaw) -> TrialResult {
     let measured = Box::new(measured);
-    if measured.outcome.status == Status::Exit(0) {
-        TrialResult::Done(measured)
-    } else {
-        TrialResult::CommandFailed(measured)
+    match flaw {
+        _ if measured.outcome.status != Status::Exit(0) => TrialResult::CommandFailed(measured),
+        Some(why) => TrialResult::Invalid { why, measured: Some(measured) },
+        None => TrialResult::Done(measured),
     }
 }
 

@@ -115,6 +115,18 @@ impl Histogram {
         self.counts.record(value_ns).map_err(|_| OutOfRange { value_ns })
     }
 
+    /// Counts a time as often as somebody else has seen it, such as a bin of a tool's own histogram.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record); and where it makes more times than anyone can have recorded.
+    pub fn record_many(&mut self, value_ns: u64, count: u64) -> Result<(), OutOfRange> {
+        let is_possible = COUNT_MAX.checked_sub(self.count()).is_some_and(|room| count <= room);
+        if !is_possible || !(1..=HIGHEST_NS).contains(&value_ns) {
+            return Err(OutOfRange { value_ns });
+        }
+        self.counts.record_n(value_ns, count).map_err(|_| OutOfRange { value_ns })
+    }
+
     /// Adds all that the other one counted: exactly as if it had been recorded here.
     pub fn merge(&mut self, other: &Self) {
         self.counts.add(&other.counts).expect("all of our histograms have one range");

@@ -39,3 +39,4 @@ mod recovery;
 mod ssh;
 mod suite;
 mod watchdog;
+mod workloads;

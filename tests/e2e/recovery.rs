@@ -49,6 +49,7 @@ fn plan(seed: u64) -> Plan {
         title: format!("recovery {seed}"),
         stacks: vec![stack(1.0), stack(COST)],
         baseline: stack(1.0),
+        workload: None,
         command: vec![String::from("true")],
         cwd: "/".into(),
         environment: Vec::new(),

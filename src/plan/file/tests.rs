@@ -2,6 +2,7 @@
 
 use super::super::tests::{around, draft, plan};
 use super::*;
+use crate::plan::Draft;
 use crate::stack::tests::CARDS;
 
 #[track_caller]
@@ -28,6 +29,7 @@ env_padding = 0
 seed = 42
 margin = "2.5%"
 precision = "2%"
+workload = "cpu.sysbench:threads=2"
 deadline = "10s"
 start_deadline = "1m"
 cwd = "/"
@@ -52,7 +54,7 @@ fn an_unknown_key_is_answered_with_the_nearest_and_its_line() {
     refused(
         "command = [\"true\"]\nwarmup = 3\n",
         "plans/io.toml:2: unknown key `warmup`
-  hint: use `warm_up`; the keys of a plan are `title`, `command`, `stacks`, `baseline`, `runs`, `time`, `precision`, `warm_up`, `iterations`, `cache`, `settle`, `env_padding`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
+  hint: use `warm_up`; the keys of a plan are `title`, `command`, `workload`, `stacks`, `baseline`, `runs`, `time`, `precision`, `warm_up`, `iterations`, `cache`, `settle`, `env_padding`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
     );
 }
 
@@ -146,6 +148,10 @@ fn a_plan_that_was_written_reads_as_the_same_plan() {
         ],
         ..plan(&["native"])
     });
+    let workload = Some(Workload::find("cpu.sysbench:threads=2,events=7").unwrap());
+    let with_one = Draft { workload, command: Vec::new(), ..draft(&["native"]) };
+    plans.push(with_one.complete(&around).unwrap().plan);
+    assert_eq!(plans[2].command[2], "--threads=2");
     for plan in plans {
         let text = write(&plan);
         let read =

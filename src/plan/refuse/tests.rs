@@ -3,6 +3,7 @@
 use super::super::tests::{around, draft};
 use super::*;
 use crate::stack::registered;
+use crate::workload::Workload;
 
 fn decided(draft: Draft) -> Decided {
     draft.complete(&around()).unwrap_or_else(|fault| panic!("{fault}"))
@@ -203,4 +204,44 @@ fn where_one_stack_names_a_medium_all_of_them_have_a_scratch_directory() {
     );
     assert!(why(&["runc:scratch=bind", "native:root=host"]).contains("no place for a scratch"));
     assert!(why(&["runc:scratch=layer", "runc"]).contains("is there twice"));
+}
+
+fn with_workload(stacks: &[&str], text: &str) -> Draft {
+    let workload = Workload::of("mine", text.to_owned(), Vec::new()).unwrap();
+    Draft { workload: Some(workload), command: Vec::new(), ..draft(stacks) }
+}
+
+const NUMBERS: &str = "about = \"numbers\"\ncommand = [\"seq\", \"3\"]\n[[metric]]\nname = \"n\"\n\
+                       unit = \"count\"\nbetter = \"lower\"\nregex = '^(1)'\n";
+
+#[test]
+fn a_workload_brings_its_command_and_another_beside_it_is_refused() {
+    let plan = decided(with_workload(&["native", "runc"], NUMBERS)).plan;
+    assert_eq!((plan.title.as_str(), plan.command.join(" ").as_str()), ("mine", "seq 3"));
+    let both = Draft { command: vec![String::from("true")], ..with_workload(&["native"], NUMBERS) };
+    let fault = both.complete(&around()).unwrap_err();
+    assert_eq!(fault.message, "there are a command and the workload `mine`");
+}
+
+#[test]
+fn what_is_run_by_the_command_line_counts_over_what_is_run_by_the_file() {
+    let (command, workload) = (draft(&["native"]), with_workload(&["native"], NUMBERS));
+    let run = |under: &Draft, over: &Draft| {
+        let plan = decided(under.clone().overlaid_by(over.clone())).plan;
+        (plan.command[0].clone(), plan.workload.is_some())
+    };
+    assert_eq!(run(&command, &workload), (String::from("seq"), true));
+    assert_eq!(run(&workload, &command), (String::from("true"), false));
+    assert_eq!(run(&workload, &Draft::default()), (String::from("seq"), true));
+}
+
+#[test]
+fn a_workload_that_works_in_a_scratch_directory_is_refused_where_no_stack_names_one() {
+    let text = format!("scratch = true\n{NUMBERS}");
+    let fault = with_workload(&["native", "qemu:cpus=1"], &text).complete(&around()).unwrap_err();
+    assert_eq!(
+        fault.to_string(),
+        "`mine` works in the stack's scratch directory, and `native` has none\n  hint: say on what its \
+         data lies, as in `native:scratch=layer`"
+    );
 }

@@ -12,6 +12,7 @@ mod details;
 mod escape;
 mod heading;
 mod legend;
+mod measured;
 mod overhead;
 mod policy;
 mod progress;
@@ -34,6 +35,7 @@ pub fn html(findings: &Findings) -> String {
         heading::cautions(&findings.cautions),
         overhead::overhead(findings, &arms),
         Some(comparison::comparison(&arms)),
+        measured::measured(findings, &arms),
         progress::progress(findings, &arms),
         spread::spread(findings, &arms),
         trials::trials(findings, &arms),

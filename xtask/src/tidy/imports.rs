@@ -8,15 +8,22 @@ use super::tree::Tree;
 /// not listed may name all.
 const MODULES: &[(&str, &[&str])] = &[
     ("fault", &[]),
-    ("plan", &["stack", "layer", "fault"]),
+    ("workload", &["stack", "fault"]),
+    ("plan", &["workload", "stack", "layer", "fault"]),
     ("stack", &["layer", "agent", "lab", "trial::watch", "fault"]),
     ("layer", &["stack", "agent", "lab", "fault"]),
     ("agent", &["fault"]),
     ("lab", &["stack", "fault"]),
-    ("trial", &["plan", "stack", "layer", "agent", "lab", "ledger", "fault"]),
-    ("ledger", &["plan", "stack", "trial", "fault"]),
-    ("report", &["plan", "stack", "trial", "ledger", "fault"]),
-    ("prove", &["plan", "stack", "layer", "agent", "lab", "trial", "ledger", "report", "fault"]),
+    ("trial", &["workload", "plan", "stack", "layer", "agent", "lab", "ledger", "fault"]),
+    ("ledger", &["workload", "plan", "stack", "trial", "fault"]),
+    ("report", &["workload", "plan", "stack", "trial", "ledger", "fault"]),
+    (
+        "prove",
+        &[
+            "workload", "plan", "stack", "layer", "agent", "lab", "trial", "ledger", "report",
+            "fault",
+        ],
+    ),
 ];
 
 /// A crate, where it stands, and which of our crates it may name.
@@ -135,7 +142,7 @@ mod tests {
         assert_eq!(
             found,
             ["src/report/html.rs:2: `report` may not know of `lab`; \
-              it may know of plan, stack, trial, ledger, fault"]
+              it may know of workload, plan, stack, trial, ledger, fault"]
         );
     }
 

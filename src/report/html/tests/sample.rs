@@ -57,6 +57,7 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
         quartiles: (median * 0.99, median * 1.02),
         quantiles: if name == "wall_ns" { quantiles(median) } else { Vec::new() },
         overhead: compared,
+        judgement: None,
     };
     ArmFindings {
         arm: place,
@@ -77,6 +78,7 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
             metric("start_ns", "ns", 1.2e7 * ratio * ratio),
         ],
         because: because(&verdict),
+        histograms: Vec::new(),
         warm_up: None,
         more_blocks: (verdict == Verdict::Inconclusive).then_some(26),
         overhead: compared,
@@ -99,6 +101,20 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
         ],
         exit_statuses: vec!["exit 0".into()],
         trouble: None,
+    }
+}
+
+/// What a verdict on a metric of a workload rests on.
+pub fn judgement(verdict: Verdict) -> JudgementFindings {
+    JudgementFindings {
+        because: because(&verdict),
+        verdict,
+        block_count: 14,
+        more_blocks: None,
+        p_value: Some(0.002),
+        p_value_adjusted: Some(0.01),
+        detectable_effect: Some(0.018),
+        noise_floor: Some(interval(1.001, 0.01)),
     }
 }
 
@@ -206,6 +222,7 @@ pub fn run_trials(findings: &mut Findings, blocks: u32) {
                 wall_ns: (!unavailable).then(|| ns(if failed { wall_ns * 0.2 } else { wall_ns })),
                 start_ns: Some(11_000_000),
                 usage: TrialUsage::default(),
+                metrics: BTreeMap::new(),
                 state: state.into(),
                 why: why.into(),
                 disturbances: (disturbed || marked).then(others).into_iter().collect(),
@@ -288,6 +305,7 @@ pub fn empty() -> Findings {
             id: "01925b1e-7c3a-7c55-9a60-0f5d2e7c1b44".into(),
             title: "Building zlib under seven layers".into(),
             command: ["make", "-j4", "CFLAGS=-O2 -g"].map(String::from).into(),
+            workload: None,
             cwd: "/home/ada/zlib-1.3.1".into(),
             repeat_with: "cd /home/ada/zlib-1.3.1 && surtax compare --seed 42 --in \
                           native,runc,gvisor,docker,qemu:accel=tcg -- make -j4 'CFLAGS=-O2 -g'"

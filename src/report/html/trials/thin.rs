@@ -54,6 +54,7 @@ fn bin(trials: &[&TrialPoint]) -> Option<Bin> {
 mod tests {
     use super::*;
     use crate::report::TrialUsage;
+    use std::collections::BTreeMap;
 
     fn trial(at_ns: u64, wall_ns: u64) -> TrialPoint {
         TrialPoint {
@@ -64,6 +65,7 @@ mod tests {
             wall_ns: Some(wall_ns),
             start_ns: None,
             usage: TrialUsage::default(),
+            metrics: BTreeMap::new(),
             state: "done".into(),
             why: String::new(),
             disturbances: Vec::new(),

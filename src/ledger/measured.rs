@@ -1,0 +1,83 @@
+//! What a workload measured itself: its metrics among the samples, and its histograms whole.
+
+use super::record::integer;
+use super::{KnownMetric, Ledger, refused};
+use crate::fault::Fault;
+use crate::workload::{Better, Histogrammed, Metric, Reading};
+use rusqlite::{Row, Transaction, params};
+use std::collections::BTreeMap;
+use surtax_statistics::Histogram;
+
+/// The first format that has any.
+const SINCE: i32 = 4;
+
+/// The histograms of a run by arm and name, those of all trials that count merged.
+pub type Histograms = BTreeMap<(u32, String), Histogram>;
+
+/// Writes what one trial measured.
+pub(super) fn insert(
+    transaction: &Transaction,
+    trial: i64,
+    reading: &Reading,
+) -> rusqlite::Result<()> {
+    for Metric { name, unit, better, value } in &reading.metrics {
+        transaction
+            .prepare_cached(
+                "INSERT INTO metrics (metric, unit, better) VALUES (?1, ?2, ?3)
+                 ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![name, unit, better.word()])?;
+        transaction
+            .prepare_cached("INSERT INTO samples VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![trial, name, unit, value])?;
+    }
+    for Histogrammed { name, histogram } in &reading.histograms {
+        transaction
+            .prepare_cached("INSERT INTO histograms VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![trial, name, integer(histogram.count()), histogram.to_bytes()])?;
+    }
+    Ok(())
+}
+
+impl Ledger {
+    /// What the workload of this run measures, in its order; nothing of an ordinary command.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn metrics(&self) -> Result<Vec<KnownMetric>, Fault> {
+        if self.format < SINCE {
+            return Ok(Vec::new());
+        }
+        let read = |row: &Row| {
+            let word: String = row.get(2)?;
+            let better = Better::of_word(&word).unwrap_or(Better::Lower);
+            Ok(KnownMetric { name: row.get(0)?, unit: row.get(1)?, better })
+        };
+        self.collect("SELECT metric, unit, better FROM metrics ORDER BY position", read)
+            .map_err(|error| refused(&self.path, "read the metrics", &error))
+    }
+
+    /// Every distribution that was measured, over all trials that count.
+    ///
+    /// # Errors
+    /// The machine's; also where one is damaged.
+    pub fn histograms(&self) -> Result<Histograms, Fault> {
+        let mut merged = Histograms::new();
+        if self.format < SINCE {
+            return Ok(merged);
+        }
+        let query = "SELECT arm, metric, hdr_v2 FROM histograms JOIN trials USING (trial)
+                     WHERE state = 'done'";
+        let read = |row: &Row| Ok(((row.get(0)?, row.get(1)?), row.get::<_, Vec<u8>>(2)?));
+        let rows = self.collect(query, read);
+        let rows = rows.map_err(|error| refused(&self.path, "read the histograms", &error))?;
+        for (key, bytes) in rows {
+            let one = Histogram::from_bytes(&bytes).map_err(|error| {
+                let path = self.path.display();
+                Fault::machine(format!("a histogram in the ledger `{path}` is damaged: {error}"))
+            })?;
+            merged.entry(key).or_default().merge(&one);
+        }
+        Ok(merged)
+    }
+}

@@ -1,0 +1,44 @@
+//! What the workload measured: one row per metric and arm, with its own verdict.
+
+use super::super::{Findings, workload};
+use super::legend::Arm;
+use super::table::{Cell, Table};
+use super::{escape, number};
+
+/// The section; nothing where an ordinary command was measured.
+pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
+    let rows = workload::rows(findings);
+    if rows.is_empty() {
+        return None;
+    }
+    let columns = ["Metric", "Stack", "#Median", "#Range", "#Overhead", "Verdict", "Why"];
+    let mut table = Table::new("Medians over the trials that count", &columns).sortable();
+    for row in &rows {
+        let found = row.found;
+        let amount = |value| number::amount(value, &found.unit);
+        let arm = arms.iter().find(|arm| arm.found.arm == row.arm.arm);
+        let overhead = match &found.overhead {
+            Some(interval) => Cell::Number(row.overhead.clone(), interval.ratio),
+            None => Cell::Gap,
+        };
+        let because = found.judgement.as_ref().map(|judged| judged.because.clone());
+        let cells = vec![
+            Cell::Code(row.metric.to_owned()),
+            arm.map_or_else(|| Cell::Code(row.arm.name.clone()), |arm| Cell::Markup(arm.label())),
+            Cell::number(Some(found.median), amount),
+            Cell::Number(format!("{} – {}", amount(found.min), amount(found.max)), found.min),
+            overhead,
+            Cell::Text(row.verdict.to_owned()),
+            Cell::Text(because.unwrap_or_default()),
+        ];
+        table.row(Some(row.arm.arm), cells);
+    }
+    let title = escape::line(findings.run.workload.as_deref().unwrap_or("the workload"));
+    let remark = workload::remark(&rows).map_or_else(String::new, |remark| {
+        format!("<p>Overhead: {}.</p>\n", escape::prose(&remark))
+    });
+    Some(format!(
+        "<section id=\"measured\"><h2>What {title} measured</h2>\n{remark}{}</section>\n",
+        table.finish()
+    ))
+}

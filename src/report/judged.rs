@@ -1,0 +1,63 @@
+//! What arms are judged by, and the verdicts on what a workload measures.
+
+use super::estimate::{self, Baseline, Measure};
+use super::program::Ran;
+use super::verdict::{self, ANY_METRIC, Case};
+use super::wall::{Compared, Overhead};
+use super::{ArmFindings, JudgementFindings, Verdict};
+use surtax_statistics::NoiseFloor;
+
+/// What the arms are judged by.
+pub(super) struct Judge<'a> {
+    pub(super) baseline: Baseline<'a>,
+    /// The noise floor of wall time.
+    pub(super) noise: Option<NoiseFloor>,
+    pub(super) margin: f64,
+    pub(super) stack: String,
+    /// What both arms of the baseline ran.
+    pub(super) program: &'a Ran,
+}
+
+/// What the metrics of the workload say, metric by metric.
+pub(super) struct Judged<'a> {
+    /// Of every arm.
+    pub(super) overheads: &'a [Vec<Overhead>],
+    /// How much the baseline differs from itself.
+    pub(super) noises: &'a [Option<NoiseFloor>],
+}
+
+impl Judged<'_> {
+    /// Adds the verdicts to the metrics of an arm that is compared and counts.
+    pub(super) fn add_to(&self, arm: &mut ArmFindings, measures: &[Measure], judge: &Judge<'_>) {
+        let is_judged = arm.part == "compared" && !matches!(arm.verdict, Verdict::Invalid { .. });
+        let place = usize::try_from(arm.arm).unwrap_or(usize::MAX);
+        let of_metrics = measures.iter().zip(self.overheads).zip(self.noises);
+        for ((measure, overheads), noise) in of_metrics.filter(|_| is_judged) {
+            let found = arm.metrics.iter_mut().find(|found| found.metric == measure.metric);
+            let (Some(found), Some(overhead)) = (found, overheads.get(place)) else { continue };
+            found.judgement = Some(judgement(overhead, *noise, judge));
+        }
+    }
+}
+
+fn judgement(
+    overhead: &Overhead,
+    noise: Option<NoiseFloor>,
+    judge: &Judge<'_>,
+) -> JudgementFindings {
+    let (baseline, margin) = (judge.stack.as_str(), judge.margin);
+    let case = Case { words: ANY_METRIC, baseline, overhead: overhead.as_ref(), noise, margin };
+    let judged = verdict::of(&case);
+    let compared = overhead.as_ref().and_then(|overhead| overhead.as_ref().ok());
+    let count = |compared: &Compared| compared.estimate.block_count;
+    JudgementFindings {
+        verdict: judged.verdict,
+        because: judged.because,
+        more_blocks: judged.more_blocks,
+        block_count: compared.map_or(0, |it| u32::try_from(count(it)).unwrap_or(u32::MAX)),
+        p_value: compared.map(|compared| compared.p_value),
+        p_value_adjusted: compared.map(|compared| compared.p_value_adjusted),
+        detectable_effect: compared.and_then(Compared::detectable_effect),
+        noise_floor: noise.map(|noise| estimate::interval(&noise.estimate)),
+    }
+}

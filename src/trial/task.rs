@@ -1,0 +1,166 @@
+//! The parts of a trial that only a workload has: its tool's version, its set-up, reading its numbers,
+//! its clean-up. Nothing of that is measured, and of an ordinary command there is none.
+
+use crate::fault::Fault;
+use crate::plan::Plan;
+use crate::workload::definition::Version;
+use crate::workload::{Definition, Histogrammed, Metric, OUTPUT_LIMIT, Reading};
+use std::collections::BTreeMap;
+use surtax_instrument::wire::{Command, Fact, Outcome, Status};
+use surtax_statistics::{Sample, Summary};
+
+/// How much of what a failed set-up said is told, in characters.
+const SAID_MAX: usize = 300;
+
+/// What a plan's trials do beside their command.
+pub(super) struct Task {
+    definition: Option<Definition>,
+}
+
+/// What is known before the command runs.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Prepared {
+    /// What the tool said about itself.
+    pub(super) facts: Vec<Fact>,
+    /// Why no number of it will be believed.
+    pub(super) flaw: Option<String>,
+}
+
+impl Task {
+    pub(super) fn of(plan: &Plan) -> Result<Self, Fault> {
+        let definition =
+            plan.workload.as_ref().map(crate::workload::Workload::resolve).transpose()?;
+        Ok(Self { definition })
+    }
+
+    /// Asks the tool for its version, and sets up; `run` runs a command in the stack.
+    pub(super) fn prepare(
+        &self,
+        command: &Command,
+        mut run: impl FnMut(&Command) -> Result<Outcome, Fault>,
+    ) -> Result<Prepared, Fault> {
+        let Some(definition) = &self.definition else { return Ok(Prepared::default()) };
+        let mut prepared = Prepared::default();
+        if let Some(version) = &definition.version {
+            let ended = run(&like(command, &version.command));
+            let ended = ended.map_err(|fault| self.explained(fault))?;
+            match version_of(version, &ended) {
+                Ok(found) => {
+                    let asked = version.command.join(" ");
+                    prepared.facts.push(Fact::new("workload_version", &found, &asked));
+                }
+                Err(why) => prepared.flaw = Some(why),
+            }
+        }
+        for step in &definition.setup {
+            let ended = run(&like(command, step)).map_err(|fault| self.explained(fault))?;
+            require_success("the set-up", step, &ended)?;
+        }
+        Ok(prepared)
+    }
+
+    /// Says which package a tool is in that could not be started.
+    pub(super) fn explained(&self, fault: Fault) -> Fault {
+        let remedy = self.definition.as_ref().and_then(Definition::remedy);
+        match remedy.filter(|_| fault.message.starts_with("cannot start")) {
+            Some(remedy) => fault.hint(remedy),
+            None => fault,
+        }
+    }
+
+    /// Cleans up.
+    pub(super) fn clean_up(
+        &self,
+        command: &Command,
+        mut run: impl FnMut(&Command) -> Result<Outcome, Fault>,
+    ) -> Result<(), Fault> {
+        for step in self.definition.iter().flat_map(|definition| &definition.cleanup) {
+            let ended = run(&like(command, step))?;
+            require_success("the clean-up", step, &ended)?;
+        }
+        Ok(())
+    }
+
+    /// The numbers of all runs of the command: medians, and histograms merged. Nothing of runs that
+    /// failed.
+    ///
+    /// # Errors
+    /// Why they cannot be believed.
+    pub(super) fn read<'a>(
+        &self,
+        outcomes: impl Iterator<Item = &'a Outcome>,
+    ) -> Result<Reading, String> {
+        let Some(definition) = &self.definition else { return Ok(Reading::default()) };
+        let mut readings = Vec::new();
+        for outcome in outcomes.filter(|outcome| outcome.status == Status::Exit(0)) {
+            let output = &outcome.stdout;
+            if u64::try_from(output.tail.len()) != Ok(output.length.0) {
+                return Err(format!(
+                    "it printed {}, and no more than {} KiB are read",
+                    output.length,
+                    OUTPUT_LIMIT >> 10
+                ));
+            }
+            readings.push(definition.read(&String::from_utf8_lossy(&output.tail))?);
+        }
+        Ok(whole(readings))
+    }
+}
+
+/// Another command in the place of the one that is measured.
+fn like(command: &Command, argv: &[String]) -> Command {
+    let argv = argv.iter().map(|word| word.clone().into_bytes()).collect();
+    Command { argv, ..command.clone() }
+}
+
+fn version_of(version: &Version, ended: &Outcome) -> Result<String, String> {
+    // Some tools print their version on standard error, and some leave with a status that says nothing.
+    let said = [&ended.stdout.tail, &ended.stderr.tail].map(|tail| String::from_utf8_lossy(tail));
+    let [stdout, stderr] = said;
+    version.read(if stdout.trim().is_empty() { &stderr } else { &stdout })
+}
+
+fn require_success(what: &str, step: &[String], ended: &Outcome) -> Result<(), Fault> {
+    if ended.status == Status::Exit(0) {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&ended.stderr.tail);
+    let said: String = said.trim().chars().take(SAID_MAX).collect();
+    let (step, status) = (step.join(" "), &ended.status);
+    Err(Fault::machine(format!("{what} `{step}` of the workload ended with {status}: {said}")))
+}
+
+/// Several runs in one start as one reading: a metric counts where every run has it.
+fn whole(readings: Vec<Reading>) -> Reading {
+    let count = readings.len();
+    let mut readings = readings.into_iter();
+    let Some(mut all) = readings.next() else { return Reading::default() };
+    if count == 1 {
+        return all;
+    }
+    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut note = |metrics: &[Metric]| {
+        for metric in metrics {
+            values.entry(metric.name.clone()).or_default().push(metric.value);
+        }
+    };
+    note(&all.metrics);
+    for reading in readings {
+        note(&reading.metrics);
+        for Histogrammed { name, histogram } in reading.histograms {
+            if let Some(sum) = all.histograms.iter_mut().find(|sum| sum.name == name) {
+                sum.histogram.merge(&histogram);
+            }
+        }
+    }
+    all.metrics.retain_mut(|metric| {
+        let values = values.get(&metric.name).filter(|values| values.len() == count);
+        let median = values.and_then(|values| Sample::counts(values).ok());
+        let median = median.map(|sample| Summary::of(&sample).median);
+        median.is_some_and(|median| {
+            metric.value = median;
+            true
+        })
+    });
+    all
+}

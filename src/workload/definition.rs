@@ -1,0 +1,139 @@
+//! What a workload file says.
+
+use super::extract::Extract;
+use super::metric::{Better, QUANTILES, quantile_name};
+pub use super::parameter::{Kind, Parameter};
+use super::unit::Unit;
+use crate::fault::Fault;
+use surtax_instrument::engine::OURSELVES;
+
+/// A workload file, read. Before its parameters are filled in, its commands have places for them.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// One line that says what it measures.
+    pub about: String,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Run in the started stack before it, one after the other, and not measured.
+    pub setup: Vec<Vec<String>>,
+    /// Run there after it, likewise.
+    pub cleanup: Vec<Vec<String>>,
+    /// What to install, by the name of the distribution.
+    pub packages: Vec<(String, Vec<String>)>,
+    /// Whether it needs the stack's scratch directory.
+    pub scratch: bool,
+    /// In the order of the file.
+    pub parameters: Vec<Parameter>,
+    /// Which versions of the tool its parsers are known to fit.
+    pub version: Option<Version>,
+    /// That the work was done.
+    pub checks: Vec<Check>,
+    /// The numbers that it measures.
+    pub metrics: Vec<Rule>,
+    /// The distributions that it measures, each of which becomes quantiles.
+    pub histograms: Vec<Rule>,
+}
+
+/// Which versions of a tool are known.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// What prints the version.
+    pub command: Vec<String>,
+    /// Where it is in that.
+    pub extract: Extract,
+    /// Those that are known.
+    pub known: Vec<String>,
+}
+
+/// Where one number is, and what it is.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Its name.
+    pub name: String,
+    /// What the tool prints it in.
+    pub unit: &'static Unit,
+    /// Which way is better.
+    pub better: Better,
+    /// Where it is.
+    pub extract: Extract,
+    /// What it may be, in the unit that the tool prints.
+    pub limits: Limits,
+    /// Whether the tool may say that there is no such number here, by a `null`.
+    pub is_optional: bool,
+}
+
+/// A number that shows whether the work was done.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// What it shows, for people.
+    pub about: String,
+    /// Where it is.
+    pub extract: Extract,
+    /// What it must be.
+    pub limits: Limits,
+}
+
+/// The least and the most that a number may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Limits {
+    /// The least, if there is one.
+    pub min: Option<f64>,
+    /// The most, if there is one.
+    pub max: Option<f64>,
+}
+
+impl Limits {
+    /// Whether a number lies within; one that is not finite never does.
+    pub fn admit(&self, number: f64) -> bool {
+        number.is_finite()
+            && self.min.is_none_or(|min| number >= min)
+            && self.max.is_none_or(|max| number <= max)
+    }
+
+    /// For people: `between 1 and 9`, `at least 1`.
+    pub fn words(&self) -> String {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) if min.total_cmp(&max).is_eq() => format!("{min}"),
+            (Some(min), Some(max)) => format!("between {min} and {max}"),
+            (Some(min), None) => format!("at least {min}"),
+            (None, Some(max)) => format!("at most {max}"),
+            (None, None) => String::from("a number"),
+        }
+    }
+}
+
+impl Definition {
+    /// Reads the text of a workload file; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// The user's, with the line of the file.
+    pub fn parse(text: &str, name: &str) -> Result<Self, Fault> {
+        super::file::parse(text, name)
+    }
+
+    /// Every metric that a trial of it may have: names, units of the ledger, directions.
+    #[must_use]
+    pub fn metric_names(&self) -> Vec<String> {
+        let own = self.metrics.iter().map(|rule| rule.name.clone());
+        let of = |rule: &Rule| QUANTILES.map(|(end, _)| quantile_name(&rule.name, end));
+        own.chain(self.histograms.iter().flat_map(of)).collect()
+    }
+
+    /// How to get the tool where it is missing, if the file says.
+    #[must_use]
+    pub fn remedy(&self) -> Option<String> {
+        let of = |name: &str| self.packages.iter().find(|(distribution, _)| distribution == name);
+        let (distribution, packages) = of("debian").or(self.packages.first())?;
+        let packages = packages.join(" ");
+        Some(match distribution.as_str() {
+            "debian" => format!("apt-get install {packages}"),
+            other => format!("install {packages} (so called in {other})"),
+        })
+    }
+
+    /// Whether its command is a part of the agent.
+    #[must_use]
+    pub fn is_built_in(&self) -> bool {
+        self.command.first().is_some_and(|program| program == OURSELVES)
+    }
+}

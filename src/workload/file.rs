@@ -1,0 +1,312 @@
+//! Workload files: TOML, read with errors that name the line and the nearest key that there is.
+
+use super::definition::{Check, Definition, Kind, Limits, Parameter, Rule, Version};
+use super::extract::Extract;
+use super::metric::{Better, name_fault};
+use super::parameter::{is_name, named_in};
+use super::reader::{Fields, Reader, Value};
+use super::unit::{self, UNITS};
+use crate::fault::Fault;
+use crate::stack::instead;
+use regex::Regex;
+use serde_json_path::JsonPath;
+use std::ops::Range;
+use toml::de::{DeTable, DeValue};
+
+/// Keys of a file.
+pub const KEYS: [&str; 11] = [
+    "about",
+    "command",
+    "setup",
+    "cleanup",
+    "packages",
+    "scratch",
+    "parameters",
+    "version",
+    "check",
+    "metric",
+    "histogram",
+];
+
+/// Keys of a parameter.
+pub const PARAMETER_KEYS: [&str; 6] = ["about", "default", "min", "max", "words", "pattern"];
+
+/// Keys of `version`.
+pub const VERSION_KEYS: [&str; 4] = ["command", "jsonpath", "regex", "known"];
+
+/// Keys of a check.
+pub const CHECK_KEYS: [&str; 5] = ["about", "jsonpath", "regex", "min", "max"];
+
+/// Keys of a metric.
+pub const METRIC_KEYS: [&str; 8] =
+    ["name", "unit", "better", "jsonpath", "regex", "min", "max", "optional"];
+
+/// Keys of a histogram.
+pub const HISTOGRAM_KEYS: [&str; 5] = ["name", "unit", "jsonpath", "min", "max"];
+
+/// Reads the text of a workload file; `name` is what errors call it.
+///
+/// # Errors
+/// The user's, with the line.
+pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
+    let reader = Reader { text, name };
+    let table = DeTable::parse(text).map_err(|error| {
+        let span = error.span().unwrap_or(0..0);
+        reader.refuse(&span, error.message().replace('\n', ", "))
+    })?;
+    let file = reader.fields("a workload", &KEYS, table.get_ref(), 0..0)?;
+    let parameters = file.get("parameters").map_or(Ok(Vec::new()), |it| reader.parameters(it))?;
+    let mut definition = Definition {
+        about: file.string("about")?,
+        command: reader.command("command", file.need("command")?, &parameters)?,
+        setup: reader.commands("setup", file.get("setup"), &parameters)?,
+        cleanup: reader.commands("cleanup", file.get("cleanup"), &parameters)?,
+        packages: file.get("packages").map_or(Ok(Vec::new()), |it| reader.packages(it))?,
+        scratch: reader.truth("scratch", file.get("scratch"))?,
+        parameters,
+        version: file.get("version").map(|it| reader.version(it)).transpose()?,
+        checks: reader.each("check", file.get("check"), |it| reader.check(it))?,
+        metrics: reader.each("metric", file.get("metric"), |it| reader.metric(it))?,
+        histograms: reader.each("histogram", file.get("histogram"), |it| reader.histogram(it))?,
+    };
+    if definition.metrics.is_empty() && definition.histograms.is_empty() {
+        return Err(file.refuse("it measures nothing").hint(
+            "add a metric: `[[metric]]`, then `name`, `unit`, `better`, and `jsonpath` or `regex`",
+        ));
+    }
+    let mut names = definition.metric_names();
+    names.extend(definition.histograms.iter().map(|rule| rule.name.clone()));
+    names.sort();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(file.refuse(format!("two of its metrics are called `{}`", twice[0])));
+    }
+    definition.parameters.shrink_to_fit();
+    Ok(definition)
+}
+
+impl Reader<'_> {
+    fn commands(
+        &self,
+        field: &str,
+        value: Option<&Value<'_>>,
+        parameters: &[Parameter],
+    ) -> Result<Vec<Vec<String>>, Fault> {
+        let Some(value) = value else { return Ok(Vec::new()) };
+        let Some(list) = value.get_ref().as_array() else {
+            return Err(self.wrong_type(field, "a list of commands", value));
+        };
+        if list.iter().any(|item| item.get_ref().is_str()) {
+            return Err(self
+                .refuse(&value.span(), format!("`{field}` is a list of commands"))
+                .hint(format!(
+                    "each is a list of words itself: `{field} = [[\"mkdir\", \"/scratch/a\"]]`"
+                )));
+        }
+        list.iter().map(|item| self.command(field, item, parameters)).collect()
+    }
+
+    /// Words, at least one, that name no other parameters than there are.
+    fn command(
+        &self,
+        field: &str,
+        value: &Value<'_>,
+        parameters: &[Parameter],
+    ) -> Result<Vec<String>, Fault> {
+        let words = self.strings(field, value)?;
+        if words.first().is_none_or(String::is_empty) {
+            return Err(self.refuse(&value.span(), format!("`{field}` names no program")));
+        }
+        let known: Vec<&str> = parameters.iter().map(|it| it.name.as_str()).collect();
+        for named in words.iter().flat_map(|word| named_in(word)) {
+            if !known.contains(&named) {
+                let message = format!("`{{{named}}}` in `{field}` is no parameter of this file");
+                let or = instead(named, "parameters", known);
+                let hint =
+                    format!("{or}; braces that mean themselves are written `{{{{{named}}}}}`");
+                return Err(self.refuse(&value.span(), message).hint(hint));
+            }
+        }
+        Ok(words)
+    }
+
+    fn packages(&self, value: &Value<'_>) -> Result<Vec<(String, Vec<String>)>, Fault> {
+        let Some(table) = value.get_ref().as_table() else {
+            return Err(self
+                .wrong_type("packages", "a table by distribution", value)
+                .hint("write `packages = { debian = [\"fio\"] }`"));
+        };
+        let one = |(name, list): (&toml::Spanned<toml::de::DeString<'_>>, &Value<'_>)| {
+            let packages = self.strings("packages", list)?;
+            if packages.is_empty() {
+                return Err(self.refuse(&list.span(), "a distribution without a package"));
+            }
+            Ok((name.get_ref().to_string(), packages))
+        };
+        table.iter().map(one).collect()
+    }
+
+    fn parameters(&self, value: &Value<'_>) -> Result<Vec<Parameter>, Fault> {
+        let Some(table) = value.get_ref().as_table() else {
+            return Err(self.wrong_type("parameters", "a table", value));
+        };
+        let mut found: Vec<(usize, Parameter)> = Vec::new();
+        for (key, value) in table {
+            let name = key.get_ref().as_ref();
+            if !is_name(name) {
+                let message =
+                    format!("`{}` cannot be the name of a parameter", name.escape_debug());
+                let hint = "use small letters, digits and `_`, beginning with a letter";
+                return Err(self.refuse(&key.span(), message).hint(hint));
+            }
+            found.push((key.span().start, self.parameter(name, value)?));
+        }
+        found.sort_by_key(|(start, _)| *start);
+        Ok(found.into_iter().map(|(_, parameter)| parameter).collect())
+    }
+
+    fn parameter(&self, name: &str, value: &Value<'_>) -> Result<Parameter, Fault> {
+        let fields = self.table("a parameter", &PARAMETER_KEYS, value)?;
+        let default = fields.need("default")?;
+        let limit = |key| fields.get(key).map(|it| self.whole(key, it)).transpose();
+        let (default, kind) = match default.get_ref() {
+            DeValue::Integer(_) => {
+                let (min, max) = (limit("min")?.unwrap_or(0), limit("max")?.unwrap_or(i64::MAX));
+                (self.whole("default", default)?.to_string(), Kind::Whole { min, max })
+            }
+            DeValue::String(text) => (text.to_string(), self.words_or_pattern(&fields)?),
+            _ => return Err(self.wrong_type("default", "a string or a whole number", default)),
+        };
+        let about = fields.string("about")?;
+        let parameter = Parameter { name: name.to_owned(), about, default, kind };
+        match parameter.refusal(&parameter.default) {
+            Some(wanted) => {
+                let shown = parameter.default.escape_debug();
+                Err(fields.refuse(format!("the default `{shown}` of `{name}` is not {wanted}")))
+            }
+            None => Ok(parameter),
+        }
+    }
+
+    fn words_or_pattern(&self, fields: &Fields<'_, '_>) -> Result<Kind, Fault> {
+        match (fields.get("words"), fields.get("pattern")) {
+            (Some(words), None) => Ok(Kind::Words(self.strings("words", words)?)),
+            (None, Some(pattern)) => {
+                let whole = format!("^(?:{})$", self.string("pattern", pattern)?);
+                Ok(Kind::Pattern(self.regex(&whole, &pattern.span())?))
+            }
+            _ => Err(fields.refuse("a parameter that is text has either `words` or `pattern`")),
+        }
+    }
+
+    fn version(&self, value: &Value<'_>) -> Result<Version, Fault> {
+        let fields = self.table("`version`", &VERSION_KEYS, value)?;
+        let known = self.strings("known", fields.need("known")?)?;
+        let command = self.command("command", fields.need("command")?, &[])?;
+        Ok(Version { command, extract: self.extract(&fields)?, known })
+    }
+
+    /// Every table of a list of them.
+    fn each<T>(
+        &self,
+        field: &str,
+        value: Option<&Value<'_>>,
+        read: impl Fn(&Value<'_>) -> Result<T, Fault>,
+    ) -> Result<Vec<T>, Fault> {
+        let Some(value) = value else { return Ok(Vec::new()) };
+        let Some(list) = value.get_ref().as_array() else {
+            let hint = format!("write `[[{field}]]` in double brackets");
+            return Err(self.wrong_type(field, "a list of tables", value).hint(hint));
+        };
+        list.iter().map(read).collect()
+    }
+
+    fn check(&self, value: &Value<'_>) -> Result<Check, Fault> {
+        let fields = self.table("a check", &CHECK_KEYS, value)?;
+        let (extract, limits) = (self.extract(&fields)?, limits(&fields)?);
+        Ok(Check { about: fields.string("about")?, extract, limits })
+    }
+
+    fn metric(&self, value: &Value<'_>) -> Result<Rule, Fault> {
+        let fields = self.table("a metric", &METRIC_KEYS, value)?;
+        let better = fields.string("better")?;
+        let better = Better::of_word(&better).ok_or_else(|| {
+            let shown = better.escape_debug();
+            let hint = instead(&better, "directions", Better::ALL.map(Better::word));
+            fields
+                .refuse(format!("`{shown}` is no direction in which a metric is better"))
+                .hint(hint)
+        })?;
+        self.rule(&fields, better)
+    }
+
+    fn histogram(&self, value: &Value<'_>) -> Result<Rule, Fault> {
+        let fields = self.table("a histogram", &HISTOGRAM_KEYS, value)?;
+        let rule = self.rule(&fields, Better::Lower)?;
+        if rule.unit.kept != "ns" {
+            return Err(fields
+                .refuse("a histogram is of times")
+                .hint("use `ns`, `us`, `ms` or `s`"));
+        }
+        Ok(rule)
+    }
+
+    fn rule(&self, fields: &Fields<'_, '_>, better: Better) -> Result<Rule, Fault> {
+        let name = fields.string("name")?;
+        if let Some(why) = name_fault(&name) {
+            let shown = name.escape_debug();
+            return Err(fields.refuse(format!("`{shown}` cannot be a metric: {why}")));
+        }
+        let unit = fields.string("unit")?;
+        let unit = unit::find(&unit).ok_or_else(|| {
+            let hint = instead(&unit, "units", UNITS.iter().map(|unit| unit.printed));
+            fields.refuse(format!("`{}` is no unit", unit.escape_debug())).hint(hint)
+        })?;
+        let (extract, limits) = (self.extract(fields)?, limits(fields)?);
+        let is_optional = self.truth("optional", fields.get("optional"))?;
+        Ok(Rule { name, unit, better, extract, limits, is_optional })
+    }
+
+    fn extract(&self, fields: &Fields<'_, '_>) -> Result<Extract, Fault> {
+        match (fields.get("jsonpath"), fields.get("regex")) {
+            (Some(path), None) => {
+                let text = self.string("jsonpath", path)?;
+                let read = JsonPath::parse(&text);
+                let read = read.map_err(|error| {
+                    self.refuse(&path.span(), format!("`{text}` is no JSONPath: {error}"))
+                        .hint("paths are those of RFC 9535, as in `$.jobs[0].read.iops`")
+                })?;
+                Ok(Extract::Path(read))
+            }
+            (None, Some(pattern)) => {
+                let text = self.string("regex", pattern)?;
+                let read = self.regex(&text, &pattern.span())?;
+                if read.captures_len() != 2 {
+                    let message = format!("`{text}` has not exactly one group");
+                    let hint = "put the number into brackets, and write other groups as `(?:…)`";
+                    return Err(self.refuse(&pattern.span(), message).hint(hint));
+                }
+                Ok(Extract::Pattern(read))
+            }
+            _ => Err(fields.refuse("it takes either `jsonpath` or `regex`")),
+        }
+    }
+
+    fn regex(&self, text: &str, span: &Range<usize>) -> Result<Regex, Fault> {
+        Regex::new(text).map_err(|error| {
+            let error = error.to_string();
+            let last = error.lines().last().unwrap_or_default().to_owned();
+            self.refuse(span, format!("`{text}` is no regular expression: {last}"))
+        })
+    }
+}
+
+fn limits(fields: &Fields<'_, '_>) -> Result<Limits, Fault> {
+    let limits = Limits { min: fields.number("min")?, max: fields.number("max")? };
+    match (limits.min, limits.max) {
+        (Some(min), Some(max)) if min > max => Err(fields.refuse("its `min` is above its `max`")),
+        _ => Ok(limits),
+    }
+}
+
+#[cfg(test)]
+mod tests;

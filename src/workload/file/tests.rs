@@ -1,0 +1,211 @@
+//! Workload files that are right, wrong, and described by the schema.
+
+use super::*;
+use crate::workload::Workload;
+use serde_json::Value as Json;
+use std::collections::BTreeSet;
+
+const SMALL: &str = r#"
+about = "numbers"
+command = ["seq", "{from}", "--x={{y}}", "${HOME}"]
+[parameters]
+from = { about = "the first", default = 3, min = 1, max = 9 }
+kind = { about = "which", default = "a", words = ["a", "b"] }
+[[metric]]
+name = "rate"
+unit = "MB/s"
+better = "higher"
+regex = 'rate (\d+)'
+max = 100
+"#;
+
+fn refused(text: &str, expected: &str) {
+    let fault = parse(text, "mine.toml").expect_err(text);
+    assert_eq!(fault.to_string(), expected, "{text}");
+}
+
+/// The small file with one text in it replaced.
+fn with(old: &str, new: &str) -> String {
+    assert!(SMALL.contains(old), "{old}");
+    SMALL.replace(old, new)
+}
+
+#[test]
+fn a_file_becomes_a_command_with_its_parameters_and_a_reading_in_the_ledgers_units() {
+    let given = vec![(String::from("from"), String::from("5"))];
+    let workload = Workload::of("mine", SMALL.into(), given).unwrap();
+    assert_eq!(workload.typed(), "mine:from=5");
+    let definition = workload.resolve().unwrap();
+    assert_eq!(definition.command, ["seq", "5", "--x={y}", "${HOME}"]);
+    let read = definition.read("a\nrate 12\n").unwrap();
+    assert_eq!((read.metrics[0].name.as_str(), read.metrics[0].unit), ("rate", "bytes/s"));
+    assert!((read.metrics[0].value - 12e6).abs() < 1e-6);
+    assert_eq!(
+        definition.read("rate").unwrap_err(),
+        r"no metric `rate`: `rate (\d+)` matches nothing"
+    );
+    assert_eq!(
+        definition.read("rate 101").unwrap_err(),
+        "`rate` is said to be 101 MB/s, and at most 100 is plausible"
+    );
+}
+
+#[test]
+fn a_parameter_that_cannot_be_is_refused_with_what_it_may_be() {
+    let of = |key: &str, value: &str| {
+        let given = vec![(String::from(key), String::from(value))];
+        Workload::of("mine", SMALL.into(), given).unwrap_err().to_string()
+    };
+    assert_eq!(
+        of("form", "1"),
+        "`mine` has no parameter `form`\n  hint: use `from`; the parameters are `from`, `kind`"
+    );
+    assert_eq!(
+        of("from", "10"),
+        "`from=10` cannot be a parameter of `mine`\n  hint: `from` is a whole number from 1 to 9"
+    );
+    assert_eq!(
+        of("kind", "c"),
+        "`kind=c` cannot be a parameter of `mine`\n  hint: `kind` is one of `a`, `b`"
+    );
+}
+
+#[test]
+fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
+    refused(
+        &with("about =", "abuot ="),
+        "mine.toml:2: a workload has no key `abuot`\n  hint: use `about`; the keys are `about`, \
+         `command`, `setup`, `cleanup`, `packages`, `scratch`, `parameters`, `version`, `check`, \
+         `metric`, `histogram`",
+    );
+    refused(
+        &with("MB/s", "Mb/s"),
+        &format!(
+            "mine.toml:7: `Mb/s` is no unit\n  hint: use one of the units: {}",
+            UNITS.iter().map(|it| format!("`{}`", it.printed)).collect::<Vec<_>>().join(", ")
+        ),
+    );
+    refused(
+        &with("{from}", "{form}"),
+        "mine.toml:3: `{form}` in `command` is no parameter of this file\n  hint: use `from`; the \
+         parameters are `from`, `kind`; braces that mean themselves are written `{{form}}`",
+    );
+    refused(
+        &with("(\\d+)", "\\d+"),
+        "mine.toml:11: `rate \\d+` has not exactly one group\n  hint: put the number into brackets, \
+         and write other groups as `(?:…)`",
+    );
+    refused(
+        &with("better = \"higher\"", "better = \"more\""),
+        "mine.toml:7: `more` is no direction in which a metric is better\n  hint: use one of the \
+         directions: `lower`, `higher`",
+    );
+    refused(
+        &with("name = \"rate\"", "name = \"wall\""),
+        "mine.toml:7: `wall` cannot be a metric: surtax measures something of that name itself",
+    );
+    refused(
+        &with("max = 100", "max = \"100\""),
+        "mine.toml:12: `max` is a decimal number, and not of type string",
+    );
+    refused(
+        &with("regex =", "jsonpath = '$.a'\nregex ="),
+        "mine.toml:7: it takes either `jsonpath` or `regex`",
+    );
+    refused(
+        &with("default = 3", "default = 30"),
+        "mine.toml:5: the default `30` of `from` is not a whole number from 1 to 9",
+    );
+    refused(
+        "about = \"x\"\ncommand = \"make\"",
+        "mine.toml:2: `command` is a list of strings, and not of type string\n  hint: write one word per string: `command = [\"…\", \"…\"]`",
+    );
+    refused(
+        "command = [\"make\"]",
+        "mine.toml:1: a workload has no `about`\n  hint: add `about = …`",
+    );
+    let fault = parse("about = \"x\"\ncommand = [\"make\"]", "mine.toml").unwrap_err();
+    assert!(fault.message.ends_with("it measures nothing"), "{fault}");
+    let fault = parse("about = \"x\"\ncommand = [", "mine.toml").unwrap_err();
+    assert!(fault.message.starts_with("mine.toml:2: "), "{fault}");
+}
+
+#[test]
+fn a_histogram_becomes_quantiles_and_must_hold_something() {
+    let text = "about = \"x\"\ncommand = [\"x\"]\n[[histogram]]\nname = \"latency\"\nunit = \"us\"\n\
+                jsonpath = \"$.bins\"\nmax = 50\n";
+    let definition = parse(text, "x.toml").unwrap();
+    let list = definition.read("{\"bins\": [[10, 30], [40, 10], [50, 0]]}").unwrap();
+    let object = definition.read("{\"bins\": {\"10\": 30, \"40\": 10, \"900\": 0}}").unwrap();
+    assert_eq!(list, object);
+    assert_eq!(list.metrics.len(), 1);
+    assert_eq!((list.metrics[0].name.as_str(), list.metrics[0].unit), ("latency_p50", "ns"));
+    assert!((list.metrics[0].value - 10_000.0).abs() < 11.0, "{list:?}");
+    assert_eq!(list.histograms[0].histogram.count(), 40);
+    for (printed, why) in [
+        ("{\"bins\": []}", "no histogram `latency`: `latency` holds no time at all"),
+        (
+            "{\"bins\": [[51, 1]]}",
+            "no histogram `latency`: `latency` holds 51, and at most 50 is plausible",
+        ),
+        (
+            "{\"bins\": [[1, -1]]}",
+            "no histogram `latency`: `$.bins` finds no list of times with counts",
+        ),
+        (
+            "{\"bins\": [[0, 1]]}",
+            "no histogram `latency`: a time of 0 ns is not between 1 ns and an hour",
+        ),
+    ] {
+        let found = definition.read(printed).unwrap_err();
+        assert_eq!(found.replace("['bins']", ".bins"), why, "{printed}");
+    }
+    assert_eq!(definition.metric_names().len(), 10);
+}
+
+#[test]
+fn a_number_that_may_be_absent_is_left_out_where_the_tool_says_null_and_missed_where_it_says_nothing()
+ {
+    let text = "about = \"x\"\ncommand = [\"x\"]\n[[metric]]\nname = \"price\"\nunit = \"ns\"\n\
+                better = \"lower\"\njsonpath = \"$.price\"\n";
+    let strict = parse(text, "x.toml").unwrap();
+    let lenient = parse(&format!("{text}optional = true\n"), "x.toml").unwrap();
+    assert!(strict.read("{\"price\": null}").is_err());
+    assert_eq!(lenient.read("{\"price\": null}").unwrap().metrics, []);
+    assert_eq!(lenient.read("{\"price\": 5}").unwrap().metrics.len(), 1);
+    assert!(lenient.read("{}").is_err());
+}
+
+fn keys(schema: &Json, pointer: &str) -> BTreeSet<String> {
+    let object = schema.pointer(pointer).and_then(Json::as_object);
+    object.unwrap_or_else(|| panic!("{pointer}")).keys().cloned().collect()
+}
+
+fn set<'a>(words: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
+    words.into_iter().map(String::from).collect()
+}
+
+#[test]
+fn the_schema_for_editors_knows_the_same_keys_and_words() {
+    let schema = include_str!("../../../workloads/workload.schema.json");
+    let schema: Json = serde_json::from_str(schema).unwrap();
+    for (pointer, known) in [
+        ("/properties", &KEYS[..]),
+        ("/properties/parameters/additionalProperties/properties", &PARAMETER_KEYS),
+        ("/properties/version/properties", &VERSION_KEYS),
+        ("/properties/check/items/properties", &CHECK_KEYS),
+        ("/properties/metric/items/properties", &METRIC_KEYS),
+        ("/properties/histogram/items/properties", &HISTOGRAM_KEYS),
+    ] {
+        assert_eq!(keys(&schema, pointer), set(known.iter().copied()), "{pointer}");
+    }
+    let words = |pointer: &str| -> BTreeSet<String> {
+        let list = schema.pointer(pointer).unwrap().as_array().unwrap();
+        list.iter().map(|word| word.as_str().unwrap().to_owned()).collect()
+    };
+    let of_metric = "/properties/metric/items/properties";
+    assert_eq!(words(&format!("{of_metric}/unit/enum")), set(UNITS.iter().map(|it| it.printed)));
+    assert_eq!(words(&format!("{of_metric}/better/enum")), set(Better::ALL.map(Better::word)));
+    let times = UNITS.iter().filter(|unit| unit.kept == "ns").map(|unit| unit.printed);
+    assert_eq!(words("/properties/histogram/items/properties/unit/enum"), set(times));
+}

@@ -1,0 +1,159 @@
+//! Metrics of a workload: a named number with a unit and a better direction.
+
+use surtax_statistics::Histogram;
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Times, sizes.
+    Lower,
+    /// Rates.
+    Higher,
+}
+
+/// One number of one trial.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// Its name in the ledger and in reports.
+    pub name: String,
+    /// Its unit there.
+    pub unit: &'static str,
+    /// Which way is better.
+    pub better: Better,
+    /// The number in that unit.
+    pub value: f64,
+}
+
+/// The names that mean something else already, as people type them and as ledgers have them.
+pub const RESERVED: [&str; 19] = [
+    "wall",
+    "wall_ns",
+    "wall_inside_ns",
+    "cpu",
+    "cpu_total_ns",
+    "cpu_user",
+    "cpu_user_ns",
+    "cpu_system",
+    "cpu_system_ns",
+    "cpu_others",
+    "cpu_others_ns",
+    "memory",
+    "memory_peak_bytes",
+    "memory_others",
+    "memory_others_peak_bytes",
+    "start",
+    "start_ns",
+    "stop",
+    "stop_ns",
+];
+
+/// The quantiles that a histogram becomes, and how their metrics' names end.
+pub const QUANTILES: [(&str, f64); 10] = [
+    ("p1", 0.01),
+    ("p5", 0.05),
+    ("p10", 0.1),
+    ("p50", 0.5),
+    ("p90", 0.9),
+    ("p95", 0.95),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+    ("p99.999", 0.99999),
+];
+
+/// A quantile takes so many times on its thinner side.
+const BEYOND_MIN: f64 = 10.0;
+
+/// The longest name, in bytes.
+const NAME_LIMIT: usize = 48;
+
+impl Better {
+    /// Both, the more usual one first.
+    pub const ALL: [Self; 2] = [Self::Lower, Self::Higher];
+
+    /// The word in files, ledgers and reports.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Lower => "lower",
+            Self::Higher => "higher",
+        }
+    }
+
+    /// What a word means.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|better| better.word() == word)
+    }
+}
+
+/// Why a name cannot be that of a metric, if it cannot.
+#[must_use]
+pub fn name_fault(name: &str) -> Option<&'static str> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    if !name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase())
+        || !name.bytes().all(is_plain)
+    {
+        return Some("a name is small letters, digits and `_`, and begins with a letter");
+    }
+    if name.len() > NAME_LIMIT {
+        return Some("a name has at most 48 letters");
+    }
+    RESERVED.contains(&name).then_some("surtax measures something of that name itself")
+}
+
+/// The name of a quantile of a histogram.
+#[must_use]
+pub fn quantile_name(histogram: &str, end: &str) -> String {
+    format!("{histogram}_{end}")
+}
+
+/// The quantiles of a histogram that it has enough times for, in nanoseconds; less is better.
+///
+/// Each has at least ten times on its thinner side, so p99 takes a thousand.
+#[must_use]
+pub fn quantiles(name: &str, histogram: &Histogram) -> Vec<Metric> {
+    #[expect(clippy::cast_precision_loss, reason = "a count of operations is far below 2^53")]
+    let count = histogram.count() as f64;
+    let supported = |share: f64| count * share.min(1.0 - share) >= BEYOND_MIN * (1.0 - 1e-9);
+    let of = |(end, share): (&str, f64)| {
+        let value = histogram.quantile(share).filter(|_| supported(share))?;
+        #[expect(clippy::cast_precision_loss, reason = "an hour in nanoseconds is below 2^53")]
+        let value = value as f64;
+        let name = quantile_name(name, end);
+        Some(Metric { name, unit: "ns", better: Better::Lower, value })
+    };
+    QUANTILES.into_iter().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_takes_ten_times_on_its_thinner_side() {
+        let names = |count: u64| -> Vec<String> {
+            let mut histogram = Histogram::new();
+            for value in 1..=count {
+                histogram.record(value).unwrap();
+            }
+            quantiles("latency", &histogram).into_iter().map(|metric| metric.name).collect()
+        };
+        assert!(names(19).is_empty());
+        assert_eq!(names(20), ["latency_p50"]);
+        assert_eq!(names(999).last().unwrap(), "latency_p95");
+        assert_eq!(names(1_000).last().unwrap(), "latency_p99");
+        assert_eq!(names(1_000).len(), 7);
+        assert_eq!(names(100_000).last().unwrap(), "latency_p99.99");
+    }
+
+    #[test]
+    fn a_name_is_plain_and_not_one_of_ours() {
+        for name in ["iops", "latency_p95", "a1"] {
+            assert_eq!(name_fault(name), None, "{name}");
+        }
+        for name in ["", "1a", "Iops", "a-b", "a.b", "wall", "memory_peak_bytes", &"x".repeat(49)] {
+            assert!(name_fault(name).is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Workloads: programs that measure, as data: what to run, how to read what it prints, what to believe.
+//!
+//! A workload is a TOML file. It resolves, with its parameters, to an ordinary command, which a trial
+//! runs like any other; what that printed is then read into metrics. A number that is missing or not
+//! plausible, work that was not done, and a version of the tool that nobody has looked at make a trial
+//! invalid: nothing is ever guessed.
+
+pub mod definition;
+mod extract;
+mod file;
+mod histogram;
+pub mod metric;
+mod output;
+mod parameter;
+mod reader;
+pub mod shelf;
+mod unit;
+
+use crate::fault::Fault;
+pub use definition::Definition;
+pub use metric::{Better, Metric};
+pub use output::{Histogrammed, Reading};
+use serde::{Deserialize, Serialize};
+
+/// How much of its standard output a workload may print, in bytes; what is longer is not read.
+pub const OUTPUT_LIMIT: u32 = 256 << 10;
+
+/// A workload as a plan holds it: complete, whatever becomes of the file that it came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workload {
+    /// Its name, or the path of its file.
+    pub name: String,
+    /// The parameters that were named, in the order of the file; the others have their defaults.
+    pub parameters: Vec<(String, String)>,
+    /// The text of its file.
+    pub text: String,
+}
+
+impl Workload {
+    /// Finds the workload that `typed` asks for: `NAME`, or `NAME:key=value,key=value`.
+    ///
+    /// # Errors
+    /// The user's: there is no such workload, its file is wrong, or it has no such parameter.
+    pub fn find(typed: &str) -> Result<Self, Fault> {
+        let (name, assignments) = match typed.split_once(':') {
+            Some((name, assignments)) => (name, parameter::assignments(assignments, typed)?),
+            None => (typed, Vec::new()),
+        };
+        let text = shelf::text(name)?;
+        Self::of(name, text, assignments)
+    }
+
+    /// The workload in a text, with these parameters.
+    ///
+    /// # Errors
+    /// The user's: the text is wrong, or there is no such parameter or value.
+    pub fn of(name: &str, text: String, parameters: Vec<(String, String)>) -> Result<Self, Fault> {
+        let definition = Definition::parse(&text, &shelf::shown(name))?;
+        let parameters = definition.ordered(name, parameters)?;
+        Ok(Self { name: name.to_owned(), parameters, text })
+    }
+
+    /// What its file says, with its parameters in every command.
+    ///
+    /// # Errors
+    /// The user's: a file that an older surtax took, and this one does not.
+    pub fn resolve(&self) -> Result<Definition, Fault> {
+        Definition::parse(&self.text, &shelf::shown(&self.name))?.with(&self.name, &self.parameters)
+    }
+
+    /// As [`Workload::find`] reads it.
+    #[must_use]
+    pub fn typed(&self) -> String {
+        let pairs: Vec<String> =
+            self.parameters.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        if pairs.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}:{}", self.name, pairs.join(","))
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Parameters: named words in the commands of a workload, each with a default and with limits.
+
+use super::definition::Definition;
+use crate::fault::Fault;
+use crate::stack::instead;
+use regex::Regex;
+
+/// One parameter.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    /// As typed before `=`.
+    pub name: String,
+    /// What it means.
+    pub about: String,
+    /// The value where none is named.
+    pub default: String,
+    /// What it may be.
+    pub kind: Kind,
+}
+
+/// What a parameter may be.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// A whole number between these.
+    Whole {
+        /// The least.
+        min: i64,
+        /// The most.
+        max: i64,
+    },
+    /// One of these words.
+    Words(Vec<String>),
+    /// Text that the whole pattern matches.
+    Pattern(Regex),
+}
+
+/// A piece of a word with places for parameters.
+enum Piece<'a> {
+    Text(&'a str),
+    Parameter(&'a str),
+    Brace(char),
+}
+
+/// Reads `key=value,key=value`.
+///
+/// # Errors
+/// The user's: a piece without `=`, or a key twice.
+pub(super) fn assignments(text: &str, typed: &str) -> Result<Vec<(String, String)>, Fault> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    for piece in text.split(',') {
+        let Some((key, value)) = piece.split_once('=') else {
+            let (piece, typed) = (piece.escape_debug(), typed.escape_debug());
+            return Err(Fault::user(format!(
+                "`{piece}` in `{typed}` is no parameter with a value"
+            ))
+            .hint("write it as in `disk.randwrite:size=64,depth=4`"));
+        };
+        if found.iter().any(|(known, _)| known == key) {
+            let (key, typed) = (key.escape_debug(), typed.escape_debug());
+            return Err(Fault::user(format!("the parameter `{key}` is twice in `{typed}`")));
+        }
+        found.push((key.to_owned(), value.to_owned()));
+    }
+    Ok(found)
+}
+
+impl Parameter {
+    /// Why this value cannot be, if it cannot.
+    pub fn refusal(&self, value: &str) -> Option<String> {
+        let is_fine = match &self.kind {
+            Kind::Whole { min, max } => {
+                value.parse::<i64>().is_ok_and(|number| (*min..=*max).contains(&number))
+            }
+            Kind::Words(words) => words.iter().any(|word| word == value),
+            Kind::Pattern(pattern) => pattern.is_match(value),
+        };
+        (!is_fine).then(|| self.kind.words())
+    }
+}
+
+impl Kind {
+    /// What it may be, for people.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Whole { min, max: i64::MAX } => format!("a whole number from {min} on"),
+            Self::Whole { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Words(words) => {
+                let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+                format!("one of {}", words.join(", "))
+            }
+            Self::Pattern(pattern) => format!("text that `{}` matches", pattern.as_str()),
+        }
+    }
+}
+
+impl Definition {
+    /// These parameters in the order of the file, if it has all of them.
+    pub(super) fn ordered(
+        &self,
+        name: &str,
+        given: Vec<(String, String)>,
+    ) -> Result<Vec<(String, String)>, Fault> {
+        let name = name.escape_debug();
+        for (key, value) in &given {
+            let Some(known) = self.parameters.iter().find(|known| known.name == *key) else {
+                let shown = key.escape_debug();
+                let valid = self.parameters.iter().map(|known| known.name.as_str());
+                return Err(Fault::user(format!("`{name}` has no parameter `{shown}`"))
+                    .hint(instead(key, "parameters", valid)));
+            };
+            if let Some(wanted) = known.refusal(value) {
+                let value = value.escape_debug();
+                return Err(Fault::user(format!(
+                    "`{key}={value}` cannot be a parameter of `{name}`"
+                ))
+                .hint(format!("`{key}` is {wanted}")));
+            }
+        }
+        let place = |(key, _): &(String, String)| {
+            self.parameters.iter().position(|known| known.name == *key)
+        };
+        let mut ordered = given;
+        ordered.sort_by_key(place);
+        Ok(ordered)
+    }
+
+    /// The same with these values in every command.
+    pub(super) fn with(mut self, name: &str, given: &[(String, String)]) -> Result<Self, Fault> {
+        let given = self.ordered(name, given.to_vec())?;
+        let parameters = std::mem::take(&mut self.parameters);
+        let value = |wanted: &str| {
+            let named = given.iter().find(|(key, _)| key == wanted).map(|(_, value)| value);
+            named.or_else(|| Some(&parameters.iter().find(|it| it.name == wanted)?.default))
+        };
+        let fill = |word: &mut String| {
+            let filled = pieces(word).into_iter().map(|piece| match piece {
+                Piece::Text(text) => text.to_owned(),
+                Piece::Brace(brace) => brace.to_string(),
+                Piece::Parameter(name) => value(name).cloned().unwrap_or_default(),
+            });
+            *word = filled.collect();
+        };
+        self.command.iter_mut().for_each(fill);
+        self.setup.iter_mut().chain(&mut self.cleanup).flatten().for_each(fill);
+        self.parameters = parameters;
+        Ok(self)
+    }
+}
+
+/// The parameters that a word names.
+pub(super) fn named_in(word: &str) -> Vec<&str> {
+    let name = |piece| match piece {
+        Piece::Parameter(name) => Some(name),
+        _ => None,
+    };
+    pieces(word).into_iter().filter_map(name).collect()
+}
+
+/// Whether a text can be the name of a parameter.
+pub(super) fn is_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    text.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase()) && text.bytes().all(is_plain)
+}
+
+/// A word in pieces: `{name}` is a parameter, `{{` and `}}` are braces, and a brace that is followed by
+/// anything else is itself, so that `${HOME}` and most shell lines need no care.
+fn pieces(word: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let mut rest = word;
+    while let Some(at) = rest.find(['{', '}']) {
+        if at > 0 {
+            pieces.push(Piece::Text(&rest[..at]));
+        }
+        let from = &rest[at..];
+        rest = if let Some(after) = from.strip_prefix("{{") {
+            pieces.push(Piece::Brace('{'));
+            after
+        } else if let Some(after) = from.strip_prefix("}}") {
+            pieces.push(Piece::Brace('}'));
+            after
+        } else if let Some((name, after)) = parameter_at(from) {
+            pieces.push(Piece::Parameter(name));
+            after
+        } else {
+            pieces.push(Piece::Text(&from[..1]));
+            &from[1..]
+        };
+    }
+    if !rest.is_empty() {
+        pieces.push(Piece::Text(rest));
+    }
+    pieces
+}
+
+/// The name in braces that a text begins with, and what follows it.
+fn parameter_at(text: &str) -> Option<(&str, &str)> {
+    text.strip_prefix('{')?.split_once('}').filter(|(name, _)| is_name(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_brace_is_a_place_only_around_a_name() {
+        assert_eq!(named_in("--size={size}M --x={depth}"), ["size", "depth"]);
+        assert_eq!(named_in("{{size}} ${HOME} {Size} {} }{ {a"), Vec::<&str>::new());
+        let texts = |word| -> String {
+            let text = |piece| match piece {
+                Piece::Text(text) => String::from(text),
+                Piece::Brace(brace) => String::from(brace),
+                Piece::Parameter(name) => format!("<{name}>"),
+            };
+            pieces(word).into_iter().map(text).collect()
+        };
+        assert_eq!(texts("awk '{{print}}' ${HOME} {n}"), "awk '{print}' ${HOME} <n>");
+        assert_eq!(texts("}{"), "}{");
+    }
+
+    #[test]
+    fn assignments_are_pairs_and_none_is_said_twice() {
+        let read = assignments("a=1,b=x=y", "t").unwrap();
+        assert_eq!(read, [("a".into(), "1".into()), ("b".into(), "x=y".into())]);
+        assert_eq!(
+            assignments("a", "t:a").unwrap_err().message,
+            "`a` in `t:a` is no parameter with a value"
+        );
+        assert_eq!(
+            assignments("a=1,a=2", "t:a=1,a=2").unwrap_err().message,
+            "the parameter `a` is twice in `t:a=1,a=2`"
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! Where workload files are: those that come with surtax, and the user's own.
+
+use crate::fault::{Doing, Fault};
+use crate::stack::instead;
+use etcetera::BaseStrategy;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// The longest workload file, in bytes: a plan holds it whole, and a ledger the plan.
+const FILE_LIMIT: u64 = 64 << 10;
+
+/// How the names of workload files end.
+const EXTENSION: &str = "toml";
+
+macro_rules! ready {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../workloads/", $name, ".toml")))),*]
+    };
+}
+
+/// Those that come with surtax, by name.
+pub const READY: &[(&str, &str)] = ready!["cpu.sysbench",];
+
+/// A workload that there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// As typed after `--workload`.
+    pub name: String,
+    /// Its file; absent for one that comes with surtax.
+    pub path: Option<PathBuf>,
+}
+
+/// The folder of the user's own files; it need not exist.
+///
+/// # Errors
+/// The machine's, when there is neither `XDG_CONFIG_HOME` nor a home directory.
+pub fn directory() -> Result<PathBuf, Fault> {
+    let strategy = etcetera::base_strategy::Xdg::new()
+        .doing("find the home directory, and in it the workloads")
+        .map_err(|fault| fault.hint("set HOME or XDG_CONFIG_HOME"))?;
+    Ok(strategy.config_dir().join("surtax/workloads"))
+}
+
+/// Every workload, by name; one of the user's own stands before one of the same name.
+///
+/// # Errors
+/// The machine's, when the user's folder is there and cannot be read.
+pub fn all() -> Result<Vec<Listed>, Fault> {
+    let mut found = own(&directory()?)?;
+    for (name, _) in READY {
+        if !found.iter().any(|own| own.name == *name) {
+            found.push(Listed { name: (*name).to_owned(), path: None });
+        }
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(found)
+}
+
+/// The workloads of this folder; none when it does not exist.
+fn own(directory: &Path) -> Result<Vec<Listed>, Fault> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        result => result.doing(format!("read the workloads in `{}`", directory.display()))?,
+    };
+    let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
+    let named = |path: PathBuf| {
+        let is_one = path.extension().is_some_and(|end| end == EXTENSION) && path.is_file();
+        let name = path.file_stem()?.to_str()?.to_owned();
+        is_one.then_some(Listed { name, path: Some(path) })
+    };
+    Ok(paths.filter_map(named).collect())
+}
+
+/// The text of a workload: of a file if that is what is named, or one of [`all`].
+///
+/// # Errors
+/// The user's: there is none, or it cannot be read.
+pub fn text(name: &str) -> Result<String, Fault> {
+    if is_path(name) {
+        return read(Path::new(name));
+    }
+    let all = all()?;
+    let Some(found) = all.iter().find(|listed| listed.name == name) else {
+        let shown = name.escape_debug();
+        return Err(Fault::user(format!("there is no workload `{shown}`")).hint(format!(
+            "{}; a file of your own is named by its path, as in `./mine.toml`",
+            instead(name, "workloads", all.iter().map(|listed| listed.name.as_str()))
+        )));
+    };
+    match &found.path {
+        Some(path) => read(path),
+        None => {
+            let ready = READY.iter().find(|(ready, _)| *ready == name);
+            ready
+                .map(|(_, text)| (*text).to_owned())
+                .ok_or_else(|| Fault::bug("a workload is lost"))
+        }
+    }
+}
+
+/// What errors call a workload's file.
+#[must_use]
+pub fn shown(name: &str) -> String {
+    let name = name.escape_debug();
+    if is_path(&name.to_string()) { name.to_string() } else { format!("{name}.{EXTENSION}") }
+}
+
+/// Whether a name is that of a file: no workload's has a `/`, or ends like a file's.
+fn is_path(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".toml")
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// The user's: it cannot be read, or is too long.
+pub fn read(path: &Path) -> Result<String, Fault> {
+    let shown = path.display().to_string();
+    let cannot = |error: &dyn std::fmt::Display| {
+        Fault::user(format!("cannot read the workload `{}`: {error}", shown.escape_debug()))
+            .hint("`surtax workload list` shows those that there are")
+    };
+    let length = path.metadata().map_err(|error| cannot(&error))?.len();
+    if length > FILE_LIMIT {
+        return Err(cannot(&format!("its {length} bytes are more than {FILE_LIMIT}")));
+    }
+    fs::read_to_string(path).map_err(|error| cannot(&error))
+}

@@ -1,0 +1,181 @@
+//! Workloads: a file becomes a command, its output numbers, and what cannot be believed an invalid trial.
+
+use crate::answers::arm;
+use crate::machine::{Machine, is_usable, text};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// A workload of the user's own: a program that no file that comes with surtax knows.
+const OWN: &str = r#"
+about = "how many words a list has, and how long a look took"
+command = ["sh", "-c", "test -e /tmp/made && echo \"words: {count}\" && echo \"took {took} ms\" && echo '{{\"bins\": [[1000, 30], [2000, 70]]}}'"]
+setup = [["touch", "/tmp/made"]]
+cleanup = [["rm", "/tmp/made"]]
+packages = { debian = ["words-of-ours"] }
+
+[parameters]
+count = { about = "how many words", default = 40, min = 0 }
+took = { about = "what it says to have taken", default = "1.5", pattern = '[0-9.]+' }
+
+[version]
+command = ["sh", "-c", "echo words 1.2.3"]
+regex = 'words (\d+\.\d+)'
+known = ["1.2"]
+
+[[check]]
+about = "there were words"
+regex = 'words: (\d+)'
+min = 1
+
+[[metric]]
+name = "rate"
+unit = "1/s"
+better = "higher"
+regex = 'words: (\d+)'
+
+[[metric]]
+name = "look"
+unit = "ms"
+better = "lower"
+regex = 'took ([0-9.]+) ms'
+max = 100
+
+[[histogram]]
+name = "latency"
+unit = "ns"
+jsonpath = "$.bins"
+"#;
+
+fn own(machine: &Machine, name: &str, text: &str) -> PathBuf {
+    let path = machine.path(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn metric<'a>(arm: &'a Value, name: &str) -> &'a Value {
+    let metrics = arm["metrics"].as_array().unwrap();
+    metrics
+        .iter()
+        .find(|metric| metric["metric"] == name)
+        .unwrap_or_else(|| panic!("{name}: {arm}"))
+}
+
+#[test]
+fn a_workload_of_the_users_own_is_measured_in_every_stack_and_gone_on_with() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "runc") {
+        return;
+    }
+    let path = own(&machine, "mine.toml", OWN);
+    let ledger = machine.path("own.surtax");
+    let workload = format!("{}:count=50", path.display());
+    let mut arguments = vec!["compare", "--in", "native,runc", "--runs", "4", "--iterations", "2"];
+    arguments.extend(["--format", "json", "-o", ledger.to_str().unwrap(), "--workload", &workload]);
+    let answer = machine.json(&arguments);
+    for stack in ["native", "runc"] {
+        let arm = arm(&answer, stack);
+        assert_eq!(arm["trial_count"], 4, "{stack}: {}", arm["trouble"]);
+        assert_eq!(metric(arm, "rate")["median"], 50.0);
+        assert_eq!(metric(arm, "look")["median"], 1.5e6);
+        assert_eq!(metric(arm, "latency_p50")["unit"], "ns");
+        // Two iterations of 100 values in each of four trials.
+        assert_eq!(arm["histograms"][0]["value_count"], 800);
+        let facts =
+            arm["evidence"].as_array().unwrap().last().unwrap()["facts"].as_array().unwrap();
+        let version = facts.iter().find(|fact| fact["key"] == "workload_version").unwrap();
+        assert_eq!(version["value"], "1.2");
+    }
+    // The same number everywhere costs nothing more anywhere.
+    let runc = arm(&answer, "runc");
+    assert_eq!(metric(runc, "rate")["judgement"]["verdict"]["is"], "equivalent");
+    assert!(answer["cautions"].as_array().unwrap().iter().all(|it| it["code"] != "outputs-vary"));
+    // The run knows its workload, whatever has become of the file.
+    std::fs::remove_file(&path).unwrap();
+    let kept = machine.surtax(&["show", ledger.to_str().unwrap(), "--fail-if", "rate > +3%"]);
+    assert!(kept.status.success(), "{}", text(&kept.stderr));
+    let refused = machine.surtax(&["show", ledger.to_str().unwrap(), "--fail-if", "rat > +3%"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("hint: use `rate`"), "{}", text(&refused.stderr));
+    machine.assert_as_before();
+}
+
+#[test]
+fn what_cannot_be_believed_makes_a_trial_invalid_with_the_reason() {
+    let machine = Machine::take();
+    for (name, change, parameters, reason) in [
+        (
+            "none.toml",
+            ("took ([0-9.]+) ms", "took ([0-9.]+) us"),
+            "",
+            "no metric `look`: `took ([0-9.]+) us` matches nothing",
+        ),
+        (
+            "much.toml",
+            ("", ""),
+            ":took=500",
+            "`look` is said to be 500 ms, and at most 100 is plausible",
+        ),
+        (
+            "idle.toml",
+            ("", ""),
+            ":count=0",
+            "it did not do its work: that there were words takes at least 1, and it says 0",
+        ),
+        (
+            "new.toml",
+            ("words 1.2.3", "words 1.3.0"),
+            "",
+            "`sh` is of version 1.3, and its output is known of 1.2 only",
+        ),
+        (
+            "long.toml",
+            ("echo \\\"words", "seq 99999 && echo \\\"words"),
+            "",
+            ", and no more than 256 KiB are read",
+        ),
+    ] {
+        let path = own(&machine, name, &OWN.replacen(change.0, change.1, 1));
+        let workload = format!("{}{parameters}", path.display());
+        let answer = machine.json_of_a_failure(&[
+            "compare",
+            "--in",
+            "native",
+            "--runs",
+            "1",
+            "--format",
+            "json",
+            "--workload",
+            &workload,
+        ]);
+        let trial = &answer["arms"][0]["trials"][0];
+        assert_eq!(trial["state"], "invalid", "{name}: {trial}");
+        assert!(trial["why"].as_str().unwrap().contains(reason), "{name}: {}", trial["why"]);
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_tool_that_a_stack_has_not_is_told_with_its_package() {
+    let machine = Machine::take();
+    let path = own(
+        &machine,
+        "gone.toml",
+        &OWN.replace("[\"sh\", \"-c\", \"echo words 1.2.3\"]", "[\"wordz\"]"),
+    );
+    let workload = path.to_str().unwrap();
+    let answer = machine.json_of_a_failure(&[
+        "compare",
+        "--in",
+        "native",
+        "--runs",
+        "1",
+        "--format",
+        "json",
+        "--workload",
+        workload,
+    ]);
+    let trouble = &answer["arms"][0]["trouble"];
+    assert!(trouble["why"].as_str().unwrap().contains("cannot start `wordz`"), "{trouble}");
+    assert_eq!(trouble["remedy"], "apt-get install words-of-ours");
+    machine.assert_as_before();
+}
