@@ -92,6 +92,10 @@ ovmf                /usr/share/ovmf/OVMF.fd
 genisoimage         genisoimage
 openssh-client      ssh
 openssh-server      /usr/sbin/sshd
+libvirt-clients     virsh
+libvirt-daemon      libvirtd
+libvirt-daemon-driver-qemu  /usr/lib/x86_64-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so
+qemu-guest-agent    /usr/sbin/qemu-ga
 END
 }
 
@@ -119,21 +123,26 @@ refuse_other_systems() {
 }
 
 # Without systemd a package's script would start its daemon itself, with nobody to stop it again. And
-# nowhere is a machine to let people in because of us: the tests start an sshd of their own.
+# nowhere is a machine to let people in because of us: the tests start an sshd of their own, and a guest
+# agent inside of a guest.
 start_no_services() {
     if [ -e /usr/sbin/policy-rc.d ]; then return; fi
-    if [ -d /run/systemd/system ]; then refused='case $1 in ssh*) exit 101 ;; esac'; else refused='exit 101'; fi
+    if [ -d /run/systemd/system ]; then refused='case $1 in ssh* | qemu-guest-agent*) exit 101 ;; esac'; else refused='exit 101'; fi
     policy=/usr/sbin/policy-rc.d
     printf '#!/bin/sh\n%s\n' "$refused" | as_root tee "$policy" >/dev/null
     as_root chmod 755 "$policy"
 }
 
-# An sshd that came with our packages does not start with the machine either.
-keep_sshd_off() { # PACKAGES
-    case " $1" in *' openssh-server '*) ;; *) return ;; esac
-    if [ -d /run/systemd/system ]; then
-        quietly "leave sshd off" as_root systemctl --quiet disable ssh.service
-    fi
+# What came with our packages does not start with the machine either. A guest agent is started by udev
+# where a hypervisor offers it a port, whether it is enabled or not.
+keep_services_off() { # PACKAGES
+    if ! [ -d /run/systemd/system ]; then return; fi
+    case " $1" in *' openssh-server '*)
+        quietly "leave sshd off" as_root systemctl --quiet disable ssh.service ;;
+    esac
+    case " $1" in *' qemu-guest-agent '*)
+        quietly "leave the guest agent off" as_root systemctl --quiet mask qemu-guest-agent.service ;;
+    esac
 }
 
 install_packages() {
@@ -142,13 +151,13 @@ install_packages() {
         say "system packages: all there"
         return
     fi
-    say "system packages: installing $packages(a few minutes, up to 270 MB)"
+    say "system packages: installing $packages(a few minutes, up to 280 MB)"
     start_no_services
     quietly "read the package lists" as_root apt-get -q update
     # shellcheck disable=SC2086  # one word per package
     quietly "install the packages" as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get -q -y -o Dpkg::Use-Pty=0 install --no-install-recommends --no-remove $packages
-    keep_sshd_off "$packages"
+    keep_services_off "$packages"
     packages=$(missing_packages)
     [ -z "$packages" ] || fail "installed, yet not found: $packages" \
         "look for what shadows them in \`PATH\`"

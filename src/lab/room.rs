@@ -6,6 +6,7 @@
 use super::Ground;
 use super::cgroup::Member;
 use super::directory;
+use super::domain::Domain;
 use super::holder;
 use super::journal::Journal;
 use super::mount::Mount;
@@ -216,6 +217,41 @@ impl Room {
         };
         self.promised.lock().unwrap_or_else(PoisonError::into_inner).extend(ids);
         Ok(())
+    }
+
+    /// Borrows a domain of libvirt until the room is closed: it gets a channel of this name, which must be free
+    /// of what XML would misread, and is started if it was shut off.
+    ///
+    /// # Errors
+    /// libvirt's.
+    pub fn borrow_domain(
+        &self,
+        domain: &Domain,
+        channel: &str,
+        was_off: bool,
+    ) -> Result<(), Fault> {
+        require_name(channel)?;
+        let (alias, file) = (Domain::alias(channel), self.directory.join("channel.xml"));
+        let text = format!(
+            "<channel type='unix'><source mode='bind'/><target type='virtio' name='{channel}'/>\
+             <alias name='{alias}'/></channel>\n"
+        );
+        fs::write(&file, text).doing(format_args!("write `{}`", file.display()))?;
+        let (domain, channel) = (domain.clone(), channel.to_owned());
+        self.promise(Undo::Domain { domain: domain.clone(), channel, was_started: was_off })?;
+        if was_off {
+            domain.start_halted()?;
+        }
+        domain.attach(&file.to_string_lossy())?;
+        if was_off { domain.resume() } else { Ok(()) }
+    }
+
+    /// Gives a borrowed domain back: takes the channel off it, or shuts it down where it was shut off.
+    ///
+    /// # Errors
+    /// libvirt's; or it did not shut down in time and runs on.
+    pub fn give_back(domain: &Domain, channel: &str, was_off: bool) -> Result<(), Fault> {
+        if was_off { domain.shut_down() } else { domain.detach(channel) }
     }
 
     /// Changes a setting of the machine until the room is closed.

@@ -58,7 +58,10 @@ pub(super) fn undo(mut journal: Journal) -> Result<Swept, Fault> {
         let forgotten = !same_boot
             && matches!(
                 undo,
-                Undo::Setting { .. } | Undo::Session { .. } | Undo::Controllers { .. }
+                Undo::Setting { .. }
+                    | Undo::Session { .. }
+                    | Undo::Controllers { .. }
+                    | Undo::Domain { .. }
             );
         match if forgotten { Ok(Vec::new()) } else { undo.perform() } {
             Ok(more) => {

@@ -3,6 +3,7 @@
 //! The main process, its reaper and a later start all come here. Undoing what is already gone is no
 //! error. Nothing is touched whose name does not carry our tag.
 
+use super::domain::Domain;
 use super::{cgroup, directory, engine, session, settings};
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,15 @@ pub enum Undo {
         /// Begins with our tag.
         name: String,
     },
+    /// What was done to a domain of libvirt: our channel is taken off, and one that we started is shut down.
+    Domain {
+        /// Whose it is.
+        domain: Domain,
+        /// Our channel's name; begins with our tag.
+        channel: String,
+        /// Whether it was shut off before.
+        was_started: bool,
+    },
     /// A setting: written back only if it still holds what we wrote.
     Setting {
         /// The file in `/proc/sys` or `/sys`.
@@ -81,6 +91,7 @@ impl Undo {
             | Self::EngineImage { .. }
             | Self::EngineNetwork { .. } => true,
             Self::Group { .. }
+            | Self::Domain { .. }
             | Self::Setting { .. }
             | Self::Controllers { .. }
             | Self::Session { .. } => false,
@@ -98,7 +109,8 @@ impl Undo {
             }
             Self::EngineContainer { name, .. }
             | Self::EngineImage { name, .. }
-            | Self::EngineNetwork { name, .. } => name.starts_with(TAG),
+            | Self::EngineNetwork { name, .. }
+            | Self::Domain { channel: name, .. } => name.starts_with(TAG),
             Self::Setting { .. } | Self::Controllers { .. } | Self::Session { .. } => true,
         };
         if tagged { Ok(()) } else { Err(Fault::bug(format!("{self:?} does not carry our tag"))) }
@@ -113,6 +125,9 @@ impl Undo {
             Self::EngineContainer { socket, name } => engine::remove_container(socket, name),
             Self::EngineImage { socket, name } => engine::remove_image(socket, name),
             Self::EngineNetwork { socket, name } => engine::remove_network(socket, name),
+            Self::Domain { domain, channel, was_started } => {
+                domain.give_back(channel, *was_started)
+            }
             Self::Setting { path, ours, before } => settings::restore(path, ours, before),
             Self::Controllers { path, names } => cgroup::disable(path, names),
             Self::Session { pid, started_ticks } => session::end(*pid, *started_ticks),

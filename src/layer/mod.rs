@@ -3,6 +3,7 @@
 //! One file per environment. This one holds the contract and the registry, nothing else.
 
 mod appliance;
+mod arrival;
 mod bubblewrap;
 mod container_init;
 mod container_tool;
@@ -10,6 +11,7 @@ mod docker;
 mod errand;
 mod first_process;
 mod gvisor;
+mod libvirt;
 mod lxc;
 mod monitor;
 mod namespaces;
@@ -51,6 +53,7 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &monitor::CLOUD_HYPERVISOR,
     &monitor::FIRECRACKER,
     &appliance::Appliance,
+    &libvirt::Libvirt,
     &ssh::Ssh,
     &simulated::Simulated,
 ];

@@ -91,7 +91,8 @@ fn install(machine: &Machine, name: &str, make: impl Fn(&str) -> Vec<u8>) -> Opt
     Some(kernel)
 }
 
-fn modules() -> Option<PathBuf> {
+/// The modules of a kernel that this machine has, in `lib/modules` beside its `boot`.
+pub fn modules() -> Option<PathBuf> {
     let cache = surtax::lab::cache_directory().unwrap().join("kernels");
     let cached = fs::read_dir(cache).into_iter().flatten().flatten();
     let trees = cached.map(|entry| entry.path().join("lib/modules"));

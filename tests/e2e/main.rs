@@ -23,6 +23,7 @@ mod interrupts;
 mod kills;
 mod lab;
 mod lease;
+mod libvirt;
 mod limits;
 mod machine;
 mod monitors;

@@ -3,7 +3,7 @@
 //! Their guests are then this one's in all but the monitor: a comparison of the two tells nothing else.
 
 use super::Qemu;
-use super::command_line::{Accelerator, Boots};
+use super::command_line::Boots;
 use super::inside::Inside;
 use super::kernel::{self, Kernel};
 use super::memory;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
-pub(in crate::layer) use super::command_line::Board;
+pub(in crate::layer) use super::command_line::{Accelerator, Board};
 pub(in crate::layer) use super::initramfs::Channel;
 
 /// How long virtiofsd may take to notice that its machine has ended.
@@ -146,7 +146,7 @@ impl Lent {
             }
         }
         let (asked, seen) = (self.memory_mib << 20, value_of(inside, "memory_total_bytes")?);
-        if !seen.parse().is_ok_and(|seen| memory::plausible(asked, asked).contains(&seen)) {
+        if !has_memory(asked, seen) {
             let kind = &self.kind;
             let text =
                 format!("{kind}: the guest sees {seen} bytes of memory and was given {asked}");
@@ -179,6 +179,11 @@ impl Lent {
         }
         Ok(())
     }
+}
+
+/// Whether a guest that was given so many bytes of memory may say that it has `seen`.
+pub(in crate::layer) fn has_memory(given: u64, seen: &str) -> bool {
+    seen.parse().is_ok_and(|seen| memory::plausible(given, given).contains(&seen))
 }
 
 /// A fault of ours in the name of another layer.

@@ -6,8 +6,8 @@
 //!
 //! Source: `ssh(1)`, `ssh_config(5)`.
 
-use super::arrival::SYSTEM;
 use crate::fault::Fault;
+use crate::layer::arrival::SYSTEM;
 use crate::stack::LayerSpec;
 use std::path::Path;
 

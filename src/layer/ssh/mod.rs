@@ -10,32 +10,25 @@
 //!
 //! One connection brings the agent and runs it: what is between two could be left behind. The agent
 //! removes its own file before its first frame, and lives under a lease: when nothing of us was heard
-//! for [`LEASE`] it kills its command and leaves. So a frame goes there every [`KEEP_ALIVE`], also while
+//! for [`arrival::LEASE`] it kills its command and leaves. So a frame goes there every [`arrival::KEEP_ALIVE`], also while
 //! a command runs, which costs a wake-up on both machines. A surtax that is itself stopped for longer
 //! than the lease loses its trial.
 //!
 //! Times are this machine's, as everywhere: one of a command contains the way of two frames, there and
 //! back. A starter for a layer behind is kept in the memory of the agent and is no file there.
 
-mod arrival;
 mod client;
 
+use super::arrival::{self, Arrival, KEEP_ALIVE, LEASE, SYSTEM};
 use super::{Card, Choice, Layer, Payer, Running, Site, Source, Unavailable, Usable, value_of};
 use crate::agent::{ConsoleTail, KeptAlive, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room};
 use crate::stack::LayerSpec;
-use arrival::{Arrival, SYSTEM};
 use client::Client;
 use std::fs::{self, File};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
-
-/// How long the agent lives without hearing us.
-const LEASE: Duration = Duration::from_secs(20);
-
-/// How often it hears us: a few of these may come late before its lease ends.
-const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// How long a login may take.
 const LOGIN_DEADLINE: Duration = Duration::from_secs(20);

@@ -11,6 +11,12 @@ use std::io::{self, Read, Write};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+/// How long the agent lives without hearing us.
+pub(super) const LEASE: Duration = Duration::from_secs(20);
+
+/// How often it hears us: a few of these may come late before its lease ends.
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
 /// What `uname -sm` says of a machine on which the agent runs.
 pub(super) const SYSTEM: &str = "Linux x86_64";
 

@@ -1,0 +1,253 @@
+//! Domains of libvirt, which are the user's: what we do to one while it is borrowed, and how that is undone.
+//!
+//! Nothing of a domain's stored definition is touched: a channel is attached to what runs and is gone with it.
+//! One that was shut off is started before a single instruction of it runs, so that it has our channel from
+//! its beginning; so whoever finds it without the channel knows that it is not ours any more. It is asked to
+//! shut down, and never switched off: its disks are the user's.
+
+use super::ask;
+use super::process::Program;
+use crate::fault::Fault;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+
+/// The client's program.
+pub const PROGRAM: &str = "virsh";
+
+/// How long one question to libvirt may take.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(20);
+
+/// How long a domain may take to shut down.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long a domain may take to let go of a channel.
+const DETACH_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How often it is looked at meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// How long it is waited for before its power button is pressed, too.
+const ASK_AGAIN: Duration = Duration::from_secs(15);
+
+/// What a machine that has not run has used of a CPU at the most, in nanoseconds: what its threads took to start.
+const NEVER_RAN_NS: u64 = 100_000_000;
+
+/// What stands before the alias of a device that is not libvirt's own.
+const ALIAS_PREFIX: &str = "ua-";
+
+/// A domain, by what never changes of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Domain {
+    /// Where libvirt is reached, such as `qemu:///system`.
+    pub uri: String,
+    /// Its UUID, or its name as long as that is all that is known.
+    pub id: String,
+}
+
+/// What libvirt says that a domain does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DomainState {
+    /// It runs.
+    Running,
+    /// It was started and is halted.
+    Paused,
+    /// It does not run.
+    ShutOff,
+    /// Something else, in libvirt's words.
+    Other(String),
+}
+
+impl Domain {
+    /// The command line by which libvirt is asked.
+    #[must_use]
+    pub fn command_line(uri: &str, words: &[&str]) -> Vec<String> {
+        let before = [PROGRAM, "--quiet", "--connect", uri];
+        before.iter().chain(words).map(|&word| word.to_owned()).collect()
+    }
+
+    /// Asks libvirt something; its answer.
+    ///
+    /// # Errors
+    /// The machine's: libvirt is not there, or refuses; with its last words.
+    pub fn ask(uri: &str, words: &[&str]) -> Result<String, Fault> {
+        // Its words are read by us, so they must not be translated.
+        let mut environment: Vec<(String, String)> =
+            std::env::vars().filter(|(key, _)| !key.starts_with("LC_") && key != "LANG").collect();
+        environment.push((String::from("LC_ALL"), String::from("C")));
+        let argv = Self::command_line(uri, words);
+        let program = Program { argv, environment: Some(environment), ..Program::default() };
+        ask::run(program, ANSWER_DEADLINE)
+    }
+
+    fn tell(&self, verb: &str, words: &[&str]) -> Result<String, Fault> {
+        let words = [&[verb, "--domain", &self.id], words].concat();
+        Self::ask(&self.uri, &words)
+    }
+
+    /// A question about this domain: `dominfo`, `dumpxml`, `domstats` and the like.
+    ///
+    /// # Errors
+    /// As [`Domain::ask`].
+    pub fn question(&self, verb: &str, words: &[&str]) -> Result<String, Fault> {
+        self.tell(verb, words)
+    }
+
+    /// What it does now.
+    ///
+    /// # Errors
+    /// As [`Domain::ask`].
+    pub fn state(&self) -> Result<DomainState, Fault> {
+        let said = self.tell("domstate", &[])?;
+        Ok(match said.trim() {
+            "running" | "idle" => DomainState::Running,
+            "paused" => DomainState::Paused,
+            "shut off" => DomainState::ShutOff,
+            other => DomainState::Other(other.to_owned()),
+        })
+    }
+
+    /// The alias of our channel of this name: it carries our tag, and libvirt keeps it.
+    #[must_use]
+    pub fn alias(channel: &str) -> String {
+        format!("{ALIAS_PREFIX}{channel}")
+    }
+
+    fn has(&self, channel: &str) -> Result<bool, Fault> {
+        let alias = format!("<alias name='{}'/>", Self::alias(channel));
+        Ok(self.tell("dumpxml", &[])?.contains(&alias))
+    }
+
+    /// Attaches a channel to what runs, from a file with its description.
+    pub(super) fn attach(&self, file: &str) -> Result<(), Fault> {
+        self.tell("attach-device", &["--live", "--file", file]).map(drop)
+    }
+
+    /// Starts it, and halts it before its first instruction.
+    pub(super) fn start_halted(&self) -> Result<(), Fault> {
+        self.tell("start", &["--paused"]).map(drop)
+    }
+
+    /// Lets it run.
+    pub(super) fn resume(&self) -> Result<(), Fault> {
+        self.tell("resume", &[]).map(drop)
+    }
+
+    /// Takes our channel off what runs, and waits until it is off: that libvirt 9.0 says when it is not
+    /// yet and when it is already.
+    pub(super) fn detach(&self, channel: &str) -> Result<(), Fault> {
+        let alias = Self::alias(channel);
+        let told = self.tell("detach-device-alias", &["--live", "--alias", &alias]);
+        let begin = monotonic_raw();
+        while self.has(channel)? {
+            if Duration::from(monotonic_raw().since(begin)) >= DETACH_DEADLINE {
+                let id = &self.id;
+                let late = format!("the domain `{id}` still has our channel `{channel}`");
+                return told.and_then(|_| Err(Fault::machine(late)));
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        Ok(())
+    }
+
+    /// Asks it to shut down, by its guest agent and then by its power button, and waits until it has.
+    pub(super) fn shut_down(&self) -> Result<(), Fault> {
+        let begin = monotonic_raw();
+        let passed = || Duration::from(monotonic_raw().since(begin));
+        let (mut agent_agreed, mut button_pressed) = (false, false);
+        while passed() < SHUTDOWN_DEADLINE {
+            // In a guest that still boots there is nobody yet, and in some there is no button.
+            agent_agreed = agent_agreed || self.tell("shutdown", &["--mode", "agent"]).is_ok();
+            if passed() >= ASK_AGAIN && !button_pressed {
+                button_pressed = true;
+                let _ = self.tell("shutdown", &["--mode", "acpi"]);
+            }
+            if self.is_off()? {
+                return Ok(());
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        let (id, seconds) = (&self.id, SHUTDOWN_DEADLINE.as_secs());
+        Err(Fault::machine(format!(
+            "the domain `{id}` was started by us and did not shut down within {seconds} s; it runs on"
+        ))
+        .hint(format!("{PROGRAM} -c {} shutdown {id}", self.uri)))
+    }
+
+    /// Whether it is off, or is not there any more.
+    fn is_off(&self) -> Result<bool, Fault> {
+        match self.state() {
+            Ok(state) => Ok(state == DomainState::ShutOff),
+            Err(fault) if is_gone(&fault) => Ok(true),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Whether its virtual CPUs have never run.
+    fn never_ran(&self) -> Result<bool, Fault> {
+        let said = self.tell("domstats", &["--vcpu"])?;
+        let times = said.lines().filter_map(|line| line.trim().split_once(".time="));
+        let mut used_ns = times.map(|(_, value)| value.parse::<u64>().unwrap_or(u64::MAX));
+        Ok(used_ns.all(|used| used < NEVER_RAN_NS))
+    }
+
+    /// Undoes what a borrower did: takes its channel off, and shuts down what it started.
+    pub(super) fn give_back(&self, channel: &str, was_started: bool) -> Result<Vec<String>, Fault> {
+        let id = &self.id;
+        let state = match self.state() {
+            Ok(state) => state,
+            // Neither a domain nor a libvirt that is gone has anything of ours.
+            Err(fault) if is_gone(&fault) => return Ok(Vec::new()),
+            Err(fault) => return Err(fault),
+        };
+        if state == DomainState::ShutOff {
+            return Ok(Vec::new());
+        }
+        if self.has(channel)? {
+            if state == DomainState::Paused && was_started {
+                self.resume()?;
+            }
+            if was_started {
+                self.shut_down()?;
+                return Ok(vec![format!("domain `{id}`, which was started by us, still ran")]);
+            }
+            self.detach(channel)?;
+            return Ok(vec![format!("domain `{id}` still had our channel")]);
+        }
+        if was_started && state == DomainState::Paused && self.never_ran()? {
+            // Killed between two steps: nothing of its disks was ever in its memory.
+            self.tell("destroy", &[])?;
+            return Ok(vec![format!("domain `{id}` was started by us and had not run")]);
+        }
+        Ok(Vec::new())
+    }
+}
+
+fn is_gone(fault: &Fault) -> bool {
+    ["failed to get domain", "failed to connect to the hypervisor"]
+        .iter()
+        .any(|words| fault.message.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_of_ours_is_known_by_an_alias_that_libvirt_lets_users_choose() {
+        assert_eq!(Domain::alias("surtax-1-enter"), "ua-surtax-1-enter");
+    }
+
+    #[test]
+    fn a_domain_whose_libvirt_is_gone_has_nothing_of_ours() {
+        if crate::lab::find(PROGRAM).is_none() {
+            println!("SKIPPED: `{PROGRAM}` is not here");
+            return;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let uri = format!("qemu:///system?socket={}/none", place.path().display());
+        let domain = Domain { uri, id: String::from("tiny") };
+        assert_eq!(domain.give_back("surtax-1-enter", true).unwrap(), Vec::<String>::new());
+        assert!(domain.state().is_err());
+    }
+}

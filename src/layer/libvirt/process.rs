@@ -1,0 +1,92 @@
+//! A domain's QEMU: the process, its virtual CPUs, and the way to a socket that it listens on.
+
+use crate::fault::{Doing, Fault};
+use crate::layer::{Payer, Source};
+use rustix::fs::{Mode, OFlags, open};
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use surtax_instrument::wire::Role;
+
+/// How the threads of virtual CPUs are called: libvirt always asks QEMU for names.
+const VCPU_PREFIX: &str = "CPU ";
+
+/// The process that runs a domain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Qemu {
+    pub(super) pid: u32,
+}
+
+impl Qemu {
+    /// The process whose command line has a domain's UUID.
+    ///
+    /// # Errors
+    /// The machine's: there is none on this level.
+    pub(super) fn find(uuid: &str) -> Result<Self, Fault> {
+        let entries = fs::read_dir("/proc").doing("list the processes")?;
+        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let runs_it = |pid: &u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+            words.windows(2).any(|pair| pair[0] == b"-uuid" && pair[1] == uuid.as_bytes())
+        };
+        let mut found = pids.filter(runs_it);
+        found.next().map(|pid| Self { pid }).ok_or_else(|| {
+            Fault::machine(format!("libvirt: no process on this level runs the domain `{uuid}`"))
+        })
+    }
+
+    /// Calls a socket of its: by its own eyes, since it may have a mount namespace of its own.
+    ///
+    /// # Errors
+    /// The machine's: nobody listens there.
+    pub(super) fn connect(self, socket: &Path) -> Result<UnixStream, Fault> {
+        let seen = Path::new("/proc").join(self.pid.to_string()).join("root");
+        let inside = socket.strip_prefix("/").unwrap_or(socket);
+        let path = seen.join(inside);
+        let doing = || format!("call the channel `{}` of the domain", path.display());
+        let parent = path.parent().unwrap_or(&path);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = open(parent, flags, Mode::empty()).doing(doing())?;
+        // A socket's path is short, and that of a domain's may be long.
+        let short = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()))
+            .join(path.file_name().unwrap_or_default());
+        UnixStream::connect(short).doing(doing())
+    }
+
+    /// Its virtual CPUs, as threads.
+    pub(super) fn vcpus(self) -> Vec<u32> {
+        let entries = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten();
+        let is_vcpu = |entry: &fs::DirEntry| {
+            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+            name.starts_with(VCPU_PREFIX)
+        };
+        let tids = entries.flatten().filter(is_vcpu);
+        tids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    }
+
+    /// Who works for it.
+    pub(super) fn payers(self) -> Vec<Payer> {
+        let (pid, tids) = (self.pid, self.vcpus());
+        vec![
+            Payer {
+                name: String::from("vCPU threads"),
+                role: Role::GuestKernel,
+                source: Source::Threads { pid, tids: tids.clone() },
+                carries_workload: true,
+            },
+            Payer {
+                name: String::from("QEMU's other threads"),
+                role: Role::Hypervisor,
+                source: Source::OtherThreads { pid, except: tids },
+                carries_workload: false,
+            },
+        ]
+    }
+
+    /// Whether it is still there.
+    pub(super) fn is_alive(self) -> bool {
+        Path::new("/proc").join(self.pid.to_string()).join("exe").exists()
+    }
+}
