@@ -26,6 +26,7 @@ mod undo;
 pub mod users;
 
 use crate::fault::{Doing, Fault};
+use crate::stack::Limits;
 pub use ask::ask;
 pub use cgroup::limit::{held, list, shares};
 pub use domain::{Domain, DomainState, PROGRAM as VIRSH};
@@ -258,6 +259,14 @@ impl Lab {
     #[must_use]
     pub fn group_gaps(&self) -> &[String] {
         self.ground.groups.gaps()
+    }
+
+    /// That this machine can hold somebody to these limits; looks, and sets nothing.
+    ///
+    /// # Errors
+    /// A controller that no hierarchy has, or no partitions of CPUs.
+    pub fn require_limits(&self, limits: &Limits) -> Result<(), Fault> {
+        self.ground.groups.can_limit(&self.ground.group, limits)
     }
 
     /// The reaper's process id.

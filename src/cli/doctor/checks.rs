@@ -13,6 +13,8 @@ pub struct Check {
     pub layer: String,
     /// The layer's card.
     pub card: &'static Card,
+    /// Whether the authors ran this very variant on the hardware that it is made for.
+    pub has_run: bool,
     /// How long the answer may take: 3 s for most, 30 s where a reference guest must boot.
     pub deadline: Duration,
     /// Asks; runs in a thread of its own.
@@ -64,7 +66,11 @@ impl Finding {
         self.facts.iter().map(fact).collect::<Vec<_>>().join(", ")
     }
 
-    fn of(layer: String, card: &'static Card, answer: Result<Usable, Unavailable>) -> Self {
+    fn of(
+        layer: String,
+        (card, has_run): (&'static Card, bool),
+        answer: Result<Usable, Unavailable>,
+    ) -> Self {
         let (usable, found) = match answer {
             Ok(found) => (None, found.facts),
             Err(unavailable) => (Some(unavailable), Vec::new()),
@@ -79,7 +85,7 @@ impl Finding {
             usable: unusable.is_none(),
             remedy: unusable.as_ref().and_then(|unavailable| unavailable.remedy.clone()),
             why: unusable.map(|unavailable| unavailable.why),
-            ran_on_hardware: card.ran_on_hardware,
+            ran_on_hardware: has_run,
             facts: facts.collect(),
         }
     }
@@ -91,16 +97,16 @@ impl Finding {
 #[must_use]
 pub fn run_all(checks: Vec<Check>) -> Vec<Finding> {
     let began_at = clock::monotonic_raw();
-    let asked = checks.into_iter().map(|Check { layer, card, deadline, ask }| {
+    let asked = checks.into_iter().map(|Check { layer, card, has_run, deadline, ask }| {
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             // The receiver is gone when the deadline has passed; then nobody waits for the answer.
             let _ = sender.send(ask());
         });
-        (layer, card, deadline, receiver)
+        (layer, (card, has_run), deadline, receiver)
     });
     let asked: Vec<_> = asked.collect();
-    let findings = asked.into_iter().map(|(layer, card, deadline, receiver)| {
+    let findings = asked.into_iter().map(|(layer, (card, has_run), deadline, receiver)| {
         let passed: Duration = clock::monotonic_raw().since(began_at).into();
         let answer =
             receiver.recv_timeout(deadline.saturating_sub(passed)).unwrap_or_else(|error| {
@@ -116,7 +122,7 @@ pub fn run_all(checks: Vec<Check>) -> Vec<Finding> {
                     remedy: None,
                 })
             });
-        Finding::of(layer, card, answer)
+        Finding::of(layer, (card, has_run), answer)
     });
     findings.collect()
 }

@@ -7,6 +7,7 @@ mod checks;
 mod disturbance;
 mod options;
 mod questions;
+mod variants;
 
 use super::measuring::Footing;
 use super::rows::Rows;
@@ -153,7 +154,7 @@ fn summary(diagnosis: &Diagnosis) -> Vec<String> {
     if !emulated.is_empty() {
         let names = emulated.join(", ");
         lines.push(format!(
-            "Not yet run on real hardware by surtax's authors, only in emulation: {names}."
+            "Not yet run on real hardware by surtax's authors, in emulation at most: {names}."
         ));
     }
     lines

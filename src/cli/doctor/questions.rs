@@ -1,10 +1,11 @@
 //! What the doctor asks: one question per layer, and one per variant where they can differ.
 
 use super::checks::Check;
+use super::variants::{MISSING, Missing, NOT_YET_RUN, VARIANTS};
 use crate::cli::measuring::Footing;
 use crate::fault::Fault;
 use crate::layer::{self, Root, View};
-use crate::stack::{LayerSpec, Limits, StackSpec, registered};
+use crate::stack::{LayerSpec, StackSpec, registered};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,69 +17,11 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// How long the proof of KVM may take: a reference guest boots, once per boot of this machine.
 const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Layers that are asked about by variants.
-const VARIANTS: &[(&str, &[&str])] = &[
-    ("namespaces", &["namespaces", "namespaces:user=private", "namespaces:time=private"]),
-    ("runc", &["runc", "runc:net=veth"]),
-    ("nspawn", &["nspawn", "nspawn:net=veth", "nspawn:init=systemd", "nspawn:user=private"]),
-    ("lxc", &["lxc", "lxc:net=veth", "lxc:init=systemd", "lxc:user=private"]),
-    ("podman", &["podman", "podman:net=bridge", "podman:user=private"]),
-    (
-        "gvisor",
-        &[
-            "gvisor:platform=systrap",
-            "gvisor:platform=ptrace",
-            "gvisor:platform=kvm",
-            "gvisor:net=sandbox",
-        ],
-    ),
-    (
-        "docker",
-        &[
-            "docker",
-            "docker:net=bridge",
-            "docker:net=user",
-            "docker:net=macvlan",
-            "docker:net=host",
-            "docker:runtime=crun",
-            "docker:runtime=runsc",
-            "docker:runtime=kata",
-            "docker:seccomp=unconfined",
-            "docker:storage=overlay2",
-            "docker:storage=vfs",
-            "docker:storage=btrfs",
-        ],
-    ),
-    (
-        "qemu",
-        &[
-            "qemu:accel=kvm",
-            "qemu:accel=tcg",
-            "qemu:accel=tcg,machine=microvm",
-            "qemu:accel=tcg,machine=pc",
-            "qemu:accel=tcg,files=9p",
-            "qemu:accel=tcg,root=packed",
-            "qemu:accel=tcg,firmware=ovmf",
-            "qemu:profile=partition",
-            "qemu:accel=tcg,scratch=virtio-blk",
-            "qemu:accel=tcg,scratch=virtio-scsi",
-            "qemu:accel=tcg,scratch=ide",
-            "qemu:accel=tcg,scratch=nvme",
-            "qemu:accel=tcg,net=user",
-            "qemu:accel=tcg,net=tap",
-            "qemu:accel=tcg,net=tap,nic=e1000",
-            "qemu:accel=tcg,net=tap,vhost=on",
-            "qemu:accel=tcg,net=vhost-user",
-        ],
-    ),
-    ("firecracker", &["firecracker:root=packed"]),
-    ("appliance", &["appliance:arceos", "appliance:arceos-echo"]),
-];
-
 /// Layers whose check may boot a reference guest.
 const PROVED: [&str; 4] = ["qemu", "appliance", "cloud-hypervisor", "firecracker"];
 
-/// One question per layer of the registry, in its order. Layers for tests of surtax are left out.
+/// Questions about every layer of the registry, in its order, and then about kinds that have no driver. Layers
+/// for tests of surtax are left out.
 pub(super) fn about_all(footing: &Arc<Footing>) -> Result<Vec<Check>, Fault> {
     let mut questions = Vec::new();
     for card in registered().into_iter().filter(|card| card.kind != "simulated") {
@@ -88,7 +31,18 @@ pub(super) fn about_all(footing: &Arc<Footing>) -> Result<Vec<Check>, Fault> {
             questions.push(about(text, footing)?);
         }
     }
+    questions.extend(MISSING.iter().map(about_missing));
     Ok(questions)
+}
+
+fn about_missing(missing: &'static Missing) -> Check {
+    Check {
+        layer: missing.card.kind.to_owned(),
+        card: missing.card,
+        has_run: false,
+        deadline: DEADLINE,
+        ask: Box::new(|| Err(missing.said())),
+    }
 }
 
 /// The layer of a text. One that needs a subject, such as a host, is asked about without it: whether
@@ -115,6 +69,7 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
     Ok(Check {
         layer: String::from(text),
         card: driver.card(),
+        has_run: driver.card().ran_on_hardware && !NOT_YET_RUN.contains(&text),
         deadline: if may_prove(text) { PROOF_DEADLINE } else { DEADLINE },
         ask: Box::new(move || {
             let view = View {
@@ -123,9 +78,11 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
                 cwd: Path::new("/").to_path_buf(),
                 scratch: None,
             };
-            let limits = Limits::default();
+            let limits = spec.limits()?;
             let site = footing.site(&view, &limits, PROOF_DEADLINE);
-            driver.check(&spec, &site)
+            let usable = driver.check(&spec, &site)?;
+            site.lab.require_limits(&limits)?;
+            Ok(usable)
         }),
     })
 }

@@ -12,6 +12,7 @@ fn check(layer: &str, ask: impl FnOnce() -> Result<Usable, Unavailable> + Send +
     Check {
         layer: layer.to_owned(),
         card,
+        has_run: card.ran_on_hardware,
         deadline: Duration::from_millis(200),
         ask: Box::new(ask),
     }

@@ -62,6 +62,14 @@ impl Groups {
         self.part(group, limits)
     }
 
+    /// That these limits can be set on groups below one that is there; looks, and sets nothing.
+    pub(in crate::lab) fn can_limit(&self, group: &Path, limits: &Limits) -> Result<(), Fault> {
+        for setting in settings(limits)? {
+            self.file(group, &setting)?;
+        }
+        self.can_part(group, limits)
+    }
+
     /// The file of a limit, and which interface it speaks.
     fn file(&self, group: &Path, setting: &Setting) -> Result<(Version, PathBuf), Fault> {
         let absent = || {

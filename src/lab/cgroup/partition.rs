@@ -36,6 +36,11 @@ impl Groups {
         become_one(&place, kind.word())
     }
 
+    /// That a group below this one can be made a partition.
+    pub(in crate::lab) fn can_part(&self, group: &Path, limits: &Limits) -> Result<(), Fault> {
+        limits.partition.map_or(Ok(()), |_| place(&self.hierarchies, group).map(drop))
+    }
+
     /// Gives the CPUs of a lab's partition back to everybody, when the room that took them has ended.
     pub(in crate::lab) fn rejoin(&self, lab: &Path) {
         let Ok(place) = place(&self.hierarchies, lab) else { return };

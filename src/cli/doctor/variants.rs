@@ -1,0 +1,237 @@
+//! The variants that the doctor asks about: every kind of layer, and every way in which two of a kind differ in
+//! what they need or cost; and the kinds that people ask for and that have no driver.
+
+use crate::layer::{Card, Unavailable};
+
+/// Layers that are asked about by variants, in the order in which they are shown.
+pub(super) const VARIANTS: &[(&str, &[&str])] = &[
+    (
+        "native",
+        &[
+            "native",
+            "native:root=host",
+            "native:scratch=bind",
+            "native:scratch=tmpfs",
+            "native:cpus=0.5",
+            "native:cpuset=0",
+            "native:weight=50",
+            "native:memory=1G",
+            "native:pids=100",
+            "native:numa=0",
+            "native:read-bps=8M",
+            "native:write-iops=100",
+            "native:cpuset=0,partition=root",
+            "native:cpuset=0,partition=isolated",
+        ],
+    ),
+    (
+        "namespaces",
+        &[
+            "namespaces",
+            "namespaces:pid=host",
+            "namespaces:net=host",
+            "namespaces:ipc=host",
+            "namespaces:uts=host",
+            "namespaces:cgroup=host",
+            "namespaces:user=private",
+            "namespaces:time=private",
+        ],
+    ),
+    ("bubblewrap", &["bubblewrap", "bubblewrap:net=host"]),
+    ("runc", &["runc", "runc:net=host", "runc:net=veth", "runc:privileged=true"]),
+    ("crun", &["crun", "crun:net=veth"]),
+    ("youki", &["youki", "youki:net=veth"]),
+    (
+        "nspawn",
+        &[
+            "nspawn",
+            "nspawn:net=host",
+            "nspawn:net=veth",
+            "nspawn:net=bridge",
+            "nspawn:init=systemd",
+            "nspawn:init=busybox",
+            "nspawn:user=private",
+        ],
+    ),
+    (
+        "lxc",
+        &[
+            "lxc",
+            "lxc:net=host",
+            "lxc:net=veth",
+            "lxc:net=macvlan",
+            "lxc:init=systemd",
+            "lxc:init=busybox",
+            "lxc:user=private",
+        ],
+    ),
+    (
+        "gvisor",
+        &[
+            "gvisor:platform=systrap",
+            "gvisor:platform=ptrace",
+            "gvisor:platform=kvm",
+            "gvisor:net=host",
+            "gvisor:net=sandbox",
+            "gvisor:overlay=memory",
+            "gvisor:overlay=none",
+            "gvisor:directfs=false",
+        ],
+    ),
+    (
+        "docker",
+        &[
+            "docker",
+            "docker:net=bridge",
+            "docker:net=bridge,publish=5201",
+            "docker:net=user",
+            "docker:net=macvlan",
+            "docker:net=host",
+            "docker:runtime=crun",
+            "docker:runtime=youki",
+            "docker:runtime=runsc",
+            "docker:runtime=kata",
+            "docker:seccomp=unconfined",
+            "docker:storage=overlay2",
+            "docker:storage=vfs",
+            "docker:storage=btrfs",
+            "docker:scratch=layer",
+            "docker:scratch=volume",
+            "docker:scratch=bind",
+            "docker:scratch=tmpfs",
+        ],
+    ),
+    (
+        "podman",
+        &[
+            "podman",
+            "podman:net=host",
+            "podman:net=bridge",
+            "podman:net=macvlan",
+            "podman:user=private",
+            "podman:scratch=volume",
+        ],
+    ),
+    (
+        "qemu",
+        &[
+            "qemu:accel=kvm",
+            "qemu:accel=tcg",
+            "qemu:accel=tcg,machine=microvm",
+            "qemu:accel=tcg,machine=pc",
+            "qemu:accel=tcg,files=9p",
+            "qemu:accel=tcg,root=packed",
+            "qemu:accel=tcg,firmware=seabios",
+            "qemu:accel=tcg,firmware=qboot",
+            "qemu:accel=tcg,firmware=ovmf",
+            "qemu:accel=tcg,entry=bzimage",
+            "qemu:accel=tcg,prealloc=on",
+            "qemu:accel=tcg,hugepages=on",
+            "qemu:accel=tcg,files=9p,mergeable=on",
+            "qemu:accel=tcg,balloon=256M",
+            "qemu:accel=tcg,pin=on",
+            "qemu:profile=partition",
+            "qemu:accel=tcg,scratch=virtio-blk",
+            "qemu:accel=tcg,scratch=virtio-blk,iothread=on",
+            "qemu:accel=tcg,scratch=virtio-scsi",
+            "qemu:accel=tcg,scratch=ide",
+            "qemu:accel=tcg,scratch=nvme",
+            "qemu:accel=tcg,scratch=virtio-blk,format=qcow2",
+            "qemu:accel=tcg,scratch=virtio-blk,format=qcow2-backed",
+            "qemu:accel=tcg,scratch=virtio-blk,cache=none,aio=native",
+            "qemu:accel=tcg,scratch=virtio-blk,cache=none,aio=io_uring",
+            "qemu:accel=tcg,net=user",
+            "qemu:accel=tcg,net=tap",
+            "qemu:accel=tcg,net=tap,nic=e1000",
+            "qemu:accel=tcg,net=tap,nic=rtl8139",
+            "qemu:accel=tcg,net=tap,offloads=off",
+            "qemu:accel=tcg,net=tap,queues=2,cpus=2",
+            "qemu:accel=tcg,net=tap,vhost=on",
+            "qemu:accel=tcg,net=vhost-user",
+        ],
+    ),
+    ("cloud-hypervisor", &["cloud-hypervisor", "cloud-hypervisor:root=packed"]),
+    ("firecracker", &["firecracker:root=packed"]),
+    (
+        "appliance",
+        &[
+            "appliance:arceos",
+            "appliance:arceos-echo",
+            "appliance:hermit",
+            "appliance:mirage",
+            "appliance:nanos",
+            "appliance:osv",
+            "appliance:rumprun",
+            "appliance:unikraft",
+        ],
+    ),
+];
+
+/// Variants that nobody of us has run, of kinds that we have.
+pub(super) const NOT_YET_RUN: &[&str] = &["docker:runtime=kata", "gvisor:platform=kvm"];
+
+/// A kind without a driver: its card, why there is none, and what to use.
+pub(super) struct Missing {
+    pub(super) card: &'static Card,
+    why: &'static str,
+    remedy: &'static str,
+}
+
+/// libkrun: a monitor as a library, behind `krun`, which is crun with it.
+pub(super) const MISSING: &[Missing] = &[Missing {
+    card: &Card {
+        kind: "krun",
+        summary: "a container in a small virtual machine by libkrun",
+        options: &[],
+        subject: None,
+        limits: &[],
+        holds_layers: false,
+        elsewhere: false,
+        ran_on_hardware: false,
+    },
+    why: "surtax has no driver for it: its guest's kernel, libkrunfw, is in neither Debian 12 nor a package registry, \
+          and its monitor does not say when KVM hangs",
+    remedy: "use `firecracker:root=packed` or `cloud-hypervisor`, which are as small, or `qemu:machine=microvm`",
+}];
+
+impl Missing {
+    /// What the doctor says of it.
+    pub(super) fn said(&self) -> Unavailable {
+        Unavailable { why: self.why.to_owned(), remedy: Some(self.remedy.to_owned()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stack::{StackSpec, registered};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_variant_is_one_that_can_be_asked_for_and_stands_there_once() {
+        let mut seen = BTreeSet::new();
+        for (kind, texts) in VARIANTS {
+            assert!(registered().iter().any(|card| card.kind == *kind), "{kind}");
+            for text in *texts {
+                let stack =
+                    StackSpec::parse(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+                assert_eq!(
+                    (stack.layers.len(), stack.layers[0].kind.as_str()),
+                    (1, *kind),
+                    "{text}"
+                );
+                assert!(seen.insert(stack.to_string()), "{text} stands there twice");
+            }
+        }
+        assert!(
+            NOT_YET_RUN.iter().all(|text| VARIANTS.iter().any(|(_, texts)| texts.contains(text)))
+        );
+    }
+
+    #[test]
+    fn a_kind_without_a_driver_is_no_layer() {
+        for missing in MISSING {
+            assert!(StackSpec::parse(missing.card.kind).is_err(), "{}", missing.card.kind);
+        }
+    }
+}
