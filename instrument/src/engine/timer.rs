@@ -121,8 +121,10 @@ fn wake_up(
         // A clock of whole nanoseconds may say that none has passed.
         woken.latencies.record(now.since(until).0.max(1));
         until += interval;
-        if until <= now {
-            let missed = now.since(until).0 / interval.0 + 1;
+        // What was due after the end is not missed.
+        let late = now.min(end);
+        if until <= late {
+            let missed = late.since(until).0 / interval.0 + 1;
             woken.missed += missed;
             until += Nanoseconds(interval.0.saturating_mul(missed));
         }
