@@ -20,7 +20,8 @@ macro_rules! ready {
 }
 
 /// Those that come with surtax, by name.
-pub const READY: &[(&str, &str)] = ready!["cpu.sysbench",];
+pub const READY: &[(&str, &str)] =
+    ready!["cpu.sysbench", "disk.requests", "noise", "prices", "timer"];
 
 /// A workload that there is.
 #[derive(Clone, Debug, PartialEq, Eq)]
