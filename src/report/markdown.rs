@@ -122,6 +122,9 @@ fn of_workload(findings: &Findings) -> String {
         let (metric, stack) = (code(row.metric), code(&row.arm.stack));
         text += &format!("- {metric}, {stack}: {}\n", sentence(&judged.because));
     }
+    for (what, why) in workload::gaps(findings) {
+        text += &format!("- no number of {}: {}\n", plain(&what), plain(why));
+    }
     text + "\n"
 }
 

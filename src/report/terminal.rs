@@ -288,6 +288,9 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
     if let Some(more) = judged.len().checked_sub(REASONS_MAX).filter(|more| *more > 0) {
         page.paragraph("", &format!("The reasons of {more} more are in the other formats."), 0);
     }
+    for (what, why) in workload::gaps(findings) {
+        page.paragraph(&format!("No number of {what}: "), why, 2);
+    }
     page.gap();
 }
 

@@ -176,3 +176,22 @@ fn the_engines_workloads_have_their_metrics_and_whole_histograms() {
         machine.assert_as_before();
     }
 }
+
+#[test]
+fn a_machine_measures_primitives_and_its_own_disk() {
+    let machine = Machine::take();
+    let stack = "qemu:accel=tcg,scratch=virtio-blk";
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    let words = "disk --file-bytes 1048576 --requests 200 --duration 5s";
+    let disk = answer_in(&machine, stack, words);
+    assert_eq!((&disk["request_count"], &disk["is_direct"]), (&200.into(), &true.into()), "{disk}");
+    let words = "prices --each 2ms --only system_call,page_fault_minor,file_stat,tcp_connect";
+    let prices = answer_in(&machine, stack, words);
+    for name in ["system_call", "page_fault_minor", "file_stat", "tcp_connect"] {
+        assert!(prices[format!("{name}_ns")].as_f64().unwrap() > 0.0, "{name}: {prices}");
+    }
+    assert_eq!(prices["directory"], "/scratch", "{prices}");
+    machine.assert_as_before();
+}

@@ -78,7 +78,12 @@ fn every_format_shows_the_prices_with_their_ratios_and_the_reason_of_a_gap() {
 
     let json: serde_json::Value = serde_json::from_str(&export::json(&findings)).unwrap();
     assert_eq!(json["arms"][2]["absences"][0]["metric"], "page_fault_huge");
-    assert!(export::csv(&findings).contains(",system_call,ns,lower,"));
+    let rows = export::csv(&findings);
+    assert!(rows.contains(",system_call,ns,lower,"));
+    let gap = rows.lines().find(|row| row.contains("page_fault_huge") && row.starts_with("2,"));
+    let gap = gap.unwrap();
+    assert!(gap.contains(",,the kernel gave 0 huge pages of 1,,"), "{gap}");
+    assert_eq!(gap.matches(',').count(), 31);
 }
 
 #[test]
@@ -88,6 +93,10 @@ fn another_workload_has_no_price_list_and_neither_has_a_command() {
         findings.run.workload = workload.map(String::from);
         assert!(list(&findings).is_none(), "{workload:?}");
         assert!(!html::html(&findings).contains("id=\"prices\""));
+        // Its gaps are told all the same.
+        let why = "page_fault_huge: the kernel gave 0 huge pages of 1";
+        assert!(terminal::render(&findings, terminal::PLAIN).contains(why));
+        assert!(html::html(&findings).contains(why));
     }
 }
 
