@@ -5,7 +5,8 @@
 //! host (`agent dial SOCKET`); in a virtual machine it is PID 1 of an
 //! initramfs; on another machine it lives under a lease (`agent leased SECONDS`) and takes its own file
 //! away. It starts, times and reaps the command, relays bytes to a starter of the next layer, and says
-//! what it sees. Started as `agent engine NAME`, it measures. It has no threads, no async runtime and no JSON.
+//! what it sees. Started as `agent engine NAME`, it measures. It has no threads but those that an engine
+//! asks for, no async runtime and no JSON.
 
 mod channel;
 mod enclosed;

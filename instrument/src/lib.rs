@@ -1,7 +1,7 @@
 //! What surtax carries into every level: the wire, the clock, quantities, links, probes and engines.
 //!
 //! This crate is linked into the host binary and into the static agent alike, so it stays small:
-//! no async runtime, no JSON, no threads.
+//! no async runtime, no JSON, and no threads but those that an engine asks for.
 
 pub mod cache;
 pub mod clock;

@@ -201,6 +201,16 @@ pub struct Question {
 }
 
 impl MeasureArguments {
+    /// The workload that was named.
+    pub(super) fn workload(&self) -> Option<&str> {
+        self.workload.as_deref()
+    }
+
+    /// The same with a workload that was not named by a flag.
+    pub(super) fn with_workload(&self, typed: String) -> Self {
+        Self { workload: Some(typed), ..self.clone() }
+    }
+
     /// What was said, checked against the layers.
     pub(super) fn draft(
         &self,

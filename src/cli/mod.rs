@@ -16,6 +16,7 @@ mod man;
 mod measure;
 mod measuring;
 mod plan;
+mod prices;
 pub mod progress;
 mod prove;
 mod report;
@@ -93,6 +94,8 @@ pub enum Format {
 pub enum Command {
     /// Compares one command in several stacks.
     Compare(compare::Arguments),
+    /// Measures what a system call, a page fault and other primitives cost in several stacks.
+    Prices(prices::Arguments),
     /// Shows every trial of a plan and how long it will take, and runs nothing.
     Plan(plan::Arguments),
     /// Runs a plan file.
@@ -169,6 +172,9 @@ fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
     let globals = &cli.globals;
     match cli.command {
         Command::Compare(arguments) => {
+            return measuring::measure(&arguments.question(globals)?, globals);
+        }
+        Command::Prices(arguments) => {
             return measuring::measure(&arguments.question(globals)?, globals);
         }
         Command::Run(arguments) => {

@@ -3,7 +3,7 @@
 use super::record::integer;
 use super::{KnownMetric, Ledger, refused};
 use crate::fault::Fault;
-use crate::workload::{Better, Histogrammed, Metric, Reading};
+use crate::workload::{Absence, Better, Histogrammed, Metric, Reading};
 use rusqlite::{Row, Transaction, params};
 use std::collections::BTreeMap;
 use surtax_statistics::Histogram;
@@ -13,6 +13,9 @@ const SINCE: i32 = 4;
 
 /// The histograms of a run by arm and name, those of all trials that count merged.
 pub type Histograms = BTreeMap<(u32, String), Histogram>;
+
+/// Why metrics are absent, by arm and metric, as the last trial that counts says.
+pub type Absences = BTreeMap<(u32, String), String>;
 
 /// Writes what one trial measured.
 pub(super) fn insert(
@@ -36,6 +39,11 @@ pub(super) fn insert(
             .prepare_cached("INSERT INTO histograms VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![trial, name, integer(histogram.count()), histogram.to_bytes()])?;
     }
+    for Absence { metric, why } in &reading.absences {
+        transaction
+            .prepare_cached("INSERT INTO absences VALUES (?1, ?2, ?3)")?
+            .execute(params![trial, metric, why])?;
+    }
     Ok(())
 }
 
@@ -55,6 +63,21 @@ impl Ledger {
         };
         self.collect("SELECT metric, unit, better FROM metrics ORDER BY position", read)
             .map_err(|error| refused(&self.path, "read the metrics", &error))
+    }
+
+    /// What the workload could not measure, and why.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn absences(&self) -> Result<Absences, Fault> {
+        if self.format < SINCE {
+            return Ok(Absences::new());
+        }
+        let query = "SELECT arm, metric, absences.why FROM absences JOIN trials USING (trial)
+                     WHERE state = 'done' ORDER BY trial";
+        let rows = self.collect(query, |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)));
+        let rows = rows.map_err(|error| refused(&self.path, "read what is absent", &error))?;
+        Ok(rows.into_iter().collect())
     }
 
     /// Every distribution that was measured, over all trials that count.

@@ -18,7 +18,7 @@ use crate::fault::Fault;
 use crate::plan::TrialId;
 use crate::trial::disturbance::Disturbance;
 use crate::workload::Better;
-pub use measured::Histograms;
+pub use measured::{Absences, Histograms};
 use rusqlite::ErrorCode;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

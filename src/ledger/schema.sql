@@ -86,6 +86,14 @@ CREATE TABLE histograms (
     PRIMARY KEY (trial, metric)
 ) STRICT, WITHOUT ROWID;
 
+-- A metric that a workload could not measure where it ran.
+CREATE TABLE absences (
+    trial   INTEGER NOT NULL REFERENCES trials (trial),
+    metric  TEXT NOT NULL,
+    why     TEXT NOT NULL,
+    PRIMARY KEY (trial, metric)
+) STRICT, WITHOUT ROWID;
+
 -- Only of trials that ran the command more than once.
 CREATE TABLE iterations (
     trial          INTEGER NOT NULL REFERENCES trials (trial),

@@ -121,7 +121,7 @@ fn a_ledger_of_the_first_format_is_read_and_not_gone_on_with() {
     let (_shelf, path) = shelf();
     let mut writer = ledger(&path, &["native"]);
     add(&mut writer, &done(id(0, 0), 10));
-    let old = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE iterations; DROP TABLE disturbances; PRAGMA user_version = 1";
+    let old = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE absences; DROP TABLE iterations; DROP TABLE disturbances; PRAGMA user_version = 1";
     writer.connection.execute_batch(old).unwrap();
     drop(writer);
     assert_eq!(Ledger::open(&path).unwrap().trials().unwrap().len(), 1);

@@ -13,13 +13,14 @@ use super::program::Ran;
 use super::verdict::{self, Case, Judgement};
 use super::wall::{self, Compared, Wall};
 use super::{
-    ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence, ProgressPoint, RunFacts,
-    TrialPoint, TrialUsage, Trouble, Verdict,
+    AbsenceFindings, ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence,
+    ProgressPoint, RunFacts, TrialPoint, TrialUsage, Trouble, Verdict,
 };
 use super::{guest_clock, steady};
 use crate::fault::Fault;
 use crate::ledger::{
-    Histograms, KnownMetric, Ledger, Proofs, Run, StoredTrial, Stream, TrialState, calendar,
+    Absences, Histograms, KnownMetric, Ledger, Proofs, Run, StoredTrial, Stream, TrialState,
+    calendar,
 };
 use crate::plan::{Arm, Plan};
 use crate::trial::disturbance::Disturbance;
@@ -45,7 +46,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let noise = baseline.noise_floor(&Measure::wall());
     let (walls, overheads) = wall::of_columns(&columns, baseline, &measures);
     let noises: Vec<_> = measures.iter().map(|it| baseline.noise_floor(it)).collect();
-    let histograms = ledger.histograms()?;
+    let (histograms, absences) = (ledger.histograms()?, ledger.absences()?);
     let ran = |arm: usize| columns.get(arm).map_or_else(Ran::default, |it| Ran::of(it, &proofs));
     let program = ran(0).or(ran(1));
     let stack = plan.baseline.to_string();
@@ -57,6 +58,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         first_began_ns: first_began(&trials),
         measures: &measures,
         histograms: &histograms,
+        absences: &absences,
     };
     let mut arms = Vec::new();
     let mut bills = Vec::new();
@@ -157,6 +159,7 @@ struct Sources<'a> {
     first_began_ns: u64,
     measures: &'a [Measure],
     histograms: &'a Histograms,
+    absences: &'a Absences,
 }
 
 fn columns<'a>(plan: &Plan, trials: &'a [StoredTrial]) -> Vec<Column<'a>> {
@@ -205,6 +208,7 @@ fn arm_findings(
         warm_up: None,
         metrics: estimate::metrics(&column.counted, baseline, sources.measures),
         histograms: distribution::of_arm(sources.histograms, column.arm.index),
+        absences: absences(sources.absences, column.arm.index),
         overhead: compared.map(|compared| estimate::interval(&compared.estimate)),
         block_count: compared.map_or(0, |compared| number(compared.estimate.block_count)),
         progress: progress(column, wall, judge),
@@ -220,6 +224,12 @@ fn arm_findings(
         exit_statuses: distinct(statuses.collect()),
         trouble,
     })
+}
+
+/// What the workload could not measure in an arm.
+fn absences(all: &Absences, arm: u32) -> Vec<AbsenceFindings> {
+    let own = all.iter().filter(|((of, _), _)| *of == arm);
+    own.map(|((_, metric), why)| AbsenceFindings { metric: line(metric), why: line(why) }).collect()
 }
 
 /// How the interval of an arm came to be; of the second baseline arm, that of the noise floor.

@@ -3,7 +3,11 @@
 //! Field names are those of the findings and of the ledger, units included. What is unknown is an
 //! empty field or `null`; it is never zero. The tests hold the names: a change shows in review.
 
-use super::{ArmFindings, Findings, JudgementFindings, MetricFindings, QuantileFindings, Verdict};
+use super::workload::absent;
+use super::{
+    AbsenceFindings, ArmFindings, Findings, JudgementFindings, MetricFindings, QuantileFindings,
+    Verdict,
+};
 use std::collections::BTreeSet;
 
 /// Fields of [`csv`].
@@ -71,7 +75,8 @@ pub fn json(findings: &Findings) -> String {
     text.unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}")) + "\n"
 }
 
-/// One row per arm and metric, RFC 4180; an arm without numbers is one row that says why.
+/// One row per arm and metric, RFC 4180; an arm without numbers is one row that says why, and so is a metric that
+/// its workload could not measure.
 #[must_use]
 pub fn csv(findings: &Findings) -> String {
     let mut text = row(METRIC_FIELDS.map(String::from));
@@ -81,6 +86,9 @@ pub fn csv(findings: &Findings) -> String {
         }
         for metric in &arm.metrics {
             text += &row(metric_row(arm, Some(metric)));
+        }
+        for absence in absent(arm) {
+            text += &row(absence_row(arm, absence));
         }
     }
     text
@@ -132,6 +140,20 @@ pub fn verdict_word(verdict: &Verdict) -> &'static str {
         Verdict::Inconclusive => "inconclusive",
         Verdict::Invalid { .. } => "invalid",
     }
+}
+
+/// A metric that the workload could not measure: no number, and why.
+fn absence_row(arm: &ArmFindings, absence: &AbsenceFindings) -> Vec<String> {
+    let field = |name: &&str| match *name {
+        "arm" => arm.arm.to_string(),
+        "stack" => arm.stack.clone(),
+        "part" => arm.part.clone(),
+        "trial_count" => arm.trial_count.to_string(),
+        "metric" => absence.metric.clone(),
+        "why" => absence.why.clone(),
+        _ => String::new(),
+    };
+    METRIC_FIELDS.iter().map(field).collect()
 }
 
 fn metric_row(arm: &ArmFindings, metric: Option<&MetricFindings>) -> [String; 32] {
@@ -233,7 +255,7 @@ mod tests {
         let arm = &findings["arms"][2];
         assert_eq!(
             names(arm).join(" "),
-            "arm because block_count detectable_effect disturbed_count evidence exit_statuses histograms \
+            "absences arm because block_count detectable_effect disturbed_count evidence exit_statuses histograms \
              metrics more_blocks name overhead p_value p_value_adjusted part payers progress repeated_count \
              stack stdout_hashes trial_count trials trouble verdict warm_up"
         );

@@ -26,7 +26,7 @@ pub(super) fn caution(ledger: &Ledger, columns: &[Column<'_>]) -> Result<Option<
         code: String::from("guest-clock"),
         finding: format!(
             "the clock inside `{stack}` {how}, so what was measured in its time is left out: the CPU \
-             time of the command, and the time it saw"
+             time of the command, the time it saw, and what a workload measured"
         ),
         advice: String::from(
             "trust the wall time, which is this machine's; see `inside_clocksource` in the evidence",

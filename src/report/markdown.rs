@@ -2,6 +2,7 @@
 
 use super::export::verdict_word;
 use super::number::{self, GAP};
+use super::prices::{self, List};
 use super::{ArmFindings, Findings, Trouble, foreign, workload};
 
 /// The findings as one Markdown document, ended by a line feed.
@@ -16,10 +17,14 @@ pub fn markdown(findings: &Findings) -> String {
     if !run.conduct.is_empty() {
         text += &format!("Conduct: {}.\n\n", plain(&run.conduct));
     }
-    text += &overheads(findings);
-    text += &of_workload(findings);
-    text += &noise_floor(findings);
-    text += &reasons(findings);
+    if let Some(list) = prices::list(findings) {
+        text += &priced(&list);
+    } else {
+        text += &overheads(findings);
+        text += &of_workload(findings);
+        text += &noise_floor(findings);
+        text += &reasons(findings);
+    }
     text += &troubles(findings);
     text += &cautions(findings);
     text += &bill(findings);
@@ -116,6 +121,39 @@ fn of_workload(findings: &Findings) -> String {
         let Some(judged) = &row.found.judgement else { continue };
         let (metric, stack) = (code(row.metric), code(&row.arm.stack));
         text += &format!("- {metric}, {stack}: {}\n", sentence(&judged.because));
+    }
+    for (what, why) in workload::gaps(findings) {
+        text += &format!("- no number of {}: {}\n", plain(&what), plain(why));
+    }
+    text + "\n"
+}
+
+/// What primitives cost: a column for each stack, and one for its ratio.
+fn priced(list: &List<'_>) -> String {
+    let mut head = String::from("| Price | One of it is |");
+    let mut line = String::from("|---|---|");
+    for (place, arm) in list.arms.iter().enumerate() {
+        head += &format!(" {} |", name(arm));
+        line += "--:|";
+        if place > 0 {
+            head += " ratio |";
+            line += "---|";
+        }
+    }
+    let mut text = format!("## What primitives cost\n\n{head}\n{line}\n");
+    for row in &list.rows {
+        text += &format!("| {} | {} |", code(row.name), plain(row.operation));
+        for (place, cell) in row.cells.iter().enumerate() {
+            text += &format!(" {} |", cell.price());
+            if place > 0 {
+                text += &format!(" {} |", cell.overhead().unwrap_or_else(|| GAP.into()));
+            }
+        }
+        text += "\n";
+    }
+    text += &format!("\nPrices: {}.\n\n", sentence(&list.legend()));
+    for (what, why) in list.gaps() {
+        text += &format!("- no price of {}: {}\n", plain(&what), plain(&why));
     }
     text + "\n"
 }

@@ -18,6 +18,7 @@ pub mod page;
 mod judged;
 mod page_ins;
 mod position;
+pub mod prices;
 mod program;
 mod steady;
 pub mod terminal;
@@ -121,6 +122,8 @@ pub struct ArmFindings {
     pub metrics: Vec<MetricFindings>,
     /// The distributions that its workload measured, over all trials that count.
     pub histograms: Vec<DistributionFindings>,
+    /// What its workload could not measure in it.
+    pub absences: Vec<AbsenceFindings>,
     /// What was found about its first iterations, where each start runs the command several times.
     pub warm_up: Option<WarmUpFindings>,
     /// The overhead in wall time, of an arm that is compared.
@@ -283,6 +286,15 @@ pub struct JudgementFindings {
     pub detectable_effect: Option<f64>,
     /// Difference between the two baseline arms on this metric.
     pub noise_floor: Option<Interval>,
+}
+
+/// A metric that the workload could not measure in a stack, by its own word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AbsenceFindings {
+    /// The metric.
+    pub metric: String,
+    /// Why.
+    pub why: String,
 }
 
 /// A distribution of times.

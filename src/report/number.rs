@@ -14,6 +14,25 @@ pub fn time(ns: f64) -> String {
     whole(ns).map_or_else(|| GAP.to_owned(), |ns| Nanoseconds(ns).to_string())
 }
 
+/// What one operation costs, in three digits however little it is: `0.887 ns`, `44.9 ns`, `3.92 µs`.
+pub fn price(ns: f64) -> String {
+    const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
+    if !ns.is_finite() {
+        return GAP.to_owned();
+    }
+    // What would be rounded up to a thousand has the next unit already.
+    let unit = UNITS.into_iter().find(|(from, _)| ns.abs() >= from * 0.9995);
+    let (by, unit) = unit.unwrap_or((1.0, "ns"));
+    let number = ns / by;
+    let decimals = match number.abs() {
+        99.95.. => 0,
+        9.995.. => 1,
+        0.9995.. => 2,
+        _ => 3,
+    };
+    format!("{number:.decimals$} {unit}")
+}
+
 /// An amount in its metric's unit.
 pub fn amount(value: f64, unit: &str) -> String {
     match unit {
@@ -182,6 +201,17 @@ mod tests {
         assert_eq!(shown(1_048_576.0, "bytes/s"), "1.0 MiB/s");
         assert_eq!(shown(0.125, "ratio"), "12.5 %");
         assert_eq!(shown(f64::NAN, "1/s"), GAP);
+    }
+
+    #[test]
+    fn a_price_has_three_digits_however_little_it_is() {
+        let prices = [0.0312, 0.8868, 9.999, 44.858, 999.6, 3_918.9, 1_769_971.0, 2.5e9];
+        let shown = prices.map(price);
+        let expected = [
+            "0.031 ns", "0.887 ns", "10.0 ns", "44.9 ns", "1.00 µs", "3.92 µs", "1.77 ms", "2.50 s",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(price(f64::NAN), GAP);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Fits the width it is given, and has colours only where they are wanted. A stack without numbers
 //! keeps its row, with dashes for the numbers and the reason below.
 
+mod prices;
+
 use super::export::verdict_word;
 use super::number::{self, GAP};
 use super::page::Page;
@@ -74,11 +76,16 @@ pub fn render(findings: &Findings, look: Look) -> String {
     let width = look.width.max(WIDTH_MIN);
     let mut page = Page::new(width);
     heading(&mut page, findings);
-    page.add(&table(findings, Look { width, ..look }));
-    page.gap();
-    workload(&mut page, findings, Look { width, ..look });
-    noise_floor(&mut page, findings);
-    reasons(&mut page, findings);
+    let look = Look { width, ..look };
+    if let Some(list) = super::prices::list(findings) {
+        prices::prices(&mut page, &list, look);
+    } else {
+        page.add(&table(findings, look));
+        page.gap();
+        workload(&mut page, findings, look);
+        noise_floor(&mut page, findings);
+        reasons(&mut page, findings);
+    }
     troubles(&mut page, findings);
     cautions(&mut page, findings);
     page.gap();
@@ -284,6 +291,9 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
     }
     if let Some(more) = judged.len().checked_sub(REASONS_MAX).filter(|more| *more > 0) {
         page.paragraph("", &format!("The reasons of {more} more are in the other formats."), 0);
+    }
+    for (what, why) in workload::gaps(findings) {
+        page.paragraph(&format!("No number of {what}: "), why, 2);
     }
     page.gap();
 }

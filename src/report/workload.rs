@@ -2,7 +2,7 @@
 
 use super::export::verdict_word;
 use super::number::{self, GAP};
-use super::{ArmFindings, Findings, MetricFindings};
+use super::{AbsenceFindings, ArmFindings, Findings, MetricFindings};
 
 /// One metric of one arm, in words.
 pub(super) struct Row<'a> {
@@ -59,6 +59,18 @@ pub(super) fn is_detail(row: &Row<'_>) -> bool {
     let of = |name: &str| row.metric.strip_prefix(name)?.strip_prefix("_p");
     let quantile = row.arm.histograms.iter().find_map(|found| of(&found.metric));
     quantile.is_some_and(|quantile| !["50", "99"].contains(&quantile))
+}
+
+/// What the workload could not measure in any trial of an arm.
+pub(super) fn absent(arm: &ArmFindings) -> impl Iterator<Item = &AbsenceFindings> {
+    let has = |name: &str| arm.metrics.iter().any(|metric| metric.metric == name);
+    arm.absences.iter().filter(move |absence| !has(&absence.metric))
+}
+
+/// The same of all arms: the stack and the metric, and why.
+pub(super) fn gaps(findings: &Findings) -> Vec<(String, &str)> {
+    let all = findings.arms.iter().flat_map(|arm| absent(arm).map(move |it| (arm, it)));
+    all.map(|(arm, it)| (format!("{}, {}", arm.name, it.metric), it.why.as_str())).collect()
 }
 
 /// What overheads of a rate mean, where there is one.

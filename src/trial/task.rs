@@ -147,6 +147,11 @@ fn whole(readings: Vec<Reading>) -> Reading {
     note(&all.metrics);
     for reading in readings {
         note(&reading.metrics);
+        for absence in reading.absences {
+            if all.absences.iter().all(|known| known.metric != absence.metric) {
+                all.absences.push(absence);
+            }
+        }
         for Histogrammed { name, histogram } in reading.histograms {
             if let Some(sum) = all.histograms.iter_mut().find(|sum| sum.name == name) {
                 sum.histogram.merge(&histogram);

@@ -60,6 +60,8 @@ pub struct Rule {
     pub limits: Limits,
     /// Whether the tool may say that there is no such number here, by a `null`.
     pub is_optional: bool,
+    /// Where it says why, if it does.
+    pub why: Option<Extract>,
 }
 
 /// A number that shows whether the work was done.

@@ -38,8 +38,8 @@ pub const VERSION_KEYS: [&str; 4] = ["command", "jsonpath", "regex", "known"];
 pub const CHECK_KEYS: [&str; 5] = ["about", "jsonpath", "regex", "min", "max"];
 
 /// Keys of a metric.
-pub const METRIC_KEYS: [&str; 8] =
-    ["name", "unit", "better", "jsonpath", "regex", "min", "max", "optional"];
+pub const METRIC_KEYS: [&str; 9] =
+    ["name", "unit", "better", "jsonpath", "regex", "min", "max", "optional", "why"];
 
 /// Keys of a histogram.
 pub const HISTOGRAM_KEYS: [&str; 5] = ["name", "unit", "jsonpath", "min", "max"];
@@ -241,7 +241,14 @@ impl Reader<'_> {
                 .refuse(format!("`{shown}` is no direction in which a metric is better"))
                 .hint(hint)
         })?;
-        self.rule(&fields, better)
+        let why = fields.get("why").map(|path| self.path("why", path)).transpose()?;
+        let rule = self.rule(&fields, better)?;
+        if why.is_some() && !rule.is_optional {
+            return Err(fields
+                .refuse("it says where the reason is, and not that there may be one")
+                .hint("add `optional = true`, or leave `why` out"));
+        }
+        Ok(Rule { why, ..rule })
     }
 
     fn histogram(&self, value: &Value<'_>) -> Result<Rule, Fault> {
@@ -268,20 +275,12 @@ impl Reader<'_> {
         })?;
         let (extract, limits) = (self.extract(fields)?, limits(fields)?);
         let is_optional = self.truth("optional", fields.get("optional"))?;
-        Ok(Rule { name, unit, better, extract, limits, is_optional })
+        Ok(Rule { name, unit, better, extract, limits, is_optional, why: None })
     }
 
     fn extract(&self, fields: &Fields<'_, '_>) -> Result<Extract, Fault> {
         match (fields.get("jsonpath"), fields.get("regex")) {
-            (Some(path), None) => {
-                let text = self.string("jsonpath", path)?;
-                let read = JsonPath::parse(&text);
-                let read = read.map_err(|error| {
-                    self.refuse(&path.span(), format!("`{text}` is no JSONPath: {error}"))
-                        .hint("paths are those of RFC 9535, as in `$.jobs[0].read.iops`")
-                })?;
-                Ok(Extract::Path(read))
-            }
+            (Some(path), None) => self.path("jsonpath", path),
             (None, Some(pattern)) => {
                 let text = self.string("regex", pattern)?;
                 let read = self.regex(&text, &pattern.span())?;
@@ -294,6 +293,15 @@ impl Reader<'_> {
             }
             _ => Err(fields.refuse("it takes either `jsonpath` or `regex`")),
         }
+    }
+
+    fn path(&self, field: &str, value: &Value<'_>) -> Result<Extract, Fault> {
+        let text = self.string(field, value)?;
+        let read = JsonPath::parse(&text).map_err(|error| {
+            self.refuse(&value.span(), format!("`{text}` is no JSONPath: {error}"))
+                .hint("paths are those of RFC 9535, as in `$.jobs[0].read.iops`")
+        })?;
+        Ok(Extract::Path(read))
     }
 
     fn regex(&self, text: &str, span: &Range<usize>) -> Result<Regex, Fault> {

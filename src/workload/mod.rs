@@ -19,7 +19,7 @@ mod unit;
 use crate::fault::Fault;
 pub use definition::Definition;
 pub use metric::{Better, Metric};
-pub use output::{Histogrammed, Reading};
+pub use output::{Absence, Histogrammed, Reading};
 use serde::{Deserialize, Serialize};
 
 /// How much of its standard output a workload may print, in bytes; what is longer is not read.

@@ -7,6 +7,9 @@ use super::metric::{Metric, quantiles};
 use serde_json::Value;
 use surtax_statistics::Histogram;
 
+/// How much of the reason for an absent number is kept, in characters.
+const WHY_MAX: usize = 200;
+
 /// What one run of a workload measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
@@ -14,6 +17,34 @@ pub struct Reading {
     pub metrics: Vec<Metric>,
     /// Its distributions.
     pub histograms: Vec<Histogrammed>,
+    /// The numbers that it says there are none of here.
+    pub absences: Vec<Absence>,
+}
+
+/// A metric that could not be measured where the workload ran, by its own word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absence {
+    /// The metric.
+    pub metric: String,
+    /// Why, in the workload's words.
+    pub why: String,
+}
+
+/// What a workload says of one metric.
+enum Found {
+    Number(Metric),
+    Nothing(Absence),
+}
+
+impl Reading {
+    /// The same with none of its numbers, for this reason.
+    #[must_use]
+    pub fn without_numbers(self, why: &str) -> Self {
+        let lost = self.metrics.into_iter().map(|metric| metric.name);
+        let lost = lost.map(|metric| Absence { metric, why: why.to_owned() });
+        let absences = self.absences.into_iter().chain(lost).collect();
+        Self { absences, ..Self::default() }
+    }
 }
 
 /// A named distribution of times.
@@ -43,9 +74,13 @@ impl Definition {
                 ));
             }
         }
-        let numbers = self.metrics.iter().filter_map(|rule| rule.metric(&printed).transpose());
-        let mut metrics = numbers.collect::<Result<Vec<Metric>, String>>()?;
-        let mut histograms = Vec::new();
+        let (mut metrics, mut histograms, mut absences) = (Vec::new(), Vec::new(), Vec::new());
+        for rule in &self.metrics {
+            match rule.found(&printed)? {
+                Found::Number(metric) => metrics.push(metric),
+                Found::Nothing(absence) => absences.push(absence),
+            }
+        }
         for rule in &self.histograms {
             let name = &rule.name;
             let histogram = histogram::read(rule, &printed);
@@ -53,17 +88,28 @@ impl Definition {
             metrics.extend(quantiles(name, &histogram));
             histograms.push(Histogrammed { name: name.clone(), histogram });
         }
-        Ok(Reading { metrics, histograms })
+        Ok(Reading { metrics, histograms, absences })
     }
 }
 
 impl Rule {
-    /// The metric; nothing where the tool says that there is none, and may say so.
-    fn metric(&self, printed: &Printed<'_>) -> Result<Option<Metric>, String> {
-        let name = &self.name;
-        if self.is_optional && self.extract.value(printed) == Ok(Value::Null) {
-            return Ok(None);
+    /// The number; or that there is none, where the tool says so and may.
+    fn found(&self, printed: &Printed<'_>) -> Result<Found, String> {
+        if !self.is_optional || self.extract.value(printed) != Ok(Value::Null) {
+            return self.metric(printed).map(Found::Number);
         }
+        let why = match &self.why {
+            Some(path) => path
+                .text(printed)
+                .map_err(|why| format!("no metric `{}`, and no reason: {why}", self.name))?,
+            None => String::from("the workload does not say why"),
+        };
+        let why = why.chars().take(WHY_MAX).collect();
+        Ok(Found::Nothing(Absence { metric: self.name.clone(), why }))
+    }
+
+    fn metric(&self, printed: &Printed<'_>) -> Result<Metric, String> {
+        let name = &self.name;
         let number = self.extract.number(printed);
         let number = number.map_err(|why| format!("no metric `{name}`: {why}"))?;
         if !self.limits.admit(number) {
@@ -73,7 +119,7 @@ impl Rule {
             ));
         }
         let (unit, value) = (self.unit.kept, number * self.unit.factor);
-        Ok(Some(Metric { name: name.clone(), unit, better: self.better, value }))
+        Ok(Metric { name: name.clone(), unit, better: self.better, value })
     }
 }
 

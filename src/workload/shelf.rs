@@ -30,11 +30,15 @@ pub const READY: &[(&str, &str)] = ready![
     "disk.randrw",
     "disk.randwrite",
     "disk.read",
+    "disk.requests",
     "disk.write",
     "memory.sysbench",
     "mutex.sysbench",
+    "noise",
+    "prices",
     "stress",
     "threads.sysbench",
+    "timer",
 ];
 
 /// A workload that there is.

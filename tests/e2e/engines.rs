@@ -106,8 +106,92 @@ fn timers_and_noise_are_measured_on_every_cpu() {
         let noise = answer_in(&machine, stack, "noise --duration 30ms --threshold 1us");
         assert_eq!(noise["thread_count"], threads, "{stack}: {noise}");
         assert_eq!(noise["cpu_max_ns"].as_array().unwrap().len() as u64, threads, "{stack}");
-        let share = noise["noise_ppm"].as_f64().unwrap();
-        assert!((0.0..=1e6).contains(&share), "{stack}: {noise}");
+        let share = noise["noise_percent"].as_f64().unwrap();
+        assert!((0.0..=100.0).contains(&share), "{stack}: {noise}");
         machine.assert_as_before();
     }
+}
+
+#[test]
+fn prices_are_compared_stack_by_stack_with_a_ratio_for_each() {
+    let machine = Machine::take();
+    let stacks = if is_usable(&machine, "gvisor") { "native,gvisor" } else { "native,runc" };
+    let json = ["prices", "--in", stacks, "--each", "2ms", "--runs", "3", "--format", "json"];
+    let answer = machine.json(&json);
+    let other = &answer["arms"][2];
+    assert_eq!(other["trial_count"], 3, "{}", other["trouble"]);
+    for price in PRICES {
+        let has = |of: &str, field: &str| {
+            let found = other[of].as_array().unwrap();
+            found.iter().find(|it| it["metric"] == price.name).map(|it| it[field].clone())
+        };
+        match (has("metrics", "overhead"), has("absences", "why")) {
+            (Some(overhead), None) => {
+                assert!(overhead["ratio"].is_f64(), "{}: {overhead}", price.name)
+            }
+            (None, Some(why)) => assert!(why.is_string(), "{}: {why}", price.name),
+            both => panic!("{}: {both:?}", price.name),
+        }
+    }
+    let shown = text(&machine.surtax(&["show", "last"]).stdout);
+    assert!(shown.contains("system_call") && shown.contains("\nPrices: medians for one operation"));
+    assert!(shown.contains("--workload prices:each=2,array_bytes="), "{shown}");
+    let page = machine.path("prices.html");
+    let report = machine.surtax(&["report", "last", "-o", page.to_str().unwrap()]);
+    assert!(report.status.success(), "{}", text(&report.stderr));
+    assert!(std::fs::read_to_string(page).unwrap().contains("<section id=\"prices\">"));
+
+    let refused = machine.surtax(&["prices", "--in", "native,runc", "--workload", "timer"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("`surtax prices` is a workload itself"));
+    machine.assert_as_before();
+}
+
+#[test]
+fn the_engines_workloads_have_their_metrics_and_whole_histograms() {
+    let machine = Machine::take();
+    for (workload, stacks, metric, histogram) in [
+        (
+            "disk.requests:seconds=1,file_bytes=1048576",
+            "runc:scratch=bind",
+            "latency_mean",
+            "latency",
+        ),
+        ("timer:seconds=1", "runc", "lateness_max", "lateness"),
+        ("noise:seconds=1,threshold_us=1", "runc", "noise", ""),
+    ] {
+        if !is_usable(&machine, stacks) {
+            continue;
+        }
+        let flags = ["--baseline", stacks, "--runs", "1", "--format", "json"];
+        let line = [&["compare", "--in", stacks, "--workload", workload][..], &flags].concat();
+        let answer = machine.json(&line);
+        let found = &answer["arms"][0];
+        assert_eq!(found["trial_count"], 1, "{workload}: {}", found["trouble"]);
+        let metrics = found["metrics"].as_array().unwrap();
+        assert!(metrics.iter().any(|it| it["metric"] == metric), "{workload}: {found}");
+        let histograms = found["histograms"].as_array().unwrap();
+        let names: Vec<&str> = histograms.iter().map(|it| it["metric"].as_str().unwrap()).collect();
+        assert_eq!(names.join(" "), histogram, "{workload}");
+        machine.assert_as_before();
+    }
+}
+
+#[test]
+fn a_machine_measures_primitives_and_its_own_disk() {
+    let machine = Machine::take();
+    let stack = "qemu:accel=tcg,scratch=virtio-blk";
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    let words = "disk --file-bytes 1048576 --requests 200 --duration 5s";
+    let disk = answer_in(&machine, stack, words);
+    assert_eq!((&disk["request_count"], &disk["is_direct"]), (&200.into(), &true.into()), "{disk}");
+    let words = "prices --each 2ms --only system_call,page_fault_minor,file_stat,tcp_connect";
+    let prices = answer_in(&machine, stack, words);
+    for name in ["system_call", "page_fault_minor", "file_stat", "tcp_connect"] {
+        assert!(prices[format!("{name}_ns")].as_f64().unwrap() > 0.0, "{name}: {prices}");
+    }
+    assert_eq!(prices["directory"], "/scratch", "{prices}");
+    machine.assert_as_before();
 }

@@ -57,7 +57,8 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     )]
     {
         answer.number("reading_ns", elapsed_ns as f64 / readings as f64);
-        answer.number("noise_ppm", gaps_ns as f64 / elapsed_ns as f64 * 1e6);
+        answer.number("noise_percent", gaps_ns as f64 / elapsed_ns as f64 * 100.0);
+        answer.number("gaps_per_s", all.count() as f64 / elapsed_ns as f64 * 1e9);
     }
     answer.whole("gap_count", all.count());
     let longest = |it: &Heard| (it.cpu as u64, it.gaps.highest_ns().unwrap_or(0));

@@ -16,6 +16,7 @@ mod legend;
 mod measured;
 mod overhead;
 mod policy;
+mod prices;
 mod progress;
 mod spread;
 mod table;
@@ -34,6 +35,7 @@ pub fn html(findings: &Findings) -> String {
         Some(heading::heading(findings)),
         Some(heading::verdicts(&arms)),
         heading::cautions(&findings.cautions),
+        prices::prices(findings, &arms),
         overhead::overhead(findings, &arms),
         Some(comparison::comparison(&arms)),
         measured::measured(findings, &arms),

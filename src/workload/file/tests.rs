@@ -131,6 +131,15 @@ fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
 }
 
 #[test]
+fn numbers_of_a_clock_that_ran_wrong_are_gaps_with_that_reason() {
+    let read = parse(SMALL, "mine.toml").unwrap().read("rate 12\n").unwrap();
+    let lost = read.without_numbers("the clock ran wrong");
+    assert!(lost.metrics.is_empty() && lost.histograms.is_empty());
+    let absence = &lost.absences[0];
+    assert_eq!((absence.metric.as_str(), absence.why.as_str()), ("rate", "the clock ran wrong"));
+}
+
+#[test]
 fn a_histogram_becomes_quantiles_and_must_hold_something() {
     let text = "about = \"x\"\ncommand = [\"x\"]\n[[histogram]]\nname = \"latency\"\nunit = \"us\"\n\
                 jsonpath = \"$.bins\"\nmax = 50\n";
@@ -169,6 +178,11 @@ fn a_number_that_may_be_absent_is_left_out_where_the_tool_says_null_and_missed_w
     let text = "about = \"x\"\ncommand = [\"x\"]\n[[metric]]\nname = \"price\"\nunit = \"ns\"\n\
                 better = \"lower\"\njsonpath = \"$.price\"\n";
     let strict = parse(text, "x.toml").unwrap();
+    refused(
+        &format!("{text}why = \"$.why\"\n"),
+        "mine.toml:3: it says where the reason is, and not that there may be one\n  hint: add `optional = \
+         true`, or leave `why` out",
+    );
     let lenient = parse(&format!("{text}optional = true\n"), "x.toml").unwrap();
     assert!(strict.read("{\"price\": null}").is_err());
     assert_eq!(lenient.read("{\"price\": null}").unwrap().metrics, []);

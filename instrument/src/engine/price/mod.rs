@@ -68,7 +68,7 @@ const fn price(
 /// All of them, in the order in which they are measured and shown: what takes much memory comes last.
 pub const PRICES: &[Price] = &[
     price("system_call", "getppid, not from any library", processor::system_call),
-    price("cpuid", "cpuid, which leaves any virtual machine", processor::cpuid),
+    price("cpuid", "cpuid, which leaves a virtual machine that a CPU runs", processor::cpuid),
     price("signal", "signal to this thread, and its handler", processor::signal),
     price("timer", "how late a sleep of 100 µs ends", processor::timer),
     price("context_switch_pipe", "switch to another process, one byte by a pipe", switch::pipe),

@@ -1,0 +1,177 @@
+//! The price list: a chart of what each primitive costs as a ratio to the baseline, and all prices.
+//!
+//! One row for each primitive, one mark for each stack, on one axis: where a stack is dear shows at a
+//! glance, and that it is dear in one thing only as well. Drawn twice, as every chart.
+
+use super::super::prices::{Cell as Price, List, Row, list};
+use super::super::{Findings, Interval, Verdict};
+use super::axis::Axis;
+use super::chart::{self, Anchor, Canvas, Caption, Fill};
+use super::legend::{self, Arm};
+use super::table::{Cell, Table};
+use super::{escape, number};
+
+const HEAD: f64 = 26.0;
+const FOOT: f64 = 34.0;
+
+/// Where things stand in one of the two drawings.
+struct Frame {
+    class: &'static str,
+    width: f64,
+    row_height: f64,
+    /// Where the marks of a row are, from its top.
+    middle: f64,
+    plot: (f64, f64),
+}
+
+/// The section; nothing where no prices were measured.
+pub fn prices(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
+    let list = list(findings)?;
+    let compared: Vec<&Arm<'_>> = arms.iter().filter(|arm| arm.is_compared()).collect();
+    let longest = list.rows.iter().map(|row| chart::width_of(row.name, 12)).fold(90.0, f64::max);
+    let wide = Frame {
+        class: "wide",
+        width: chart::WIDE,
+        row_height: 22.0,
+        middle: 11.0,
+        plot: (longest + 16.0, chart::WIDE - 12.0),
+    };
+    let narrow = Frame {
+        class: "narrow",
+        width: chart::NARROW,
+        row_height: 38.0,
+        middle: 27.0,
+        plot: (6.0, chart::NARROW - 6.0),
+    };
+    let figure = if compared.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "<figure>\n{}{}{}<figcaption>{}</figcaption></figure>\n",
+            legend::legend(&compared, ""),
+            draw(findings, &list, arms, &wide),
+            draw(findings, &list, arms, &narrow),
+            escape::line(&format!(
+                "Ratio to {} for one operation, with its 95 % interval; to the right is dearer. A hollow mark is \
+                 not shown to differ.",
+                findings.run.baseline
+            ))
+        )
+    };
+    let gaps: String = list
+        .gaps()
+        .iter()
+        .map(|(what, why)| {
+            format!("<p>No price of {}: {}.</p>\n", escape::line(what), escape::line(why))
+        })
+        .collect();
+    Some(format!(
+        "<section id=\"prices\"><h2>What primitives cost</h2>\n{figure}{}{gaps}</section>\n",
+        numbers(&list, arms)
+    ))
+}
+
+fn draw(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>], frame: &Frame) -> String {
+    let count = u32::try_from(list.rows.len()).unwrap_or(u32::MAX);
+    let bottom = HEAD + frame.row_height * f64::from(count);
+    let mut canvas = Canvas::new(frame.width, bottom + FOOT);
+    let drawn = list.rows.iter().flat_map(|row| &row.cells).filter_map(ratio);
+    let ends = drawn.flat_map(|interval| [interval.low, interval.ratio, interval.high]);
+    let axis = Axis::over(ends.chain([0.9, 1.0, 1.1]), frame.plot.0, frame.plot.1);
+    for tick in axis.ratio_ticks(58.0) {
+        canvas.open("grid", None, None);
+        canvas.line((tick.at, HEAD), (tick.at, bottom), 1.0, None);
+        canvas.close();
+        canvas.open("axis", None, None);
+        let x = tick.at.clamp(18.0, frame.width - 18.0);
+        canvas.text((x, bottom + 18.0), 12, Anchor::Middle, &tick.label);
+        canvas.close();
+    }
+    canvas.open("one", None, None);
+    canvas.line((axis.at(1.0), HEAD - 6.0), (axis.at(1.0), bottom), 1.0, None);
+    canvas.close();
+    let tops = (0..count).map(|place| HEAD + frame.row_height * f64::from(place));
+    for (row, top) in list.rows.iter().zip(tops) {
+        canvas.open("name", None, None);
+        let under = if frame.class == "wide" { top + frame.middle + 4.0 } else { top + 13.0 };
+        canvas.text((4.0, under), 12, Anchor::Start, row.name);
+        canvas.close();
+        for (arm, cell) in of_arms(list, row, arms) {
+            mark(&mut canvas, row, arm, cell, &axis, top + frame.middle);
+        }
+    }
+    canvas.svg(&Caption {
+        id: &format!("prices-{}", frame.class),
+        class: frame.class,
+        title: &format!("Prices of primitives over {}", findings.run.baseline),
+        description: &spoken(list, arms),
+    })
+}
+
+/// The cells of a row with the arms whose they are.
+fn of_arms<'r, 'a>(
+    list: &'r List<'_>,
+    row: &'r Row<'_>,
+    arms: &'r [Arm<'a>],
+) -> impl Iterator<Item = (&'r Arm<'a>, &'r Price<'r>)> {
+    let looks = list.arms.iter().map(|found| arms.iter().find(|arm| arm.found.arm == found.arm));
+    looks.zip(&row.cells).filter_map(|(arm, cell)| Some((arm?, cell)))
+}
+
+fn mark(canvas: &mut Canvas, row: &Row<'_>, arm: &Arm<'_>, cell: &Price<'_>, axis: &Axis, y: f64) {
+    let (Some(interval), Some(overhead)) = (ratio(cell), cell.overhead()) else { return };
+    let Price::Price(found) = cell else { return };
+    let differs = found.judgement.as_ref().is_some_and(|judged| judged.verdict == Verdict::Differs);
+    let fill = if differs { Fill::Solid } else { Fill::Hollow };
+    let hint = format!("{}, {}: {}, {overhead}", arm.name(), row.name, cell.price());
+    canvas.open(&arm.class, Some(arm.found.arm), Some(&hint));
+    canvas.line((axis.at(interval.low), y), (axis.at(interval.high), y), 1.5, None);
+    canvas.marks(arm.shape, &[(axis.at(interval.ratio), y)], 4.0, fill);
+    canvas.close();
+}
+
+/// The ratio, when it is a number that can be drawn.
+fn ratio(cell: &Price<'_>) -> Option<Interval> {
+    let Price::Price(found) = cell else { return None };
+    found.overhead.filter(|Interval { ratio, low, high, .. }| {
+        [ratio, low, high].iter().all(|end| end.is_finite() && **end > 0.0)
+    })
+}
+
+/// What the chart shows, for those who cannot see it.
+fn spoken(list: &List<'_>, arms: &[Arm<'_>]) -> String {
+    let said = list.rows.iter().map(|row| {
+        let cells = of_arms(list, row, arms);
+        let cells: Vec<String> = cells
+            .filter_map(|(arm, cell)| Some(format!("{} {}", arm.name(), cell.overhead()?)))
+            .collect();
+        format!("{}: {}", row.name, cells.join(", "))
+    });
+    said.collect::<Vec<_>>().join("; ")
+}
+
+/// Every price with its ratio.
+fn numbers(list: &List<'_>, arms: &[Arm<'_>]) -> String {
+    let columns = ["Price", "One of it is", "Stack", "#Median", "#Range", "#Ratio"];
+    let mut table = Table::new("Medians for one operation", &columns).sortable();
+    for row in &list.rows {
+        for (arm, cell) in of_arms(list, row, arms) {
+            let Price::Price(found) = cell else { continue };
+            let range = format!("{} – {}", number::price(found.min), number::price(found.max));
+            let ratio = match (cell.overhead(), ratio(cell)) {
+                (Some(overhead), Some(interval)) => Cell::Number(overhead, interval.ratio),
+                _ => Cell::Gap,
+            };
+            let cells = vec![
+                Cell::Code(row.name.into()),
+                Cell::Text(row.operation.into()),
+                Cell::Markup(arm.label()),
+                Cell::number(Some(found.median), number::price),
+                Cell::Number(range, found.min),
+                ratio,
+            ];
+            table.row(Some(arm.found.arm), cells);
+        }
+    }
+    table.finish()
+}

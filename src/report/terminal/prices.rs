@@ -1,0 +1,57 @@
+//! The price list as text.
+
+use super::super::foreign;
+use super::super::prices::{Cell as Price, List, Row};
+use super::{Colour, Look, Page, colour, name};
+use comfy_table::{
+    Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, presets,
+};
+
+/// The table, what its marks mean, and why there are gaps.
+pub(super) fn prices(page: &mut Page, list: &List<'_>, look: Look) {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty();
+    table.style_mut().row_separator = LineStyle::none();
+    if look.colour == Colour::Yes {
+        table.enforce_styling();
+    }
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
+    let head = |text: &str| Cell::new(text).add_attribute(Attribute::Bold);
+    let stacks = list.arms.iter().map(|arm| head(&name(arm)).set_alignment(CellAlignment::Right));
+    table.set_header([head("Price")].into_iter().chain(stacks));
+    for row in &list.rows {
+        table.add_row(cells(row));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    page.add(&(table.trim_fmt() + "\n"));
+    page.gap();
+    page.paragraph("Prices: ", &list.legend(), 2);
+    let trials: Vec<String> = list.arms.iter().map(|arm| arm.trial_count.to_string()).collect();
+    page.paragraph("Trials: ", &format!("{}, in the order of the stacks", trials.join(", ")), 2);
+    for (what, why) in list.gaps() {
+        page.paragraph(&format!("No price of {}: ", foreign::line(&what)), &why, 2);
+    }
+    page.gap();
+}
+
+fn cells(row: &Row<'_>) -> Vec<Cell> {
+    let cell = |price: &Price<'_>| {
+        let text = match price.overhead() {
+            Some(overhead) => format!("{}  {overhead}", price.price()),
+            None => price.price(),
+        };
+        Cell::new(text).set_alignment(CellAlignment::Right).fg(colour_of(price))
+    };
+    [Cell::new(row.name)].into_iter().chain(row.cells.iter().map(cell)).collect()
+}
+
+fn colour_of(price: &Price<'_>) -> Color {
+    match price {
+        Price::Price(found) => {
+            found.judgement.as_ref().map_or(Color::Reset, |judged| colour(&judged.verdict))
+        }
+        Price::Gap(_) => Color::Reset,
+    }
+}
