@@ -3,7 +3,7 @@
 //! A key that is not known is refused with the nearest one that is: a plan that silently ignored
 //! `warmup = 3` would measure something else than its author believes.
 
-use super::{Cache, Draft, Plan, duration, percentage};
+use super::{Cache, Draft, Plan, duration, percentage, shelf};
 use crate::fault::Fault;
 use crate::layer::Card;
 use crate::stack::{StackSpec, instead};
@@ -43,7 +43,7 @@ pub const KEYS: [&str; 21] = [
     "environment",
 ];
 
-/// Reads a plan file; stacks are checked against these cards.
+/// Reads a plan file, or one of the plans that come with surtax where no file has that name; stacks are checked against these cards.
 ///
 /// # Errors
 /// The user's: the file cannot be read, is no TOML, or asks for something that there is not.
@@ -51,8 +51,11 @@ pub fn read(path: &Path, cards: &[&'static Card]) -> Result<Draft, Fault> {
     let name = path.display().to_string();
     let cannot = |error: &dyn Display| {
         Fault::user(format!("cannot read the plan `{}`: {error}", name.escape_debug()))
-            .hint("make one with `surtax plan --toml --in native,runc -- CMD > FILE.toml`")
+            .hint(shelf::remedy(path))
     };
+    if let Some(text) = shelf::text(path).filter(|_| !path.exists()) {
+        return parse(text, &format!("plans/{name}.toml"), cards);
+    }
     let length = path.metadata().map_err(|error| cannot(&error))?.len();
     if length > FILE_LIMIT {
         return Err(cannot(&format!("its {length} bytes are above {FILE_LIMIT}")));

@@ -13,6 +13,7 @@ pub mod percentage;
 pub mod order;
 mod refuse;
 mod repeat;
+mod shelf;
 mod shell;
 mod stacks;
 

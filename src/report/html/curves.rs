@@ -56,10 +56,10 @@ fn figure(findings: &Findings, arms: &[Arm<'_>], place: usize, name: &str) -> Op
         .map(|(class, width)| draw(findings, &curves, (name, place), class, width))
         .collect();
     Some(format!(
-        "<figure>\n{drawn}<figcaption>{}</figcaption></figure>\n{}\
+        "{}<figure>\n{drawn}<figcaption>{}</figcaption></figure>\n\
          <details><summary>The numbers of this chart</summary>{}</details>\n",
-        escape::prose(&explanation(name)),
         legend::legend(&shown, ""),
+        escape::prose(&explanation(name)),
         numbers(&curves)
     ))
 }
