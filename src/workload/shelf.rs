@@ -20,7 +20,22 @@ macro_rules! ready {
 }
 
 /// Those that come with surtax, by name.
-pub const READY: &[(&str, &str)] = ready!["cpu.sysbench",];
+pub const READY: &[(&str, &str)] = ready![
+    "compress.xz",
+    "cpu.sysbench",
+    "crypto.openssl",
+    "database.sqlite",
+    "disk.ioping",
+    "disk.randread",
+    "disk.randrw",
+    "disk.randwrite",
+    "disk.read",
+    "disk.write",
+    "memory.sysbench",
+    "mutex.sysbench",
+    "stress",
+    "threads.sysbench",
+];
 
 /// A workload that there is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,3 +142,6 @@ pub fn read(path: &Path) -> Result<String, Fault> {
     }
     fs::read_to_string(path).map_err(|error| cannot(&error))
 }
+
+#[cfg(test)]
+mod tests;
