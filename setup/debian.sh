@@ -90,6 +90,12 @@ btrfs-progs         mkfs.btrfs
 seabios             /usr/share/seabios/bios-256k.bin
 ovmf                /usr/share/ovmf/OVMF.fd
 genisoimage         genisoimage
+sysbench            sysbench
+fio                 fio
+ioping              ioping
+stress-ng           stress-ng
+openssl             openssl
+xz-utils            xz
 openssh-client      ssh
 openssh-server      /usr/sbin/sshd
 libvirt-clients     virsh

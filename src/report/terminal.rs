@@ -247,7 +247,8 @@ fn row(arm: &ArmFindings) -> [(String, Color); 8] {
 
 /// What the workload measured, and why each verdict on it is what it is.
 fn workload(page: &mut Page, findings: &Findings, look: Look) {
-    let rows = workload::rows(findings);
+    let (details, rows): (Vec<_>, Vec<_>) =
+        workload::rows(findings).into_iter().partition(workload::is_detail);
     if rows.is_empty() {
         return;
     }
@@ -284,6 +285,9 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
         rows.iter().filter_map(|row| Some((row, row.found.judgement.as_ref()?))).collect();
     for (row, judged) in judged.iter().take(REASONS_MAX) {
         page.paragraph(&format!("{}, {}: ", row.metric, row.arm.stack), &judged.because, 2);
+    }
+    if !details.is_empty() {
+        page.paragraph("", "The other quantiles of its distributions are in the other formats.", 0);
     }
     if let Some(more) = judged.len().checked_sub(REASONS_MAX).filter(|more| *more > 0) {
         page.paragraph("", &format!("The reasons of {more} more are in the other formats."), 0);

@@ -66,6 +66,13 @@ pub(super) fn gaps(findings: &Findings) -> Vec<(String, &str)> {
     all.map(|(arm, it)| (format!("{}, {}", arm.name, it.metric), it.why.as_str())).collect()
 }
 
+/// Whether it is a quantile of a distribution that a short table leaves out.
+pub(super) fn is_detail(row: &Row<'_>) -> bool {
+    let of = |name: &str| row.metric.strip_prefix(name)?.strip_prefix("_p");
+    let quantile = row.arm.histograms.iter().find_map(|found| of(&found.metric));
+    quantile.is_some_and(|quantile| !["50", "99"].contains(&quantile))
+}
+
 /// What overheads of a rate mean, where there is one.
 pub(super) fn remark(rows: &[Row<'_>]) -> Option<String> {
     let is_rate = |row: &&Row<'_>| row.found.better == "higher" && row.is_first;

@@ -69,9 +69,14 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
         metrics: reader.each("metric", file.get("metric"), |it| reader.metric(it))?,
         histograms: reader.each("histogram", file.get("histogram"), |it| reader.histogram(it))?,
     };
-    if definition.metrics.is_empty() && definition.histograms.is_empty() {
-        return Err(file.refuse("it measures nothing").hint(
-            "add a metric: `[[metric]]`, then `name`, `unit`, `better`, and `jsonpath` or `regex`",
+    // Where only wall time counts, there is at least a sign that the work was done.
+    if definition.metrics.is_empty()
+        && definition.histograms.is_empty()
+        && definition.checks.is_empty()
+    {
+        return Err(file.refuse("it measures nothing and checks nothing").hint(
+            "add a metric: `[[metric]]`, then `name`, `unit`, `better`, and `jsonpath` or `regex`; or \
+             a `[[check]]`, if wall time is what counts",
         ));
     }
     let mut names = definition.metric_names();

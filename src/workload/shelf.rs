@@ -20,8 +20,26 @@ macro_rules! ready {
 }
 
 /// Those that come with surtax, by name.
-pub const READY: &[(&str, &str)] =
-    ready!["cpu.sysbench", "disk.requests", "noise", "prices", "timer"];
+pub const READY: &[(&str, &str)] = ready![
+    "compress.xz",
+    "cpu.sysbench",
+    "crypto.openssl",
+    "database.sqlite",
+    "disk.ioping",
+    "disk.randread",
+    "disk.randrw",
+    "disk.randwrite",
+    "disk.read",
+    "disk.requests",
+    "disk.write",
+    "memory.sysbench",
+    "mutex.sysbench",
+    "noise",
+    "prices",
+    "stress",
+    "threads.sysbench",
+    "timer",
+];
 
 /// A workload that there is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,3 +146,6 @@ pub fn read(path: &Path) -> Result<String, Fault> {
     }
     fs::read_to_string(path).map_err(|error| cannot(&error))
 }
+
+#[cfg(test)]
+mod tests;

@@ -179,3 +179,75 @@ fn a_tool_that_a_stack_has_not_is_told_with_its_package() {
     assert_eq!(trouble["remedy"], "apt-get install words-of-ours");
     machine.assert_as_before();
 }
+
+/// Every workload that comes with surtax and runs a tool of its own, as short as it can be.
+const READY: [&str; 14] = [
+    "compress.xz:numbers=20000",
+    "cpu.sysbench:events=50,prime=20000",
+    "crypto.openssl:seconds=1",
+    "database.sqlite:transactions=5",
+    "disk.ioping:requests=200,size=1M",
+    "disk.randread:size=4M,time=100ms",
+    "disk.randrw:size=4M,time=100ms",
+    "disk.randwrite:size=4M,time=100ms",
+    "disk.read:size=4M,time=100ms",
+    "disk.write:size=4M,time=100ms",
+    "memory.sysbench:total=1G",
+    "mutex.sysbench:locks=2000",
+    "stress:seconds=1",
+    "threads.sysbench:events=50",
+];
+
+/// Runs a ready workload once in each of these stacks, and looks for every number that it promises.
+fn runs_in(machine: &Machine, stacks: &str, workload: &str) {
+    let definition = surtax::workload::Workload::find(workload).unwrap().resolve().unwrap();
+    let mut arguments = vec!["compare", "--in", stacks, "--runs", "1", "--format", "json"];
+    arguments.extend(["--workload", workload]);
+    let answer = machine.json(&arguments);
+    for arm in answer["arms"].as_array().unwrap() {
+        let said = format!("{workload}, {}: {}", arm["stack"], arm["trouble"]);
+        assert_eq!(arm["trial_count"], 1, "{said}");
+        for rule in &definition.metrics {
+            let value = metric(arm, &rule.name)["median"].as_f64().unwrap();
+            assert!(value > 0.0, "{said}: {} is {value}", rule.name);
+        }
+        let histograms = arm["histograms"].as_array().unwrap();
+        assert_eq!(histograms.len(), definition.histograms.len(), "{said}");
+    }
+}
+
+#[test]
+fn every_ready_workload_runs_in_native_and_runc() {
+    let machine = Machine::take();
+    let listed: Value = machine.json(&["workload", "list", "--format", "json"]);
+    let tools = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|it| !it["packages"].as_array().unwrap().is_empty());
+    let listed: Vec<&str> = tools.map(|it| it["name"].as_str().unwrap()).collect();
+    let ready: Vec<&str> = READY.iter().map(|it| it.split(':').next().unwrap()).collect();
+    assert_eq!(ready, listed, "this test runs each");
+    if !is_usable(&machine, "runc") {
+        return;
+    }
+    for workload in READY {
+        let needs_scratch = workload.starts_with("d");
+        let stacks =
+            if needs_scratch { "native:scratch=bind,runc:scratch=bind" } else { "native,runc" };
+        runs_in(&machine, stacks, workload);
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn the_quick_ones_run_in_a_virtual_machine() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "qemu") {
+        return;
+    }
+    runs_in(&machine, "native,qemu:accel=tcg", "cpu.sysbench:events=5,prime=20000");
+    let stacks = "native:scratch=bind,qemu:accel=tcg,scratch=virtio-blk";
+    runs_in(&machine, stacks, "disk.randwrite:size=1M,time=200ms");
+    machine.assert_as_before();
+}

@@ -125,7 +125,7 @@ fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
         "mine.toml:1: a workload has no `about`\n  hint: add `about = …`",
     );
     let fault = parse("about = \"x\"\ncommand = [\"make\"]", "mine.toml").unwrap_err();
-    assert!(fault.message.ends_with("it measures nothing"), "{fault}");
+    assert!(fault.message.ends_with("it measures nothing and checks nothing"), "{fault}");
     let fault = parse("about = \"x\"\ncommand = [", "mine.toml").unwrap_err();
     assert!(fault.message.starts_with("mine.toml:2: "), "{fault}");
 }
