@@ -28,6 +28,7 @@ mod limits;
 mod machine;
 mod monitors;
 mod nesting;
+mod network_engines;
 mod networks;
 mod powerless;
 mod programs;

@@ -6,6 +6,7 @@
 mod answer;
 pub mod cpu;
 mod disk;
+mod net;
 mod noise;
 mod options;
 pub mod price;
@@ -81,8 +82,20 @@ impl fmt::Display for Refused {
 }
 
 /// Every engine, by the part of a machine that it measures.
-pub static ENGINES: &[Engine] =
-    &[recording::RECORDING, disk::ENGINE, timer::ENGINE, noise::ENGINE, price::ENGINE];
+pub static ENGINES: &[Engine] = &[
+    recording::RECORDING,
+    disk::ENGINE,
+    timer::ENGINE,
+    noise::ENGINE,
+    price::ENGINE,
+    net::SERVE,
+    net::TCP_RR,
+    net::UDP_RR_ENGINE,
+    net::TCP_CRR,
+    net::TCP_STREAM,
+    net::TCP_MAERTS,
+    net::UDP_STREAM_ENGINE,
+];
 
 /// Runs the engine that `words` name, with what follows it.
 ///

@@ -128,6 +128,26 @@ impl Axis {
         self.spread(ticks.into_iter().map(|tick| tick * unit_ns), apart * 0.75, label)
     }
 
+    /// Ticks for durations in nanoseconds over many factors of ten, each in a unit of its own.
+    pub fn span_ticks(&self, apart: f64) -> Vec<Tick> {
+        let decades = || (0..14i32).map(|power| 10f64.powi(power));
+        let between = decades().flat_map(|decade| [2.0 * decade, 5.0 * decade]);
+        let label = |ns: f64| {
+            let (unit_ns, unit) = match ns {
+                ..1e3 => (1.0, "ns"),
+                ..1e6 => (1e3, "µs"),
+                ..1e9 => (1e6, "ms"),
+                _ => (1e9, "s"),
+            };
+            format!("{} {unit}", number::trimmed(ns / unit_ns, 3))
+        };
+        if self.is_log {
+            self.spread(decades().chain(between), apart, label)
+        } else {
+            self.time_ticks(apart)
+        }
+    }
+
     /// Keeps the ticks that lie on the axis and not too near to an earlier one.
     fn spread(
         &self,

@@ -8,6 +8,7 @@ mod axis;
 mod bill;
 mod chart;
 mod comparison;
+mod curves;
 mod details;
 mod escape;
 mod heading;
@@ -38,6 +39,7 @@ pub fn html(findings: &Findings) -> String {
         overhead::overhead(findings, &arms),
         Some(comparison::comparison(&arms)),
         measured::measured(findings, &arms),
+        curves::curves(findings, &arms),
         progress::progress(findings, &arms),
         spread::spread(findings, &arms),
         trials::trials(findings, &arms),

@@ -57,6 +57,8 @@ fn every_part_of_the_findings_is_on_the_page() {
         "an interval of this quantile takes 36 values",
         "by Holm for all compared arms, p = 0.01",
         "A difference of 1.8 % would be called one",
+        "How far the tails reach",
+        "p99.999",
     ];
     for text in found {
         assert!(page.contains(text), "{text}");
@@ -78,7 +80,7 @@ fn a_gap_is_a_named_row_with_its_reason_and_never_a_zero() {
 #[test]
 fn both_drawings_of_a_chart_have_a_role_a_name_and_a_table() {
     let page = html(&colleague());
-    for chart in ["overhead", "progress", "spread", "trials", "bill"] {
+    for chart in ["overhead", "curves", "progress", "spread", "trials", "bill"] {
         let section = section(&page, chart);
         assert_eq!(section.matches("role=\"img\"").count(), 2, "{chart}");
         for class in ["wide", "narrow"] {
@@ -127,6 +129,9 @@ fn what_a_guest_says_is_shown_and_never_obeyed() {
         if let Some(metric) = arm.metrics.first_mut() {
             metric.unit = evil.into();
         }
+        if let Some(histogram) = arm.histograms.first_mut() {
+            histogram.metric = evil.into();
+        }
         for level in &mut arm.evidence {
             level.layer = evil.into();
             level.facts.push(key_value(evil, evil, evil));
@@ -139,7 +144,7 @@ fn what_a_guest_says_is_shown_and_never_obeyed() {
     let page = html(&findings);
     assert_eq!(page.matches("<script").count(), 1);
     assert_eq!(page.matches("</script").count(), 1);
-    assert_eq!(page.matches("<title>").count(), page.matches("</title>").count() - 8);
+    assert_eq!(page.matches("<title>").count(), page.matches("</title>").count() - 10);
     assert!(!page.contains(|c: char| c.is_control() && c != '\n'));
     assert!(!page.contains('\u{202e}') && !page.contains("</pre><!--"));
     assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;\\u{1b}[2J\\u{202e}"));

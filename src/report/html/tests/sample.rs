@@ -78,7 +78,7 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
             metric("start_ns", "ns", 1.2e7 * ratio * ratio),
         ],
         because: because(&verdict),
-        histograms: Vec::new(),
+        histograms: vec![latency(ratio)],
         absences: Vec::new(),
         warm_up: None,
         more_blocks: (verdict == Verdict::Inconclusive).then_some(26),
@@ -130,6 +130,18 @@ fn quantiles(median: f64) -> Vec<QuantileFindings> {
         why: share.is_none().then(|| "an interval of this quantile takes 36 values".into()),
     };
     vec![of(0.5, Some(1.0)), of(0.9, None), of(0.99, None)]
+}
+
+/// A million latencies with a tail that is longer the slower the arm is.
+fn latency(ratio: f64) -> DistributionFindings {
+    let point = |step: u32| {
+        let nines = f64::from(step) / 10.0;
+        let value_ns = ns(21_000.0 * ratio * (1.0 + 0.08 * ratio * nines.powi(3)));
+        PercentilePoint { share: 1.0 - 0.1f64.powf(nines), value_ns }
+    };
+    let points: Vec<PercentilePoint> = (0..=50).map(point).collect();
+    let highest_ns = points.last().map(|last| last.value_ns.saturating_mul(3));
+    DistributionFindings { metric: "latency".into(), value_count: 1_000_000, highest_ns, points }
 }
 
 /// An interval that narrows from the third block on.
