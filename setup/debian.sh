@@ -70,6 +70,7 @@ make                make
 ca-certificates     /etc/ssl/certs/ca-certificates.crt
 iproute2            ip
 kmod                modprobe
+xz-utils            xz
 sqlite3             sqlite3
 busybox-static      busybox
 bubblewrap          bwrap

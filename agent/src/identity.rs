@@ -35,6 +35,11 @@ pub fn facts() -> Vec<Fact> {
     say("root_owner", owner, "stat(2) of /");
     say("root_files", root_files(), "a walk over `/`");
     say("modules_mount", modules_mount(&system), "/proc/self/mountinfo");
+    for name in ["type", "guest_type", "uuid"] {
+        let path = format!("{HYPERVISOR}/{name}");
+        say(&format!("hypervisor_{name}"), read(&path), &path);
+    }
+    say("hypervisor_version", hypervisor_version(), "/sys/hypervisor/version");
     say("firmware", firmware(), "/sys/class/dmi/id");
     say("boot_protocol", read(BOOT_PROTOCOL), BOOT_PROTOCOL);
     say("scratch_mount", scratch_mount(), "/proc/self/mountinfo");
@@ -74,6 +79,9 @@ const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_
 /// `Documentation/ABI/testing/sysfs-kernel-boot_params`.
 const BOOT_PROTOCOL: &str = "/sys/kernel/boot_params/version";
 
+/// Where the kernel says what Xen told it. Source: Linux `Documentation/ABI/stable/sysfs-hypervisor-xen`.
+const HYPERVISOR: &str = "/sys/hypervisor";
+
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
@@ -96,6 +104,12 @@ fn hypervisor_vendor() -> Option<String> {
     }
     #[cfg(not(target_arch = "x86_64"))]
     None
+}
+
+/// Such as `4.17.7`, of the hypervisor that has a place in `/sys`: Xen.
+fn hypervisor_version() -> Option<String> {
+    let part = |name| read(&format!("{HYPERVISOR}/version/{name}"));
+    Some(format!("{}.{}{}", part("major")?, part("minor")?, part("extra")?))
 }
 
 fn cpus_online() -> Option<String> {

@@ -7,6 +7,7 @@
 //! | `load PATH` | inserts a kernel module |
 //! | `hello` | opens the channel (the virtio-serial port called `surtax`) and sends the first frame |
 //! | `hello PORT` | the same over a port of the host's that it calls by virtio-vsock |
+//! | `hello hvcN` | the same over a console of Xen's other than the first |
 //! | `mkdir DIR` | makes a directory and its parents |
 //! | `virtiofs TAG DIR` | mounts the host's files |
 //! | `9p TAG DIR OPTIONS` | mounts them by 9p |
@@ -20,11 +21,13 @@
 //! | `loopback` | brings the loopback interface up |
 //! | `network ADDRESS/PREFIX GATEWAY` | brings the machine's only network device up |
 //! | `hostname NAME` | names the machine |
-//! | `root DIR` | makes DIR the root; the last directive |
+//! | `root DIR` | makes DIR the root of all that follows |
+//! | `run PROGRAM ARGUMENTS…` | runs a program to its end, such as a daemon that goes on in the background |
 //!
 //! A directive that fails is printed on the console and answered to the first request.
 
 use crate::channel::Channel;
+use crate::hvc;
 use crate::serve::Session;
 use crate::vsock;
 use rustix::fs::{CWD, Mode, OFlags};
@@ -85,6 +88,9 @@ fn run() -> io::Result<()> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let done = match words.as_slice() {
             ["hello"] => open_port().and_then(greet).map(|greeted| session = Some(greeted)),
+            ["hello", device] if device.starts_with(hvc::PREFIX) => {
+                open_console(device).and_then(greet).map(|greeted| session = Some(greeted))
+            }
             ["hello", port] => {
                 call_host(port).and_then(greet).map(|greeted| session = Some(greeted))
             }
@@ -151,6 +157,7 @@ fn follow(words: &[&str]) -> io::Result<()> {
         ["network", address, gateway] => bring_network_up(address, gateway),
         ["hostname", name] => Ok(rustix::system::sethostname(name.as_bytes())?),
         ["root", directory] => enter_root(directory),
+        ["run", program, ref arguments @ ..] => run_program(program, arguments),
         _ => Err(io::Error::other("no such directive")),
     }
 }
@@ -246,6 +253,30 @@ fn call_host(port: &str) -> io::Result<File> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Opens a console of Xen's as soon as somebody serves it.
+fn open_console(device: &str) -> io::Result<File> {
+    let began = clock::monotonic_raw();
+    loop {
+        if let Some(channel) = hvc::open(device)? {
+            return Ok(channel);
+        }
+        if Duration::from(clock::monotonic_raw().since(began)) > DEVICE_DEADLINE {
+            return Err(io::Error::other(format!("nobody serves the console `{device}`")));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Runs a program to its end; what it says goes to the console.
+fn run_program(program: &str, arguments: &[&str]) -> io::Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "this is the init of a machine of its own")]
+    let status = std::process::Command::new(program).args(arguments).status()?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("it ended with {status}")))
 }
 
 /// Waits until a device is there: its driver may still be looking for it.

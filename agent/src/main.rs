@@ -10,6 +10,7 @@
 mod channel;
 mod enclosed;
 mod engine;
+mod hvc;
 mod identity;
 mod init;
 mod network;

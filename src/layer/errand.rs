@@ -3,6 +3,7 @@
 use crate::fault::{Doing, Fault};
 use crate::lab::{Program, Room};
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,12 +20,15 @@ pub(super) struct Errand<'a> {
     pub(super) input: Option<&'a [u8]>,
     /// When it is given up.
     pub(super) deadline: Duration,
+    /// The mount namespace that it enters; the program is then not looked for.
+    pub(super) mount_namespace: Option<&'a OwnedFd>,
 }
 
 impl<'a> Errand<'a> {
     /// Runs this, with nothing to read, for at most half a minute.
     pub(super) fn new(argv: &'a [&'a str]) -> Self {
-        Self { argv, cwd: None, input: None, deadline: Duration::from_secs(30) }
+        let deadline = Duration::from_secs(30);
+        Self { argv, cwd: None, input: None, deadline, mount_namespace: None }
     }
 
     /// Runs it and gives back its standard output.
@@ -46,6 +50,11 @@ impl<'a> Errand<'a> {
         let mut process = room.spawn(Program {
             argv: self.argv.iter().map(|word| (*word).to_owned()).collect(),
             cwd: self.cwd.map(Path::to_owned),
+            mount_namespace: self
+                .mount_namespace
+                .map(OwnedFd::try_clone)
+                .transpose()
+                .doing("hand a mount namespace to a tool")?,
             stdio: [stdin, Some(output.append()?), Some(errors.append()?)],
             ..Program::default()
         })?;

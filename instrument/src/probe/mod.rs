@@ -7,6 +7,7 @@ pub mod mitigations;
 pub mod process;
 pub mod stops;
 pub mod throttling;
+pub mod xen;
 
 #[cfg(test)]
 mod tests;

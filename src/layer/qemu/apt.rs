@@ -1,4 +1,4 @@
-//! apt: fetches one of the distribution's own kernels, without installing it.
+//! apt: fetches one of the distribution's own kernels, or Xen, without installing it.
 //!
 //! apt checks the chain from the archive's signed index to the package; we check the package
 //! against that index once more before it is opened. Nothing outside our cache changes: where the
@@ -35,36 +35,80 @@ struct Package {
 /// apt is not there, does not know the package, cannot reach the archive, or the package is not
 /// what the index says.
 pub(super) fn fetch(meta: &str, kernels: &Path, room: &Room) -> Result<String, Fault> {
-    let name = format!("surtax-fetch-{}-{}", std::process::id(), clock::monotonic_raw().0);
-    let place = kernels.join(name);
-    room.promise(Undo::Directory { path: place.clone() })?;
-    let fetched = fetch_into(meta, &place, kernels, room);
-    // What is left of it goes now; after a crash the promise takes it away.
-    let _ = std::fs::remove_dir_all(&place);
+    let fetched = beside(kernels, room, |place| fetch_into(meta, place, kernels, room));
     fetched.map_err(|fault| {
         let fault = fault.during(format_args!("qemu: cannot fetch a guest kernel by apt"));
-        if fault.hint.is_some() { fault } else { fault.hint("name a kernel with `kernel=PATH`") }
+        if fault.hint.is_some() {
+            return fault;
+        }
+        fault.hint("name a kernel with `kernel=PATH`; its modules are looked for beside it")
     })
 }
 
-fn fetch_into(meta: &str, place: &Path, kernels: &Path, room: &Room) -> Result<String, Fault> {
-    for part in ["lists/partial", "cache/archives/partial", "tree"] {
-        let path = place.join(part);
-        std::fs::create_dir_all(&path).doing(format_args!("create `{}`", path.display()))?;
-    }
-    let (apt, package) = look_up(meta, place, room)?;
-    let release = package.name.trim_start_matches(CONCRETE_PREFIX).to_owned();
+/// Fetches packages into `trees/VERSION`, unpacked over each other, where VERSION is that of the first.
+///
+/// It appears there as a kernel does.
+///
+/// # Errors
+/// As [`fetch`]'s.
+pub(super) fn fetch_tree(names: &[&str], trees: &Path, room: &Room) -> Result<PathBuf, Fault> {
+    beside(trees, room, |place| {
+        let (apt, packages) = look_up(names, place, room, |apt| {
+            let found = names.iter().map(|name| apt.candidate(name, room));
+            // Nothing as soon as one is not known.
+            found.collect::<Result<Option<Vec<Package>>, Fault>>()
+        })?;
+        let version = packages.first().map(|package| package.version.clone()).unwrap_or_default();
+        let tree = unpack(&apt, &packages, place, room)?;
+        let target = trees.join(version);
+        match std::fs::rename(&tree, &target) {
+            Ok(()) => Ok(target),
+            Err(_) if target.is_dir() => Ok(target),
+            Err(error) => Err(error).doing(format_args!("move packages to `{}`", target.display())),
+        }
+    })
+}
 
-    let wanted = format!("{}={}", package.name, package.version);
-    let download = apt.get(&["download", &wanted]);
+/// Does something in a directory that is gone afterwards; after a crash its promise takes it away.
+fn beside<T>(
+    target: &Path,
+    room: &Room,
+    make: impl FnOnce(&Path) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let name = format!("surtax-fetch-{}-{}", std::process::id(), clock::monotonic_raw().0);
+    let place = target.join(name);
+    room.promise(Undo::Directory { path: place.clone() })?;
+    let made = ["lists/partial", "cache/archives/partial", "tree"].iter().try_for_each(|part| {
+        let path = place.join(part);
+        std::fs::create_dir_all(&path).doing(format_args!("create `{}`", path.display()))
+    });
+    let done = made.and_then(|()| make(&place));
+    let _ = std::fs::remove_dir_all(&place);
+    done
+}
+
+/// Downloads packages, checks each against the index, and unpacks them over each other.
+fn unpack(apt: &Apt, packages: &[Package], place: &Path, room: &Room) -> Result<PathBuf, Fault> {
+    let wanted = packages.iter().map(|package| format!("{}={}", package.name, package.version));
+    let wanted: Vec<String> = [String::from("download")].into_iter().chain(wanted).collect();
+    let download = apt.get(&wanted.iter().map(String::as_str).collect::<Vec<_>>());
     let words: Vec<&str> = download.iter().map(String::as_str).collect();
     Errand { cwd: Some(place), deadline: DOWNLOAD_DEADLINE, ..Errand::new(&words) }.run(room)?;
-
-    let file = the_package_in(place)?;
-    verify(&file, &package)?;
     let tree = place.join("tree");
-    let (from, to) = (file.display().to_string(), tree.display().to_string());
-    Errand::new(&["dpkg-deb", "-x", &from, &to]).run(room)?;
+    for package in packages {
+        let file = file_of(package, place)?;
+        verify(&file, package)?;
+        let (from, to) = (file.display().to_string(), tree.display().to_string());
+        Errand::new(&["dpkg-deb", "-x", &from, &to]).run(room)?;
+    }
+    Ok(tree)
+}
+
+fn fetch_into(meta: &str, place: &Path, kernels: &Path, room: &Room) -> Result<String, Fault> {
+    let (apt, package) = look_up(&[meta], place, room, |apt| concrete(meta, apt, room))?;
+    let release = package.name.trim_start_matches(CONCRETE_PREFIX).to_owned();
+    let tree = unpack(&apt, &[package], place, room)?;
+    let to = tree.display().to_string();
     // Only for `modprobe` inside the guest; the driver itself computes the order of modules.
     let _ = Errand::new(&["depmod", "-b", &to, &release]).run(room);
 
@@ -99,6 +143,14 @@ impl Apt {
         argv
     }
 
+    /// A package as the index has it; nothing when it does not.
+    fn candidate(&self, name: &str, room: &Room) -> Result<Option<Package>, Fault> {
+        let entry = self.show(name, room)?;
+        let value = |key| field(&entry, key).map(String::from);
+        let found = value("Version").zip(value("SHA256"));
+        Ok(found.map(|(version, sha256)| Package { name: name.to_owned(), version, sha256 }))
+    }
+
     /// The index's newest entry for a package; empty when it has none.
     fn show(&self, package: &str, room: &Room) -> Result<String, Fault> {
         let mut argv = vec![String::from("apt-cache")];
@@ -112,22 +164,28 @@ impl Apt {
     }
 }
 
-/// Finds the concrete package, by the machine's package lists or else by fresh ones.
-fn look_up(meta: &str, place: &Path, room: &Room) -> Result<(Apt, Package), Fault> {
+/// Finds what is looked for, by the machine's package lists or else by fresh ones.
+fn look_up<T>(
+    names: &[&str],
+    place: &Path,
+    room: &Room,
+    find: impl Fn(&Apt) -> Result<Option<T>, Fault>,
+) -> Result<(Apt, T), Fault> {
     let mut apt = Apt { lists: None, cache: place.join("cache") };
-    if let Some(package) = concrete(meta, &apt, room)? {
-        return Ok((apt, package));
+    if let Some(found) = find(&apt)? {
+        return Ok((apt, found));
     }
     apt.lists = Some(place.join("lists"));
     let update = apt.get(&["update"]);
     let words: Vec<&str> = update.iter().map(String::as_str).collect();
     Errand { deadline: DOWNLOAD_DEADLINE, ..Errand::new(&words) }.run(room)?;
-    let package = concrete(meta, &apt, room)?;
-    let package = package.ok_or_else(|| {
-        Fault::machine(format!("apt knows no package `{meta}`"))
-            .hint("name a kernel with `kernel=PATH`; its modules are looked for beside it")
-    })?;
-    Ok((apt, package))
+    match find(&apt)? {
+        Some(found) => Ok((apt, found)),
+        None => {
+            let names = names.join("`, or no `");
+            Err(Fault::machine(format!("apt knows no package `{names}`")))
+        }
+    }
 }
 
 fn concrete(meta: &str, apt: &Apt, room: &Room) -> Result<Option<Package>, Fault> {
@@ -152,14 +210,17 @@ fn field<'a>(entry: &'a str, name: &str) -> Option<&'a str> {
     entry.lines().find_map(value)
 }
 
-fn the_package_in(place: &Path) -> Result<PathBuf, Fault> {
+/// The file that apt made of a package: its name begins with the package's.
+fn file_of(package: &Package, place: &Path) -> Result<PathBuf, Fault> {
     let entries = std::fs::read_dir(place).doing(format_args!("list `{}`", place.display()))?;
-    let is_package = |path: &PathBuf| path.extension().is_some_and(|suffix| suffix == "deb");
-    entries
-        .flatten()
-        .map(|entry| entry.path())
-        .find(is_package)
-        .ok_or_else(|| Fault::machine("apt-get ended well and left no package"))
+    let begins = format!("{}_", package.name);
+    let is_file = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(&begins) && name.ends_with(".deb")
+    };
+    entries.flatten().map(|entry| entry.path()).find(is_file).ok_or_else(|| {
+        Fault::machine(format!("apt-get ended well and left no package `{}`", package.name))
+    })
 }
 
 fn verify(file: &Path, package: &Package) -> Result<(), Fault> {

@@ -9,10 +9,12 @@ use super::request::Asked;
 use super::share::Protocol;
 use super::tsc;
 use super::virtiofsd::{self, Virtiofsd};
+use super::xen;
 use crate::fault::Fault;
 use crate::lab::Room;
 use crate::layer::{Root, Site, Unavailable, Usable};
 use crate::stack::{LayerSpec, Limits};
+use std::ffi::OsStr;
 use surtax_instrument::wire::Fact;
 
 /// Counting instructions, QEMU's time stamp counter counts the nanoseconds that they stand for.
@@ -50,6 +52,14 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
             format!("{}, {}", found.release, found.origin)
         });
         facts.push(Fact::new("guest_kernel", kernel, "a look at /boot and our cache"));
+        if asked.dom0.is_some() {
+            let found =
+                xen::cached(site.cache).and_then(|tree| tree.file_name().map(OsStr::to_owned));
+            let xen = found.map_or("not yet here; apt-get will fetch it".into(), |version| {
+                version.to_string_lossy().into_owned()
+            });
+            facts.push(Fact::new("xen_version", xen, "a look at our cache"));
+        }
     }
 
     let accelerator = match kvm(&asked, site, room)? {

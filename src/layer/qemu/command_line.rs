@@ -10,6 +10,7 @@ use super::memory::Memory;
 use super::nic::Nic;
 use super::partition::Overcommit;
 use super::share::Share;
+use super::xen::{self, Xen};
 use crate::layer::Choice;
 use std::path::PathBuf;
 
@@ -84,6 +85,8 @@ pub(super) enum Boots {
         image: PathBuf,
         /// The initramfs.
         initramfs: PathBuf,
+        /// What stands between QEMU and that kernel.
+        xen: Option<Xen>,
     },
     /// A disk of its own.
     Disk(Image),
@@ -190,14 +193,20 @@ impl Machine {
             // Virtio 1.0 on memory-mapped devices too: virtiofsd does not speak the older one.
             add("-global", "virtio-mmio.force-legacy=false".into());
         }
-        add("-cpu", self.cpu_model().into());
+        add("-cpu", self.cpu_argument());
         add("-smp", self.cpus.to_string());
         for [option, value] in self.memory.arguments() {
             add(&option, value);
         }
         add("-overcommit", self.overcommit.argument());
         match &self.boots {
-            Boots::Kernel { image, initramfs } => {
+            Boots::Kernel { image, initramfs, xen: Some(xen) } => {
+                let words = self.kernel_command_line();
+                add("-kernel", xen.image.display().to_string());
+                add("-append", xen.command_line());
+                add("-initrd", Xen::modules(image, &words, initramfs));
+            }
+            Boots::Kernel { image, initramfs, xen: None } => {
                 add("-kernel", image.display().to_string());
                 add("-initrd", initramfs.display().to_string());
                 add("-append", self.kernel_command_line());
@@ -235,6 +244,20 @@ impl Machine {
         argv
     }
 
+    /// The model, with what Xen cannot have.
+    fn cpu_argument(&self) -> String {
+        let model = self.cpu_model();
+        self.xen().map_or(model.to_owned(), |_| xen::cpu_model(model, self.accelerator))
+    }
+
+    /// What runs under the guest's kernel, where it is not alone.
+    pub(super) fn xen(&self) -> Option<&Xen> {
+        match &self.boots {
+            Boots::Kernel { xen, .. } => xen.as_ref(),
+            Boots::Disk(_) => None,
+        }
+    }
+
     /// What was named, or all that the accelerator can give: under TCG that holds SVM, so that KVM runs inside.
     pub(super) fn cpu_model(&self) -> &str {
         self.accelerator.cpu_model(self.cpu.as_deref())
@@ -244,6 +267,10 @@ impl Machine {
     ///
     /// The only thing left out of the kernel's own start is its self-test of ciphers, 0.2 s of TCG.
     pub(super) fn kernel_command_line(&self) -> String {
+        // The serial port is Xen's, and Dom0's first console goes there; its clock is Xen's, too.
+        if self.xen().is_some() {
+            return String::from("console=hvc0 quiet panic=-1 cryptomgr.notests");
+        }
         let mut words = String::from("console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests");
         if let Some(khz) = self.tsc_khz {
             words += &format!(" tsc_early_khz={khz} tsc=reliable");
@@ -269,6 +296,7 @@ mod tests {
             boots: Boots::Kernel {
                 image: "/cache/vmlinux".into(),
                 initramfs: "/room/initramfs".into(),
+                xen: None,
             },
             tsc_khz: Some(2_596_124),
             icount: None,
@@ -359,6 +387,32 @@ qemu-system-x86_64
 -no-reboot
 ",
         );
+    }
+
+    #[test]
+    fn xen_is_the_kernel_and_dom0_s_kernel_is_its_first_module() {
+        let xen = Xen {
+            image: "/cache/xen/4.17.7/boot/xen".into(),
+            tools: "/cache/xen/4.17.7".into(),
+            version: "4.17.7".into(),
+            dom0: xen::Dom0 { mib: 1024 },
+        };
+        let boots = Boots::Kernel {
+            image: "/cache/vm,linux".into(),
+            initramfs: "/room/initramfs".into(),
+            xen: Some(xen),
+        };
+        let text = Machine { boots, ..machine() }.command_line().join(" ").replace(" -", "\n-");
+        let lines: Vec<&str> = text.lines().collect();
+        for line in [
+            "-cpu max,-smap",
+            "-kernel /cache/xen/4.17.7/boot/xen",
+            "-append dom0_mem=1024M,max:1024M console=com1 com1=115200,8n1 loglvl=warning guest_loglvl=warning",
+            "-initrd /cache/vm,,linux console=hvc0 quiet panic=-1 cryptomgr.notests,/room/initramfs",
+        ] {
+            let joined = line.replace(" -", "\n-");
+            assert!(text.contains(&joined), "{lines:#?}");
+        }
     }
 
     #[test]

@@ -77,10 +77,15 @@ pub(super) fn of_start(
     machine: &Machine,
     inside: &[Fact],
 ) -> Result<Vec<Fact>, Fault> {
-    let entry = started.kernel.as_ref().map(Kernel::entry);
+    // Xen enters its Dom0 itself, whatever the firmware entered.
+    let kernel = started.kernel.as_ref().filter(|_| machine.xen().is_none());
+    let entry = kernel.map(Kernel::entry);
     let mut facts = machine.firmware.prove(entry, machine.board, qmp, inside)?;
     if let Boots::Disk(image) = &started.boots {
         facts.extend(image.prove(qmp, inside)?);
+    }
+    if let Some(xen) = machine.xen() {
+        facts.extend(xen.prove(inside)?);
     }
     if let Some(kernel) = &started.kernel {
         facts.extend(of_kernel(kernel, machine, inside)?);

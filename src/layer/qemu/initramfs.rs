@@ -7,8 +7,9 @@ use super::command_line::Board;
 use super::kernel::{CHANNEL, Kernel};
 use super::modules::{Module, Tree};
 use super::packed::Packed;
-use super::share::{NINEP_OPTIONS, Protocol, TAG, WRITABLE_TAG};
+use super::share::{NINEP_OPTIONS, Protocol, TAG, WRITABLE_TAG, XEN_NINEP_OPTIONS};
 use super::unpack::unpack;
+use super::xen;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::scratch::Medium;
@@ -39,6 +40,9 @@ pub(super) const SERVED_ROOT: &str = "root";
 /// The name of a directory that is served: the kernel's modules.
 pub(super) const SERVED_MODULES: &str = "modules";
 
+/// The name of a directory that is served: Xen's tools, which lie over the root of Dom0.
+pub(super) const SERVED_XEN: &str = "xen";
+
 /// The name of a directory that is served: one directory for each writable path, by number.
 pub(super) const SERVED_WRITABLE: &str = "writable";
 
@@ -50,14 +54,24 @@ pub(in crate::layer) enum Channel {
     Port,
     /// By virtio-vsock: the agent calls this port of the host's.
     Vsock(u32),
+    /// By a console of Xen's, with this number.
+    Console(u32),
 }
 
 impl Channel {
-    /// The driver in the guest's kernel, beside that of its board.
-    pub(super) fn module(self) -> &'static str {
+    /// The drivers in the guest's kernel: that of its board, and its own.
+    fn modules(self, board: Board) -> Vec<&'static str> {
+        let own = self.module();
+        let board = own.map(|_| board.transport_module());
+        board.into_iter().chain(own).collect()
+    }
+
+    /// The driver beside that of the board; a domain of Xen's has neither, and its kernel all that it takes.
+    pub(super) fn module(self) -> Option<&'static str> {
         match self {
-            Self::Port => CHANNEL,
-            Self::Vsock(_) => "vmw_vsock_virtio_transport",
+            Self::Port => Some(CHANNEL),
+            Self::Vsock(_) => Some("vmw_vsock_virtio_transport"),
+            Self::Console(_) => None,
         }
     }
 }
@@ -95,6 +109,10 @@ pub(super) enum Directive {
     Hostname(&'static str),
     /// Make this the root of all that follows.
     Root(&'static str),
+    /// Make a directory and its parents.
+    Directory(&'static str),
+    /// Run a program to its end.
+    Run(String),
 }
 
 impl fmt::Display for Directive {
@@ -103,6 +121,7 @@ impl fmt::Display for Directive {
             Self::Load(path) => write!(f, "load {path}"),
             Self::Hello(Channel::Port) => write!(f, "hello"),
             Self::Hello(Channel::Vsock(port)) => write!(f, "hello {port}"),
+            Self::Hello(Channel::Console(number)) => write!(f, "hello hvc{number}"),
             Self::Virtiofs(tag, at) => write!(f, "virtiofs {tag} {at}"),
             Self::Ninep(tag, at, options) => write!(f, "9p {tag} {at} {options}"),
             Self::Balloon(pages) => write!(f, "balloon {pages}"),
@@ -118,6 +137,8 @@ impl fmt::Display for Directive {
             Self::Network(address, gateway) => write!(f, "network {address} {gateway}"),
             Self::Hostname(name) => write!(f, "hostname {name}"),
             Self::Root(path) => write!(f, "root {path}"),
+            Self::Directory(path) => write!(f, "mkdir {path}"),
+            Self::Run(words) => write!(f, "run {words}"),
         }
     }
 }
@@ -139,6 +160,8 @@ pub(super) struct Files {
     pub(super) network: Option<(String, Ipv4Addr)>,
     /// How many pages the balloon takes, if there is one.
     pub(super) balloon_pages: Option<u64>,
+    /// What makes the guest Xen's Dom0, where it is that: programs that are run when all is mounted.
+    pub(super) dom0: Option<Vec<String>>,
 }
 
 impl Files {
@@ -147,6 +170,11 @@ impl Files {
         match self.protocol {
             Protocol::Virtiofs => {
                 script.push(Directive::Virtiofs(TAG, FILES));
+                format!("{FILES}/{SERVED_WRITABLE}")
+            }
+            // Files of several file systems may have one number there, which nothing that is cached may rest on.
+            Protocol::XenNinep => {
+                script.push(Directive::Ninep(TAG, FILES, XEN_NINEP_OPTIONS.to_owned()));
                 format!("{FILES}/{SERVED_WRITABLE}")
             }
             Protocol::Ninep => {
@@ -212,13 +240,19 @@ fn script(
     if !root.is_empty() {
         script.push(Directive::Root(ROOT));
     }
+    if let Some(programs) = &files.dom0 {
+        script.push(Directive::Fresh("xenfs", String::from("/proc/xen"), ""));
+        script.extend(xen::DIRECTORIES.map(Directive::Directory));
+        script.extend(programs.iter().cloned().map(Directive::Run));
+    }
     script
 }
 
 /// Puts the command's root together from what is served.
 fn put_together(files: &Files, script: &mut Vec<Directive>) {
     let writable = files.mount(script);
-    script.push(Directive::Overlay(format!("{FILES}/{SERVED_ROOT}"), ROOT));
+    let tools = files.dom0.as_ref().map(|_| format!("{FILES}/{SERVED_XEN}:")).unwrap_or_default();
+    script.push(Directive::Overlay(format!("{tools}{FILES}/{SERVED_ROOT}"), ROOT));
     let inside = |path: &str| format!("{ROOT}{path}");
     // A container engine wants a `/run` without the sockets and pid files of the host.
     for (kind, at, options) in [
@@ -271,7 +305,7 @@ pub(super) fn write(
     let tree = Tree::open(&kernel.found.modules)?;
     let plain = |packed| unpack(packed, room);
     let mut loaded = BTreeSet::new();
-    let early = tree.order(&[board.transport_module(), channel.module()], &mut loaded, &plain)?;
+    let early = tree.order(&channel.modules(board), &mut loaded, &plain)?;
     let late = match contents {
         Contents::Served(files) => {
             let names = [files.protocol.modules(), &files.modules].concat();
@@ -382,6 +416,30 @@ mod tests {
             modules: Vec::new(),
             network: Some(("198.18.0.2/24".into(), [198, 18, 0, 1].into())),
             balloon_pages: None,
+            dom0: None,
+        }
+    }
+
+    #[test]
+    fn dom0_has_xen_s_tools_over_its_root_and_runs_them_when_it_is_there() {
+        let files = Files { dom0: Some(vec!["/usr/sbin/xenstored".into()]), ..files() };
+        let text = text(&script(Channel::Port, &[], &[], Contents::Served(&files)));
+        assert!(text.contains("overlay /mnt/host/xen:/mnt/host/root /newroot\n"), "{text}");
+        let end = "root /newroot\nfresh xenfs /proc/xen \nmkdir /run/xen\nmkdir /var/lib/xenstored\n\
+                   mkdir /var/log/xen\nrun /usr/sbin/xenstored\n";
+        assert!(text.ends_with(end), "{text}");
+    }
+
+    #[test]
+    fn a_domain_speaks_over_a_console_and_has_its_files_by_xen() {
+        let files = Files { protocol: Protocol::XenNinep, network: None, ..files() };
+        let text = text(&script(Channel::Console(1), &[], &[], Contents::Served(&files)));
+        for line in [
+            "hello hvc1",
+            "9p host /mnt/host trans=xen,version=9p2000.L,msize=512000,cache=mmap",
+            "bind /mnt/host/writable/0 /newroot/home/a/out",
+        ] {
+            assert!(text.contains(&format!("{line}\n")), "{text}");
         }
     }
 

@@ -10,6 +10,7 @@ use super::packed::Packed;
 use super::request::Asked;
 use super::share::{Offer, Served};
 use super::virtiofsd::Serving;
+use super::xen::Xen;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::{Root, Site, scratch};
@@ -85,14 +86,16 @@ impl Inside {
             modules: asked.drivers(),
             network: asked.nic.as_ref().map(Nic::addresses),
             balloon_pages: asked.memory.balloon_pages(),
+            dom0: asked.dom0.map(|_| Xen::programs()),
         };
+        let xen = asked.dom0.map(|dom0| Xen::acquire(dom0, site.cache, room)).transpose()?;
         let way = (asked.board, asked.channel);
         let write = |contents| initramfs::write(room, site.agent, &kernel, way, contents);
         let image = kernel.image.clone();
         if site.view.root == Root::Packed {
             let packed = Packed::of(site, asked.memory.mib, room)?;
             let written = write(Contents::Packed(&packed, &files))?;
-            let boots = Boots::Kernel { image, initramfs: written.path };
+            let boots = Boots::Kernel { image, initramfs: written.path, xen: None };
             let packed = Some((packed, written.module_count));
             let kernel = Some(kernel);
             return Ok(Self { boots, kernel, offer: None, packed, facts: Vec::new() });
@@ -101,11 +104,15 @@ impl Inside {
         let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
         let mut writable = site.view.writable.clone();
         writable.extend(scratch::bound(site.view, room)?);
-        let served =
-            Served { root: &base.source, modules: &kernel.found.modules, writable: &writable };
+        let served = Served {
+            root: &base.source,
+            modules: &kernel.found.modules,
+            xen: xen.as_ref().map(|xen| xen.tools.as_path()),
+            writable: &writable,
+        };
         let mut offer = asked.files.offer(&served, room, group)?;
         let written = write(Contents::Served(&files))?;
-        let boots = Boots::Kernel { image, initramfs: written.path };
+        let boots = Boots::Kernel { image, initramfs: written.path, xen };
         let mut facts = root::facts(&site.view.root, &lowers);
         facts.append(&mut offer.facts);
         Ok(Self { boots, kernel: Some(kernel), offer: Some(offer), packed: None, facts })

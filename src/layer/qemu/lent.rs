@@ -8,11 +8,12 @@ use super::inside::Inside;
 use super::kernel::{self, Kernel};
 use super::memory;
 use super::request::Asked;
-use super::share::Share;
+use super::share::{Protocol, Share};
 use crate::fault::Fault;
 use crate::lab::Room;
 use crate::layer::{Layer, Site, Unavailable, Usable, value_of};
 use crate::stack::{LayerSpec, Limits};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
@@ -31,6 +32,10 @@ pub(in crate::layer) struct Lent {
     inside: Inside,
     cpus: u32,
     memory_mib: u64,
+    /// What the guest must see that it runs on, where that can be told from its CPU.
+    signature: Option<&'static str>,
+    /// Who tells of the machine.
+    teller: &'static str,
 }
 
 /// Whether `qemu` has what the others borrow, and KVM is proved by its reference guest.
@@ -72,6 +77,14 @@ impl Lent {
         let mut asked =
             Asked::read(spec, site.limits).map_err(|fault| said_by(&spec.kind, fault))?;
         (asked.board, asked.channel) = way;
+        let (signature, teller) = match asked.channel {
+            // A domain of Xen's has no bus, and no shared memory with others.
+            Channel::Console(_) => {
+                asked.files = Protocol::XenNinep;
+                (None, "xl list")
+            }
+            Channel::Port | Channel::Vsock(_) => (Some(Accelerator::Kvm.signature()), "the API"),
+        };
         let kernel = kernel::acquire(&asked.need(), site.cache, room)
             .map_err(|fault| said_by(&spec.kind, fault))?;
         if !kernel.is_pvh {
@@ -85,7 +98,8 @@ impl Lent {
             return Err(Fault::bug("a monitor was lent a disk to boot"));
         };
         let (cpus, memory_mib) = (asked.cpus, asked.memory.mib);
-        Ok(Self { kind: spec.kind.clone(), kernel, initramfs, inside, cpus, memory_mib })
+        let kind = spec.kind.clone();
+        Ok(Self { kind, kernel, initramfs, inside, cpus, memory_mib, signature, teller })
     }
 
     /// Virtual CPUs.
@@ -116,6 +130,15 @@ impl Lent {
         }
     }
 
+    /// The directory that is to be served by 9p, of the mount namespace that is taken with it.
+    pub(in crate::layer) fn export(&mut self) -> Option<(PathBuf, OwnedFd)> {
+        let offer = self.inside.offer.as_mut()?;
+        match &offer.share {
+            Share::Virtiofs(_) => None,
+            Share::Ninep { export, .. } => Some((export.clone(), offer.namespace.take()?)),
+        }
+    }
+
     /// The process id of virtiofsd.
     pub(in crate::layer) fn server(&self) -> Option<u32> {
         self.inside.server().map(|server| server.process.pid())
@@ -126,17 +149,18 @@ impl Lent {
         self.inside.words()
     }
 
-    /// That the guest runs this kernel under KVM, on so many CPUs and in so much memory, with these files.
+    /// That the guest runs this kernel where it was to, on so many CPUs and in so much memory, with these files.
     ///
     /// # Errors
     /// It says something else.
     pub(in crate::layer) fn prove(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let cpus = self.cpus.to_string();
-        for (what, asked, key) in [
+        let signature = self.signature.map(|it| ("the hypervisor", it, "hypervisor_vendor"));
+        let others = [
             ("the kernel", self.kernel.found.release.as_str(), "kernel_release"),
-            ("the hypervisor", Accelerator::Kvm.signature(), "hypervisor_vendor"),
             ("the number of CPUs", &cpus, "cpus_online"),
-        ] {
+        ];
+        for (what, asked, key) in signature.into_iter().chain(others) {
             let seen = value_of(inside, key)?;
             if seen != asked {
                 let kind = &self.kind;
@@ -153,14 +177,17 @@ impl Lent {
             return Err(Fault::machine(text));
         }
         let shipped = &self.kernel.found.file;
+        let teller = self.teller;
         let mut facts = vec![
-            Fact::new("accelerator", "kvm", "CPUID leaf 0x40000000 inside"),
-            Fact::new("cpus", cpus, "the API, and sched_getaffinity(2) inside"),
-            Fact::new("memory_bytes", asked.to_string(), "the API, and MemTotal inside"),
+            Fact::new("cpus", cpus, format!("{teller}, and sched_getaffinity(2) inside")),
+            Fact::new("memory_bytes", asked.to_string(), format!("{teller}, and MemTotal inside")),
             Fact::new("kernel_release", &self.kernel.found.release, "uname(2) inside"),
             Fact::new("kernel_sha256", kernel::sha256(shipped)?, shipped.display().to_string()),
             Fact::new("kernel_origin", self.kernel.found.origin, "the search for a kernel"),
         ];
+        if self.signature.is_some() {
+            facts.insert(0, Fact::new("accelerator", "kvm", "CPUID leaf 0x40000000 inside"));
+        }
         facts.extend(self.inside.prove(inside)?);
         facts.append(&mut self.inside.facts);
         Ok(facts)

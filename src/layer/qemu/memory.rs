@@ -85,6 +85,8 @@ pub(super) struct Memory {
     pub(super) mergeable: bool,
     /// What a balloon leaves to the guest.
     pub(super) balloon_mib: Option<u64>,
+    /// What Xen gives to the guest, where that is its Dom0.
+    pub(super) dom0_mib: Option<u64>,
 }
 
 impl Memory {
@@ -108,6 +110,7 @@ impl Memory {
             hugepages: is_on(&HUGEPAGES),
             mergeable: is_on(&MERGEABLE),
             balloon_mib: balloon.map(|text| left_by_balloon(text, mib)).transpose()?,
+            dom0_mib: None,
         };
         if memory.hugepages && !mib.is_multiple_of(HUGE_PAGE_MIB) {
             return Err(Fault::user(format!("qemu: {mib} MiB are no whole number of huge pages"))
@@ -116,7 +119,9 @@ impl Memory {
         if memory.mergeable && memory.is_shared {
             let (who, hint) = match files {
                 Protocol::Virtiofs => ("virtiofsd", "add `files=9p`, which needs no shared memory"),
-                Protocol::Ninep => ("a switch", "use `net=tap`, which needs no shared memory"),
+                Protocol::Ninep | Protocol::XenNinep => {
+                    ("a switch", "use `net=tap`, which needs no shared memory")
+                }
             };
             return Err(Fault::user(format!(
                 "qemu: `mergeable=on`: KSM leaves alone the memory that is shared with {who}"
@@ -267,7 +272,7 @@ impl Memory {
                 "qemu: {asked} bytes of memory were asked for, and QMP says {told}"
             )));
         }
-        let most = self.balloon_mib.map_or(asked, |left| left << 20);
+        let most = self.balloon_mib.or(self.dom0_mib).map_or(asked, |left| left << 20);
         if !seen.parse().is_ok_and(|seen| plausible(asked, most).contains(&seen)) {
             return Err(Fault::machine(format!(
                 "qemu: the guest sees {seen} bytes of memory, of {most} that it was left"

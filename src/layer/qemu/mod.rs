@@ -39,6 +39,7 @@ mod tsc;
 mod unpack;
 mod vcpu;
 mod virtiofsd;
+mod xen;
 
 use super::errand;
 use super::first_process::{FirstProcess, limited_together};
@@ -111,6 +112,8 @@ static CARD: Card = Card {
         partition::MEM_LOCK,
         partition::CPU_PM,
         partition::PROFILE,
+        xen::HYPERVISOR,
+        xen::DOM0_MEMORY,
         Choice {
             key: "icount",
             values: &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"],
@@ -133,9 +136,16 @@ impl Layer for Qemu {
         &self,
         spec: &LayerSpec,
         limits: &Limits,
-        _: Option<&LayerSpec>,
+        inside: Option<&LayerSpec>,
     ) -> Result<(), Fault> {
-        Asked::read(spec, limits).map(drop)
+        let asked = Asked::read(spec, limits)?;
+        match inside.filter(|inside| inside.kind == "xen" && asked.dom0.is_none()) {
+            Some(_) => {
+                Err(Fault::user("qemu: no Xen runs in this machine for the `xen` inside it")
+                    .hint("write `qemu:hypervisor=xen+xen`"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Changes nothing but our own cache: where KVM might be usable, a reference guest is booted

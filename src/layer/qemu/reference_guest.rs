@@ -116,7 +116,7 @@ pub(super) fn attempt(
         memory: Memory::plain(MEMORY_MIB, true),
         overcommit: Overcommit::default(),
         firmware: Firmware::Seabios,
-        boots: Boots::Kernel { image: kernel.image.clone(), initramfs: initramfs.path },
+        boots: Boots::Kernel { image: kernel.image.clone(), initramfs: initramfs.path, xen: None },
         tsc_khz: None,
         icount: None,
         files: None,

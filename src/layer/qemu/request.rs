@@ -11,6 +11,7 @@ use super::nic::Nic;
 use super::partition::{self, Overcommit};
 use super::share::Protocol;
 use super::vcpu::Pin;
+use super::xen::{self, Dom0};
 use crate::fault::{Doing, Fault};
 use crate::layer::{Root, scratch};
 use crate::stack::{LayerSpec, Limits};
@@ -54,6 +55,8 @@ pub(super) struct Asked {
     pub(super) nic: Option<Nic>,
     /// Guest time by instructions: two to this power in nanoseconds each.
     pub(super) icount: Option<u8>,
+    /// What is Dom0's, where Xen runs under the guest.
+    pub(super) dom0: Option<Dom0>,
 }
 
 impl Asked {
@@ -97,7 +100,9 @@ impl Asked {
             refuse_files(spec)?;
         }
         let (firmware, entry) = firmware::read(spec, board)?;
+        let dom0 = Dom0::read(spec, memory_mib)?;
         Ok(Self {
+            dom0,
             accelerator,
             icount,
             board,
@@ -108,7 +113,10 @@ impl Asked {
             cpu: option("cpu").map(cpu_model).transpose()?,
             cpus,
             pinned: pin.map_or(Ok(Vec::new()), |pin| pin.resolve(cpus, limits))?,
-            memory: Memory::read(spec, memory_mib, files)?,
+            memory: Memory {
+                dom0_mib: dom0.map(|dom0| dom0.mib),
+                ..Memory::read(spec, memory_mib, files)?
+            },
             overcommit: Overcommit::read(spec)?,
             firmware,
             entry,
@@ -122,22 +130,26 @@ impl Asked {
         let disk = self.disk.as_ref().map(|disk| disk.modules(self.board));
         let nic = self.nic.as_ref().map(Nic::modules);
         let balloon = self.memory.balloon_mib.map(|_| "virtio_balloon");
-        disk.into_iter().chain(nic).flatten().chain(balloon).collect()
+        let xen = self.dom0.iter().flat_map(|_| xen::MODULES);
+        disk.into_iter().chain(nic).flatten().chain(balloon).chain(xen).collect()
     }
 
     /// What the guest needs of its kernel.
     pub(super) fn need(&self) -> Need<'_> {
         let is_old = self.nic.as_ref().is_some_and(|nic| !nic.is_virtio());
         let nic = self.nic.as_ref().map(Nic::modules).unwrap_or_default();
+        let xen = if self.dom0.is_some() { &xen::MODULES[..] } else { &[] };
+        let channel: Vec<_> = self.channel.module().into_iter().collect();
         Need {
             named: self.kernel.as_deref(),
-            // The one for clouds has no drivers of devices that clouds do not have, and speaks no 9p.
+            // The one for clouds has no drivers of devices that clouds do not have, speaks no 9p, and is no Dom0.
             flavor: match self.files {
-                Protocol::Virtiofs if !is_old => Flavor::Cloud,
-                Protocol::Virtiofs | Protocol::Ninep => Flavor::Full,
+                Protocol::Virtiofs if !is_old && self.dom0.is_none() => Flavor::Cloud,
+                Protocol::Virtiofs | Protocol::Ninep | Protocol::XenNinep => Flavor::Full,
             },
-            modules: [self.files.modules(), &nic, &[self.channel.module()]].concat(),
-            entry: self.entry,
+            modules: [self.files.modules(), &nic, &channel, xen].concat(),
+            // Xen enters an ELF kernel by its notes, and would unpack another in the guest.
+            entry: self.entry.or(self.dom0.map(|_| Entry::Pvh)),
         }
     }
 }
@@ -248,6 +260,7 @@ mod tests {
         };
         let spec = spec(&[("accel", "tcg"), ("machine", "microvm"), ("kernel", "/k")]);
         let expected = Asked {
+            dom0: None,
             accelerator: Some(Accelerator::Tcg),
             board: Board::Microvm,
             channel: Channel::Port,

@@ -8,7 +8,7 @@
 //! speak it. What is read only is cached as if nobody else wrote to it (`cache=loose`), which holds for
 //! as long as a trial; what is writable is written through (`cache=mmap`).
 
-use super::initramfs::{SERVED_MODULES, SERVED_ROOT, SERVED_WRITABLE};
+use super::initramfs::{SERVED_MODULES, SERVED_ROOT, SERVED_WRITABLE, SERVED_XEN};
 use super::virtiofsd::{self, Serving, Virtiofsd};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Mount, Room};
@@ -28,6 +28,10 @@ pub(super) const WRITABLE_TAG: &str = "writable";
 /// `net/9p/trans_virtio.c`.
 pub(super) const NINEP_OPTIONS: &str = "trans=virtio,version=9p2000.L,msize=512000";
 
+/// How a domain of Xen's mounts by 9p: the files of all file systems below the export are in one there, so that
+/// nothing but what is mapped may be kept by its number (Linux `fs/9p/vfs_inode_dotl.c`).
+pub(super) const XEN_NINEP_OPTIONS: &str = "trans=xen,version=9p2000.L,msize=512000,cache=mmap";
+
 /// The option.
 pub(super) const FILES: Choice = Choice {
     key: "files",
@@ -44,6 +48,8 @@ pub(super) enum Protocol {
     Virtiofs,
     /// Plan 9's, by QEMU.
     Ninep,
+    /// The same over rings of Xen's, by the QEMU that serves a domain's devices.
+    XenNinep,
 }
 
 /// What the guest is served.
@@ -52,6 +58,8 @@ pub(super) struct Served<'a> {
     pub(super) root: &'a Path,
     /// `lib/modules/RELEASE` of the guest's kernel.
     pub(super) modules: &'a Path,
+    /// Xen's tools, where the guest is Dom0.
+    pub(super) xen: Option<&'a Path>,
     /// Directories whose writes are kept.
     pub(super) writable: &'a [PathBuf],
 }
@@ -95,7 +103,7 @@ impl Protocol {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Virtiofs => "virtiofs",
-            Self::Ninep => "9p",
+            Self::Ninep | Self::XenNinep => "9p",
         }
     }
 
@@ -104,6 +112,7 @@ impl Protocol {
         match self {
             Self::Virtiofs => &["fuse", "virtiofs", "overlay"],
             Self::Ninep => &["9pnet_virtio", "9p", "overlay"],
+            Self::XenNinep => &["9pnet_xen", "9p", "overlay"],
         }
     }
 
@@ -119,7 +128,7 @@ impl Protocol {
     ) -> Result<Offer, Fault> {
         let virtiofsd = match self {
             Self::Virtiofs => Some(Virtiofsd::require(room)?),
-            Self::Ninep => None,
+            Self::Ninep | Self::XenNinep => None,
         };
         let export = room.directory().join("served");
         std::fs::create_dir(&export).doing(format_args!("create `{}`", export.display()))?;
@@ -209,6 +218,7 @@ fn mounts(served: &Served<'_>, export: &Path) -> Vec<Mount> {
         bind(served.root, export.join(SERVED_ROOT), true),
         bind(served.modules, export.join(SERVED_MODULES), true),
     ];
+    mounts.extend(served.xen.map(|tools| bind(tools, export.join(SERVED_XEN), true)));
     for (number, path) in served.writable.iter().enumerate() {
         mounts.push(bind(path, export.join(SERVED_WRITABLE).join(number.to_string()), false));
     }
@@ -224,6 +234,7 @@ mod tests {
         let served = Served {
             root: Path::new("/"),
             modules: Path::new("/cache/modules"),
+            xen: Some(Path::new("/cache/xen")),
             writable: &["/home/a/out".into()],
         };
         let shown: Vec<String> = mounts(&served, Path::new("/room/served"))
@@ -241,6 +252,7 @@ mod tests {
             [
                 "/ ro /room/served/root",
                 "/cache/modules ro /room/served/modules",
+                "/cache/xen ro /room/served/xen",
                 "/home/a/out rw /room/served/writable/0",
             ]
         );
