@@ -24,6 +24,7 @@ mod settings;
 mod sweep;
 mod undo;
 pub mod users;
+mod xen_domain;
 
 use crate::fault::{Doing, Fault};
 use crate::stack::Limits;

@@ -4,7 +4,7 @@
 //! error. Nothing is touched whose name does not carry our tag.
 
 use super::domain::Domain;
-use super::{cgroup, directory, engine, session, settings};
+use super::{cgroup, directory, engine, session, settings, xen_domain};
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
@@ -56,6 +56,11 @@ pub enum Undo {
         /// Whether it was shut off before.
         was_started: bool,
     },
+    /// A domain of Xen's, by the name that we gave it.
+    XenDomain {
+        /// Begins with our tag.
+        name: String,
+    },
     /// A setting: written back only if it still holds what we wrote.
     Setting {
         /// The file in `/proc/sys` or `/sys`.
@@ -92,6 +97,7 @@ impl Undo {
             | Self::EngineNetwork { .. } => true,
             Self::Group { .. }
             | Self::Domain { .. }
+            | Self::XenDomain { .. }
             | Self::Setting { .. }
             | Self::Controllers { .. }
             | Self::Session { .. } => false,
@@ -110,6 +116,7 @@ impl Undo {
             Self::EngineContainer { name, .. }
             | Self::EngineImage { name, .. }
             | Self::EngineNetwork { name, .. }
+            | Self::XenDomain { name }
             | Self::Domain { channel: name, .. } => name.starts_with(TAG),
             Self::Setting { .. } | Self::Controllers { .. } | Self::Session { .. } => true,
         };
@@ -128,6 +135,7 @@ impl Undo {
             Self::Domain { domain, channel, was_started } => {
                 domain.give_back(channel, *was_started)
             }
+            Self::XenDomain { name } => xen_domain::destroy(name),
             Self::Setting { path, ours, before } => settings::restore(path, ours, before),
             Self::Controllers { path, names } => cgroup::disable(path, names),
             Self::Session { pid, started_ticks } => session::end(*pid, *started_ticks),

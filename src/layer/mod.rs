@@ -26,6 +26,7 @@ mod ssh;
 mod stdio;
 mod tool_network;
 mod version;
+mod xen;
 
 use crate::agent::Link;
 use crate::fault::Fault;
@@ -52,6 +53,7 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &qemu::Qemu,
     &monitor::CLOUD_HYPERVISOR,
     &monitor::FIRECRACKER,
+    &xen::Xen,
     &appliance::Appliance,
     &libvirt::Libvirt,
     &ssh::Ssh,
@@ -398,4 +400,6 @@ pub enum Source {
     },
     /// A group of the room, with everything that ever ran in it.
     Group(PathBuf),
+    /// A domain of Xen's, by its number, with everything in it: counted by Xen.
+    Domain(u16),
 }

@@ -155,6 +155,7 @@ fn start_milliseconds(layer: &LayerSpec) -> u64 {
         "docker" | "podman" => 1_000,
         "firecracker" | "cloud-hypervisor" => 1_000,
         "qemu" if translates(layer) => 10_000,
+        "xen" => 5_000,
         "qemu" => 2_500,
         _ => 2_000,
     }

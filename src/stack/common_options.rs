@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
 
 /// Layers whose command may be all that there is around a kernel.
-const MACHINES: [&str; 3] = ["qemu", "cloud-hypervisor", "firecracker"];
+const MACHINES: [&str; 4] = ["qemu", "cloud-hypervisor", "firecracker", "xen"];
 
 /// Their keys, in the order of the help.
 pub(super) const COMMON: [&str; 12] = [

@@ -7,6 +7,7 @@ use crate::layer::{Payer, Source};
 use std::io;
 use surtax_instrument::probe::cgroup::{Group, Hierarchies};
 use surtax_instrument::probe::process::{self, usage, usage_of_other_threads, usage_of_threads};
+use surtax_instrument::probe::xen::Domain;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::Reading;
 
@@ -20,6 +21,7 @@ pub struct Watch {
 enum Meter {
     Group(Group),
     Processes,
+    Domain(Domain),
 }
 
 #[derive(Clone, Copy, Default)]
@@ -75,6 +77,7 @@ impl Meter {
             Source::Process(_) | Source::Threads { .. } | Source::OtherThreads { .. } => {
                 Some(Self::Processes)
             }
+            Source::Domain(id) => Domain::open(*id).ok().map(Self::Domain),
         }
     }
 
@@ -88,12 +91,21 @@ impl Meter {
                     memory_peak: used.memory_peak,
                 });
             }
+            // Xen does not say how much of it was the domain's kernel.
+            (Self::Domain(domain), _) => {
+                let used = domain.read().ok()?;
+                return Some(Usage {
+                    cpu_user: used.cpu,
+                    cpu_system: Nanoseconds(0),
+                    memory_peak: Some(used.memory),
+                });
+            }
             (Self::Processes, Source::Process(pid)) => usage(*pid),
             (Self::Processes, Source::Threads { pid, tids }) => usage_of_threads(*pid, tids),
             (Self::Processes, Source::OtherThreads { pid, except }) => {
                 usage_of_other_threads(*pid, except)
             }
-            (Self::Processes, Source::Group(_)) => return None,
+            (Self::Processes, Source::Group(_) | Source::Domain(_)) => return None,
         };
         let used = used.ok()?;
         Some(Usage {

@@ -14,6 +14,7 @@ mod conditions;
 mod conduct;
 mod containers;
 mod disks;
+mod domains;
 mod engines;
 mod enter;
 mod guests;

@@ -124,6 +124,7 @@ pub(super) const VARIANTS: &[(&str, &[&str])] = &[
             "qemu:accel=tcg,firmware=seabios",
             "qemu:accel=tcg,firmware=qboot",
             "qemu:accel=tcg,firmware=ovmf",
+            "qemu:accel=tcg,hypervisor=xen",
             "qemu:accel=tcg,entry=bzimage",
             "qemu:accel=tcg,prealloc=on",
             "qemu:accel=tcg,hugepages=on",
@@ -152,6 +153,7 @@ pub(super) const VARIANTS: &[(&str, &[&str])] = &[
     ),
     ("cloud-hypervisor", &["cloud-hypervisor", "cloud-hypervisor:root=packed"]),
     ("firecracker", &["firecracker:root=packed"]),
+    ("xen", &["xen:type=pv", "xen:type=pvh", "xen:type=hvm"]),
     (
         "appliance",
         &[

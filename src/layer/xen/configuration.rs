@@ -1,0 +1,165 @@
+//! A domain's configuration, as `xl` reads it.
+//!
+//! Nothing is left to the tool's defaults that a measurement could depend on. What ends the domain leaves it
+//! for us to look at and to destroy.
+//!
+//! Source: `xl.cfg(5)` of Xen 4.17, `docs/misc/channel.txt`.
+
+use super::Kind;
+use std::path::{Path, PathBuf};
+
+/// The name of the channel, and of what is shared.
+pub(super) const CHANNEL: &str = "surtax";
+pub(super) const TAG: &str = "host";
+
+/// The domain's own kernel's command line: its first console is for people.
+pub(super) const COMMAND_LINE: &str = "console=hvc0 quiet panic=-1 cryptomgr.notests";
+
+/// A domain, as it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Domain {
+    /// Carries our tag.
+    pub(super) name: String,
+    /// How it is virtualized.
+    pub(super) kind: Kind,
+    /// Virtual CPUs.
+    pub(super) cpus: u32,
+    /// The CPUs of this machine on which they may run.
+    pub(super) cpuset: Option<Vec<u32>>,
+    /// Memory.
+    pub(super) memory_mib: u64,
+    /// Its share of CPUs that others want too: Xen's default is 256.
+    pub(super) weight: Option<u32>,
+    /// An ELF kernel.
+    pub(super) kernel: PathBuf,
+    /// Its initramfs.
+    pub(super) initramfs: PathBuf,
+    /// What is served by 9p, if anything is.
+    pub(super) export: Option<PathBuf>,
+    /// Where the other end of the agent's channel is.
+    pub(super) socket: PathBuf,
+}
+
+impl Domain {
+    /// The text of the file.
+    pub(super) fn text(&self) -> String {
+        let text = |path: &Path| path.display().to_string();
+        let mut lines = vec![
+            format!("name = \"{}\"", self.name),
+            format!("type = \"{}\"", self.kind.name()),
+            format!("kernel = \"{}\"", text(&self.kernel)),
+            format!("ramdisk = \"{}\"", text(&self.initramfs)),
+            format!("cmdline = \"{COMMAND_LINE}\""),
+            format!("vcpus = {}", self.cpus),
+            format!("maxvcpus = {}", self.cpus),
+            format!("memory = {}", self.memory_mib),
+            format!("maxmem = {}", self.memory_mib),
+        ];
+        if let Some(cpuset) = &self.cpuset {
+            let numbers: Vec<String> = cpuset.iter().map(u32::to_string).collect();
+            lines.push(format!("cpus = \"{}\"", numbers.join(",")));
+        }
+        lines.extend(self.weight.map(|weight| format!("cpu_weight = {weight}")));
+        for event in ["poweroff", "reboot", "crash", "watchdog"] {
+            lines.push(format!("on_{event} = \"preserve\""));
+        }
+        if self.kind == Kind::Hvm {
+            // No screen, no USB, and firmware that starts the kernel it is given.
+            for line in ["bios = \"seabios\"", "nographic = 1", "vga = \"none\"", "usb = 0"] {
+                lines.push(line.to_owned());
+            }
+        }
+        if let Some(export) = &self.export {
+            let export = text(export);
+            lines.push(format!("p9 = [ \"tag={TAG},path={export},security_model=passthrough\" ]"));
+        }
+        let socket = text(&self.socket);
+        lines.push(format!("channel = [ \"name={CHANNEL},connection=socket,path={socket}\" ]"));
+        lines.push(String::new());
+        lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn domain() -> Domain {
+        Domain {
+            name: "surtax-7-trial".into(),
+            kind: Kind::Pv,
+            cpus: 2,
+            cpuset: None,
+            memory_mib: 512,
+            weight: None,
+            kernel: "/cache/vmlinux".into(),
+            initramfs: "/room/initramfs.cpio".into(),
+            export: Some("/room/served".into()),
+            socket: "/room/agent.sock".into(),
+        }
+    }
+
+    #[test]
+    fn a_paravirtual_domain_has_its_files_by_9p_and_a_channel() {
+        assert_eq!(
+            domain().text(),
+            r#"name = "surtax-7-trial"
+type = "pv"
+kernel = "/cache/vmlinux"
+ramdisk = "/room/initramfs.cpio"
+cmdline = "console=hvc0 quiet panic=-1 cryptomgr.notests"
+vcpus = 2
+maxvcpus = 2
+memory = 512
+maxmem = 512
+on_poweroff = "preserve"
+on_reboot = "preserve"
+on_crash = "preserve"
+on_watchdog = "preserve"
+p9 = [ "tag=host,path=/room/served,security_model=passthrough" ]
+channel = [ "name=surtax,connection=socket,path=/room/agent.sock" ]
+"#
+        );
+    }
+
+    #[test]
+    fn a_domain_with_hardware_virtualization_has_no_screen_and_keeps_to_its_cpus() {
+        let domain = Domain {
+            kind: Kind::Hvm,
+            cpuset: Some(vec![0, 3]),
+            weight: Some(512),
+            export: None,
+            ..domain()
+        };
+        assert_eq!(
+            domain.text(),
+            r#"name = "surtax-7-trial"
+type = "hvm"
+kernel = "/cache/vmlinux"
+ramdisk = "/room/initramfs.cpio"
+cmdline = "console=hvc0 quiet panic=-1 cryptomgr.notests"
+vcpus = 2
+maxvcpus = 2
+memory = 512
+maxmem = 512
+cpus = "0,3"
+cpu_weight = 512
+on_poweroff = "preserve"
+on_reboot = "preserve"
+on_crash = "preserve"
+on_watchdog = "preserve"
+bios = "seabios"
+nographic = 1
+vga = "none"
+usb = 0
+channel = [ "name=surtax,connection=socket,path=/room/agent.sock" ]
+"#
+        );
+    }
+
+    #[test]
+    fn pvh_differs_by_its_type_alone() {
+        let text = Domain { kind: Kind::Pvh, ..domain() }.text();
+        assert_eq!(text, domain().text().replace("type = \"pv\"", "type = \"pvh\""));
+    }
+}

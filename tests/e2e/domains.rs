@@ -1,0 +1,93 @@
+//! Domains of Xen's, in a machine whose hypervisor Xen is: QEMU boots it, and its first domain starts another.
+
+use crate::answers::{arm, fact};
+use crate::machine::{Machine, is_usable, text};
+
+/// The machine. With one CPU its translator has one thread.
+const DOM0: &str = "qemu:accel=tcg,cpus=1,hypervisor=xen";
+
+#[test]
+fn a_paravirtual_domain_proves_what_it_is_and_dom0_is_on_the_bill() {
+    let machine = Machine::take();
+    let stack = format!("{DOM0}+xen:cpuset=0,memory=300M,type=pv,weight=200");
+    if !is_usable(&machine, &stack) {
+        return;
+    }
+    let answer = machine.json(&[
+        "compare",
+        "--in",
+        &stack,
+        "--baseline",
+        "simulated",
+        "--runs",
+        "1",
+        "--start-deadline",
+        "3m",
+        "--format",
+        "json",
+        "--",
+        "sh",
+        "-c",
+        "cat /sys/hypervisor/guest_type; i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done",
+    ]);
+    let arm = arm(&answer, &stack);
+    assert_eq!(arm["trial_count"], 1, "{}", arm["trouble"]);
+    let (outer, inner) = (&arm["evidence"][0], &arm["evidence"][1]);
+    assert_eq!((fact(outer, "hypervisor"), fact(outer, "dom0_type")), ("xen", "PV"));
+    for (key, value) in [
+        ("domain_type", "pv"),
+        ("inside_hypervisor_guest_type", "PV"),
+        ("clocksource", "xen"),
+        ("memory_bytes", "314572800"),
+        ("cpus", "1"),
+        ("cpuset", "0"),
+        ("weight", "512"),
+        ("files", "9p"),
+    ] {
+        assert_eq!(fact(inner, key), value, "{key}");
+    }
+    assert!(fact(outer, "xen_version").starts_with(fact(inner, "xen_version")));
+    assert_ne!(fact(inner, "inside_hypervisor_uuid"), fact(outer, "inside_hypervisor_uuid"));
+    let payers = arm["payers"].as_array().unwrap();
+    let paid = |name: &str, role: &str| {
+        let of_level = payers.iter().filter(|payer| payer["level"] == 1 && payer["role"] == role);
+        let payer = of_level.into_iter().find(|payer| payer["payer"] == name);
+        payer.unwrap_or_else(|| panic!("no {name}: {payers:?}"))["cpu_ns"].as_f64().unwrap()
+    };
+    assert!(paid("Dom0", "hypervisor") > 0.0, "Dom0 has read the clocks, at the least");
+    paid("the domain's vCPUs", "guest-kernel");
+    let command = payers.iter().find(|payer| payer["role"] == "workload").unwrap();
+    assert!(command["cpu_ns"].as_f64().unwrap() > 1e7, "{command}");
+    machine.assert_as_before();
+}
+
+/// Runs in Dom0: starts a domain by this very binary, kills the binary, and waits until its reaper has
+/// destroyed the domain. Nothing is left in Dom0 either: no domain, no QEMU, no log.
+const KILL: &str = r#"
+"$0" enter xen:memory=256M -- sleep 1000 & main=$!
+i=0; until xl list | grep -q ^surtax-; do
+    i=$((i+1)); [ $i -lt 60 ] || { echo no domain appeared; exit 1; }; sleep 0.3
+done
+kill -9 $main; echo killed
+i=0; while xl list | grep -q ^surtax-; do
+    i=$((i+1)); [ $i -lt 60 ] || { echo the domain stayed; exit 1; }; sleep 0.3
+done
+sleep 1
+if pidof xen-qemu-system-i386; then echo its QEMU stayed; exit 1; fi
+ls /var/log/xen | grep surtax && exit 1
+echo nothing stayed
+"#;
+
+#[test]
+fn a_domain_whose_surtax_was_killed_is_destroyed() {
+    let machine = Machine::take();
+    if !is_usable(&machine, &format!("{DOM0}+xen")) {
+        return;
+    }
+    let surtax = env!("CARGO_BIN_EXE_surtax");
+    let output = machine.surtax(&["enter", DOM0, "--", "sh", "-c", KILL, surtax]);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}{}", text(&output.stderr));
+    assert!(said.contains("killed") && said.contains("nothing stayed"), "{said}");
+    machine.assert_as_before();
+}
