@@ -405,7 +405,7 @@ qemu-system-x86_64
         let text = Machine { boots, ..machine() }.command_line().join(" ").replace(" -", "\n-");
         let lines: Vec<&str> = text.lines().collect();
         for line in [
-            "-cpu max,-smap",
+            "-cpu max,-smap,-xsave",
             "-kernel /cache/xen/4.17.7/boot/xen",
             "-append dom0_mem=1024M,max:1024M console=com1 com1=115200,8n1 loglvl=warning guest_loglvl=warning",
             "-initrd /cache/vm,,linux console=hvc0 quiet panic=-1 cryptomgr.notests,/room/initramfs",
