@@ -4,7 +4,8 @@
 
 use crate::init::{self, LINK};
 use crate::network;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surtax_instrument::link;
@@ -20,6 +21,11 @@ pub fn facts() -> Vec<Fact> {
         }
     };
     let system = rustix::system::uname();
+    // Each of these is long where there are many mounts or links, so it is read once.
+    let mounts = mounts();
+    let mounts = mounts.as_deref();
+    let interfaces = network::interfaces();
+    let status = read_long("/proc/self/status").unwrap_or_default();
     say("kernel_release", Some(system.release().to_string_lossy().into()), "uname(2)");
     say("kernel_version", Some(system.version().to_string_lossy().into()), "uname(2)");
     say("hypervisor_vendor", hypervisor_vendor(), "CPUID leaf 0x40000000");
@@ -30,11 +36,11 @@ pub fn facts() -> Vec<Fact> {
     say("process_id", Some(std::process::id().to_string()), "getpid(2)");
     say("user_id", Some(rustix::process::getuid().as_raw().to_string()), "getuid(2)");
     say("cgroup", read("/proc/self/cgroup"), "/proc/self/cgroup");
-    say("root_mount", root_mount(), "/proc/self/mountinfo");
+    say("root_mount", root_mount(mounts), "/proc/self/mountinfo");
     let owner = fs::metadata("/").ok().map(|root| root.uid().to_string());
     say("root_owner", owner, "stat(2) of /");
-    say("root_files", root_files(), "a walk over `/`");
-    say("modules_mount", modules_mount(&system), "/proc/self/mountinfo");
+    say("root_files", root_files(mounts), "a walk over `/`");
+    say("modules_mount", modules_mount(mounts, &system), "/proc/self/mountinfo");
     for name in ["type", "guest_type", "uuid"] {
         let path = format!("{HYPERVISOR}/{name}");
         say(&format!("hypervisor_{name}"), read(&path), &path);
@@ -42,11 +48,12 @@ pub fn facts() -> Vec<Fact> {
     say("hypervisor_version", hypervisor_version(), "/sys/hypervisor/version");
     say("firmware", firmware(), "/sys/class/dmi/id");
     say("boot_protocol", read(BOOT_PROTOCOL), BOOT_PROTOCOL);
-    say("scratch_mount", scratch_mount(), "/proc/self/mountinfo");
-    say("scratch_drivers", scratch_drivers(), "/sys/class/block");
-    say("scratch_write_cache", scratch_write_cache(), "/sys/class/block");
-    say("interfaces", network::interfaces(), "getifaddrs(3)");
-    say("link_drivers", network::link_drivers(), "ethtool_drvinfo");
+    say("scratch_mount", scratch_mount(mounts), "/proc/self/mountinfo");
+    say("scratch_drivers", scratch_drivers(mounts), "/sys/class/block");
+    say("scratch_write_cache", scratch_write_cache(mounts), "/sys/class/block");
+    let drivers = interfaces.as_deref().map(network::link_drivers);
+    say("interfaces", interfaces, "getifaddrs(3)");
+    say("link_drivers", drivers, "ethtool_drvinfo");
     say("default_route", network::default_route(), "/proc/net/route");
     // Elsewhere it is not ours, and its address nobody's business.
     if init::is_this_process() {
@@ -58,8 +65,8 @@ pub fn facts() -> Vec<Fact> {
         say("link_offloads", offloads, "ethtool(8) of eth0");
         say("link_virtio_features", virtio_features(), "/sys/class/net/eth0/device/features");
     }
-    say("seccomp", status_line("Seccomp"), "/proc/self/status");
-    say("capabilities", status_line("CapEff"), "/proc/self/status");
+    say("seccomp", status_line(&status, "Seccomp"), "/proc/self/status");
+    say("capabilities", status_line(&status, "CapEff"), "/proc/self/status");
     for namespace in ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"] {
         let path = format!("/proc/self/ns/{namespace}");
         let link = fs::read_link(&path).ok().map(|link| link.to_string_lossy().into_owned());
@@ -81,6 +88,20 @@ const BOOT_PROTOCOL: &str = "/sys/kernel/boot_params/version";
 
 /// Where the kernel says what Xen told it. Source: Linux `Documentation/ABI/stable/sysfs-hypervisor-xen`.
 const HYPERVISOR: &str = "/sys/hypervisor";
+
+/// How much room a long file gets at first, so that it is read in few pieces.
+const LONG_BYTES: usize = 64 << 10;
+
+fn read_long(path: &str) -> Option<String> {
+    let mut text = String::with_capacity(LONG_BYTES);
+    File::open(path).ok()?.read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// The mounts that are seen here; nothing where they are not told.
+fn mounts() -> Option<String> {
+    read_long("/proc/self/mountinfo")
+}
 
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
@@ -131,13 +152,13 @@ fn distribution() -> Option<String> {
 }
 
 /// File system type, source and options of `/`, the last mount there.
-fn root_mount() -> Option<String> {
-    mount_at("/")?
+fn root_mount(mounts: Option<&str>) -> Option<String> {
+    mount_at(mounts, "/")?
 }
 
 /// How many files there are on `/`, where that is the kernel's first root and so small.
-fn root_files() -> Option<String> {
-    let is_first = root_mount().is_some_and(|mount| mount.starts_with("rootfs "));
+fn root_files(mounts: Option<&str>) -> Option<String> {
+    let is_first = root_mount(mounts).is_some_and(|mount| mount.starts_with("rootfs "));
     let device = fs::metadata("/").ok()?.dev();
     is_first.then(|| files_below(Path::new("/"), device).to_string())
 }
@@ -155,9 +176,9 @@ fn files_below(directory: &Path, device: u64) -> usize {
 }
 
 /// The same of the kernel's modules, where they are a mount: in a machine of ours they show how files come.
-fn modules_mount(system: &rustix::system::Uname) -> Option<String> {
+fn modules_mount(mounts: Option<&str>, system: &rustix::system::Uname) -> Option<String> {
     let modules = format!("/lib/modules/{}", system.release().to_string_lossy());
-    mount_at(fs::canonicalize(modules).ok()?.to_str()?)?
+    mount_at(mounts, fs::canonicalize(modules).ok()?.to_str()?)?
 }
 
 /// Vendor and version as the firmware's own table has them, behind `UEFI` where it is that.
@@ -170,21 +191,21 @@ fn firmware() -> Option<String> {
 }
 
 /// The same of the scratch directory, where there is one; `none` if it is no mount.
-fn scratch_mount() -> Option<String> {
+fn scratch_mount(mounts: Option<&str>) -> Option<String> {
     Path::new(SCRATCH).is_dir().then_some(())?;
-    Some(mount_at(SCRATCH)?.unwrap_or_else(|| String::from("none")))
+    Some(mount_at(mounts, SCRATCH)?.unwrap_or_else(|| String::from("none")))
 }
 
 /// The place in `/sys` of the disk that holds the scratch directory, if one does.
-fn scratch_disk() -> Option<PathBuf> {
-    let mount = scratch_mount()?;
+fn scratch_disk(mounts: Option<&str>) -> Option<PathBuf> {
+    let mount = scratch_mount(mounts)?;
     let name = mount.split(' ').nth(1)?.strip_prefix("/dev/")?;
     fs::canonicalize(Path::new("/sys/class/block").join(name)).ok()
 }
 
 /// The drivers between that disk and the machine, the disk's own first.
-fn scratch_drivers() -> Option<String> {
-    let disk = scratch_disk()?;
+fn scratch_drivers(mounts: Option<&str>) -> Option<String> {
+    let disk = scratch_disk(mounts)?;
     let devices = disk.ancestors().flat_map(|place| [place.join("device"), place.to_path_buf()]);
     let mut names: Vec<String> = Vec::new();
     for device in devices {
@@ -198,15 +219,14 @@ fn scratch_drivers() -> Option<String> {
 }
 
 /// What the kernel believes of that disk's own cache: `write back` or `write through`.
-fn scratch_write_cache() -> Option<String> {
-    let text = fs::read_to_string(scratch_disk()?.join("queue/write_cache")).ok()?;
+fn scratch_write_cache(mounts: Option<&str>) -> Option<String> {
+    let text = fs::read_to_string(scratch_disk(mounts)?.join("queue/write_cache")).ok()?;
     Some(text.trim().to_owned())
 }
 
 /// The last mount at a path, if there is one; nothing where mounts are not told.
-fn mount_at(path: &str) -> Option<Option<String>> {
-    let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let line = text.lines().rfind(|line| line.split(' ').nth(4) == Some(path));
+fn mount_at(mounts: Option<&str>, path: &str) -> Option<Option<String>> {
+    let line = mounts?.lines().rfind(|line| line.split(' ').nth(4) == Some(path));
     Some(line.and_then(|line| line.split_once(" - ")).map(|(_, rest)| rest.to_owned()))
 }
 
@@ -217,16 +237,22 @@ fn virtio_features() -> Option<String> {
     Some(set.map(|(number, _)| number.to_string()).collect::<Vec<_>>().join(" "))
 }
 
-fn status_line(key: &str) -> Option<String> {
-    let text = fs::read_to_string("/proc/self/status").ok()?;
-    let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+fn status_line(status: &str, key: &str) -> Option<String> {
+    let value = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
     Some(value.trim().to_owned())
 }
 
-/// The first line of a kernel's log that is short: gVisor announces itself there. Of a long one the
-/// kernel gives the end, which proves nothing.
+/// The first line of the log of a kernel that only answers like Linux: gVisor announces itself there. Linux keeps
+/// a long one, of which it would look for the end for a while, and which proves nothing.
 fn kernel_log_first_line() -> Option<String> {
+    const SET_LEVEL: libc::c_int = 8;
     const READ_ALL: libc::c_int = 3;
+    // SAFETY: no memory is named; Linux refuses a level of 0, or us, before it does anything.
+    let refused = unsafe { libc::klogctl(SET_LEVEL, std::ptr::null_mut(), 0) } < 0;
+    let is_unknown = std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS);
+    if !(refused && is_unknown) {
+        return None;
+    }
     let mut buffer = vec![0u8; 4096];
     let size = libc::c_int::try_from(buffer.len()).ok()?;
     // SAFETY: the pointer and the length describe a live, writable buffer.

@@ -60,12 +60,11 @@ fn ipv4(address: *const libc::sockaddr) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)))
 }
 
-/// The driver of every interface that tells it: `eth0=veth`.
-pub fn link_drivers() -> Option<String> {
-    let interfaces = interfaces()?;
+/// The driver of every one of these interfaces that tells it: `eth0=veth`.
+pub fn link_drivers(interfaces: &str) -> String {
     let names = interfaces.split(' ').filter_map(|word| word.split('=').next());
     let told = names.filter_map(|name| Some(format!("{name}={}", driver(name)?)));
-    Some(told.collect::<Vec<_>>().join(" "))
+    told.collect::<Vec<_>>().join(" ")
 }
 
 /// Source: Linux `include/uapi/linux/ethtool.h`, `struct ethtool_drvinfo`.

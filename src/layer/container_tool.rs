@@ -15,7 +15,7 @@ use super::container_init::{Init, Prepared};
 use super::first_process::{FirstProcess, THROTTLING, empties, limited_together};
 use super::tool_network::{Known, ToolNetwork};
 use super::{
-    Card, Choice, Layer, Network, Payer, Running, Site, Source, Unavailable, Usable,
+    Card, Choice, Layer, Network, Payer, Root, Running, Site, Source, Unavailable, Usable,
     container_init, scratch, tool_network, value_of, version,
 };
 use crate::agent::Link;
@@ -321,6 +321,25 @@ pub(super) const USER: Choice = Choice {
     values: &["host", "private"],
     help: "whether root inside is root here (`host`, default), or nobody here; the files of its root are mapped",
 };
+
+/// Refuses users of its own inside of a layer whose files are a throw-away layer: the kernel maps the owners of no
+/// overlay.
+///
+/// # Errors
+/// The user's: it cannot be, and where it can.
+pub fn refuse_users_on_a_layer(outer: &LayerSpec, inner: &LayerSpec) -> Result<(), Fault> {
+    let is_layered = matches!(outer.root()?, Root::Overlay | Root::Directory(_) | Root::Oci(_));
+    let is_tool = ["nspawn", "lxc", "podman"].contains(&inner.kind.as_str());
+    if outer.is_elsewhere() || !is_layered || !is_tool || !has_own_users(inner) {
+        return Ok(());
+    }
+    let (outer, inner) = (&outer.kind, &inner.kind);
+    Err(Fault::user(format!(
+        "{inner}: `user=private` maps the owners of files, and those in `{outer}` are on an overlay, of which \
+         the kernel maps none"
+    ))
+    .hint(format!("leave `user=private` out, or use `{inner}` without `{outer}`")))
+}
 
 fn has_own_users(spec: &LayerSpec) -> bool {
     spec.options.get(USER.key).is_some_and(|word| word == "private")

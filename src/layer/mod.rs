@@ -60,6 +60,7 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &simulated::Simulated,
 ];
 
+pub use container_tool::refuse_users_on_a_layer;
 /// The kinds of noise that `simulated` knows: what may follow `shape=`.
 pub use simulated::NOISE_SHAPES;
 

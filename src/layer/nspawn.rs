@@ -15,12 +15,16 @@ use super::tool_network::{Ground, ToolNetwork};
 use super::{Card, Limit, scratch, tool_network};
 use crate::fault::Fault;
 use crate::lab::Mount;
-use crate::lab::network::{BRIDGE, OUTSIDE, PREFIX, WORKLOAD};
+use crate::lab::network::{BELOW, BRIDGE, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
 use crate::layer::oci::config::AGENT;
+use std::path::Path;
 
 /// What it calls the inner end of a veth pair.
 const INNER_END: &str = "host0";
+
+/// What it calls a macvlan inside: this, and then the name of the link below.
+const MACVLAN_PREFIX: &str = "mv-";
 
 /// systemd-nspawn.
 pub static NSPAWN: ContainerTool = ContainerTool {
@@ -28,7 +32,7 @@ pub static NSPAWN: ContainerTool = ContainerTool {
         kind: "nspawn",
         summary: "a container by systemd-nspawn, for one command, or with an init",
         options: &[
-            tool_network::choice(&["none", "host", "veth", "bridge"]),
+            tool_network::choice(&["none", "host", "veth", "bridge", "macvlan"]),
             container_init::CHOICE,
             USER,
             scratch::CHOICE,
@@ -44,7 +48,11 @@ pub static NSPAWN: ContainerTool = ContainerTool {
     refuse: |_| Ok(()),
     require: |_, _| Ok(()),
     agent_words: address,
-    networks: &[("veth", Ground::OuterEnd("ve-")), ("bridge", Ground::Bridge)],
+    networks: &[
+        ("veth", Ground::OuterEnd("ve-")),
+        ("bridge", Ground::Bridge),
+        ("macvlan", Ground::Pair),
+    ],
     order,
 };
 
@@ -54,6 +62,7 @@ fn network(word: &str) -> Option<String> {
         "host" => None,
         "veth" => Some(String::from("--network-veth")),
         "bridge" => Some(format!("--network-bridge={BRIDGE}")),
+        "macvlan" => Some(format!("--network-macvlan={BELOW}")),
         _ => Some(String::from("--private-network")),
     }
 }
@@ -64,7 +73,24 @@ fn address(network: &ToolNetwork) -> Vec<String> {
         return Vec::new();
     }
     let address = format!("{WORKLOAD}/{PREFIX}");
-    vec![String::from("addressed"), INNER_END.to_owned(), address, OUTSIDE.to_string()]
+    let link = match network.word.as_str() {
+        "macvlan" => format!("{MACVLAN_PREFIX}{BELOW}"),
+        _ => INNER_END.to_owned(),
+    };
+    vec![String::from("addressed"), link, address, OUTSIDE.to_string()]
+}
+
+/// A `/sys` that cannot be written, but for its groups: there nspawn takes a link as it is, and does not wait for
+/// udev, which does not see the network of the room, to say that the link is ready.
+fn settled_links(aside: &Path) -> [Mount; 3] {
+    let bind = |source: &Path, target: &Path, read_only| Mount::Bind {
+        source: source.to_path_buf(),
+        target: target.to_path_buf(),
+        recursive: true,
+        read_only,
+    };
+    let (sys, groups) = (Path::new("/sys"), Path::new("/sys/fs/cgroup"));
+    [bind(groups, aside, false), bind(sys, sys, true), bind(aside, groups, false)]
 }
 
 fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
@@ -109,6 +135,9 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     }
     // It keeps its books in `/run/systemd`, and dislikes one on a disk.
     let mut mounts = vec![Mount::Tmpfs { target: "/run".into() }];
+    if wanted.network.word == "macvlan" {
+        mounts.extend(settled_links(&wanted.scratch.join("cgroup")));
+    }
     if wanted.network.held().is_some() {
         mounts.extend(tool_network::own_links(&wanted.scratch.join("sys")));
     }

@@ -73,7 +73,10 @@ impl Draft {
         for (depth, spec) in stack.layers.iter().enumerate() {
             let limits = spec.limits()?;
             if let Ok(driver) = layer::find(&spec.kind) {
-                let refused = driver.refuse(spec, &limits, stack.layers.get(depth + 1));
+                let inside = stack.layers.get(depth + 1);
+                let refused = driver.refuse(spec, &limits, inside).and_then(|()| {
+                    inside.map_or(Ok(()), |inside| layer::refuse_users_on_a_layer(spec, inside))
+                });
                 // What the machine lacks is found where the layer is started, and is a gap.
                 refused.or_else(|fault| match fault.blame {
                     Blame::User => Err(labelled(fault)),

@@ -40,6 +40,7 @@ fn a_link_of_a_container_is_of_the_kind_asked_for_and_leads_to_the_outside() {
         ("crun:net=veth", "veth"),
         ("nspawn:net=veth", "veth"),
         ("nspawn:net=bridge", "veth"),
+        ("nspawn:net=macvlan", "macvlan"),
         ("lxc:net=veth", "veth"),
         ("lxc:net=macvlan", "macvlan"),
         ("podman:net=bridge", "veth"),

@@ -49,6 +49,9 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("nspawn:init=busybox,net=host", "`init=busybox` with `net=host`", "use `net=none`"),
     ("lxc:init=systemd,net=host", "`init=systemd` with `net=host`", "`net=veth`"),
     ("lxc:net=host,user=private", "cannot show `/sys` to `user=private`", "`net=veth`"),
+    ("docker+lxc:user=private", "the kernel maps none", "use `lxc` without `docker`"),
+    ("libvirt", "means nothing without its `domain`", "`libvirt:DOMAIN`"),
+    ("libvirt:web,uri=xen:///", "not this machine's QEMU", "`ssh:HOST+libvirt:DOMAIN`"),
     ("docker:net=bridge,publish=http", "`publish=http` is not a port", "from 1 to 65535"),
 ];
 

@@ -48,6 +48,7 @@ pub(super) const VARIANTS: &[(&str, &[&str])] = &[
             "nspawn:net=host",
             "nspawn:net=veth",
             "nspawn:net=bridge",
+            "nspawn:net=macvlan",
             "nspawn:init=systemd",
             "nspawn:init=busybox",
             "nspawn:user=private",

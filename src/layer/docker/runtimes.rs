@@ -15,6 +15,10 @@ const NAMES: [&str; 3] = ["crun", "runsc", "youki"];
 /// Runtimes that come as a shim of containerd, with an installation of their own.
 const SHIMS: [&str; 2] = ["kata", "kata-runtime"];
 
+/// What helps where one is missing.
+const INSTALL_SHIM: &str =
+    "install Kata Containers and add it to `runtimes` of the machine's own daemon";
+
 /// That a private daemon would have the runtime of a spec.
 ///
 /// # Errors
@@ -30,7 +34,7 @@ pub fn require(spec: &LayerSpec) -> Result<(), Fault> {
         Some(name) if SHIMS.contains(&name) => Err(Fault::user(format!(
             "docker: a private daemon has no `{name}`, which starts virtual machines by a shim of its own"
         ))
-        .hint("install Kata Containers and add it to `runtimes` of the machine's own daemon")),
+        .hint(INSTALL_SHIM)),
         Some(name) => Err(Fault::user(format!(
             "docker: a private daemon has no runtime `{name}`, only runc, {}",
             NAMES.join(", ")
@@ -56,7 +60,10 @@ pub fn require_of(spec: &LayerSpec, about: &About) -> Result<(), Fault> {
         "docker: the daemon has no runtime `{wanted}`, only {}",
         names.join(", ")
     ))
-    .hint("add it to `runtimes` in /etc/docker/daemon.json"))
+    .hint(match SHIMS.contains(&wanted.as_str()) {
+        true => INSTALL_SHIM,
+        false => "add it to `runtimes` in /etc/docker/daemon.json",
+    }))
 }
 
 /// The value of `runtimes` in `daemon.json`. crun refuses to work where cgroup v2 is mounted beside v1;
