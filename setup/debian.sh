@@ -94,6 +94,7 @@ sysbench            sysbench
 fio                 fio
 ioping              ioping
 stress-ng           stress-ng
+iperf3              iperf3
 openssl             openssl
 xz-utils            xz
 openssh-client      ssh

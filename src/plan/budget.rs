@@ -21,6 +21,17 @@ impl Draft {
     /// Refuses a precision that no run of this plan could reach.
     pub(super) fn check_precision(&self) -> Result<(), Fault> {
         let Some(precision) = self.precision_ppm else { return Ok(()) };
+        if let Some(workload) = &self.workload
+            && workload.resolve()?.is_of_fixed_time
+        {
+            let name = workload.name.escape_debug();
+            return Err(self
+                .refuse(
+                    "precision",
+                    format!("`precision` is that of wall time, and `{name}` runs for a fixed time"),
+                )
+                .hint("ask for `--runs 20`, or for a time"));
+        }
         let least = u32::try_from(LOOK_FROM).unwrap_or(u32::MAX);
         if let Some(runs) = self.runs.filter(|&runs| runs < least) {
             return Err(self

@@ -87,6 +87,11 @@ pub(super) fn caution(arms: &[ArmFindings]) -> Option<Caution> {
 pub(super) fn conduct(plan: &Plan) -> String {
     let conduct = &plan.conduct;
     let mut words = Vec::new();
+    // A file that this surtax does not understand any more has been run all the same.
+    let workload = plan.workload.as_ref().and_then(|workload| workload.resolve().ok());
+    if workload.is_some_and(|workload| workload.is_of_fixed_time) {
+        words.push(String::from("the workload runs for a fixed time, so wall time says nothing"));
+    }
     if conduct.iterations > 1 {
         words.push(format!("each start runs the command {} times", conduct.iterations));
     }
@@ -136,6 +141,17 @@ mod tests {
             one.iterations = times.iter().map(iteration).collect();
             add(&mut ledger, &record(id(block, arm), TrialResult::Done(Box::new(one))));
         }
+    }
+
+    #[test]
+    fn a_workload_that_runs_for_a_fixed_time_is_said_to() {
+        let mut plan = crate::ledger::fixture::plan(&["native"]);
+        let said = super::conduct(&plan);
+        let find = |name| Some(crate::workload::Workload::find(name).unwrap());
+        plan.workload = find("compress.xz");
+        assert_eq!(super::conduct(&plan), said);
+        plan.workload = find("disk.randwrite");
+        assert!(super::conduct(&plan).starts_with("the workload runs for a fixed time"));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Definition {
     pub packages: Vec<(String, Vec<String>)>,
     /// Whether it needs the stack's scratch directory.
     pub scratch: bool,
+    /// Whether it works for a time that it is told, so that its wall time says nothing.
+    pub is_of_fixed_time: bool,
     /// In the order of the file.
     pub parameters: Vec<Parameter>,
     /// Which versions of the tool its parsers are known to fit.

@@ -14,13 +14,14 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 /// Keys of a file.
-pub const KEYS: [&str; 11] = [
+pub const KEYS: [&str; 12] = [
     "about",
     "command",
     "setup",
     "cleanup",
     "packages",
     "scratch",
+    "fixed_time",
     "parameters",
     "version",
     "check",
@@ -63,6 +64,7 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
         cleanup: reader.commands("cleanup", file.get("cleanup"), &parameters)?,
         packages: file.get("packages").map_or(Ok(Vec::new()), |it| reader.packages(it))?,
         scratch: reader.truth("scratch", file.get("scratch"))?,
+        is_of_fixed_time: reader.truth("fixed_time", file.get("fixed_time"))?,
         parameters,
         version: file.get("version").map(|it| reader.version(it)).transpose()?,
         checks: reader.each("check", file.get("check"), |it| reader.check(it))?,

@@ -163,7 +163,7 @@ pub(super) fn is_name(text: &str) -> bool {
 }
 
 /// A word in pieces: `{name}` is a parameter, `{{` and `}}` are braces, and a brace that is followed by
-/// anything else is itself, so that `${HOME}` and most shell lines need no care.
+/// anything else or follows a `$` is itself, so that `${name}` and most shell lines need no care.
 fn pieces(word: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = word;
@@ -172,13 +172,14 @@ fn pieces(word: &str) -> Vec<Piece<'_>> {
             pieces.push(Piece::Text(&rest[..at]));
         }
         let from = &rest[at..];
+        let is_shells = rest[..at].ends_with('$');
         rest = if let Some(after) = from.strip_prefix("{{") {
             pieces.push(Piece::Brace('{'));
             after
         } else if let Some(after) = from.strip_prefix("}}") {
             pieces.push(Piece::Brace('}'));
             after
-        } else if let Some((name, after)) = parameter_at(from) {
+        } else if let Some((name, after)) = parameter_at(from).filter(|_| !is_shells) {
             pieces.push(Piece::Parameter(name));
             after
         } else {
@@ -213,7 +214,7 @@ mod tests {
             };
             pieces(word).into_iter().map(text).collect()
         };
-        assert_eq!(texts("awk '{{print}}' ${HOME} {n}"), "awk '{print}' ${HOME} <n>");
+        assert_eq!(texts("awk '{{print}}' ${home} {n}"), "awk '{print}' ${home} <n>");
         assert_eq!(texts("}{"), "}{");
     }
 

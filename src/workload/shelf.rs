@@ -21,6 +21,7 @@ macro_rules! ready {
 
 /// Those that come with surtax, by name.
 pub const READY: &[(&str, &str)] = ready![
+    "build.gcc",
     "compress.xz",
     "cpu.sysbench",
     "crypto.openssl",
@@ -34,6 +35,7 @@ pub const READY: &[(&str, &str)] = ready![
     "disk.write",
     "memory.sysbench",
     "mutex.sysbench",
+    "net.iperf3",
     "noise",
     "prices",
     "stress",

@@ -181,7 +181,8 @@ fn a_tool_that_a_stack_has_not_is_told_with_its_package() {
 }
 
 /// Every workload that comes with surtax and runs a tool of its own, as short as it can be.
-const READY: [&str; 14] = [
+const READY: [&str; 16] = [
+    "build.gcc:files=1",
     "compress.xz:numbers=20000",
     "cpu.sysbench:events=50,prime=20000",
     "crypto.openssl:seconds=1",
@@ -194,6 +195,7 @@ const READY: [&str; 14] = [
     "disk.write:size=4M,time=100ms",
     "memory.sysbench:total=1G",
     "mutex.sysbench:locks=2000",
+    "net.iperf3:seconds=1",
     "stress:seconds=1",
     "threads.sysbench:events=50",
 ];

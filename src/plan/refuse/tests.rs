@@ -245,3 +245,16 @@ fn a_workload_that_works_in_a_scratch_directory_is_refused_where_no_stack_names_
          data lies, as in `native:scratch=layer`"
     );
 }
+
+#[test]
+fn a_precision_of_wall_time_is_refused_where_that_is_fixed() {
+    let text = format!("fixed_time = true\n{NUMBERS}");
+    let draft = with_workload(&["native"], &text);
+    assert!(draft.clone().complete(&around()).is_ok());
+    let fault = Draft { precision_ppm: Some(20_000), ..draft }.complete(&around()).unwrap_err();
+    assert_eq!(
+        fault.to_string(),
+        "`precision` is that of wall time, and `mine` runs for a fixed time\n  hint: ask for `--runs 20`, \
+         or for a time"
+    );
+}

@@ -75,7 +75,7 @@ fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
     refused(
         &with("about =", "abuot ="),
         "mine.toml:2: a workload has no key `abuot`\n  hint: use `about`; the keys are `about`, \
-         `command`, `setup`, `cleanup`, `packages`, `scratch`, `parameters`, `version`, `check`, \
+         `command`, `setup`, `cleanup`, `packages`, `scratch`, `fixed_time`, `parameters`, `version`, `check`, \
          `metric`, `histogram`",
     );
     refused(
