@@ -33,6 +33,13 @@ pub const READY: &[(&str, &str)] = ready![
     "disk.write",
     "memory.sysbench",
     "mutex.sysbench",
+    "net.tcp_crr",
+    "net.tcp_maerts",
+    "net.tcp_rr",
+    "net.tcp_rr_rate",
+    "net.tcp_stream",
+    "net.udp_rr",
+    "net.udp_stream",
     "stress",
     "threads.sysbench",
 ];
