@@ -30,8 +30,14 @@ const PAIRS: u32 = 10;
 /// How long one measurement takes, in seconds.
 const SECONDS: u32 = 1;
 
+/// How long a peer's server may take to listen: their clients do not wait for it.
+const SETTLE: Duration = Duration::from_millis(300);
+
 /// How long a client may take.
 const DEADLINE: Duration = Duration::from_secs(30);
+
+/// How many transactions or megabytes the times are of.
+const THOUSAND: f64 = 1e3;
 
 /// The CPU of both ends where they share one.
 const CPU: &str = "1";
@@ -131,7 +137,7 @@ impl Ends<'_> {
         started(self.room, argv, Some(namespace))
     }
 
-    /// One measurement by the engine: the time of a transaction or a megabyte.
+    /// One measurement by the engine: the time of a thousand transactions or megabytes.
     fn ours(&self, engine: &str, is_one_cpu: bool) -> Duration {
         let (agent, address) = (self.agent.display(), self.address);
         let serve = format!("{agent} engine serve --listen {address}:5201");
@@ -142,18 +148,20 @@ impl Ends<'_> {
         ended(served, server);
         let rate = answer["transactions_per_s"].as_f64();
         let rate = rate.or_else(|| Some(answer["bytes_per_s"].as_f64()? / 1e6));
-        Duration::from_secs_f64(1.0 / rate.expect("it says a rate"))
+        Duration::from_secs_f64(THOUSAND / rate.expect("it says a rate"))
     }
 
     /// The same by netperf.
     fn netperf(&self, netperf: &Path, test: &str, is_one_cpu: bool) -> Duration {
         let server = netperf.with_file_name("netserver");
-        let line = format!("{} -D -4 -L {} -p 12866", server.display(), self.address);
-        let (_, mut serving) = self.start(&line, false, is_one_cpu);
-        std::thread::sleep(Duration::from_millis(100));
-        let nodelay = if is_one_cpu { "-r 1,1" } else { "-D L,R" };
+        let line = format!("{} -D -4 -p 12866", server.display());
+        // It prints, and would end if nobody could read that.
+        let (_said, mut serving) = self.start(&line, false, is_one_cpu);
+        std::thread::sleep(SETTLE);
+        // Its streams are in millions of bits per second.
+        let (unit, nodelay) = if is_one_cpu { ("", "-r 1,1") } else { ("-f m", "-D L,R") };
         let line = format!(
-            "{} -4 -H {} -p 12866 -t {test} -l {SECONDS} -P 0 -v 0 -f m -- {nodelay}",
+            "{} -4 -H {} -p 12866 -t {test} -l {SECONDS} -P 0 -v 0 {unit} -- {nodelay}",
             netperf.display(),
             self.address
         );
@@ -162,22 +170,21 @@ impl Ends<'_> {
         serving.kill().expect("netserver is ended");
         serving.wait(DEADLINE).expect("it can be waited for");
         let rate: f64 = said.trim().parse().unwrap_or_else(|_| panic!("netperf says `{said}`"));
-        // Its streams are in millions of bits per second.
-        Duration::from_secs_f64(1.0 / if is_one_cpu { rate } else { rate / 8.0 })
+        Duration::from_secs_f64(THOUSAND / if is_one_cpu { rate } else { rate / 8.0 })
     }
 
-    /// The same by iperf3: the time of a megabyte.
+    /// The same by iperf3: the time of a thousand megabytes.
     fn iperf(&self, iperf: &Path, is_reverse: bool) -> Duration {
         let (iperf, address) = (iperf.display(), self.address);
         let (served, server) = self.start(&format!("{iperf} -s -1 -B {address}"), false, false);
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(SETTLE);
         let reverse = if is_reverse { "-R" } else { "" };
         let line = format!("{iperf} -c {address} -N -J -t {SECONDS} {reverse}");
         let (text, client) = self.start(&line, true, false);
         let answer: Value = serde_json::from_str(&ended(text, client)).expect("it is JSON");
         ended(served, server);
         let bits = answer["end"]["sum_received"]["bits_per_second"].as_f64();
-        Duration::from_secs_f64(8e6 / bits.expect("it says a rate"))
+        Duration::from_secs_f64(THOUSAND * 8e6 / bits.expect("it says a rate"))
     }
 }
 
