@@ -38,6 +38,7 @@ impl Footing {
             writable: &[],
             cwd: Path::new("/"),
             command: None,
+            network: None,
             start_deadline: START_DEADLINE,
         }
     }
@@ -66,6 +67,7 @@ impl Footing {
             command: None,
             limits: &limits,
             carries_layers: false,
+            network: None,
             start_deadline: START_DEADLINE,
         };
         let driver = layer::find(&spec.kind).map_err(said)?;

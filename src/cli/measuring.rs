@@ -64,6 +64,7 @@ impl Footing {
             writable: &plan.writable,
             cwd: &plan.cwd,
             command: None,
+            network: None,
             start_deadline: plan.start_deadline(),
         }
     }
@@ -85,6 +86,7 @@ impl Footing {
             command: None,
             limits,
             carries_layers: false,
+            network: None,
             start_deadline,
         }
     }

@@ -308,6 +308,9 @@ pub struct Site<'a> {
     /// Whether another layer will be started inside: then it gets the privileges that takes, as
     /// with `docker run --privileged`, and its evidence says so.
     pub carries_layers: bool,
+    /// The network namespace of a process of this level that is to stand in another than the level's own:
+    /// of `native` alone, with which the outside of another stack is made.
+    pub network: Option<&'a Path>,
     /// How long the layer may take to start.
     pub start_deadline: Duration,
 }

@@ -16,8 +16,9 @@ use crate::agent::Link;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Process, Program, Room};
 use crate::stack::{LayerSpec, Limits, root};
+use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::{Fact, Role};
@@ -62,7 +63,12 @@ impl Layer for Native {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
-        Ok(Box::new(RunningNative(PlainProcess::start("native", &["stdio"], site, room)?)))
+        let enter = |path: &Path| File::open(path).doing(format!("open `{}`", path.display()));
+        let network = site.network.map(enter).transpose()?;
+        let elsewhere = site.network.map(link_of).transpose()?;
+        let plain =
+            PlainProcess::start_in(network.map(OwnedFd::from), "native", &["stdio"], site, room)?;
+        Ok(Box::new(RunningNative { plain, elsewhere }))
     }
 }
 
@@ -196,15 +202,25 @@ pub(super) fn same_kernel(kind: &str, inside: &[Fact]) -> Result<Fact, Fault> {
     Ok(Fact::new("kernel_release", release, "uname(2), outside and inside"))
 }
 
-struct RunningNative(PlainProcess);
+/// What a namespace is called, by a file that stands for it: `net:[4026531840]`.
+fn link_of(path: &Path) -> Result<String, Fault> {
+    let link = std::fs::read_link(path).doing(format!("read `{}`", path.display()))?;
+    Ok(link.to_string_lossy().into_owned())
+}
+
+struct RunningNative {
+    plain: PlainProcess,
+    /// The network namespace that it was to be in, if not this level's.
+    elsewhere: Option<String>,
+}
 
 impl Running for RunningNative {
     fn link(&mut self) -> Result<Link, Fault> {
-        self.0.link()
+        self.plain.link()
     }
 
     fn payers(&self) -> Vec<Payer> {
-        self.0.payers()
+        self.plain.payers()
     }
 
     fn network(&self) -> Option<Network> {
@@ -215,11 +231,13 @@ impl Running for RunningNative {
         let mut facts = Vec::new();
         for namespace in ["ipc", "net", "pid", "user", "uts"] {
             let path = format!("/proc/self/ns/{namespace}");
-            let ours = std::fs::read_link(&path).doing(format!("read `{path}`"))?;
+            let ours = match &self.elsewhere {
+                Some(link) if namespace == "net" => link.clone(),
+                _ => link_of(Path::new(&path))?,
+            };
             let key = format!("namespace_{namespace}");
             let theirs = super::value_of(inside, &key)?;
-            if ours.to_string_lossy() != theirs {
-                let ours = ours.display();
+            if ours != theirs {
                 return Err(Fault::machine(format!(
                     "native: its {namespace} namespace is `{theirs}`, and this level's is `{ours}`"
                 )));
@@ -227,12 +245,12 @@ impl Running for RunningNative {
             facts.push(Fact::new(key, theirs, path));
         }
         facts.push(same_kernel("native", inside)?);
-        let agent = FirstProcess::of(self.0.process.pid(), &self.0.hierarchies);
-        facts.extend(self.0.facts(&agent)?);
+        let agent = FirstProcess::of(self.plain.process.pid(), &self.plain.hierarchies);
+        facts.extend(self.plain.facts(&agent)?);
         Ok(facts)
     }
 
     fn stop(self: Box<Self>) -> Result<(), Fault> {
-        self.0.stop()
+        self.plain.stop()
     }
 }

@@ -98,6 +98,7 @@ impl<'a> Bench<'a> {
             writable: &plan.writable,
             cwd: &plan.cwd,
             command: None,
+            network: None,
             start_deadline: plan.start_deadline(),
         };
         let mut ledger = Ledger::create(file, plan, &[])?;

@@ -109,6 +109,7 @@ fn raise(what: &Descend, lab: &Lab) -> Result<Standing, Fault> {
         writable: &writable,
         cwd: Path::new(OsStr::from_bytes(&what.cwd)),
         command: what.command.as_ref(),
+        network: None,
         start_deadline: what.start_deadline.into(),
     };
     StackSpec::parse(&what.stack)?.raise(&ground, "stack")

@@ -4,6 +4,7 @@
 //! outermost layer alone: each layer further in must leave its inside on the network of its own level,
 //! or there is no way through.
 
+use super::{LayerSpec, StackSpec};
 use crate::layer::Network;
 use surtax_instrument::wire::{Command, Fact, LevelFacts};
 
@@ -18,6 +19,57 @@ const SHARED: &str = "this level's own network";
 
 /// Where a layer's facts about the way to the outside come from.
 const SOURCE: &str = "how the layer was started";
+
+/// What the text of a stack says about the way between its command and the outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// There is none.
+    Nothing,
+    /// The command can call, and not be called.
+    Outward,
+    /// Either can call the other.
+    BothWays,
+    /// It depends on what is found when the stack is started.
+    Unknown,
+}
+
+/// What can be known before anything is started.
+#[must_use]
+pub fn promise(stack: &StackSpec) -> Promise {
+    let Some((outermost, deeper)) = stack.layers.split_first() else { return Promise::Nothing };
+    if deeper.iter().any(|layer| !matches!(of_layer(layer), Way::Shared | Way::Unknown)) {
+        return Promise::Nothing;
+    }
+    match of_layer(outermost) {
+        Way::Nothing => Promise::Nothing,
+        Way::Outward => Promise::Outward,
+        Way::BothWays | Way::Shared => Promise::BothWays,
+        Way::Unknown => Promise::Unknown,
+    }
+}
+
+/// The way between a layer's inside and its level.
+enum Way {
+    Nothing,
+    Outward,
+    BothWays,
+    Shared,
+    Unknown,
+}
+
+fn of_layer(layer: &LayerSpec) -> Way {
+    match (layer.kind.as_str(), layer.options.get("net").map(String::as_str)) {
+        ("native", _) | ("namespaces" | "runc" | "crun" | "youki", Some("host")) => Way::Shared,
+        ("qemu", Some("user")) => Way::Outward,
+        ("docker", Some("host")) => Way::Unknown,
+        (_, Some("none")) => Way::Nothing,
+        (_, Some("host")) => Way::Shared,
+        (_, Some(_)) => Way::BothWays,
+        // A daemon may have a bridge, or none.
+        ("docker", None) => Way::Unknown,
+        (_, None) => Way::Nothing,
+    }
+}
 
 /// What a layer's network is, as evidence.
 pub(super) fn facts(network: Option<&Network>) -> Vec<Fact> {
@@ -79,6 +131,25 @@ mod tests {
         assert_eq!(through(&[level(Some(&shared)), level(None)]), None);
         assert_eq!(through(&[level(Some(&wired())), level(Some(&shared))]), None);
         assert_eq!(super::through(None, &[level(Some(&shared))]), None);
+    }
+
+    #[test]
+    fn what_a_stack_promises_is_known_from_its_text() {
+        for (text, expected) in [
+            ("native", Promise::BothWays),
+            ("runc", Promise::Nothing),
+            ("runc:net=veth", Promise::BothWays),
+            ("namespaces", Promise::Nothing),
+            ("qemu", Promise::Nothing),
+            ("qemu:net=user", Promise::Outward),
+            ("qemu:net=tap+runc:net=host", Promise::BothWays),
+            ("qemu:net=tap+runc", Promise::Nothing),
+            ("qemu:net=user+runc:net=host", Promise::Outward),
+            ("docker", Promise::Unknown),
+            ("simulated", Promise::Nothing),
+        ] {
+            assert_eq!(promise(&StackSpec::parse(text).unwrap()), expected, "{text}");
+        }
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct Ground<'a> {
     pub cwd: &'a Path,
     /// The command, where it is known before the stack stands.
     pub command: Option<&'a Command>,
+    /// The network namespace of the outermost layer's process, where that is not this level's own.
+    pub network: Option<&'a Path>,
     /// How long one layer may take to start.
     pub start_deadline: Duration,
 }
@@ -73,8 +75,19 @@ impl Ground<'_> {
         limits: &'s Limits,
         carries_layers: bool,
     ) -> Site<'s> {
-        let Self { lab, level, agent, cache, command, start_deadline, .. } = *self;
-        Site { lab, level, agent, cache, view, command, limits, carries_layers, start_deadline }
+        let Self { lab, level, agent, cache, command, network, start_deadline, .. } = *self;
+        Site {
+            lab,
+            level,
+            agent,
+            cache,
+            view,
+            command,
+            limits,
+            carries_layers,
+            network,
+            start_deadline,
+        }
     }
 }
 

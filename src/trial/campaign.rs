@@ -3,6 +3,7 @@
 use super::enough::{Enough, Look};
 use super::interrupts::{Interrupts, Urgency};
 use super::repeat::{Next, Repeats};
+use super::task::Task;
 use super::{Record, TrialResult, protocol};
 use crate::fault::Fault;
 use crate::layer::{self, Unavailable};
@@ -218,8 +219,12 @@ impl<'a> Campaign<'a> {
 /// Whether the outermost layer of an arm can run; the deeper ones can only be asked from inside.
 fn check(arm: &Arm, plan: &Plan, ground: &Ground<'_>) -> Result<Result<(), Unavailable>, Fault> {
     let Some(outermost) = arm.stack.layers.first() else { return Ok(Ok(())) };
+    let task = Task::of(plan)?;
+    if let Some(gap) = task.gap(&arm.stack) {
+        return Ok(Err(gap));
+    }
     let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
-    let command = protocol::command(plan, &arm.stack);
+    let command = task.inside(&protocol::command(plan, &arm.stack));
     let ground = Ground { command: Some(&command), ..*ground };
     let site = ground.site(&view, &limits, arm.stack.layers.len() > 1);
     Ok(layer::find(&outermost.kind)?.check(outermost, &site).map(|_| ()))

@@ -1,6 +1,7 @@
 //! The protocol of one trial. The order of the lines in [`run`] and `measure` is the protocol.
 
 use super::iterate::{self, Ran};
+use super::opposite::Opposite;
 use super::quiet::{self, Quiet};
 use super::sandwich::Sandwich;
 use super::task::Task;
@@ -60,7 +61,9 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
     let name = format!("{}-{}-{}", trial.block, trial.position, trial.arm);
     let mut command = command(plan, stack);
     command.env.extend(variable_of(padding));
-    let raised = stack.raise(&Ground { command: Some(&command), ..*ground }, &name);
+    let task = Task::of(plan);
+    let inside = task.as_ref().map_or_else(|_| command.clone(), |task| task.inside(&command));
+    let raised = stack.raise(&Ground { command: Some(&inside), ..*ground }, &name);
     let start_wall = clock::monotonic_raw().since(asked_at);
 
     let mut leftovers = Vec::new();
@@ -70,11 +73,18 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
         Err(fault) => broken(&fault),
         Ok(mut standing) => {
             standing.tell(&mut command);
-            let measured = measure(&mut standing, &command, plan, ground.level)
+            let measured = task
+                .and_then(|task| {
+                    let mut opposite = task.opposite(&standing, &command, ground, &name)?;
+                    let trial = What { plan, level: ground.level, task: &task };
+                    let measured = measure(&mut standing, &mut opposite, &command, &trial);
+                    leftovers.extend(opposite.into_iter().flat_map(Opposite::stop));
+                    measured
+                })
                 .map_err(|fault| standing.explained(fault));
             let stopping_at = clock::monotonic_raw();
             match standing.stop() {
-                Ok(left) => leftovers = left,
+                Ok(left) => leftovers.extend(left),
                 Err(fault) => leftovers.push(fault.message),
             }
             stop_wall = clock::monotonic_raw().since(stopping_at);
@@ -97,33 +107,46 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
     Record { trial, began_at, result, start_wall, stop_wall, conditions, disturbances, leftovers }
 }
 
+/// What is the same for all of a trial.
+struct What<'a> {
+    plan: &'a Plan,
+    level: u8,
+    task: &'a Task,
+}
+
 /// Warms up, watches, runs the command in its iterations, and reads what everybody used. Gives back what was
 /// measured, why it cannot be believed if it cannot, and the conditions right around the command.
 fn measure(
     standing: &mut Standing,
+    opposite: &mut Option<Opposite>,
     command: &Command,
-    plan: &Plan,
-    level: u8,
+    &What { plan, level, task }: &What<'_>,
 ) -> Result<(Measured, Flaw, Conditions), Fault> {
+    let deadline = plan.command_deadline();
+    let once = |standing: &mut Standing, opposite: &mut Option<Opposite>| match opposite {
+        Some(opposite) => opposite.run(standing, deadline),
+        None => execute(standing, command, deadline),
+    };
     let sandwich = Sandwich::take(standing.link()?)?;
     let is_cold = plan.conduct.cache == Cache::Cold;
-    let task = Task::of(plan)?;
     let prepared = task.prepare(command, |command| outcome(standing, command, plan))?;
     for _ in 0..plan.warm_up {
-        execute(standing, command, plan.command_deadline())?;
+        once(standing, opposite)?;
     }
     let payers = standing.payers();
     let payer_count = payers.len();
     let mut quiet = Quiet::open(Path::new("/"), &groups(&payers));
     let before = quiet.read();
+    let outside = opposite.as_ref().map(Opposite::payers).unwrap_or_default();
+    let outside_count = outside.len();
+    let watch_outside = Watch::begin(outside, level);
     let watch = Watch::begin(payers, level);
     let mut runs: Vec<Ran> = Vec::new();
     for _ in 0..plan.conduct.iterations {
         if is_cold {
             cold::drop_caches(standing.link()?, runs.is_empty())?;
         }
-        let ran = execute(standing, command, plan.command_deadline());
-        let ran = ran.map_err(|fault| task.explained(fault))?;
+        let ran = once(standing, opposite).map_err(|fault| task.explained(fault))?;
         let goes_on = ran.outcome.status == Status::Exit(0);
         runs.push(ran);
         if !goes_on {
@@ -131,8 +154,13 @@ fn measure(
         }
     }
     let mut readings = watch.end();
+    let outside = watch_outside.end();
     let after = quiet.read();
-    let mut conditions = quiet.between(&before, &after, used_by_all(&readings, payer_count));
+    let mut conditions = quiet.between(
+        &before,
+        &after,
+        used_by_all(readings.iter().chain(&outside), payer_count + outside_count),
+    );
     conditions.extend(quiet::stood_still(runs.iter().map(|ran| &ran.outcome)));
     let mut is_guest_time_void = false;
     if !sandwich.is_shared() {
@@ -147,7 +175,9 @@ fn measure(
     if let Some(innermost) = levels.last_mut() {
         innermost.facts.extend(sandwich.facts());
         innermost.facts.extend(prepared.facts);
-        innermost.facts.extend(program(standing, command)?);
+        innermost.facts.extend(opposite.iter().flat_map(Opposite::facts));
+        let inside = opposite.as_ref().map_or(command, |opposite| opposite.inside());
+        innermost.facts.extend(program(standing, inside)?);
     }
     let evidence = Evidence::of(levels)
         .map_err(|layer| Fault::bug(format!("`{layer}` proved nothing about itself")))?;
@@ -178,12 +208,15 @@ fn groups(payers: &[Payer]) -> Vec<PathBuf> {
     payers.iter().filter_map(group).collect()
 }
 
-/// What those used who worked for the stack on this level, who carry the command; unknown if one of
-/// them could not be read, or there is nobody to read.
-fn used_by_all(readings: &[PayerReading], payer_count: usize) -> Option<Nanoseconds> {
-    let is_whole = payer_count > 0 && readings.len() == payer_count;
+/// What those used who worked for the trial on this level, who carry the command and its other side; unknown if
+/// one of them could not be read, or there is nobody to read.
+fn used_by_all<'a>(
+    readings: impl Iterator<Item = &'a PayerReading> + Clone,
+    payer_count: usize,
+) -> Option<Nanoseconds> {
+    let is_whole = payer_count > 0 && readings.clone().count() == payer_count;
     let sum = |sum, reading: &PayerReading| sum + reading.cpu_user + reading.cpu_system;
-    is_whole.then(|| readings.iter().fold(Nanoseconds(0), sum))
+    is_whole.then(|| readings.fold(Nanoseconds(0), sum))
 }
 
 /// How a command that is not measured ended.
@@ -193,13 +226,29 @@ fn outcome(standing: &mut Standing, command: &Command, plan: &Plan) -> Result<Ou
 
 /// Runs the command once.
 fn execute(standing: &mut Standing, command: &Command, deadline: Duration) -> Result<Ran, Fault> {
-    let is_nested = standing.depth() > 1;
+    let began = begin(standing, command)?;
+    finish(standing, began, deadline)
+}
+
+/// Starts a command; the host's time at which it was about to begin.
+pub(super) fn begin(standing: &mut Standing, command: &Command) -> Result<Nanoseconds, Fault> {
     let link = standing.link()?;
     let started = link.ask(&Request::Run(command.clone()), GRACE)?;
     let Reply::Started { .. } = started.reply else {
         return Err(unexpected(&started.reply, "the request to run the command"));
     };
     link.send(&Request::Go)?;
+    Ok(started.at)
+}
+
+/// Waits for the end of a command that was begun.
+pub(super) fn finish(
+    standing: &mut Standing,
+    began: Nanoseconds,
+    deadline: Duration,
+) -> Result<Ran, Fault> {
+    let is_nested = standing.depth() > 1;
+    let link = standing.link()?;
     let mut pulse = Pulse::default();
     let ended = link.outlast(&mut pulse, deadline.saturating_add(GRACE))?;
     let outcome = match ended.reply {
@@ -207,7 +256,7 @@ fn execute(standing: &mut Standing, command: &Command, deadline: Duration) -> Re
         Reply::Failed(failure) => return Err(refused(failure)),
         other => return Err(unexpected(&other, "the end of the command")),
     };
-    let between = ended.at.since(started.at);
+    let between = ended.at.since(began);
     let bill = if is_nested {
         match link.receive(BILL_DEADLINE)?.reply {
             Reply::Bill(readings) => readings,

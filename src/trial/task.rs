@@ -1,8 +1,12 @@
 //! The parts of a trial that only a workload has: its tool's version, its set-up, reading its numbers,
 //! its clean-up. Nothing of that is measured, and of an ordinary command there is none.
 
+use super::opposite::{self, Opposite};
 use crate::fault::Fault;
+use crate::layer::Unavailable;
 use crate::plan::Plan;
+use crate::stack::StackSpec;
+use crate::stack::rise::{Ground, Standing};
 use crate::workload::definition::Version;
 use crate::workload::{Definition, Histogrammed, Metric, OUTPUT_LIMIT, Reading};
 use std::collections::BTreeMap;
@@ -31,6 +35,28 @@ impl Task {
         let definition =
             plan.workload.as_ref().map(crate::workload::Workload::resolve).transpose()?;
         Ok(Self { definition })
+    }
+
+    /// The command that runs in the stack, which is the server of a workload whose client is outside.
+    pub(super) fn inside(&self, command: &Command) -> Command {
+        opposite::inside(self.definition.as_ref(), command)
+    }
+
+    /// The other side of a workload that has two.
+    pub(super) fn opposite(
+        &self,
+        standing: &Standing,
+        command: &Command,
+        ground: &Ground<'_>,
+        name: &str,
+    ) -> Result<Option<Opposite>, Fault> {
+        let Some(definition) = &self.definition else { return Ok(None) };
+        Opposite::open(definition, standing, command, ground, name)
+    }
+
+    /// Why a stack cannot have its side of a workload that has two.
+    pub(super) fn gap(&self, stack: &StackSpec) -> Option<Unavailable> {
+        opposite::gap(self.definition.as_ref()?, stack)
     }
 
     /// Asks the tool for its version, and sets up; `run` runs a command in the stack.

@@ -14,6 +14,10 @@ pub struct Definition {
     pub about: String,
     /// Program and arguments.
     pub command: Vec<String>,
+    /// The other side, if it has two: what the command, which is the client then, calls.
+    pub server: Option<Vec<String>>,
+    /// Where the client of the two runs.
+    pub client: Client,
     /// Run in the started stack before it, one after the other, and not measured.
     pub setup: Vec<Vec<String>>,
     /// Run there after it, likewise.
@@ -34,6 +38,24 @@ pub struct Definition {
     pub metrics: Vec<Rule>,
     /// The distributions that it measures, each of which becomes quantiles.
     pub histograms: Vec<Rule>,
+}
+
+/// Where the client of a workload with two sides runs; its server runs in the other place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Client {
+    /// Outside, on the level of the measurement.
+    #[default]
+    Native,
+    /// In the stack.
+    Stack,
+}
+
+impl Client {
+    /// The parameter that says so, which every workload with two sides has.
+    pub const PARAMETER: &str = "client";
+
+    /// Its values.
+    pub const WORDS: [&str; 2] = ["native", "stack"];
 }
 
 /// Which versions of a tool are known.

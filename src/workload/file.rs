@@ -1,6 +1,6 @@
 //! Workload files: TOML, read with errors that name the line and the nearest key that there is.
 
-use super::definition::{Check, Definition, Kind, Limits, Parameter, Rule, Version};
+use super::definition::{Check, Client, Definition, Kind, Limits, Parameter, Rule, Version};
 use super::extract::Extract;
 use super::metric::{Better, name_fault};
 use super::parameter::{is_name, named_in};
@@ -17,6 +17,7 @@ use toml::de::{DeTable, DeValue};
 pub const KEYS: [&str; 12] = [
     "about",
     "command",
+    "server",
     "setup",
     "cleanup",
     "packages",
@@ -28,6 +29,26 @@ pub const KEYS: [&str; 12] = [
     "metric",
     "histogram",
 ];
+
+/// What a word of a workload with two sides calls the server's address: where the client finds it, and where
+/// the server itself listens.
+pub const ADDRESS: &str = "address";
+
+/// Names that such a workload gives a meaning of its own.
+const RESERVED: [&str; 2] = [ADDRESS, Client::PARAMETER];
+
+/// The parameter that says where the client is.
+fn client() -> Parameter {
+    let words = Client::WORDS.map(String::from).to_vec();
+    Parameter {
+        name: Client::PARAMETER.to_owned(),
+        about: String::from(
+            "where the client is: outside (`native`) or in the stack; the server is in the other",
+        ),
+        default: words[0].clone(),
+        kind: Kind::Words(words),
+    }
+}
 
 /// Keys of a parameter.
 pub const PARAMETER_KEYS: [&str; 6] = ["about", "default", "min", "max", "words", "pattern"];
@@ -56,10 +77,23 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
         reader.refuse(&span, error.message().replace('\n', ", "))
     })?;
     let file = reader.fields("a workload", &KEYS, table.get_ref(), 0..0)?;
-    let parameters = file.get("parameters").map_or(Ok(Vec::new()), |it| reader.parameters(it))?;
+    let mut parameters =
+        file.get("parameters").map_or(Ok(Vec::new()), |it| reader.parameters(it))?;
+    if file.get("server").is_some() {
+        if let Some(taken) = parameters.iter().find(|it| RESERVED.contains(&it.name.as_str())) {
+            let message = format!("a workload with a `server` has a `{}` of its own", taken.name);
+            return Err(file.refuse(message).hint("give that parameter another name"));
+        }
+        parameters.push(client());
+    }
     let mut definition = Definition {
         about: file.string("about")?,
         command: reader.command("command", file.need("command")?, &parameters)?,
+        server: file
+            .get("server")
+            .map(|it| reader.command("server", it, &parameters))
+            .transpose()?,
+        client: Client::default(),
         setup: reader.commands("setup", file.get("setup"), &parameters)?,
         cleanup: reader.commands("cleanup", file.get("cleanup"), &parameters)?,
         packages: file.get("packages").map_or(Ok(Vec::new()), |it| reader.packages(it))?,
@@ -123,7 +157,10 @@ impl Reader<'_> {
         if words.first().is_none_or(String::is_empty) {
             return Err(self.refuse(&value.span(), format!("`{field}` names no program")));
         }
-        let known: Vec<&str> = parameters.iter().map(|it| it.name.as_str()).collect();
+        let mut known: Vec<&str> = parameters.iter().map(|it| it.name.as_str()).collect();
+        if known.contains(&Client::PARAMETER) {
+            known.push(ADDRESS);
+        }
         for named in words.iter().flat_map(|word| named_in(word)) {
             if !known.contains(&named) {
                 let message = format!("`{{{named}}}` in `{field}` is no parameter of this file");

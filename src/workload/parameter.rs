@@ -1,6 +1,6 @@
 //! Parameters: named words in the commands of a workload, each with a default and with limits.
 
-use super::definition::Definition;
+use super::definition::{Client, Definition};
 use crate::fault::Fault;
 use crate::stack::instead;
 use regex::Regex;
@@ -136,11 +136,17 @@ impl Definition {
             let filled = pieces(word).into_iter().map(|piece| match piece {
                 Piece::Text(text) => text.to_owned(),
                 Piece::Brace(brace) => brace.to_string(),
-                Piece::Parameter(name) => value(name).cloned().unwrap_or_default(),
+                // The address of the server is known when the stack stands.
+                Piece::Parameter(name) => {
+                    value(name).cloned().unwrap_or_else(|| format!("{{{name}}}"))
+                }
             });
             *word = filled.collect();
         };
-        self.command.iter_mut().for_each(fill);
+        self.command.iter_mut().chain(self.server.iter_mut().flatten()).for_each(fill);
+        if value(Client::PARAMETER).is_some_and(|word| self.server.is_some() && word == "stack") {
+            self.client = Client::Stack;
+        }
         self.setup.iter_mut().chain(&mut self.cleanup).flatten().for_each(fill);
         self.parameters = parameters;
         Ok(self)

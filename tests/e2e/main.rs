@@ -41,5 +41,6 @@ mod roots;
 mod recovery;
 mod ssh;
 mod suite;
+mod two_sided;
 mod watchdog;
 mod workloads;

@@ -92,6 +92,7 @@ fn with_findings(seeds: u64, mut look: impl FnMut(Findings)) {
         writable: &[],
         cwd: Path::new("/"),
         command: None,
+        network: None,
         start_deadline: Duration::from_secs(60),
     };
     for seed in 0..seeds {

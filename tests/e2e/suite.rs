@@ -125,6 +125,7 @@ pub fn raise(lab: &Lab, stack: &str, name: &str, deadline: Duration) -> Result<S
         writable: &writable,
         cwd: Path::new("/"),
         command: Some(&packed),
+        network: None,
         start_deadline: deadline,
     };
     let spec = StackSpec::parse(stack)?;

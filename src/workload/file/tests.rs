@@ -31,6 +31,31 @@ fn with(old: &str, new: &str) -> String {
 }
 
 #[test]
+fn a_file_with_a_server_has_a_client_that_can_be_placed_and_an_address_that_is_not_known_yet() {
+    let command = r#"command = ["seq", "{from}", "--x={{y}}", "${HOME}"]"#;
+    let two = r#"command = ["seq", "{address}"]
+server = ["listen", "{address}:{from}"]"#;
+    let text = with(command, two);
+    let of = |given: &[(&str, &str)]| {
+        let given = given.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        Workload::of("mine", text.clone(), given).map(|workload| workload.resolve().unwrap())
+    };
+    let plain = of(&[]).unwrap();
+    assert_eq!(plain.client, Client::Native);
+    let turned = of(&[("from", "7"), ("client", "stack")]).unwrap();
+    assert_eq!(turned.client, Client::Stack);
+    assert_eq!(turned.command, ["seq", "{address}"]);
+    assert_eq!(turned.server.unwrap(), ["listen", "{address}:7"]);
+    let fault = of(&[("client", "moon")]).unwrap_err();
+    assert_eq!(fault.hint.unwrap(), "`client` is one of `native`, `stack`");
+    // With one side neither means anything.
+    let one = Workload::of("mine", SMALL.into(), vec![("client".into(), "stack".into())]);
+    assert!(one.unwrap_err().message.contains("has no parameter `client`"));
+    let fault = parse(&with("{from}", "{address}"), "mine.toml").unwrap_err();
+    assert!(fault.message.contains("`{address}` in `command` is no parameter"), "{fault}");
+}
+
+#[test]
 fn a_file_becomes_a_command_with_its_parameters_and_a_reading_in_the_ledgers_units() {
     let given = vec![(String::from("from"), String::from("5"))];
     let workload = Workload::of("mine", SMALL.into(), given).unwrap();
@@ -75,7 +100,7 @@ fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
     refused(
         &with("about =", "abuot ="),
         "mine.toml:2: a workload has no key `abuot`\n  hint: use `about`; the keys are `about`, \
-         `command`, `setup`, `cleanup`, `packages`, `scratch`, `fixed_time`, `parameters`, `version`, `check`, \
+         `command`, `server`, `setup`, `cleanup`, `packages`, `scratch`, `fixed_time`, `parameters`, `version`, `check`, \
          `metric`, `histogram`",
     );
     refused(

@@ -1,0 +1,203 @@
+//! Trials with two sides: a server and its client, one in the stack, the other outside of it.
+//!
+//! The outside stands on the level of the measurement, in the network namespace that the stack's network leads
+//! to (`Running::network`), as a stack `native` of its own: with a room, a group and a root that is thrown away. The
+//! server is started first. Its client waits until it can be reached, so both begin together; what the client
+//! prints is what was measured, and the side in the stack is whose CPU time counts as the command's.
+
+use super::iterate::Ran;
+use super::protocol::{begin, finish};
+use crate::fault::Fault;
+use crate::layer::{Network, Payer, Unavailable};
+use crate::stack::StackSpec;
+use crate::stack::reach::{Promise, promise};
+use crate::stack::rise::{Ground, Standing};
+use crate::workload::Definition;
+use crate::workload::definition::Client;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+use surtax_instrument::wire::{Command, Fact, Outcome, Request, Status};
+
+/// How long a side may take to end after the other one has.
+const LAST: Duration = Duration::from_secs(10);
+
+/// What stands for the server's address in the words of both sides.
+const ADDRESS: &str = "{address}";
+
+/// How much of what a failed server said is told, in characters.
+const SAID_MAX: usize = 300;
+
+/// Both sides of a trial, and the outside.
+pub(super) struct Opposite {
+    outside: Standing,
+    client: Command,
+    server: Command,
+    place: Client,
+    address: IpAddr,
+}
+
+/// Which command of a workload with two sides runs in the stack; the plan's own where there is one side.
+pub(super) fn inside(definition: Option<&Definition>, command: &Command) -> Command {
+    let server =
+        definition.and_then(|it| it.server.as_ref().filter(|_| it.client == Client::Native));
+    let argv = server.map(|words| words.iter().map(|word| word.clone().into_bytes()).collect());
+    Command { argv: argv.unwrap_or_else(|| command.argv.clone()), ..command.clone() }
+}
+
+/// Why the two sides of a workload cannot meet in a stack, where its text already says so.
+pub(super) fn gap(definition: &Definition, stack: &StackSpec) -> Option<Unavailable> {
+    definition.server.as_ref()?;
+    let (what, remedy) = match (promise(stack), definition.client) {
+        (Promise::BothWays | Promise::Unknown, _) | (Promise::Outward, Client::Stack) => {
+            return None;
+        }
+        (Promise::Outward, Client::Native) => (
+            "a command in it can call and not be called",
+            "put the client into the stack: `client=stack`",
+        ),
+        (Promise::Nothing, _) => {
+            ("there is no way between it and the outside", "give it a network: `net=…`")
+        }
+    };
+    Some(Unavailable {
+        why: format!("`{stack}` cannot have one side of the workload: {what}"),
+        remedy: Some(remedy.to_owned()),
+    })
+}
+
+impl Opposite {
+    /// Raises the outside of a stack that stands.
+    ///
+    /// # Errors
+    /// The machine's: the stack has no way to the outside after all, or the outside cannot be raised.
+    pub(super) fn open(
+        definition: &Definition,
+        standing: &Standing,
+        command: &Command,
+        ground: &Ground<'_>,
+        name: &str,
+    ) -> Result<Option<Self>, Fault> {
+        let Some(server) = &definition.server else { return Ok(None) };
+        let place = definition.client;
+        let network = standing.network().ok_or_else(|| {
+            Fault::machine("the stack has no way to the outside, where one side of its workload is")
+                .hint("give it a network: `net=…`")
+        })?;
+        let (address, listen) = addresses(network, place)?;
+        let namespace = (!network.is_shared).then_some(network.namespace.as_path());
+        let words = |words: &[String], address: IpAddr| -> Vec<Vec<u8>> {
+            let address = address.to_string();
+            words.iter().map(|word| word.replace(ADDRESS, &address).into_bytes()).collect()
+        };
+        let server = Command { argv: words(server, listen), ..command.clone() };
+        let client = Command { argv: words(&definition.command, address), ..command.clone() };
+        let outer = match place {
+            Client::Native => &client,
+            Client::Stack => &server,
+        };
+        let ground = Ground { command: Some(outer), network: namespace, ..*ground };
+        let outside = StackSpec::parse("native")?
+            .raise(&ground, &format!("{name}-outside"))
+            .map_err(|fault| fault.during("the outside"))?;
+        Ok(Some(Self { outside, client, server, place, address }))
+    }
+
+    /// Runs both sides once.
+    ///
+    /// # Errors
+    /// The server failed, or either could not be started or does not end.
+    pub(super) fn run(&mut self, stack: &mut Standing, deadline: Duration) -> Result<Ran, Fault> {
+        let Self { outside, client, server, place, .. } = self;
+        let (serving, calling) = match place {
+            Client::Native => (stack, outside),
+            Client::Stack => (outside, stack),
+        };
+        let server_began = begin(serving, server)?;
+        let called = begin(calling, client).and_then(|began| finish(calling, began, deadline));
+        let has_worked = called.as_ref().is_ok_and(|ran| ran.outcome.status == Status::Exit(0));
+        if !has_worked {
+            serving.link()?.send(&Request::Cancel)?;
+        }
+        // A server that could not start is the reason why its client found none.
+        let served = finish(serving, server_began, LAST);
+        let (served, called) = match (served, called) {
+            (Err(fault), _) => return Err(fault.during("the server")),
+            (Ok(served), Ok(called)) => (served, called),
+            (Ok(_), Err(fault)) => return Err(fault.during("the client")),
+        };
+        if has_worked || matches!(served.outcome.status, Status::Exit(code) if code != 0) {
+            require_success(&served.outcome)?;
+        }
+        Ok(match place {
+            Client::Stack => called,
+            Client::Native => Ran {
+                between: called.between,
+                outcome: Outcome {
+                    cpu_user: served.outcome.cpu_user,
+                    cpu_system: served.outcome.cpu_system,
+                    memory_peak: served.outcome.memory_peak,
+                    stops: served.outcome.stops,
+                    ..called.outcome
+                },
+                bill: served.bill,
+            },
+        })
+    }
+
+    /// The side in the stack.
+    pub(super) fn inside(&self) -> &Command {
+        match self.place {
+            Client::Native => &self.server,
+            Client::Stack => &self.client,
+        }
+    }
+
+    /// Who works for the outside on this level: no part of the stack's bill.
+    pub(super) fn payers(&self) -> Vec<Payer> {
+        self.outside.payers()
+    }
+
+    /// Where the sides were.
+    pub(super) fn facts(&self) -> Vec<Fact> {
+        let place = match self.place {
+            Client::Native => "outside, on the level of the measurement",
+            Client::Stack => "in the stack",
+        };
+        vec![
+            Fact::new("client_place", place, "how both sides were started"),
+            Fact::new("server_address", self.address.to_string(), "the stack's network"),
+        ]
+    }
+
+    /// Ends the outside; what was left of it.
+    pub(super) fn stop(self) -> Vec<String> {
+        self.outside.stop().unwrap_or_else(|fault| vec![fault.message])
+    }
+}
+
+/// Where the client finds the server, and where that listens: on a network that is this machine's own, only its
+/// loopback.
+fn addresses(network: &Network, place: Client) -> Result<(IpAddr, IpAddr), Fault> {
+    let address = match place {
+        Client::Stack => network.outside,
+        Client::Native => network.workload.ok_or_else(|| {
+            Fault::machine("a command in the stack can call and not be called")
+                .hint("put the client into the stack: `client=stack`")
+        })?,
+    };
+    let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    Ok((address, if network.is_shared { address } else { everywhere }))
+}
+
+fn require_success(ended: &Outcome) -> Result<(), Fault> {
+    if ended.status == Status::Exit(0) {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&ended.stderr.tail);
+    let said: String = said.trim().chars().take(SAID_MAX).collect();
+    let status = &ended.status;
+    Err(Fault::machine(format!("the server of the workload ended with {status}: {said}")))
+}
+
+#[cfg(test)]
+mod tests;

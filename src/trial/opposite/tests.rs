@@ -1,0 +1,57 @@
+//! What is known of two sides before anything is started.
+
+use super::*;
+use crate::workload::Workload;
+
+fn definition(typed: &str) -> Definition {
+    Workload::find(typed).unwrap().resolve().unwrap()
+}
+
+fn words(command: &Command) -> Vec<String> {
+    command.argv.iter().map(|word| String::from_utf8(word.clone()).unwrap()).collect()
+}
+
+#[test]
+fn a_stack_without_a_way_is_a_gap_with_what_would_make_one() {
+    let gap = |typed: &str, stack: &str| {
+        gap(&definition(typed), &StackSpec::parse(stack).unwrap()).map(|gap| gap.remedy.unwrap())
+    };
+    for (typed, stack, expected) in [
+        ("net.tcp_rr", "native", None),
+        ("net.tcp_rr", "runc:net=veth", None),
+        ("net.tcp_rr", "docker", None),
+        ("net.tcp_rr", "runc", Some("give it a network: `net=…`")),
+        ("net.tcp_rr", "qemu:net=user", Some("put the client into the stack: `client=stack`")),
+        ("net.tcp_rr:client=stack", "qemu:net=user", None),
+        ("net.tcp_rr:client=stack", "runc", Some("give it a network: `net=…`")),
+        ("cpu.sysbench", "runc", None),
+    ] {
+        assert_eq!(gap(typed, stack).as_deref(), expected, "{typed} in {stack}");
+    }
+}
+
+#[test]
+fn the_side_in_the_stack_is_the_server_unless_the_client_is_put_there() {
+    let command = Command { argv: vec![b"client".to_vec()], ..Command::default() };
+    let two = definition("net.tcp_rr");
+    assert!(words(&inside(Some(&two), &command)).contains(&String::from("serve")));
+    for other in
+        [Some(definition("net.tcp_rr:client=stack")), Some(definition("cpu.sysbench")), None]
+    {
+        assert_eq!(words(&inside(other.as_ref(), &command)), ["client"]);
+    }
+}
+
+#[test]
+fn a_server_on_this_machines_own_network_listens_at_its_loopback_alone() {
+    let shared = Network::of_level();
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    assert_eq!(addresses(&shared, Client::Native), Ok((loopback, loopback)));
+    let [outside, workload] = [IpAddr::from([198, 18, 0, 1]), IpAddr::from([198, 18, 0, 2])];
+    let wired = Network { outside, workload: Some(workload), is_shared: false, ..shared };
+    let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    assert_eq!(addresses(&wired, Client::Native), Ok((workload, everywhere)));
+    assert_eq!(addresses(&wired, Client::Stack), Ok((outside, everywhere)));
+    let outward = Network { workload: None, ..wired };
+    assert!(addresses(&outward, Client::Native).unwrap_err().message.ends_with("not be called"));
+}

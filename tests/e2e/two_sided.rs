@@ -1,0 +1,100 @@
+//! Trials with two sides: a server in a stack and its client outside, or the other way round.
+
+use crate::answers::{arm, fact};
+use crate::machine::{Machine, is_usable, text};
+use serde_json::Value;
+use std::fs;
+
+/// Compares with a workload of two sides, once.
+fn compare<'a>(stacks: &'a str, workload: &'a str) -> [&'a str; 9] {
+    ["compare", "--in", stacks, "--workload", workload, "--runs", "1", "--format", "json"]
+}
+
+fn innermost<'a>(answer: &'a Value, stack: &str) -> &'a Value {
+    arm(answer, stack)["evidence"].as_array().unwrap().last().unwrap()
+}
+
+/// Runs a workload in those stacks that can be had here, native first; all must have measured.
+fn measured(machine: &Machine, stacks: &[&str], workload: &str, place: &str) {
+    let stacks: Vec<&str> = stacks.iter().copied().filter(|it| is_usable(machine, it)).collect();
+    let answer = machine.json(&compare(&stacks.join(","), workload));
+    for stack in stacks {
+        let found = arm(&answer, stack);
+        assert_eq!(found["trial_count"], 1, "{stack}: {}", found["trouble"]);
+        let innermost = innermost(&answer, stack);
+        assert_eq!(fact(innermost, "client_place"), place, "{stack}");
+        assert_eq!(fact(innermost, "command_file"), "@surtax", "{stack}");
+        let address = fact(innermost, "server_address");
+        assert_eq!(address == "127.0.0.1", stack == "native", "{stack}: {address}");
+    }
+    machine.assert_as_before();
+}
+
+const OUTSIDE: &str = "outside, on the level of the measurement";
+
+#[test]
+fn a_server_in_a_stack_is_reached_by_its_client_outside() {
+    let machine = Machine::take();
+    let stacks = ["native", "runc:net=veth", "gvisor:net=sandbox"];
+    measured(&machine, &stacks, "net.tcp_rr:time=50,request=100", OUTSIDE);
+    measured(&machine, &["native", "docker:net=bridge"], "net.udp_rr:time=50", OUTSIDE);
+}
+
+#[test]
+fn a_client_in_a_stack_finds_the_server_outside() {
+    let machine = Machine::take();
+    let stacks = ["native", "runc:net=veth", "qemu:accel=tcg,net=user"];
+    measured(&machine, &stacks, "net.tcp_stream:time=50,client=stack", "in the stack");
+}
+
+#[test]
+fn every_network_workload_has_its_numbers() {
+    let machine = Machine::take();
+    for (workload, metric) in [
+        ("net.tcp_rr_rate:time=100,rate=500", "shortfall"),
+        ("net.tcp_crr:time=50", "latency_p50"),
+        ("net.tcp_maerts:time=50", "throughput"),
+        ("net.udp_stream:time=50", "received"),
+    ] {
+        let answer = machine.json(&compare("native", workload));
+        let found = arm(&answer, "native");
+        assert_eq!(found["trial_count"], 1, "{workload}: {}", found["trouble"]);
+        assert!(answer.to_string().contains(&format!("\"{metric}\"")), "{workload}: {answer:#}");
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_stack_without_a_way_is_a_gap_before_it_is_started() {
+    let machine = Machine::take();
+    let answer = machine.json(&compare("native,runc", "net.tcp_rr:time=50"));
+    let found = arm(&answer, "runc");
+    assert_eq!(found["trial_count"], 0);
+    assert!(found.to_string().contains("there is no way between it and the outside"), "{found:#}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_server_that_fails_is_named_and_nothing_of_either_side_is_left() {
+    let machine = Machine::take();
+    let file = machine.path("broken.toml");
+    let text_of = |server: &str| {
+        format!(
+            "about = \"broken\"\ncommand = [\"@surtax\", \"engine\", \"tcp_rr\", \"--connect\", \"{{address}}:5299\", \
+             \"--time\", \"50ms\", \"--patience\", \"300ms\"]\nserver = {server}\n[[metric]]\nname = \"rate\"\n\
+             unit = \"1/s\"\nbetter = \"higher\"\njsonpath = \"$.transactions_per_s\"\n"
+        )
+    };
+    for (server, expected) in [
+        (r#"["sh", "-c", "echo out of order >&2; exit 7"]"#, "out of order"),
+        (r#"["no-such-server"]"#, "cannot start `no-such-server`"),
+        (r#"["sleep", "1000"]"#, "nobody answers at 127.0.0.1:5299"),
+    ] {
+        fs::write(&file, text_of(server)).unwrap();
+        let workload = file.to_str().unwrap();
+        let output = machine.surtax(&compare("native", workload));
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(said.contains(expected), "{server}: {said}");
+        machine.assert_as_before();
+    }
+}
