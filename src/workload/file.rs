@@ -14,7 +14,7 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 /// Keys of a file.
-pub const KEYS: [&str; 12] = [
+pub const KEYS: [&str; 13] = [
     "about",
     "command",
     "server",
