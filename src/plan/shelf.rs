@@ -10,7 +10,7 @@ macro_rules! ready {
 }
 
 /// Their names and texts.
-pub const READY: &[(&str, &str)] = ready!["disks", "disks.matrix", "storage"];
+pub const READY: &[(&str, &str)] = ready!["disks", "disks.matrix", "network", "storage"];
 
 /// The text of the plan of this name. A path (with a `/`, or ending in `.toml`) names none.
 pub(super) fn text(path: &Path) -> Option<&'static str> {
