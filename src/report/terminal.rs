@@ -158,12 +158,7 @@ fn table(findings: &Findings, look: Look) -> String {
     let names: Vec<String> = findings.arms.iter().map(name).collect();
     let (kept, room) = fitting(&rows, &names, usize::from(look.width));
 
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty();
-    table.style_mut().row_separator = LineStyle::none();
-    if look.colour == Colour::Yes {
-        table.enforce_styling();
-    }
+    let mut table = plain(look);
     table.set_header(std::iter::once("Stack").chain(kept.iter().map(|column| COLUMNS[*column].0)));
     for (name, cells) in names.iter().zip(&rows) {
         let name = Cell::new(broken(name, room)).add_attribute(Attribute::Bold);
@@ -254,12 +249,7 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
     }
     let title = findings.run.workload.as_deref().unwrap_or("the workload");
     page.paragraph("", &format!("What `{}` measured", foreign::line(title)), 0);
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty();
-    table.style_mut().row_separator = LineStyle::none();
-    if look.colour == Colour::Yes {
-        table.enforce_styling();
-    }
+    let mut table = plain(look);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
     table.set_header(["Metric", "Stack", "Median", "Overhead", "Verdict"]);
     for row in &rows {
@@ -367,6 +357,17 @@ fn cautions(page: &mut Page, findings: &Findings) {
         page.paragraph("  - ", &caution.finding, 4);
         page.paragraph("    → ", &caution.advice, 6);
     }
+}
+
+/// An empty table with a line below its header and none between its rows.
+fn plain(look: Look) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty();
+    table.style_mut().row_separator = LineStyle::none();
+    if look.colour == Colour::Yes {
+        table.enforce_styling();
+    }
+    table
 }
 
 #[cfg(test)]

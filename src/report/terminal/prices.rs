@@ -2,19 +2,12 @@
 
 use super::super::foreign;
 use super::super::prices::{Cell as Price, List, Row};
-use super::{Colour, Look, Page, colour, name};
-use comfy_table::{
-    Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, presets,
-};
+use super::{Look, Page, colour, name};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement};
 
 /// The table, what its marks mean, and why there are gaps.
 pub(super) fn prices(page: &mut Page, list: &List<'_>, look: Look) {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty();
-    table.style_mut().row_separator = LineStyle::none();
-    if look.colour == Colour::Yes {
-        table.enforce_styling();
-    }
+    let mut table = super::plain(look);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
     let head = |text: &str| Cell::new(text).add_attribute(Attribute::Bold);
     let stacks = list.arms.iter().map(|arm| head(&name(arm)).set_alignment(CellAlignment::Right));
