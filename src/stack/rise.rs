@@ -234,7 +234,13 @@ fn with_obituary(mut fault: Fault, running: &mut dyn Running) -> Fault {
 /// Waits for the first frame.
 fn greet(link: &mut Link, who: &str, deadline: Duration) -> Result<Nanoseconds, Fault> {
     let asked = clock::monotonic_raw();
-    let first = link.receive(deadline).map_err(|fault| {
+    // Nobody starts in no time, also who was quick enough to have spoken already.
+    let answer = if deadline.is_zero() {
+        Err(link.listener.silence(deadline))
+    } else {
+        link.receive(deadline)
+    };
+    let first = answer.map_err(|fault| {
         let is_silent = Duration::from(clock::monotonic_raw().since(asked)) >= deadline;
         let is_bare = fault.hint.is_none();
         if is_silent && is_bare { fault.hint(MORE_TIME) } else { fault }
