@@ -19,7 +19,7 @@ use std::time::Duration;
     after_long_help = include_str!("help/plan.txt")
 )]
 pub struct Arguments {
-    /// The plan; without it, flags and a command as for `compare`.
+    /// The plan, a file or the name of one that comes with surtax; without it, flags and a command as for `compare`.
     #[arg(value_name = "PLAN.toml")]
     plan: Option<PathBuf>,
     /// Prints the plan as a file for `surtax run`.

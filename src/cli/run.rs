@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = include_str!("help/run.txt"))]
 pub struct Arguments {
-    /// The plan.
+    /// The plan: a file, or the name of one that comes with surtax.
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
     #[command(flatten)]
