@@ -15,6 +15,7 @@ fn a_disk_is_what_was_asked_for_as_qemu_and_the_guest_have_it() {
         ("q35", "virtio-blk", "raw", "none", "native"),
         ("q35", "virtio-scsi", "qcow2", "unsafe", "io_uring"),
         ("pc", "ide", "raw", "directsync", "threads"),
+        ("q35", "ide", "raw", "writeback", "threads"),
         ("q35", "nvme", "qcow2-backed", "writethrough", "threads"),
         ("microvm", "virtio-blk", "qcow2", "writeback", "threads"),
     ] {
@@ -31,8 +32,11 @@ fn a_disk_is_what_was_asked_for_as_qemu_and_the_guest_have_it() {
         assert_eq!(read_back, (format.to_owned(), cache.to_owned(), aio.to_owned()));
         assert_eq!(proved("disk_bytes"), (64u64 << 20).to_string());
         let drivers = proved("inside_scratch_drivers");
-        let driver =
-            if controller == "ide" { "ata_piix".to_owned() } else { controller.replace('-', "_") };
+        let driver = match (controller, board) {
+            ("ide", "pc") => "ata_piix".to_owned(),
+            ("ide", _) => "ahci".to_owned(),
+            _ => controller.replace('-', "_"),
+        };
         assert!(drivers.contains(&driver), "{stack}: {drivers}");
         let through = ["writethrough", "directsync"].contains(&cache);
         let expected = if through { "write through" } else { "write back" };

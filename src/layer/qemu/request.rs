@@ -136,8 +136,8 @@ impl Asked {
 
     /// What the guest needs of its kernel.
     pub(super) fn need(&self) -> Need<'_> {
-        let is_old = self.nic.as_ref().is_some_and(|nic| !nic.is_virtio());
-        let nic = self.nic.as_ref().map(Nic::modules).unwrap_or_default();
+        let is_old = self.nic.as_ref().is_some_and(|nic| !nic.is_virtio())
+            || self.disk.as_ref().is_some_and(|disk| disk.is_of_no_cloud(self.board));
         let xen = if self.dom0.is_some() { &xen::MODULES[..] } else { &[] };
         let channel: Vec<_> = self.channel.module().into_iter().collect();
         Need {
@@ -147,7 +147,7 @@ impl Asked {
                 Protocol::Virtiofs if !is_old && self.dom0.is_none() => Flavor::Cloud,
                 Protocol::Virtiofs | Protocol::Ninep | Protocol::XenNinep => Flavor::Full,
             },
-            modules: [self.files.modules(), &nic, &channel, xen].concat(),
+            modules: [self.files.modules(), &self.drivers(), &channel, xen].concat(),
             // Xen enters an ELF kernel by its notes, and would unpack another in the guest.
             entry: self.entry.or(self.dom0.map(|_| Entry::Pvh)),
         }
