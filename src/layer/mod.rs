@@ -97,6 +97,14 @@ impl From<Fault> for Unavailable {
     }
 }
 
+impl Unavailable {
+    /// The same as the fault of a start that cannot do without.
+    #[must_use]
+    pub fn fault(self) -> Fault {
+        Fault { hint: self.remedy, ..Fault::machine(self.why) }
+    }
+}
+
 /// One way of starting the agent somewhere else.
 pub trait Layer: Sync {
     /// What the layer is called and which options it takes.

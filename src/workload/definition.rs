@@ -1,11 +1,12 @@
 //! What a workload file says.
 
 use super::extract::Extract;
-use super::metric::{Better, QUANTILES, quantile_name};
+use super::metric::{Better, quantile_name};
 pub use super::parameter::{Kind, Parameter};
 use super::unit::Unit;
 use crate::fault::Fault;
 use surtax_instrument::engine::OURSELVES;
+use surtax_instrument::histogram::SHARES;
 
 /// A workload file, read. Before its parameters are filled in, its commands have places for them.
 #[derive(Clone, Debug)]
@@ -141,7 +142,7 @@ impl Definition {
     #[must_use]
     pub fn metric_names(&self) -> Vec<String> {
         let own = self.metrics.iter().map(|rule| rule.name.clone());
-        let of = |rule: &Rule| QUANTILES.map(|(end, _)| quantile_name(&rule.name, end));
+        let of = |rule: &Rule| SHARES.map(|(end, _)| quantile_name(&rule.name, end));
         own.chain(self.histograms.iter().flat_map(of)).collect()
     }
 

@@ -1,5 +1,6 @@
 //! Metrics of a workload: a named number with a unit and a better direction.
 
+use surtax_instrument::histogram::SHARES;
 use surtax_statistics::Histogram;
 
 /// Which way is better.
@@ -47,20 +48,6 @@ pub const RESERVED: [&str; 19] = [
     "stop_ns",
 ];
 
-/// The quantiles that a histogram becomes, and how their metrics' names end.
-pub const QUANTILES: [(&str, f64); 10] = [
-    ("p1", 0.01),
-    ("p5", 0.05),
-    ("p10", 0.1),
-    ("p50", 0.5),
-    ("p90", 0.9),
-    ("p95", 0.95),
-    ("p99", 0.99),
-    ("p99.9", 0.999),
-    ("p99.99", 0.9999),
-    ("p99.999", 0.99999),
-];
-
 /// A quantile takes so many times on its thinner side.
 const BEYOND_MIN: f64 = 10.0;
 
@@ -102,10 +89,10 @@ pub fn name_fault(name: &str) -> Option<&'static str> {
     RESERVED.contains(&name).then_some("surtax measures something of that name itself")
 }
 
-/// The name of a quantile of a histogram.
+/// The name of a quantile of a histogram, given what engines call it: `p99_9` is written `p99.9`.
 #[must_use]
 pub fn quantile_name(histogram: &str, end: &str) -> String {
-    format!("{histogram}_{end}")
+    format!("{histogram}_{}", end.replace('_', "."))
 }
 
 /// The quantiles of a histogram that it has enough times for, in nanoseconds; less is better.
@@ -123,7 +110,7 @@ pub fn quantiles(name: &str, histogram: &Histogram) -> Vec<Metric> {
         let name = quantile_name(name, end);
         Some(Metric { name, unit: "ns", better: Better::Lower, value })
     };
-    QUANTILES.into_iter().filter_map(of).collect()
+    SHARES.into_iter().filter_map(of).collect()
 }
 
 #[cfg(test)]

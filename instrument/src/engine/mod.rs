@@ -114,3 +114,10 @@ pub fn run(words: &[String]) -> Result<Answer, Refused> {
     let options = Options::read(engine, words)?;
     (engine.run)(&options)
 }
+
+/// What an engine answers to a line of words, as it is printed.
+#[cfg(test)]
+fn answer_to(line: &str) -> Result<String, Refused> {
+    let words: Vec<String> = line.split_whitespace().map(String::from).collect();
+    run(&words).map(Answer::finish)
+}

@@ -161,12 +161,10 @@ pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::run as run_engine;
+    use crate::engine::answer_to;
 
     fn answer(line: &str) -> Result<String, Refused> {
-        let words: Vec<String> =
-            format!("timer {line}").split_whitespace().map(String::from).collect();
-        run_engine(&words).map(Answer::finish)
+        answer_to(&format!("timer {line}"))
     }
 
     #[test]

@@ -190,9 +190,7 @@ impl Layer for Libvirt {
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
         let asked = Asked::read(spec)?;
-        let versions = versions(&asked.uri).map_err(|unavailable| {
-            Fault::machine(unavailable.why).hint(unavailable.remedy.unwrap_or_default())
-        })?;
+        let versions = versions(&asked.uri).map_err(Unavailable::fault)?;
         let agent = fs::read(site.agent)
             .doing(format_args!("read the static agent `{}`", site.agent.display()))?;
         let Found { domain, was_off } = asked.find()?;

@@ -157,10 +157,7 @@ impl Layer for Monitor {
         let program = self.found()?;
         let said = self.version(&program)?;
         // A device that opens proves nothing: these monitors would hang without a word.
-        lent::check(spec, site).map_err(|unavailable| {
-            let Unavailable { why, remedy } = unavailable;
-            Fault::machine(format!("{kind}: {why}")).hint(remedy.unwrap_or_default())
-        })?;
+        lent::check(spec, site).map_err(|it| it.fault().during(kind))?;
         // CPUs and memory are the machine's own; all else is a matter of its group.
         let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
         let is_limited = placed != Limits::default();

@@ -169,10 +169,7 @@ impl Layer for Oci {
         })?;
         if site.level > 0 {
             // A level that was just made has not been asked before.
-            (self.require)(&path, spec, site).map_err(|it| {
-                let fault = Fault::machine(format!("{}: {}", self.card.kind, it.why));
-                fault.hint(it.remedy.unwrap_or_default())
-            })?;
+            (self.require)(&path, spec, site).map_err(|it| it.fault().during(self.card.kind))?;
         }
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let bundle = room.memory_directory()?;

@@ -73,11 +73,7 @@ impl Virtiofsd {
     /// # Errors
     /// It is not installed, or does not run.
     pub(super) fn require(room: &Room) -> Result<Self, Fault> {
-        Self::find(room)?.ok_or_else(|| {
-            let Unavailable { why, remedy } = missing();
-            Fault::machine(format!("qemu: no files for the guest: {why}"))
-                .hint(remedy.unwrap_or_default())
-        })
+        Self::find(room)?.ok_or_else(|| missing().fault().during("qemu: no files for the guest"))
     }
 
     /// Starts it on a directory of a mount namespace.

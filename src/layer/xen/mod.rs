@@ -168,9 +168,7 @@ impl Layer for Xen {
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
         let kind = Kind::of(spec);
-        self.check(spec, site).map_err(|Unavailable { why, remedy }| {
-            Fault::machine(format!("xen: {why}")).hint(remedy.unwrap_or_default())
-        })?;
+        self.check(spec, site).map_err(|it| it.fault().during("xen"))?;
         let way = (Board::Q35, Channel::Console(1));
         let mut lent = Lent::prepare(spec, way, site, room, None)?;
         let served = lent.export();

@@ -1,11 +1,10 @@
 //! Requests to the disk of the machine that builds, and to files that lie.
 
 use super::*;
-use crate::engine::run as run_engine;
+use crate::engine::answer_to;
 
 fn answer(line: &str) -> Result<String, Refused> {
-    let words: Vec<String> = format!("disk {line}").split_whitespace().map(String::from).collect();
-    run_engine(&words).map(Answer::finish)
+    answer_to(&format!("disk {line}"))
 }
 
 /// A directory of its own, which is removed while it is empty: so nothing may be left in it.

@@ -98,12 +98,10 @@ pub fn cache_bytes() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::run as run_engine;
+    use crate::engine::answer_to;
 
     fn answer(line: &str) -> Result<String, Refused> {
-        let words: Vec<String> =
-            format!("prices {line}").split_whitespace().map(String::from).collect();
-        run_engine(&words).map(Answer::finish)
+        answer_to(&format!("prices {line}"))
     }
 
     #[test]
