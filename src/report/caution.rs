@@ -15,6 +15,7 @@ use super::{ArmFindings, Caution};
 use crate::ledger::{Proofs, StoredTrial, TrialState};
 use crate::plan::TrialId;
 use crate::trial::disturbance::Disturbance;
+use crate::workload::SETTING;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use surtax_statistics::NoiseFloor;
 
@@ -74,6 +75,7 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(setting::page_cache(signs.arms));
     cautions.extend(super::page_ins::caution_of(signs));
     cautions.extend(changed_evidence(signs));
+    cautions.extend(super::settings::unequal(signs.arms));
     cautions.extend(nothing_compared(signs.arms));
     cautions.extend(unavailable(signs));
     cautions.extend(lost_trials(signs));
@@ -106,7 +108,7 @@ fn compared(arms: &[ArmFindings]) -> impl Iterator<Item = &ArmFindings> {
 }
 
 /// `a`, `b` and `c`, in backticks.
-fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     let Some(last) = names.pop() else { return String::new() };
     if names.is_empty() { last } else { format!("{} and {last}", names.join(", ")) }
@@ -156,7 +158,9 @@ fn exit_statuses(arms: &[ArmFindings]) -> Option<Caution> {
 fn changed_evidence(signs: &Signs<'_>) -> Vec<Caution> {
     let is_steady = |key: &str| {
         let key = key.strip_prefix("inside_").unwrap_or(key);
-        STEADY.contains(&key) || STEADY_ENDS.iter().any(|end| key.ends_with(end))
+        STEADY.contains(&key)
+            || STEADY_ENDS.iter().any(|end| key.ends_with(end))
+            || key.starts_with(SETTING)
     };
     let mut cautions = Vec::new();
     for (column, arm) in signs.columns.iter().zip(signs.arms) {
@@ -178,11 +182,12 @@ fn changed_evidence(signs: &Signs<'_>) -> Vec<Caution> {
                 line(key),
                 named(shown.iter().map(String::as_str))
             );
-            cautions.push(caution(
-                "evidence-changed",
-                finding,
-                "compare the trials before and after the change as runs of their own",
-            ));
+            let advice = if key.starts_with(SETTING) {
+                super::settings::CHANGED
+            } else {
+                "compare the trials before and after the change as runs of their own"
+            };
+            cautions.push(caution("evidence-changed", finding, advice));
         }
     }
     cautions

@@ -117,6 +117,9 @@ fn of_workload(findings: &Findings) -> String {
     if let Some(remark) = workload::remark(&rows) {
         text += &format!("Overhead: {}.\n\n", sentence(&remark));
     }
+    for settings in super::settings::lines(findings) {
+        text += &format!("Measured with {}.\n\n", sentence(&settings));
+    }
     for row in &rows {
         let Some(judged) = &row.found.judgement else { continue };
         let (metric, stack) = (code(row.metric), code(&row.arm.stack));

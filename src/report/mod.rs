@@ -20,6 +20,7 @@ mod page_ins;
 mod position;
 pub mod prices;
 mod program;
+mod settings;
 mod steady;
 pub mod terminal;
 pub mod threshold;

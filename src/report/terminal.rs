@@ -271,6 +271,9 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
     if let Some(remark) = workload::remark(&rows) {
         page.paragraph("Overhead: ", &remark, 2);
     }
+    for settings in super::settings::lines(findings) {
+        page.paragraph("Measured with ", &settings, 2);
+    }
     let judged: Vec<_> =
         rows.iter().filter_map(|row| Some((row, row.found.judgement.as_ref()?))).collect();
     for (row, judged) in judged.iter().take(REASONS_MAX) {

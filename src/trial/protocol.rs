@@ -4,7 +4,7 @@ use super::iterate::{self, Ran};
 use super::opposite::Opposite;
 use super::quiet::{self, Quiet};
 use super::sandwich::Sandwich;
-use super::task::Task;
+use super::task::{Task, settings};
 use super::watch::Watch;
 use super::{Evidence, Measured, Record, TrialResult};
 use super::{cold, disturbance};
@@ -176,6 +176,7 @@ fn measure(
         innermost.facts.extend(sandwich.facts());
         innermost.facts.extend(prepared.facts);
         innermost.facts.extend(opposite.iter().flat_map(Opposite::facts));
+        innermost.facts.extend(read.iter().flat_map(settings));
         let inside = opposite.as_ref().map_or(command, |opposite| opposite.inside());
         innermost.facts.extend(program(standing, inside)?);
     }

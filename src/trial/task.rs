@@ -8,13 +8,16 @@ use crate::plan::Plan;
 use crate::stack::StackSpec;
 use crate::stack::rise::{Ground, Standing};
 use crate::workload::definition::Version;
-use crate::workload::{Definition, Histogrammed, Metric, OUTPUT_LIMIT, Reading};
+use crate::workload::{Definition, Histogrammed, Metric, OUTPUT_LIMIT, Reading, SETTING};
 use std::collections::BTreeMap;
 use surtax_instrument::wire::{Command, Fact, Outcome, Status};
 use surtax_statistics::{Sample, Summary};
 
 /// How much of what a failed set-up said is told, in characters.
 const SAID_MAX: usize = 300;
+
+/// What is between two settings of one start.
+const THEN: &str = "; then ";
 
 /// What a plan's trials do beside their command.
 pub(super) struct Task {
@@ -133,6 +136,14 @@ impl Task {
     }
 }
 
+/// What a workload says that it was measured with.
+pub(super) fn settings(read: &Reading) -> Vec<Fact> {
+    let fact = |(name, value): &(String, String)| {
+        Fact::new(format!("{SETTING}{name}"), value, "what the workload says")
+    };
+    read.settings.iter().map(fact).collect()
+}
+
 /// Another command in the place of the one that is measured.
 fn like(command: &Command, argv: &[String]) -> Command {
     let argv = argv.iter().map(|word| word.clone().into_bytes()).collect();
@@ -181,6 +192,11 @@ fn whole(readings: Vec<Reading>) -> Reading {
         for Histogrammed { name, histogram } in reading.histograms {
             if let Some(sum) = all.histograms.iter_mut().find(|sum| sum.name == name) {
                 sum.histogram.merge(&histogram);
+            }
+        }
+        for ((_, known), (_, said)) in all.settings.iter_mut().zip(reading.settings) {
+            if !known.split(THEN).any(|one| one == said) {
+                *known = format!("{known}{THEN}{said}");
             }
         }
     }

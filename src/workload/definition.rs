@@ -39,6 +39,8 @@ pub struct Definition {
     pub metrics: Vec<Rule>,
     /// The distributions that it measures, each of which becomes quantiles.
     pub histograms: Vec<Rule>,
+    /// What it was measured with, which alone moves its numbers.
+    pub settings: Vec<Setting>,
 }
 
 /// Where the client of a workload with two sides runs; its server runs in the other place.
@@ -87,6 +89,15 @@ pub struct Rule {
     pub is_optional: bool,
     /// Where it says why, if it does.
     pub why: Option<Extract>,
+}
+
+/// A text without which the numbers say little: where both ends were, how they waited.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub extract: Extract,
 }
 
 /// A number that shows whether the work was done.

@@ -1,6 +1,8 @@
 //! Workload files: TOML, read with errors that name the line and the nearest key that there is.
 
-use super::definition::{Check, Client, Definition, Kind, Limits, Parameter, Rule, Version};
+use super::definition::{
+    Check, Client, Definition, Kind, Limits, Parameter, Rule, Setting, Version,
+};
 use super::extract::Extract;
 use super::metric::{Better, name_fault};
 use super::parameter::{is_name, named_in};
@@ -14,7 +16,7 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 /// Keys of a file.
-pub const KEYS: [&str; 13] = [
+pub const KEYS: [&str; 14] = [
     "about",
     "command",
     "server",
@@ -28,6 +30,7 @@ pub const KEYS: [&str; 13] = [
     "check",
     "metric",
     "histogram",
+    "setting",
 ];
 
 /// What a word of a workload with two sides calls the server's address: where the client finds it, and where
@@ -65,6 +68,9 @@ pub const METRIC_KEYS: [&str; 9] =
 
 /// Keys of a histogram.
 pub const HISTOGRAM_KEYS: [&str; 5] = ["name", "unit", "jsonpath", "min", "max"];
+
+/// Keys of a setting.
+pub const SETTING_KEYS: [&str; 3] = ["name", "jsonpath", "regex"];
 
 /// Reads the text of a workload file; `name` is what errors call it.
 ///
@@ -104,6 +110,7 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
         checks: reader.each("check", file.get("check"), |it| reader.check(it))?,
         metrics: reader.each("metric", file.get("metric"), |it| reader.metric(it))?,
         histograms: reader.each("histogram", file.get("histogram"), |it| reader.histogram(it))?,
+        settings: reader.each("setting", file.get("setting"), |it| reader.setting(it))?,
     };
     // Where only wall time counts, there is at least a sign that the work was done.
     if definition.metrics.is_empty()
@@ -120,6 +127,11 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
     names.sort();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(file.refuse(format!("two of its metrics are called `{}`", twice[0])));
+    }
+    let mut names: Vec<&str> = definition.settings.iter().map(|it| it.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(file.refuse(format!("two of its settings are called `{}`", twice[0])));
     }
     definition.parameters.shrink_to_fit();
     Ok(definition)
@@ -299,6 +311,18 @@ impl Reader<'_> {
                 .hint("use `ns`, `us`, `ms` or `s`"));
         }
         Ok(rule)
+    }
+
+    fn setting(&self, value: &Value<'_>) -> Result<Setting, Fault> {
+        let fields = self.table("a setting", &SETTING_KEYS, value)?;
+        let name = fields.string("name")?;
+        if !is_name(&name) {
+            let shown = name.escape_debug();
+            return Err(fields.refuse(format!("`{shown}` cannot be the name of a setting")).hint(
+                "use small letters, digits and `_`, beginning with a letter, as in `placement`",
+            ));
+        }
+        Ok(Setting { name, extract: self.extract(&fields)? })
     }
 
     fn rule(&self, fields: &Fields<'_, '_>, better: Better) -> Result<Rule, Fault> {

@@ -25,6 +25,9 @@ use serde::{Deserialize, Serialize};
 /// How much of its standard output a workload may print, in bytes; what is longer is not read.
 pub const OUTPUT_LIMIT: u32 = 256 << 10;
 
+/// What the key of a fact begins with that is a setting of the workload.
+pub const SETTING: &str = "setting_";
+
 /// A workload as a plan holds it: complete, whatever becomes of the file that it came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {

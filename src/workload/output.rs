@@ -1,6 +1,6 @@
 //! From what a workload printed to its numbers: everything that it promises, or the reason why not.
 
-use super::definition::{Definition, Rule, Version};
+use super::definition::{Definition, Rule, Setting, Version};
 use super::extract::Printed;
 use super::histogram;
 use super::metric::{Metric, quantiles};
@@ -9,6 +9,9 @@ use surtax_statistics::Histogram;
 
 /// How much of the reason for an absent number is kept, in characters.
 const WHY_MAX: usize = 200;
+
+/// How much of a setting is kept, in characters.
+const SETTING_MAX: usize = 200;
 
 /// What one run of a workload measured.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,6 +22,8 @@ pub struct Reading {
     pub histograms: Vec<Histogrammed>,
     /// The numbers that it says there are none of here.
     pub absences: Vec<Absence>,
+    /// What it was measured with: names and words, in the order of the file.
+    pub settings: Vec<(String, String)>,
 }
 
 /// A metric that could not be measured where the workload ran, by its own word.
@@ -43,7 +48,7 @@ impl Reading {
         let lost = self.metrics.into_iter().map(|metric| metric.name);
         let lost = lost.map(|metric| Absence { metric, why: why.to_owned() });
         let absences = self.absences.into_iter().chain(lost).collect();
-        Self { absences, ..Self::default() }
+        Self { absences, settings: self.settings, ..Self::default() }
     }
 }
 
@@ -88,7 +93,9 @@ impl Definition {
             metrics.extend(quantiles(name, &histogram));
             histograms.push(Histogrammed { name: name.clone(), histogram });
         }
-        Ok(Reading { metrics, histograms, absences })
+        let setting = |it: &Setting| Ok((it.name.clone(), it.read(&printed)?));
+        let settings = self.settings.iter().map(setting).collect::<Result<_, String>>()?;
+        Ok(Reading { metrics, histograms, absences, settings })
     }
 }
 
@@ -120,6 +127,18 @@ impl Rule {
         }
         let (unit, value) = (self.unit.kept, number * self.unit.factor);
         Ok(Metric { name: name.clone(), unit, better: self.better, value })
+    }
+}
+
+impl Setting {
+    /// What the tool says of it, as far as a line has room.
+    fn read(&self, printed: &Printed<'_>) -> Result<String, String> {
+        let found = match self.extract.value(printed) {
+            Ok(Value::Bool(is_so)) => Ok(is_so.to_string()),
+            _ => self.extract.text(printed),
+        };
+        let found = found.map_err(|why| format!("no setting `{}`: {why}", self.name))?;
+        Ok(found.chars().take(SETTING_MAX).collect())
     }
 }
 

@@ -98,7 +98,7 @@ fn what_is_sent_by_a_stream_arrives_and_is_counted_where_it_is_received() {
             assert_eq!(number(&answer, "bytes"), number(&server, "served_bytes"), "{client}");
         }
     }
-    for client in ["udp_stream", "udp_stream --gso --message 100"] {
+    for client in ["udp_stream", "udp_stream --gso on --message 100"] {
         let (answer, server) = both(&format!("{client} --time 100ms"));
         let (sent, received) = (number(&answer, "sent_count"), number(&answer, "received_count"));
         assert!(received > 100.0 && received <= sent, "{client}: {answer}");
@@ -192,15 +192,39 @@ fn ends_that_would_poll_on_one_cpu_are_refused_and_on_two_they_do() {
     let machine = Machine::take();
     let at = format!("127.0.0.1:{}", port());
     let server = start(&format!("serve --listen {at} --for 10s"));
-    let (status, said) = end(start(&format!("tcp_rr --poll --time 50ms --connect {at}")));
+    let (status, said) = end(start(&format!("tcp_rr --poll on --time 50ms --connect {at}")));
     assert!(status == 2 && said.starts_with("surtax engine: both ends would poll"), "{said}");
     let server = end(server);
     assert_eq!(server, (3, String::from("surtax engine: the other side has hung up\n")));
     if thread::available_parallelism().unwrap().get() >= 2 {
-        let (answer, _) = both("udp_rr --poll --time 50ms --cpu 0 --server-cpu 1");
+        let (answer, _) = both("udp_rr --poll on --time 50ms --place 0/1");
         assert_eq!(answer["is_polling"], true);
+        assert_eq!(answer["waiting"], "polling");
+        assert_eq!(answer["placement"], "client on CPU 0, server on CPU 1");
         assert_eq!((&answer["client_cpus"], &answer["server_cpus"]), (&"0".into(), &"1".into()));
         assert_eq!(answer["is_one_kernel"], true);
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn both_ends_are_where_they_are_wanted_in_every_run() {
+    let machine = Machine::take();
+    let count = thread::available_parallelism().unwrap().get();
+    for (place, is_one) in [("apart", count < 2), ("together", true)] {
+        let words = |_| {
+            let (answer, _) = both(&format!("tcp_rr --time 20ms --place {place}"));
+            let cpus = [&answer["client_cpus"], &answer["server_cpus"]]
+                .map(|it| it.as_str().unwrap().to_owned());
+            assert!(cpus.iter().all(|cpu| cpu.parse::<usize>().is_ok()), "{place}: {answer}");
+            assert_eq!(cpus[0] == cpus[1], is_one, "{place}: {answer}");
+            for (end, cpu) in ["client_cpu_last", "server_cpu_last"].into_iter().zip(&cpus) {
+                assert_eq!(number(&answer, end).to_string(), *cpu, "{place}: {answer}");
+            }
+            answer["placement"].as_str().unwrap().to_owned()
+        };
+        let seen: Vec<String> = (0..3).map(words).collect();
+        assert!(seen.iter().all(|it| *it == seen[0]), "{seen:?}");
     }
     machine.assert_as_before();
 }

@@ -26,6 +26,9 @@ fn measured(machine: &Machine, stacks: &[&str], workload: &str, place: &str) {
         assert_eq!(fact(innermost, "command_file"), "@surtax", "{stack}");
         let address = fact(innermost, "server_address");
         assert_eq!(address == "127.0.0.1", stack == "native", "{stack}: {address}");
+        let placement = fact(innermost, "setting_placement");
+        assert!(placement.starts_with("client on CPU "), "{stack}: {placement}");
+        assert_eq!(fact(innermost, "setting_waiting"), "blocking", "{stack}");
     }
     machine.assert_as_before();
 }

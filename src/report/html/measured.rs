@@ -37,12 +37,16 @@ pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     let remark = workload::remark(&rows).map_or_else(String::new, |remark| {
         format!("<p>Overhead: {}.</p>\n", escape::prose(&remark))
     });
+    let settings: String = super::super::settings::lines(findings)
+        .iter()
+        .map(|line| format!("<p>Measured with {}.</p>\n", escape::prose(line)))
+        .collect();
     let gap = |(what, why): &(String, &str)| {
         format!("<p>No number of {}: {}.</p>\n", escape::line(what), escape::line(why))
     };
     let gaps: String = workload::gaps(findings).iter().map(gap).collect();
     Some(format!(
-        "<section id=\"measured\"><h2>What {title} measured</h2>\n{remark}{}{gaps}</section>\n",
+        "<section id=\"measured\"><h2>What {title} measured</h2>\n{remark}{settings}{}{gaps}</section>\n",
         table.finish()
     ))
 }

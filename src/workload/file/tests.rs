@@ -96,12 +96,33 @@ fn a_parameter_that_cannot_be_is_refused_with_what_it_may_be() {
 }
 
 #[test]
+fn a_setting_is_a_text_a_number_or_a_truth_that_must_be_there() {
+    let text = "about = \"x\"\ncommand = [\"x\"]\n[[check]]\nabout = \"done\"\njsonpath = \"$.n\"\n\
+                [[setting]]\nname = \"place\"\njsonpath = \"$.place\"\n";
+    let two = format!("{text}[[setting]]\nname = \"gso\"\njsonpath = \"$.gso\"\n");
+    let definition = parse(&two, "mine.toml").unwrap();
+    let read = definition.read("{\"n\": 1, \"place\": \"CPU 1\", \"gso\": false}").unwrap();
+    let pair = |name: &str, value: &str| (String::from(name), String::from(value));
+    assert_eq!(read.settings, [pair("place", "CPU 1"), pair("gso", "false")]);
+    let why = definition.read("{\"n\": 1, \"place\": \"CPU 1\"}").unwrap_err();
+    assert_eq!(why, "no setting `gso`: `$.gso` finds nothing");
+    let twice = two.replace("name = \"gso\"", "name = \"place\"");
+    refused(&twice, "mine.toml:1: two of its settings are called `place`");
+    let odd = two.replace("name = \"gso\"", "name = \"GSO\"");
+    refused(
+        &odd,
+        "mine.toml:9: `GSO` cannot be the name of a setting\n  hint: use small letters, digits and `_`, beginning \
+         with a letter, as in `placement`",
+    );
+}
+
+#[test]
 fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
     refused(
         &with("about =", "abuot ="),
         "mine.toml:2: a workload has no key `abuot`\n  hint: use `about`; the keys are `about`, \
          `command`, `server`, `setup`, `cleanup`, `packages`, `scratch`, `fixed_time`, `parameters`, `version`, `check`, \
-         `metric`, `histogram`",
+         `metric`, `histogram`, `setting`",
     );
     refused(
         &with("MB/s", "Mb/s"),
@@ -235,6 +256,7 @@ fn the_schema_for_editors_knows_the_same_keys_and_words() {
         ("/properties/check/items/properties", &CHECK_KEYS),
         ("/properties/metric/items/properties", &METRIC_KEYS),
         ("/properties/histogram/items/properties", &HISTOGRAM_KEYS),
+        ("/properties/setting/items/properties", &SETTING_KEYS),
     ] {
         assert_eq!(keys(&schema, pointer), set(known.iter().copied()), "{pointer}");
     }

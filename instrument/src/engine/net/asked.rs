@@ -1,6 +1,7 @@
 //! What a client was asked to measure, and what of it the server must know: the deal.
 
 use super::Kind;
+use super::wish::Wish;
 use crate::engine::{Options, Refused};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -26,8 +27,8 @@ pub(super) struct Deal {
     pub(super) is_nodelay: bool,
     pub(super) is_polling: bool,
     pub(super) is_gso: bool,
-    /// The CPU of the server.
-    pub(super) cpu: Option<usize>,
+    /// Which CPUs both are to have.
+    pub(super) wish: Wish,
     pub(super) patience: Duration,
 }
 
@@ -41,8 +42,6 @@ pub(super) struct Asked {
     /// Transactions per second, where they begin by a schedule.
     pub(super) rate: Option<f64>,
     pub(super) worst: usize,
-    /// The CPU of the client.
-    pub(super) cpu: Option<usize>,
     /// The other side is a plain echo.
     pub(super) is_echo: bool,
 }
@@ -67,18 +66,16 @@ impl Asked {
             if options.has("echo") { usual_echo(request) } else { 1 },
             longest,
         )?;
-        let cpu = |key| {
-            options.number(key, 0, 0..=65_535).map(|cpu| options.has(key).then_some(small(cpu)))
-        };
         let deal = Deal {
             kind,
             request,
             response,
             sockets: small(options.number("sockets", 1, 1..=256)?),
-            is_nodelay: nodelay(kind, options)?,
-            is_polling: options.has("poll"),
-            is_gso: options.has("gso"),
-            cpu: cpu("server-cpu")?,
+            // A connection of one request gains nothing by a call for it.
+            is_nodelay: switch(options, "nodelay", !kind.is_udp() && kind != Kind::TcpCrr)?,
+            is_polling: switch(options, "poll", false)?,
+            is_gso: switch(options, "gso", false)?,
+            wish: wish(options.text("place"))?,
             patience: options.duration("patience", Duration::from_secs(5))?,
         };
         let warm_up = options.has("warm-up").then(|| options.duration("warm-up", Duration::ZERO));
@@ -89,7 +86,6 @@ impl Asked {
             warm_up: warm_up.transpose()?,
             rate: options.text("rate").map(rate).transpose()?,
             worst: small(options.number("worst", 20, 0..=5000)?),
-            cpu: cpu("cpu")?,
             is_echo: options.has("echo"),
         };
         asked.require_sense()?;
@@ -109,9 +105,9 @@ impl Asked {
             return Err(Refused::user("an echo answers with what it is sent")
                 .hint("leave `--response` out, or give it the length of `--request`"));
         }
-        if self.is_echo && deal.cpu.is_some() {
+        if self.is_echo && matches!(deal.wish, Wish::Named { server: Some(_), .. }) {
             return Err(Refused::user("an echo does not let its CPU be chosen")
-                .hint("leave `--server-cpu` out"));
+                .hint("name the client's alone: `--place 0/any`"));
         }
         Ok(())
     }
@@ -130,17 +126,27 @@ fn small(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn nodelay(kind: Kind, options: &Options) -> Result<bool, Refused> {
-    match options.text("nodelay") {
-        // A connection of one request gains nothing by a call for it.
-        None => Ok(!kind.is_udp() && kind != Kind::TcpCrr),
+/// `on` or `off`.
+fn switch(options: &Options, key: &str, usual: bool) -> Result<bool, Refused> {
+    match options.text(key) {
+        None => Ok(usual),
         Some("on") => Ok(true),
         Some("off") => Ok(false),
         Some(other) => {
             let shown = other.escape_debug();
-            Err(Refused::user(format!("`--nodelay {shown}` is neither `on` nor `off`")))
+            Err(Refused::user(format!("`--{key} {shown}` is neither `on` nor `off`")))
         }
     }
+}
+
+fn wish(text: Option<&str>) -> Result<Wish, Refused> {
+    let Some(text) = text else { return Ok(Wish::Free) };
+    Wish::parse(text).ok_or_else(|| {
+        let shown = text.escape_debug();
+        Refused::user(format!("`--place {shown}` says nothing about two CPUs")).hint(
+            "write `apart`, `together`, `free`, or the client's and the server's: `0/1`, `any/1`",
+        )
+    })
 }
 
 fn rate(text: &str) -> Result<f64, Refused> {
@@ -178,11 +184,10 @@ pub(super) fn refused_address(text: &str) -> Refused {
 /// One line, as the client sends it.
 impl fmt::Display for Deal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { request, response, sockets, is_nodelay, is_polling, is_gso, .. } = self;
-        let cpu = self.cpu.map_or(String::from("any"), |cpu| cpu.to_string());
+        let Self { request, response, sockets, is_nodelay, is_polling, is_gso, wish, .. } = self;
         write!(
             f,
-            "{} {request} {response} {sockets} {is_nodelay} {is_polling} {is_gso} {cpu} {}",
+            "{} {request} {response} {sockets} {is_nodelay} {is_polling} {is_gso} {wish} {}",
             self.kind.name(),
             self.patience.as_nanos()
         )
@@ -193,7 +198,7 @@ impl Deal {
     /// Reads such a line; nothing where it is none, or beyond what a client may ask.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();
-        let &[kind, request, response, sockets, nodelay, polling, gso, cpu, patience] =
+        let &[kind, request, response, sockets, nodelay, polling, gso, wish, patience] =
             words.as_slice()
         else {
             return None;
@@ -208,7 +213,7 @@ impl Deal {
             is_nodelay: nodelay.parse().ok()?,
             is_polling: polling.parse().ok()?,
             is_gso: gso.parse().ok()?,
-            cpu: if cpu == "any" { None } else { Some(cpu.parse().ok()?) },
+            wish: Wish::parse(wish)?,
             patience: Duration::from_nanos(patience.parse().ok()?),
         })
     }

@@ -5,7 +5,6 @@
 
 use super::alarm::Alarm;
 use super::asked::{Asked, Deal};
-use super::place::Place;
 use super::record::Record;
 use super::session::Session;
 use super::tell;
@@ -21,12 +20,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// # Errors
 /// The other side cannot be reached, refuses, or falls silent.
 pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
-    let place = Place::take(asked.cpu)?;
     let session = Session::open(asked)?;
-    let other = session.place.clone();
-    if asked.deal.is_polling {
-        place.require_own_cpus(&other)?;
-    }
+    let ends = session.ends.clone();
     let alarm = Alarm::start();
     let until = clock::monotonic_raw()
         + asked.warm_up.unwrap_or_default().into()
@@ -47,7 +42,7 @@ pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
     })?;
     drop(alarm);
     let served = session.finish()?;
-    Ok(tell::transactions(asked, &record, &place, &other, Some(served)))
+    Ok(tell::transactions(asked, &record, &ends, Some(served)))
 }
 
 fn connections(deal: &Deal, to: &Raw, patience: Patience, record: &mut Record) -> Result<(), Lost> {

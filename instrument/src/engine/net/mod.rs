@@ -11,6 +11,7 @@ mod alarm;
 mod asked;
 mod crr;
 mod flow;
+mod offload;
 mod place;
 mod record;
 mod rr;
@@ -20,6 +21,7 @@ mod stream;
 mod tell;
 mod udp_stream;
 mod wire;
+mod wish;
 mod worst;
 
 use super::{Choice, Engine};
@@ -83,12 +85,14 @@ const NODELAY: Choice = Choice {
 };
 const POLL: Choice = Choice {
     key: "poll",
-    value: "",
-    help: "both sides spin and never sleep; on CPUs of their own",
+    value: "on|off",
+    help: "both sides spin and never sleep, on CPUs of their own; off",
 };
-const CPU: Choice = Choice { key: "cpu", value: "N", help: "the CPU of this end; any" };
-const SERVER_CPU: Choice =
-    Choice { key: "server-cpu", value: "N", help: "that of the server; any" };
+const PLACE: Choice = Choice {
+    key: "place",
+    value: "WHERE",
+    help: "the CPUs of both ends: `apart`, `together`, `free`, or the client's and the server's, `0/1`; free",
+};
 const REQUEST: Choice = Choice { key: "request", value: "BYTES", help: "length of a request; 1" };
 const RESPONSE: Choice =
     Choice { key: "response", value: "BYTES", help: "length of a response; 1" };
@@ -112,23 +116,20 @@ const MESSAGE: Choice = Choice {
 };
 const GSO: Choice = Choice {
     key: "gso",
-    value: "",
-    help: "let the kernels cut and join datagrams (UDP_SEGMENT, UDP_GRO)",
+    value: "on|off",
+    help: "let the kernels cut and join datagrams (UDP_SEGMENT, UDP_GRO); off",
 };
 
 const RR: &[Choice] = &[
-    CONNECT, TIME, WARM_UP, PATIENCE, NODELAY, POLL, CPU, SERVER_CPU, REQUEST, RESPONSE, SOCKETS,
-    RATE, WORST, ECHO,
-];
-const CRR: &[Choice] =
-    &[CONNECT, TIME, WARM_UP, PATIENCE, NODELAY, POLL, CPU, SERVER_CPU, REQUEST, RESPONSE, WORST];
-const STREAM: &[Choice] =
-    &[CONNECT, TIME, WARM_UP, PATIENCE, NODELAY, CPU, SERVER_CPU, MESSAGE, SOCKETS];
-const UDP_RR: &[Choice] = &[
-    CONNECT, TIME, WARM_UP, PATIENCE, POLL, CPU, SERVER_CPU, REQUEST, RESPONSE, SOCKETS, RATE,
+    CONNECT, TIME, WARM_UP, PATIENCE, NODELAY, POLL, PLACE, REQUEST, RESPONSE, SOCKETS, RATE,
     WORST, ECHO,
 ];
-const UDP_STREAM: &[Choice] = &[CONNECT, TIME, WARM_UP, PATIENCE, CPU, SERVER_CPU, MESSAGE, GSO];
+const CRR: &[Choice] =
+    &[CONNECT, TIME, WARM_UP, PATIENCE, NODELAY, POLL, PLACE, REQUEST, RESPONSE, WORST];
+const STREAM: &[Choice] = &[CONNECT, TIME, WARM_UP, PATIENCE, NODELAY, PLACE, MESSAGE, SOCKETS];
+const UDP_RR: &[Choice] =
+    &[CONNECT, TIME, WARM_UP, PATIENCE, POLL, PLACE, REQUEST, RESPONSE, SOCKETS, RATE, WORST, ECHO];
+const UDP_STREAM: &[Choice] = &[CONNECT, TIME, WARM_UP, PATIENCE, PLACE, MESSAGE, GSO];
 
 /// The engines of this folder.
 pub(super) const SERVE: Engine = Engine {

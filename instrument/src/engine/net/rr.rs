@@ -7,7 +7,7 @@ use super::alarm::Alarm;
 use super::asked::Asked;
 use super::place::Place;
 use super::record::Record;
-use super::session::{Session, reach};
+use super::session::{Ends, Session, reach};
 use super::wire::{Lost, Patience};
 use super::{flow, tell};
 use crate::clock;
@@ -25,12 +25,11 @@ const LOSS: Duration = Duration::from_secs(1);
 /// # Errors
 /// The other side cannot be reached, refuses, or falls silent.
 pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
-    let place = Place::take(asked.cpu)?;
     let session = if asked.is_echo { None } else { Some(Session::open(asked)?) };
-    let other = session.as_ref().map_or_else(Place::unknown, |session| session.place.clone());
-    if asked.deal.is_polling {
-        place.require_own_cpus(&other)?;
-    }
+    let ends = match &session {
+        Some(session) => session.ends.clone(),
+        None => Ends::take(asked, Place::here(), Place::unknown())?,
+    };
     let to = session.as_ref().map_or(asked.connect, |session| session.data);
     let sockets: Result<Vec<OwnedFd>, Refused> =
         (0..asked.deal.sockets).map(|_| connect(asked, to)).collect();
@@ -55,7 +54,7 @@ pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
     drop(alarm);
     drop(sockets);
     let served = session.map(Session::finish).transpose()?;
-    Ok(tell::transactions(asked, &record, &place, &other, served))
+    Ok(tell::transactions(asked, &record, &ends, served))
 }
 
 /// A socket that reaches the other side's data.

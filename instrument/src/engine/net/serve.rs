@@ -2,6 +2,7 @@
 
 use super::alarm::Alarm;
 use super::asked::{Deal, refused_address};
+use super::offload;
 use super::place::{Place, current_cpu};
 use super::session::{Served, greet, hear, limited, say};
 use super::wire::{Lost, Patience, wait, watched};
@@ -70,15 +71,16 @@ fn next(listener: &TcpListener, limit: Duration) -> Result<TcpStream, Refused> {
 
 /// One client, from its greeting to its end.
 fn session(mut control: TcpStream) -> Result<Served, Refused> {
-    let deal = greet(&mut control)?;
-    let (place, sockets) = match prepared(&control, &deal) {
+    let (deal, client) = greet(&mut control)?;
+    let (place, sockets) = match prepared(&control, &deal, &client) {
         Ok(ready) => ready,
         Err(refused) => {
             say(&mut control, &format!("refused {}", refused.what.escape_debug()))?;
             return Err(refused);
         }
     };
-    say(&mut control, &format!("data {} {} {}", sockets.port, place.cpus, place.kernel))?;
+    let Place { cpus, kernel, idle, offloads } = place;
+    say(&mut control, &format!("data {} {cpus} {kernel} {idle} {offloads}", sockets.port))?;
     let mut served = Served::default();
     let alarm = Alarm::start();
     let until = rr::unlimited();
@@ -104,10 +106,13 @@ struct Sockets {
     port: u16,
 }
 
-fn prepared(control: &TcpStream, deal: &Deal) -> Result<(Place, Sockets), Refused> {
-    let place = Place::take(deal.cpu)?;
+fn prepared(control: &TcpStream, deal: &Deal, client: &Place) -> Result<(Place, Sockets), Refused> {
+    let place = Place::here();
+    let cpu = deal.wish.of_server(client, &place)?;
+    let mut place = place.moved_to(cpu)?;
     let cannot = |error| Refused::machine(format!("cannot open a socket for data: {error}"));
     let here = SocketAddr::new(control.local_addr().map_err(cannot)?.ip(), 0);
+    place.offloads = offload::of(here.ip(), control.as_raw_fd());
     let sockets = if deal.kind.is_udp() {
         let udp = UdpSocket::bind(here).map_err(cannot)?;
         let port = udp.local_addr().map_err(cannot)?.port();

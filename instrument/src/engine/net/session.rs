@@ -2,15 +2,17 @@
 //!
 //! ```text
 //! client                                          server
-//! surtax 1 tcp_rr 1 1 1 true false false any …  ▶
-//!                                               ◀ data 40123 0-1 2f6c…      (or: refused WHY)
+//! surtax 2 tcp_rr 1 1 1 true false false apart … ▶
+//! from 0-1 2f6c…                                ▶
+//!                                               ◀ data 40123 1 2f6c… none gso  (or: refused WHY)
 //!    … over other sockets, what is measured …
 //! end                                           ▶
 //!                                               ◀ done CPU_NS COUNT BYTES CPU
 //! ```
 
 use super::asked::{Asked, Deal};
-use super::place::Place;
+use super::offload;
+use super::place::{Place, are_siblings};
 use crate::clock;
 use crate::engine::Refused;
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,10 +21,13 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 /// What both begin with; the number is that of this protocol.
-pub(super) const GREETING: &str = "surtax 1 ";
+pub(super) const GREETING: &str = "surtax 2 ";
+
+/// What the client's second line begins with.
+const FROM: &str = "from ";
 
 /// The longest line, in bytes.
-const LINE_LIMIT: usize = 512;
+const LINE_LIMIT: usize = 4096;
 
 /// How long to wait between two tries to reach a server that is not there yet.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -45,8 +50,30 @@ pub(super) struct Session {
     control: TcpStream,
     /// Where the data goes.
     pub(super) data: SocketAddr,
-    /// Where the server runs.
-    pub(super) place: Place,
+    /// Where both run.
+    pub(super) ends: Ends,
+}
+
+/// Where both ends are.
+#[derive(Clone, Debug)]
+pub(super) struct Ends {
+    pub(super) client: Place,
+    pub(super) server: Place,
+}
+
+impl Ends {
+    /// Those of a client, which goes where it is to be, and a server that is where it is.
+    ///
+    /// # Errors
+    /// The user's: there is no such CPU, or both would poll on one.
+    pub(super) fn take(asked: &Asked, client: Place, server: Place) -> Result<Self, Refused> {
+        let cpu = asked.deal.wish.of_client(&client, &server, are_siblings);
+        let client = client.moved_to(cpu)?;
+        if asked.deal.is_polling {
+            client.require_own_cpus(&server)?;
+        }
+        Ok(Self { client, server })
+    }
 }
 
 impl Session {
@@ -57,14 +84,20 @@ impl Session {
     pub(super) fn open(asked: &Asked) -> Result<Self, Refused> {
         let control = reach(asked.connect, asked.deal.patience)?;
         let mut control = limited(control, asked.deal.patience)?;
-        say(&mut control, &format!("{GREETING}{}", asked.deal))?;
+        let mut here = Place::here();
+        let address = control.local_addr().map_err(|error| broken(&error))?.ip();
+        here.offloads = offload::of(address, control.as_raw_fd());
+        let Place { cpus, kernel, .. } = &here;
+        say(&mut control, &format!("{GREETING}{}\n{FROM}{cpus} {kernel}", asked.deal))?;
         let line = hear(&mut control)?;
-        let words: Vec<&str> = line.split(' ').collect();
-        let [word, port, cpus, kernel] = words.as_slice() else { return Err(odd(&line)) };
-        let port = port.parse().ok().filter(|_| *word == "data").ok_or_else(|| odd(&line))?;
-        let place = Place { cpus: (*cpus).into(), kernel: (*kernel).into() };
+        let words: Vec<String> = line.split(' ').map(String::from).collect();
+        let [word, port, rest @ ..] = words.as_slice() else { return Err(odd(&line)) };
+        let [cpus, kernel, idle, offloads] = rest else { return Err(odd(&line)) };
+        let port = port.parse().ok().filter(|_| word == "data").ok_or_else(|| odd(&line))?;
+        let [cpus, kernel, idle, offloads] = [cpus, kernel, idle, offloads].map(String::clone);
+        let server = Place { cpus, kernel, idle, offloads };
         let data = SocketAddr::new(asked.connect.ip(), port);
-        Ok(Self { control, data, place })
+        Ok(Self { control, data, ends: Ends::take(asked, here, server)? })
     }
 
     /// The descriptor of the control connection.
@@ -97,13 +130,17 @@ impl Served {
     }
 }
 
-/// A server's end, before the deal.
+/// A server's end, before the deal: what the client asks, and where it is.
 ///
 /// # Errors
 /// Whoever called is no client of ours.
-pub(super) fn greet(control: &mut TcpStream) -> Result<Deal, Refused> {
+pub(super) fn greet(control: &mut TcpStream) -> Result<(Deal, Place), Refused> {
     let line = hear(control)?;
-    line.strip_prefix(GREETING).and_then(Deal::parse).ok_or_else(|| odd(&line))
+    let deal = line.strip_prefix(GREETING).and_then(Deal::parse).ok_or_else(|| odd(&line))?;
+    let line = hear(control)?;
+    let from = line.strip_prefix(FROM).and_then(|rest| rest.split_once(' '));
+    let (cpus, kernel) = from.ok_or_else(|| odd(&line))?;
+    Ok((deal, Place { cpus: cpus.into(), kernel: kernel.into(), ..Place::unknown() }))
 }
 
 /// Connects, again and again until somebody listens.

@@ -5,7 +5,6 @@
 use super::Kind;
 use super::alarm::Alarm;
 use super::asked::Asked;
-use super::place::Place;
 use super::record::Record;
 use super::session::Session;
 use super::wire::{Lost, Patience, receive, send, wait, watched};
@@ -24,9 +23,8 @@ const RECEIVED_AT_ONCE: usize = 128 << 10;
 /// # Errors
 /// The other side cannot be reached, refuses, or falls silent.
 pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
-    let place = Place::take(asked.cpu)?;
     let session = Session::open(asked)?;
-    let other = session.place.clone();
+    let ends = session.ends.clone();
     let sockets: Result<Vec<OwnedFd>, Refused> =
         (0..asked.deal.sockets).map(|_| rr::connect(asked, session.data)).collect();
     let sockets = sockets?;
@@ -59,7 +57,7 @@ pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
         Kind::TcpStream if asked.warm_up.is_none() => served.bytes,
         _ => bytes,
     };
-    Ok(tell::stream(asked, &record, bytes, (&place, &other), served))
+    Ok(tell::stream(asked, &record, bytes, &ends, served))
 }
 
 /// Says that no more comes, and waits until the other side has taken all and closed as well.

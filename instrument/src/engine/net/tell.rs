@@ -1,20 +1,19 @@
 //! What was measured, as an answer: the numbers, and all that alone moves such numbers severalfold.
 
 use super::asked::Asked;
-use super::place::{Place, current_cpu};
+use super::place::current_cpu;
 use super::record::Record;
-use super::session::Served;
+use super::session::{Ends, Served};
 use crate::engine::Answer;
 
 /// Transactions, with the latency of each.
 pub(super) fn transactions(
     asked: &Asked,
     record: &Record,
-    place: &Place,
-    other: &Place,
+    ends: &Ends,
     served: Option<Served>,
 ) -> Answer {
-    let mut answer = begun(asked, record, (place, other), served.as_ref());
+    let mut answer = begun(asked, record, ends, served.as_ref());
     let count = record.latencies.count();
     answer.whole("request_bytes", asked.deal.request as u64);
     answer.whole("response_bytes", asked.deal.response as u64);
@@ -49,10 +48,10 @@ pub(super) fn stream(
     asked: &Asked,
     record: &Record,
     bytes: u64,
-    places: (&Place, &Place),
+    ends: &Ends,
     served: Served,
 ) -> Answer {
-    let mut answer = begun(asked, record, places, Some(&served));
+    let mut answer = begun(asked, record, ends, Some(&served));
     answer.whole("message_bytes", asked.deal.request as u64);
     answer.whole("bytes", bytes);
     answer.number("bytes_per_s", per_second(bytes, record));
@@ -66,10 +65,10 @@ pub(super) fn datagrams(
     asked: &Asked,
     record: &Record,
     sent_bytes: u64,
-    places: (&Place, &Place),
+    ends: &Ends,
     served: Served,
 ) -> Answer {
-    let mut answer = begun(asked, record, places, Some(&served));
+    let mut answer = begun(asked, record, ends, Some(&served));
     let sent = sent_bytes / asked.deal.request as u64;
     answer.whole("message_bytes", asked.deal.request as u64);
     answer.truth("is_gso", asked.deal.is_gso);
@@ -88,26 +87,31 @@ pub(super) fn datagrams(
 }
 
 /// How both ends stood.
-fn begun(
-    asked: &Asked,
-    record: &Record,
-    (place, other): (&Place, &Place),
-    served: Option<&Served>,
-) -> Answer {
+fn begun(asked: &Asked, record: &Record, ends: &Ends, served: Option<&Served>) -> Answer {
     let mut answer = Answer::of(asked.deal.kind.name());
     answer.whole("time_ns", record.took_ns);
     answer.whole("socket_count", asked.deal.sockets as u64);
     if !asked.deal.kind.is_udp() {
         answer.truth("is_nodelay", asked.deal.is_nodelay);
     }
-    answer.text("client_cpus", &place.cpus);
+    let Ends { client, server } = ends;
+    answer.text("placement", &client.with_server(server));
+    answer.text("waiting", if asked.deal.is_polling { "polling" } else { "blocking" });
+    answer.text("offloads", &both(&client.offloads, &server.offloads));
+    answer.text("idle", &both(&client.idle, &server.idle));
+    answer.text("client_cpus", &client.cpus);
     answer.whole("client_cpu_last", current_cpu());
-    answer.text("server_cpus", &other.cpus);
+    answer.text("server_cpus", &server.cpus);
     if let Some(served) = served {
         answer.whole("server_cpu_last", served.cpu);
     }
-    answer.truth("is_one_kernel", place.kernel == other.kernel && place.kernel != "?");
+    answer.truth("is_one_kernel", client.is_with(server));
     answer
+}
+
+/// What is the same at both ends once, and else both.
+fn both(client: &str, server: &str) -> String {
+    if client == server { client.to_owned() } else { format!("client {client}, server {server}") }
 }
 
 fn per_second(count: u64, record: &Record) -> f64 {

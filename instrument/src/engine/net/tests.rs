@@ -2,6 +2,7 @@
 
 use super::Kind;
 use super::asked::Deal;
+use super::wish::Wish;
 use crate::engine;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -25,6 +26,9 @@ fn what_makes_no_sense_is_refused_with_what_would() {
             "`--message 70000` is no whole number",
         ),
         ("tcp_stream --connect 127.0.0.1:1 --rate 5", "`tcp_stream` takes no `--rate`"),
+        ("tcp_rr --connect 127.0.0.1:1 --place near", "`--place near` says nothing about"),
+        ("tcp_rr --connect 127.0.0.1:1 --echo --place 0/1", "an echo does not let its CPU"),
+        ("tcp_rr --connect 127.0.0.1:1 --poll perhaps", "`--poll perhaps` is neither"),
         ("serve --listen nowhere", "`nowhere` is no address with a port"),
     ] {
         let refused = refused(line);
@@ -36,7 +40,7 @@ proptest! {
     #[test]
     fn a_deal_is_read_as_it_was_written(
         kind in 0_usize..6, lengths in (1_usize..=16 << 20, 1_usize..=16 << 20), sockets in 1_usize..=256,
-        flags in any::<[bool; 3]>(), cpu in proptest::option::of(0_usize..1000), nanoseconds in 1_u64..1 << 60,
+        flags in any::<[bool; 3]>(), place in "free|apart|together|[0-9]{1,4}/any|any/[0-9]{1,4}", nanoseconds in 1_u64..1 << 60,
     ) {
         let deal = Deal {
             kind: Kind::ALL[kind],
@@ -46,7 +50,7 @@ proptest! {
             is_nodelay: flags[0],
             is_polling: flags[1],
             is_gso: flags[2],
-            cpu,
+            wish: Wish::parse(&place).unwrap(),
             patience: Duration::from_nanos(nanoseconds),
         };
         prop_assert_eq!(Deal::parse(&deal.to_string()), Some(deal));

@@ -5,7 +5,6 @@
 
 use super::alarm::Alarm;
 use super::asked::{Asked, Deal};
-use super::place::Place;
 use super::record::Record;
 use super::session::{Served, Session};
 use super::wire::{Lost, Patience, set};
@@ -27,9 +26,8 @@ const CUT_BYTES: usize = 65_000;
 /// # Errors
 /// The other side cannot be reached or refuses, or the kernel cannot cut datagrams.
 pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
-    let place = Place::take(asked.cpu)?;
     let session = Session::open(asked)?;
-    let other = session.place.clone();
+    let ends = session.ends.clone();
     let socket = rr::connect(asked, session.data)?;
     let length = asked.deal.request;
     let number = socket.as_raw_fd();
@@ -65,7 +63,7 @@ pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
     let record = record.map_err(Lost::refused)?;
     drop(alarm);
     let served = session.finish()?;
-    Ok(tell::datagrams(asked, &record, sent_bytes, (&place, &other), served))
+    Ok(tell::datagrams(asked, &record, sent_bytes, &ends, served))
 }
 
 /// No room in a queue, a tick, or an answer that nobody listened a moment ago.

@@ -1,0 +1,177 @@
+//! Which CPUs both ends are to have: the choice is made from what both may use, and so is the same in every trial.
+//!
+//! Two ends that share a CPU take turns, which costs a switch for each message; on two CPUs each message wakes the
+//! other one. The same engine is two to nine times as fast on the one as on the other, so left to the scheduler it
+//! has two results.
+
+use super::place::{Place, list_of};
+use crate::engine::Refused;
+use std::fmt;
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// Whatever the schedulers do.
+    Free,
+    /// A CPU of its own for each, where there are two.
+    Apart,
+    /// One CPU for both.
+    Together,
+    /// These.
+    Named {
+        /// Of the client.
+        client: Option<usize>,
+        /// Of the server, by its own kernel's numbers.
+        server: Option<usize>,
+    },
+}
+
+impl Wish {
+    /// Reads `apart`, `together`, `free`, or the client's CPU and the server's: `0/1`, `any/1`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let cpu = |text: &str| match text {
+            "any" => Some(None),
+            number => number.parse().ok().filter(|cpu: &usize| *cpu <= 65_535).map(Some),
+        };
+        match text {
+            "free" => Some(Self::Free),
+            "apart" => Some(Self::Apart),
+            "together" => Some(Self::Together),
+            pair => {
+                let (client, server) = pair.split_once('/')?;
+                Some(Self::Named { client: cpu(client)?, server: cpu(server)? })
+            }
+        }
+    }
+
+    /// The CPU for the server, given where both are now.
+    ///
+    /// # Errors
+    /// The user's: there is none that both could share.
+    pub(super) fn of_server(
+        self,
+        client: &Place,
+        server: &Place,
+    ) -> Result<Option<usize>, Refused> {
+        let (theirs, ours) = (list_of(&client.cpus), list_of(&server.cpus));
+        let is_one_kernel = client.is_with(server);
+        Ok(match self {
+            Self::Free => None,
+            Self::Named { server, .. } => server,
+            Self::Together if is_one_kernel => {
+                let shared = ours.iter().rev().find(|cpu| theirs.contains(cpu)).copied();
+                Some(shared.ok_or_else(|| nothing_shared(&client.cpus, &server.cpus))?)
+            }
+            Self::Together => ours.last().copied(),
+            Self::Apart => {
+                // The last one: the first is where a kernel does most of its own work.
+                let is_left = |cpu: &&usize| !is_one_kernel || theirs != [**cpu];
+                ours.iter().rev().find(is_left).or(ours.last()).copied()
+            }
+        })
+    }
+
+    /// The CPU for the client, given where it is and where the server has gone; `are_siblings` tells two
+    /// halves of a core.
+    pub(super) fn of_client(
+        self,
+        client: &Place,
+        server: &Place,
+        are_siblings: impl Fn(usize, usize) -> bool,
+    ) -> Option<usize> {
+        let ours = list_of(&client.cpus);
+        let last = ours.last().copied();
+        let is_one_kernel = client.is_with(server);
+        let theirs = if is_one_kernel { list_of(&server.cpus).last().copied() } else { last };
+        match self {
+            Self::Free => None,
+            Self::Named { client, .. } => client,
+            Self::Together => theirs,
+            // The server's number, also where that is another kernel's: so the client has the same one in all stacks.
+            Self::Apart => {
+                let others = || ours.iter().rev().filter(|cpu| Some(**cpu) != theirs);
+                let on_own_core =
+                    others().find(|cpu| theirs.is_none_or(|theirs| !are_siblings(**cpu, theirs)));
+                on_own_core.or_else(|| others().next()).or(ours.last()).copied()
+            }
+        }
+    }
+}
+
+fn nothing_shared(client: &str, server: &str) -> Refused {
+    Refused::user(format!(
+        "both ends have no CPU in common: the client {client}, the server {server}"
+    ))
+    .hint("let them be `apart`, or give both the same CPUs")
+}
+
+impl fmt::Display for Wish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = |cpu: Option<usize>| cpu.map_or(String::from("any"), |cpu| cpu.to_string());
+        match self {
+            Self::Free => f.write_str("free"),
+            Self::Apart => f.write_str("apart"),
+            Self::Together => f.write_str("together"),
+            Self::Named { client, server } => write!(f, "{}/{}", word(*client), word(*server)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(cpus: &str, kernel: &str) -> Place {
+        Place { cpus: cpus.into(), kernel: kernel.into(), ..Place::unknown() }
+    }
+
+    /// Where both go: client and server.
+    fn seats(wish: &str, client: &str, server: (&str, &str)) -> (Option<usize>, Option<usize>) {
+        let wish = Wish::parse(wish).unwrap();
+        let (client, server) = (place(client, "a"), place(server.0, server.1));
+        let seat = wish.of_server(&client, &server).unwrap();
+        let after = seat.map_or(server.clone(), |seat| place(&seat.to_string(), &server.kernel));
+        (wish.of_client(&client, &after, |one, other| one / 2 == other / 2), seat)
+    }
+
+    #[test]
+    fn ends_apart_have_cpus_of_their_own_where_there_are_two() {
+        for (client, server, expected) in [
+            ("0-1", ("0-1", "a"), (0, 1)),
+            ("0", ("0", "a"), (0, 0)),
+            ("1", ("0-1", "a"), (1, 0)),
+            ("0-1", ("1", "a"), (0, 1)),
+            // CPUs 6 and 7 are one core.
+            ("0-7", ("0-7", "a"), (5, 7)),
+            // Another kernel's numbers are its own.
+            ("0-1", ("0", "b"), (0, 0)),
+            ("0-7", ("0-3", "b"), (5, 3)),
+            ("0", ("0-1", "b"), (0, 1)),
+            ("0-1", ("0-1", "?"), (0, 1)),
+        ] {
+            let expected = (Some(expected.0), Some(expected.1));
+            assert_eq!(seats("apart", client, server), expected, "{client} {server:?}");
+        }
+    }
+
+    #[test]
+    fn ends_together_share_a_cpu_or_are_refused() {
+        assert_eq!(seats("together", "0-1", ("0-1", "a")), (Some(1), Some(1)));
+        assert_eq!(seats("together", "0-1", ("0", "a")), (Some(0), Some(0)));
+        assert_eq!(seats("together", "0-1", ("0-3", "b")), (Some(1), Some(3)));
+        let refused = Wish::Together.of_server(&place("0", "a"), &place("1", "a")).unwrap_err();
+        assert!(refused.what.starts_with("both ends have no CPU in common: the client 0, "));
+    }
+
+    #[test]
+    fn a_wish_is_read_as_it_is_written() {
+        for text in ["free", "apart", "together", "0/1", "any/7", "3/any"] {
+            assert_eq!(Wish::parse(text).unwrap().to_string(), text);
+        }
+        for text in ["", "near", "0", "0/", "/1", "-1/0", "0/1/2", "0/70000"] {
+            assert_eq!(Wish::parse(text), None, "{text}");
+        }
+        assert_eq!(seats("free", "0-1", ("0-1", "a")), (None, None));
+        assert_eq!(seats("any/1", "0-1", ("0-1", "a")), (None, Some(1)));
+    }
+}
