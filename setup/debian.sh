@@ -81,6 +81,8 @@ lxc                 lxc-start
 docker.io           dockerd
 podman              podman
 conmon              conmon
+uidmap              newuidmap
+slirp4netns         slirp4netns
 containernetworking-plugins  /usr/lib/cni/bridge
 qemu-system-x86     qemu-system-x86_64
 qemu-system-common  /usr/lib/qemu/virtiofsd

@@ -33,7 +33,7 @@ pub use cgroup::limit::{held, list, shares};
 pub use domain::{Domain, DomainState, PROGRAM as VIRSH};
 pub use mount::{Mount, look_like, unlock_groups};
 pub use network::Network;
-pub use process::{Process, Program, find, pipe};
+pub use process::{Process, Program, find, pipe, signal};
 pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};
 pub use room::Room;
 pub use service::Service;

@@ -42,6 +42,9 @@ pub struct Program {
     pub mount_namespace: Option<OwnedFd>,
     /// The network namespace it enters before `exec`.
     pub network_namespace: Option<OwnedFd>,
+    /// The user and the group that it becomes before `exec`, with no other groups and no privileges; ours
+    /// where absent.
+    pub user: Option<u32>,
     /// In the session of our terminal, so that Ctrl-C reaches it: true for `enter` only. All others
     /// get a session of their own.
     pub foreground: bool,
@@ -142,13 +145,14 @@ struct Entry {
     /// Where each descriptor is now, and which number it must get.
     descriptors: Handed,
     foreground: bool,
+    user: Option<u32>,
     parent: u32,
     /// Where the failed step is reported.
     report: OwnedFd,
 }
 
 /// The steps of [`Entry::run`], for messages.
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     "die with surtax",
     "enter its group",
     "enter its network namespace",
@@ -157,16 +161,12 @@ const STEPS: [&str; 8] = [
     "begin a session",
     "close foreign descriptors",
     "take its descriptors",
+    "become its user",
 ];
 
 impl Entry {
     fn run(&self) -> Result<(), (u8, Errno)> {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(0))?;
-        let parent =
-            rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
-        if parent != Some(self.parent) {
-            return Err((0, Errno::SRCH));
-        }
+        self.die_with_surtax()?;
         for door in &self.doors {
             rustix::io::write(door, b"0").map_err(at(1))?;
         }
@@ -184,7 +184,20 @@ impl Entry {
         if !self.foreground {
             rustix::process::setsid().map_err(at(5))?;
         }
-        self.hand_down()
+        self.hand_down()?;
+        if let Some(user) = self.user {
+            become_user(user).map_err(at(8))?;
+            // The kernel forgets it when a process changes its user.
+            self.die_with_surtax()?;
+        }
+        Ok(())
+    }
+
+    fn die_with_surtax(&self) -> Result<(), (u8, Errno)> {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(0))?;
+        let parent =
+            rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+        if parent == Some(self.parent) { Ok(()) } else { Err((0, Errno::SRCH)) }
     }
 
     fn hand_down(&self) -> Result<(), (u8, Errno)> {
@@ -198,6 +211,23 @@ impl Entry {
         }
         Ok(())
     }
+}
+
+/// Becomes a user and the group of the same number, and nobody else. System calls alone: what the C library
+/// does for all threads is nothing to do after `fork`.
+fn become_user(user: u32) -> Result<(), Errno> {
+    let calls = [
+        (libc::SYS_setgroups, [0, 0, 0]),
+        (libc::SYS_setresgid, [user; 3]),
+        (libc::SYS_setresuid, [user; 3]),
+    ];
+    for (number, [first, second, third]) in calls {
+        // SAFETY: the calls take numbers alone: the list of no groups has no address.
+        if unsafe { libc::syscall(number, first, second, third) } != 0 {
+            return Err(last_errno());
+        }
+    }
+    Ok(())
 }
 
 /// Moves the calling thread into a network namespace: for threads that end there.
@@ -246,6 +276,7 @@ pub(super) fn spawn(program: Program, doors: Vec<File>) -> Result<Process, Fault
         cwd: program.cwd.as_deref().map(c_path).transpose()?,
         descriptors,
         foreground: program.foreground,
+        user: program.user,
         parent: std::process::id(),
         report: sent,
     };
@@ -347,6 +378,18 @@ fn raise_descriptors(descriptors: Handed) -> Result<(Handed, Vec<OwnedFd>), Faul
         }
     }
     Ok((raised, reserved))
+}
+
+/// Sends a signal to a process that somebody else started; one that has ended already is no error.
+///
+/// # Errors
+/// The machine's, if we may not.
+pub fn signal(pid: u32, signal: Signal) -> Result<(), Fault> {
+    let target = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    match target.map_or(Err(Errno::SRCH), |pid| rustix::process::kill_process(pid, signal)) {
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
+        Err(error) => Err(error).doing(format_args!("signal process {pid}")),
+    }
 }
 
 /// A pipe, its reading end first. No program that is started inherits it by accident.

@@ -75,12 +75,17 @@ impl Room {
             .map_err(|fault| fault.hint("mount -t tmpfs tmpfs /dev/shm"))
     }
 
-    /// Lets the users of a container pass through to what is in the directory in memory, by names that they know.
+    /// Lets the users of a container pass through to what is in the directory in memory, and in the one on a disk if
+    /// there is one, by names that they know.
     ///
     /// # Errors
     /// As [`Room::memory_directory`].
     pub fn let_users_pass(&self) -> Result<(), Fault> {
-        for path in [self.memory_directory()?, &self.ground.memory_directory] {
+        let mut directories = vec![self.memory_directory()?, &self.ground.memory_directory];
+        if let Some(disk) = self.disk_directory.get() {
+            directories.extend([disk.as_path(), &self.ground.disk_directory]);
+        }
+        for path in directories {
             fs::set_permissions(path, fs::Permissions::from_mode(0o711))
                 .doing(format_args!("let users pass through `{}`", path.display()))?;
         }

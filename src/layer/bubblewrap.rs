@@ -51,5 +51,5 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     let mut argv = vec![wanted.program.to_owned()];
     argv.extend(words.into_iter().map(str::to_owned));
     argv.extend(agent_words());
-    Ok(Order { argv, mounts: Vec::new(), environment: Vec::new() })
+    Ok(Order { argv, ..Order::default() })
 }

@@ -12,20 +12,22 @@
 //! - **Checked against** what each tool's own file says.
 
 use super::container_init::{Init, Prepared};
+use super::container_users::ContainerUsers;
 use super::first_process::{FirstProcess, THROTTLING, empties, limited_together};
 use super::tool_network::{Known, ToolNetwork};
 use super::{
-    Card, Choice, Layer, Network, Payer, Root, Running, Site, Source, Unavailable, Usable,
-    container_init, scratch, tool_network, value_of, version,
+    Card, Layer, Network, Payer, Running, Site, Source, Unavailable, Usable, container_init,
+    scratch, tool_network, version,
 };
 use crate::agent::Link;
 use crate::fault::Fault;
 use crate::lab::disk::Disk;
-use crate::lab::users::{COUNT, FIRST};
-use crate::lab::{self, Mount, Process, Program, Room, Users};
+use crate::lab::{self, Mount, Process, Program, Room};
 use crate::layer::oci::config::AGENT;
 use crate::stack::root::Lower;
 use crate::stack::{IoLimits, LayerSpec, Limits, root};
+use rustix::process::Signal;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
@@ -84,8 +86,8 @@ pub(super) struct Wanted<'a> {
     pub throttled_disk: Option<Disk>,
     /// Its network.
     pub network: &'a ToolNetwork,
-    /// Whether its users are nobody on this level: [`FIRST`] is its root.
-    pub has_own_users: bool,
+    /// Who its users are.
+    pub users: ContainerUsers,
     /// Its init, if the agent is not its first process.
     pub init: Option<&'a Prepared>,
     /// Whether it gets a `/run` of its own; else it has the one of its root.
@@ -93,6 +95,7 @@ pub(super) struct Wanted<'a> {
 }
 
 /// What is started, and on which mounts.
+#[derive(Default)]
 pub(super) struct Order {
     /// The command line, the tool's file first.
     pub argv: Vec<String>,
@@ -100,6 +103,11 @@ pub(super) struct Order {
     pub mounts: Vec<Mount>,
     /// Variables of the tool's environment; it gets no others but `PATH`.
     pub environment: Vec<(String, String)>,
+    /// Who runs the tool, if not root.
+    pub user: Option<u32>,
+    /// A file with the number of a process that the tool leaves behind on purpose, for its next container: it is
+    /// ended with this one.
+    pub left_behind: Option<PathBuf>,
 }
 
 impl Layer for ContainerTool {
@@ -145,8 +153,9 @@ impl Layer for ContainerTool {
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let merged = root::merged_at(scratch);
         let agent = scratch.join("agent");
-        let users = has_own_users(spec).then(|| room.users()).transpose()?;
-        let mut mounts = mounts(&lowers, &agent, users.as_ref(), site, room)?;
+        let users = ContainerUsers::of(spec);
+        let mapped = users.namespace(room)?;
+        let mut mounts = mounts(&lowers, &agent, mapped.as_ref(), site, room)?;
         let group = room.subgroup("container", site.limits)?;
         let network = ToolNetwork::make(spec, self.networks, room)?;
         let words = (self.agent_words)(&network);
@@ -168,7 +177,7 @@ impl Layer for ContainerTool {
                 None => None,
             },
             network: &network,
-            has_own_users: users.is_some(),
+            users,
             init: init.as_ref(),
             has_own_run: site.view.root == super::Root::Overlay,
         })?;
@@ -184,6 +193,7 @@ impl Layer for ContainerTool {
             group: Some(group.clone()),
             mount_namespace: Some(namespace),
             network_namespace: network.held().map(lab::Network::namespace).transpose()?,
+            user: order.user,
             ..Program::default()
         })?;
         network
@@ -202,7 +212,8 @@ impl Layer for ContainerTool {
             limits: site.limits.clone(),
             kind,
             network,
-            has_own_users: users.is_some(),
+            users,
+            left_behind: order.left_behind,
             facts,
         }))
     }
@@ -213,7 +224,7 @@ impl Layer for ContainerTool {
 fn mounts(
     lowers: &[Lower],
     agent: &Path,
-    users: Option<&Users>,
+    users: Option<&lab::Users>,
     site: &Site<'_>,
     room: &Room,
 ) -> Result<Vec<Mount>, Fault> {
@@ -250,7 +261,8 @@ struct RunningContainer {
     limits: Limits,
     kind: &'static str,
     network: ToolNetwork,
-    has_own_users: bool,
+    users: ContainerUsers,
+    left_behind: Option<PathBuf>,
     facts: Vec<Fact>,
 }
 
@@ -280,12 +292,13 @@ impl Running for RunningContainer {
         if self.limits != Limits::default() {
             facts.push(limited_together(&format!("{} and the container", self.kind)));
         }
-        let shared = [(self.network.is_shared(), "net"), (!self.has_own_users, "user")];
+        let has_users = self.users != ContainerUsers::OfTheLevel;
+        let shared = [(self.network.is_shared(), "net"), (!has_users, "user")];
         let shared = shared.into_iter().filter_map(|(is_shared, kind)| is_shared.then_some(kind));
         facts.push(first.namespaces(&shared.collect::<Vec<_>>())?);
-        if self.has_own_users {
-            facts.extend(prove_users(&first, inside).map_err(|fault| fault.during(self.kind))?);
-        }
+        let tool = FirstProcess::of(self.process.pid(), &self.hierarchies);
+        let proved = self.users.prove(&tool, &first, inside);
+        facts.extend(proved.map_err(|fault| fault.during(self.kind))?);
         facts.extend(first.privileges()?);
         if self.init != Init::None {
             let proved = container_init::prove(self.init, &first.init(&self.group)?);
@@ -305,6 +318,7 @@ impl Running for RunningContainer {
         drop(self.link.take());
         let deadline = if self.init == Init::None { STOP_DEADLINE } else { SHUTDOWN_DEADLINE };
         let ended = self.process.wait(deadline)?;
+        self.end_what_was_left()?;
         match ended.filter(|_| empties(&self.group, &self.hierarchies, STOP_DEADLINE)) {
             Some(_) => Ok(()),
             None => Err(Fault::machine(format!(
@@ -315,47 +329,15 @@ impl Running for RunningContainer {
     }
 }
 
-/// The option for users of its own.
-pub(super) const USER: Choice = Choice {
-    key: "user",
-    values: &["host", "private"],
-    help: "whether root inside is root here (`host`, default), or nobody here; the files of its root are mapped",
-};
-
-/// Refuses users of its own inside of a layer whose files are a throw-away layer: the kernel maps the owners of no
-/// overlay.
-///
-/// # Errors
-/// The user's: it cannot be, and where it can.
-pub fn refuse_users_on_a_layer(outer: &LayerSpec, inner: &LayerSpec) -> Result<(), Fault> {
-    let is_layered = matches!(outer.root()?, Root::Overlay | Root::Directory(_) | Root::Oci(_));
-    let is_tool = ["nspawn", "lxc", "podman"].contains(&inner.kind.as_str());
-    if outer.is_elsewhere() || !is_layered || !is_tool || !has_own_users(inner) {
-        return Ok(());
+impl RunningContainer {
+    /// Ends the process that the tool left behind, if it is one of this container's group.
+    fn end_what_was_left(&self) -> Result<(), Fault> {
+        let Some(file) = &self.left_behind else { return Ok(()) };
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let Ok(pid) = text.trim().parse() else { return Ok(()) };
+        let is_ours = FirstProcess::of(pid, &self.hierarchies).group_is(&self.group).is_ok();
+        if is_ours { lab::signal(pid, Signal::TERM) } else { Ok(()) }
     }
-    let (outer, inner) = (&outer.kind, &inner.kind);
-    Err(Fault::user(format!(
-        "{inner}: `user=private` maps the owners of files, and those in `{outer}` are on an overlay, of which \
-         the kernel maps none"
-    ))
-    .hint(format!("leave `user=private` out, or use `{inner}` without `{outer}`")))
-}
-
-fn has_own_users(spec: &LayerSpec) -> bool {
-    spec.options.get(USER.key).is_some_and(|word| word == "private")
-}
-
-/// That its users are mapped as asked for, and that the root's files are theirs.
-fn prove_users(first: &FirstProcess, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
-    let map = first.text("uid_map")?;
-    let map = map.split_whitespace().collect::<Vec<_>>().join(" ");
-    let (asked, owner) = (format!("0 {FIRST} {COUNT}"), value_of(inside, "root_owner")?);
-    if map != asked || owner != "0" {
-        return Err(Fault::machine(format!(
-            "users were to be mapped as `{asked}`; they are as `{map}`, and the owner of `/` inside is {owner}"
-        )));
-    }
-    Ok(vec![Fact::new("user_map", map, "/proc/PID/uid_map")])
 }
 
 /// Where the tool is, and what it says of its version.

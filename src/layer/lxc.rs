@@ -8,13 +8,14 @@
 //! - **Checked against** LXC 5.0.2, `lxc.container.conf(5)`.
 
 use super::container_init;
-use super::container_tool::{ContainerTool, Order, USER, Wanted, agent_words, word};
+use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
+use super::container_users::{self, ContainerUsers};
 use super::tool_network::Ground;
 use super::{Card, Limit, scratch, tool_network};
 use crate::fault::{Doing, Fault};
-use crate::lab::Mount;
 use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
+use crate::lab::{self, Mount};
 use crate::layer::oci::config::AGENT;
 use crate::stack::LayerSpec;
 use std::fs;
@@ -34,7 +35,7 @@ pub static LXC: ContainerTool = ContainerTool {
         options: &[
             tool_network::choice(&["none", "host", "veth", "macvlan"]),
             container_init::CHOICE,
-            USER,
+            container_users::CHOICE,
             scratch::CHOICE,
         ],
         subject: None,
@@ -55,7 +56,7 @@ pub static LXC: ContainerTool = ContainerTool {
 /// It mounts a `/sys` of its own, which the kernel lets users do that have a network of their own.
 fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
     let is = |key: &str, word: &str| spec.options.get(key).is_some_and(|value| value == word);
-    if is(USER.key, "private") && is("net", "host") {
+    if is(container_users::CHOICE.key, "private") && is("net", "host") {
         return Err(Fault::user(
             "lxc: it cannot show `/sys` to `user=private` in this level's network",
         )
@@ -86,7 +87,13 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     if wanted.network.held().is_some() {
         mounts.extend(tool_network::own_links(&wanted.scratch.join("sys")));
     }
-    Ok(Order { argv: words.map(str::to_owned).to_vec(), mounts, environment: Vec::new() })
+    // Where `newuidmap` is, LXC leaves the mapping of users to it, also that of root's.
+    if wanted.users == ContainerUsers::Own && lab::find("newuidmap").is_some() {
+        let line = format!("root:{FIRST}:{COUNT}");
+        let lines = [("subuid", line.clone()), ("subgid", line)];
+        mounts.push(container_users::over_etc(wanted.scratch, &lines)?);
+    }
+    Ok(Order { argv: words.map(str::to_owned).to_vec(), mounts, ..Order::default() })
 }
 
 /// Whether AppArmor is on, and has not loaded what LXC wants to put its containers under.
@@ -120,7 +127,7 @@ fn config(wanted: &Wanted<'_>, has_common: bool, rootfs: &Path) -> Result<String
     if has_common {
         lines.push(format!("lxc.include = {COMMON}"));
     }
-    if wanted.has_own_users {
+    if wanted.users == ContainerUsers::Own {
         if Path::new(USERNS).exists() {
             lines.push(format!("lxc.include = {USERNS}"));
         }

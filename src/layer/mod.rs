@@ -7,6 +7,7 @@ mod arrival;
 mod bubblewrap;
 mod container_init;
 mod container_tool;
+mod container_users;
 mod docker;
 mod errand;
 mod first_process;
@@ -20,6 +21,7 @@ mod nspawn;
 mod oci;
 mod podman;
 mod qemu;
+mod rootless;
 pub mod scratch;
 mod simulated;
 mod ssh;
@@ -60,7 +62,7 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &simulated::Simulated,
 ];
 
-pub use container_tool::refuse_users_on_a_layer;
+pub use container_users::refuse_users_on_a_layer;
 /// The kinds of noise that `simulated` knows: what may follow `shape=`.
 pub use simulated::NOISE_SHAPES;
 

@@ -10,7 +10,8 @@
 //! - **Checked against** systemd 252, `systemd-nspawn(1)`.
 
 use super::container_init::{self, Init};
-use super::container_tool::{ContainerTool, Order, USER, Wanted, word};
+use super::container_tool::{ContainerTool, Order, Wanted, word};
+use super::container_users::{self, ContainerUsers};
 use super::tool_network::{Ground, ToolNetwork};
 use super::{Card, Limit, scratch, tool_network};
 use crate::fault::Fault;
@@ -34,7 +35,7 @@ pub static NSPAWN: ContainerTool = ContainerTool {
         options: &[
             tool_network::choice(&["none", "host", "veth", "bridge", "macvlan"]),
             container_init::CHOICE,
-            USER,
+            container_users::CHOICE,
             scratch::CHOICE,
         ],
         subject: None,
@@ -111,7 +112,7 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     argv.push(format!("--hostname={}", wanted.host_name));
     argv.push(format!("--bind-ro={}:{AGENT}", word(wanted.agent)?));
     argv.extend(network(&wanted.network.word));
-    if wanted.has_own_users {
+    if wanted.users == ContainerUsers::Own {
         argv.push(format!("--private-users={FIRST}:{COUNT}"));
         // The files of the root are mapped already.
         argv.push(String::from("--private-users-ownership=off"));
@@ -143,5 +144,5 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     }
     // It would hide the root's `/tmp` under an empty one.
     let environment = vec![(String::from("SYSTEMD_NSPAWN_TMPFS_TMP"), String::from("0"))];
-    Ok(Order { argv, mounts, environment })
+    Ok(Order { argv, mounts, environment, ..Order::default() })
 }

@@ -2,15 +2,19 @@
 //!
 //! surtax (host) ── podman run ── conmon ── runc or crun ── agent (PID 1) ── command
 //!
-//! - **Needs** `podman` in `PATH` with its `conmon` and an OCI runtime, root.
+//! - **Needs** `podman` in `PATH` with its `conmon` and an OCI runtime, root; with `rootless=on` also
+//!   `newuidmap`, and `slirp4netns` for a network of its own.
 //! - **Leaves out** images and storage drivers: the root is a directory (`--rootfs`); the log, since the
 //!   agent's frames are no text; health checks, events and everything else that is kept of a container.
-//! - **Payers** one group: `podman`, `conmon`, the runtime, the agent and the command.
+//! - **Payers** one group: `podman`, `conmon`, the runtime, the agent and the command; with `rootless=on` also
+//!   the process that holds the user's namespace, and `slirp4netns`.
 //! - **Checked against** podman 4.3.1, `podman-run(1)`.
 
-use super::container_tool::{ContainerTool, Order, USER, Wanted, agent_words, word};
+use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
+use super::container_users::{self, ContainerUsers};
+use super::first_process::THROTTLING;
 use super::tool_network::Ground;
-use super::{Card, Limit, Site, Unavailable, scratch, tool_network};
+use super::{Card, Limit, Site, Unavailable, rootless, scratch, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::network::{BELOW, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
@@ -36,8 +40,9 @@ pub static PODMAN: ContainerTool = ContainerTool {
         kind: "podman",
         summary: "a container by podman, Docker's command line without a daemon",
         options: &[
-            tool_network::choice(&["none", "host", "bridge", "macvlan"]),
-            USER,
+            tool_network::choice(&["none", "host", "bridge", "macvlan", "slirp4netns"]),
+            rootless::CHOICE,
+            container_users::CHOICE,
             scratch::choice(&["layer", "bind", "tmpfs", "volume"]),
         ],
         subject: None,
@@ -48,10 +53,14 @@ pub static PODMAN: ContainerTool = ContainerTool {
     },
     program: "podman",
     remedy: "apt-get install podman",
-    refuse: |_| Ok(()),
+    refuse,
     require,
     agent_words: |_| Vec::new(),
-    networks: &[("bridge", Ground::Bare), ("macvlan", Ground::Pair)],
+    networks: &[
+        ("bridge", Ground::Bare),
+        ("macvlan", Ground::Pair),
+        ("slirp4netns", Ground::UserMode),
+    ],
     order,
 };
 
@@ -71,10 +80,69 @@ const NETWORK_MAKERS: [&str; 5] = [
     "/opt/cni/bin/bridge",
 ];
 
-fn require(spec: &LayerSpec, _: &Site<'_>) -> Result<(), Unavailable> {
+/// What a user without privileges cannot have.
+fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
+    if !rootless::is_asked(spec) {
+        return Ok(());
+    }
+    let (option, why, hint) = match spec.options.get(tool_network::KEY).map(String::as_str) {
+        Some("macvlan") => (
+            "net=macvlan",
+            "would be on a link of this level, which its user may not touch",
+            "use `net=slirp4netns`, or leave `rootless=on` out",
+        ),
+        Some("bridge") => (
+            "net=bridge",
+            "would stand in a namespace of its user's, where nobody outside can be called or listen",
+            "use `net=slirp4netns`, or leave `rootless=on` out",
+        ),
+        _ if spec
+            .options
+            .get(container_users::CHOICE.key)
+            .is_some_and(|word| word == "private") =>
+        {
+            (
+                "user=private",
+                "is what it has anyway: its users are nobody here",
+                "leave `user=private` out",
+            )
+        }
+        _ => return Ok(()),
+    };
+    Err(Fault::user(format!("podman: with `rootless=on`, `{option}` {why}")).hint(hint))
+}
+
+/// That a limit on a disk can be kept: the group that has it in cgroup v1 is the one that the runtime makes, and a
+/// rootless one makes none.
+fn require_of_rootless(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailable> {
+    if !rootless::is_asked(spec) {
+        return Ok(());
+    }
+    rootless::require("podman", &[])?;
+    if site.lab.hierarchies().of(THROTTLING).is_some() && site.limits.io.rates().next().is_some() {
+        return Err(Unavailable {
+            why: String::from(
+                "podman: with `rootless=on` and cgroup v1 it cannot limit what is read and written",
+            ),
+            remedy: Some(String::from(
+                "leave that limit out, or use `podman` without `rootless=on`",
+            )),
+        });
+    }
+    Ok(())
+}
+
+fn require(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailable> {
+    require_of_rootless(spec, site)?;
     let makers: &[&str] = match spec.options.get("net").map(String::as_str) {
         Some("bridge") => &NETWORK_MAKERS,
         Some("macvlan") => &MACVLAN_MAKERS,
+        Some("slirp4netns") if lab::find("slirp4netns").is_none() => {
+            return Err(Unavailable {
+                why: String::from("`net=slirp4netns` takes `slirp4netns`, which is not in `PATH`"),
+                remedy: Some(String::from("apt-get install slirp4netns")),
+            });
+        }
         _ => return Ok(()),
     };
     if !makers.iter().any(|path| Path::new(path).exists()) {
@@ -88,7 +156,12 @@ fn require(spec: &LayerSpec, _: &Site<'_>) -> Result<(), Unavailable> {
 
 fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     let books = wanted.scratch.join("podman");
-    fs::create_dir_all(&books).doing(format_args!("make `{}`", books.display()))?;
+    let is_rootless = wanted.users == ContainerUsers::OfAnEngine;
+    let make = |path: &Path| match is_rootless {
+        true => rootless::directory(path),
+        false => fs::create_dir_all(path).doing(format_args!("make `{}`", path.display())),
+    };
+    make(&books)?;
     let file = books.join("containers.conf");
     // Where its volumes are is the question that such a stack asks: on a disk, as they are unless podman
     // is told otherwise.
@@ -96,12 +169,22 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
         Some(scratch::Medium::Volume) => wanted.room.disk_directory()?.join("volumes"),
         _ => books.join("volumes"),
     };
-    let mut text = configuration(&books, &volumes);
+    let temporary = match is_rootless {
+        true => books.join("tmp"),
+        false => Path::new(RUN).join("tmp"),
+    };
+    if is_rootless {
+        make(&volumes)?;
+        wanted.room.let_users_pass()?;
+    }
+    let mut text = configuration(&books, &volumes, &temporary);
     let network = match wanted.network.word.as_str() {
         "macvlan" => {
             text += &by_plugins(&books)?;
             MACVLAN
         }
+        // Else nobody of this level can be called.
+        "slirp4netns" => "slirp4netns:allow_host_loopback=true",
         word => word,
     };
     fs::write(&file, text).doing(format_args!("write `{}`", file.display()))?;
@@ -112,10 +195,13 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     argv.extend(["--name".to_owned(), wanted.name.to_owned()]);
     argv.push(format!("--hostname={}", wanted.host_name));
     argv.push(format!("--network={network}"));
-    if wanted.has_own_users {
+    if wanted.users == ContainerUsers::Own {
         argv.extend(["uid", "gid"].map(|kind| format!("--{kind}map=0:{FIRST}:{COUNT}")));
     }
-    argv.push(format!("--cgroup-parent=/{}", word(wanted.group)?));
+    // A user without privileges makes no groups: all that it starts stays in the one where it was started.
+    if !is_rootless {
+        argv.push(format!("--cgroup-parent=/{}", word(wanted.group)?));
+    }
     if let Some(disk) = &wanted.throttled_disk {
         let node = disk.node.display();
         argv.extend(wanted.io.rates().map(|(key, rate)| format!("--device-{key}={node}:{rate}")));
@@ -129,11 +215,20 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     }
     argv.extend(["--no-hosts".to_owned(), "--rootfs".to_owned(), word(wanted.root)?]);
     argv.extend(agent_words());
-    let environment = vec![(String::from("CONTAINERS_CONF"), word(&file)?)];
+    let mut environment = vec![(String::from("CONTAINERS_CONF"), word(&file)?)];
     // Plugins for networks keep their books where no option moves them.
     let places = ["/run", "/var/lib"];
-    let mounts = places.map(|place| Mount::Tmpfs { target: place.into() }).to_vec();
-    Ok(Order { argv, mounts, environment })
+    let mut mounts = places.map(|place| Mount::Tmpfs { target: place.into() }).to_vec();
+    if !is_rootless {
+        return Ok(Order { argv, mounts, environment, ..Order::default() });
+    }
+    let (home, session) = (books.join("home"), Path::new(RUN));
+    make(&home)?;
+    mounts.push(rootless::known(wanted.scratch, &home)?);
+    mounts.push(rootless::session(session));
+    environment.extend(rootless::environment(&home, session));
+    let (user, left_behind) = (Some(rootless::USER), Some(temporary.join("pause.pid")));
+    Ok(Order { argv, mounts, environment, user, left_behind })
 }
 
 /// A macvlan for podman's plugins, which need no command of podman's to make it; and the part of the
@@ -165,11 +260,11 @@ fn macvlan() -> Value {
 
 /// All that it keeps is in the room; and it asks for no more files and processes than we may have, since
 /// without `CAP_SYS_RESOURCE` nobody can raise a limit.
-fn configuration(books: &Path, volumes: &Path) -> String {
+fn configuration(books: &Path, volumes: &Path, temporary: &Path) -> String {
     let open_files = open_files_max();
     let processes = getrlimit(Resource::Nproc).maximum.unwrap_or(PROCESSES).min(PROCESSES);
     let runtime = if lab::find("runc").is_some() { "runc" } else { "crun" };
-    let (books, volumes) = (books.display(), volumes.display());
+    let (books, volumes, temporary) = (books.display(), volumes.display(), temporary.display());
     format!(
         "[containers]\n\
          default_ulimits = [\"nofile={open_files}:{open_files}\", \"nproc={processes}:{processes}\"]\n\
@@ -180,7 +275,7 @@ fn configuration(books: &Path, volumes: &Path) -> String {
          lock_type = \"file\"\n\
          static_dir = \"{books}/static\"\n\
          volume_path = \"{volumes}\"\n\
-         tmp_dir = \"{RUN}/tmp\"\n"
+         tmp_dir = \"{temporary}\"\n"
     )
 }
 
@@ -200,7 +295,11 @@ mod tests {
 
     #[test]
     fn no_more_is_asked_for_than_may_be_had() {
-        let text = configuration(Path::new("/room/podman"), Path::new("/disk/volumes"));
+        let text = configuration(
+            Path::new("/room/podman"),
+            Path::new("/disk/volumes"),
+            Path::new("/run/surtax-podman/tmp"),
+        );
         let limit = open_files_max();
         assert!(text.contains(&format!("nofile={limit}:{limit}")), "{text}");
         assert!(text.contains("volume_path = \"/disk/volumes\"\n"), "{text}");

@@ -35,6 +35,8 @@ pub(super) enum Ground {
     Bare,
     /// A bridge, and a namespace for the container that is connected with it.
     Prepared,
+    /// Nothing but `lo`, which the container reaches through a process that copies its packets.
+    UserMode,
 }
 
 /// A network that a tool has: its word, and on what it is made.
@@ -75,7 +77,7 @@ pub(super) struct ToolNetwork {
     /// The one that was prepared for the container.
     prepared: Option<lab::Network>,
     /// What the agent saw of it.
-    seen: Option<(IpAddr, IpAddr)>,
+    seen: Option<(IpAddr, Option<IpAddr>)>,
 }
 
 impl ToolNetwork {
@@ -90,7 +92,9 @@ impl ToolNetwork {
             None => None,
             Some(Ground::Bridge | Ground::Prepared) => Some(room.network()?),
             Some(Ground::Pair) => Some(room.paired_network()?),
-            Some(Ground::OuterEnd(_) | Ground::Bare) => Some(room.bare_network()?),
+            Some(Ground::OuterEnd(_) | Ground::Bare | Ground::UserMode) => {
+                Some(room.bare_network()?)
+            }
         };
         let prepared = match (ground, &held) {
             (Some(Ground::Prepared), Some(outside)) => {
@@ -164,20 +168,28 @@ impl ToolNetwork {
         let driver = match asked.as_str() {
             "macvlan" => Some("macvlan"),
             "sandbox" => None,
+            "slirp4netns" => Some("tun"),
             _ => Some("veth"),
         };
         let (link, gateway) = route.split_once(' ').ok_or_else(refuse)?;
         let address = address_of(interfaces, link).ok_or_else(refuse)?;
         let gateway: Ipv4Addr = gateway.parse().map_err(|_| refuse())?;
-        let is_ours = self.ground == Ground::Bare || (address, gateway) == (WORKLOAD, OUTSIDE);
+        let chooses = matches!(self.ground, Ground::Bare | Ground::UserMode);
+        let is_ours = chooses || (address, gateway) == (WORKLOAD, OUTSIDE);
         let is_driver = driver
             .is_none_or(|driver| drivers.split(' ').any(|told| told == format!("{link}={driver}")));
         if !is_ours || !is_driver {
             return Err(refuse());
         }
-        self.seen = Some((gateway.into(), address.into()));
+        // Nobody finds the address of a container whose packets a process makes anew.
+        let workload = (self.ground != Ground::UserMode).then_some(address.into());
+        self.seen = Some((gateway.into(), workload));
         // Where a tool makes the bridge, it also makes others share its address.
-        let translation = if self.ground == Ground::Bare { "masquerade" } else { "none" };
+        let translation = match self.ground {
+            Ground::Bare => "masquerade",
+            Ground::UserMode => "user mode",
+            _ => "none",
+        };
         Ok(vec![
             Fact::new("network", asked, "its start"),
             Fact::new("network_driver", driver.unwrap_or("none"), "ethtool_drvinfo inside"),
@@ -194,7 +206,7 @@ impl ToolNetwork {
         }
         let (outside, workload) = self.seen?;
         let namespace = self.held.as_ref()?.path();
-        Some(Network { namespace, outside, workload: Some(workload), is_shared: false })
+        Some(Network { namespace, outside, workload, is_shared: false })
     }
 }
 

@@ -170,6 +170,7 @@ fn a_containers_own_users_are_nobody_here_and_the_files_of_its_root_are_theirs()
         "lxc:net=veth,user=private",
         "lxc:init=systemd,user=private",
         "podman:net=bridge,user=private",
+        "podman:rootless=on",
     ] {
         if !is_usable(&machine, stack) {
             continue;
@@ -181,7 +182,11 @@ fn a_containers_own_users_are_nobody_here_and_the_files_of_its_root_are_theirs()
         let arm = answer["arms"].as_array().unwrap().last().unwrap();
         assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
         let proved = &arm["evidence"][0];
-        assert_eq!(fact(proved, "user_map"), "0 999948288 65536", "{stack}");
+        let map = match stack.contains("rootless") {
+            true => "0 999948288 1 1 999948289 65535",
+            false => "0 999948288 65536",
+        };
+        assert_eq!(fact(proved, "user_map"), map, "{stack}");
         assert!(fact(proved, "own_namespaces").contains("user"), "{stack}");
         // What is kept belongs to this machine's root, as if it had been written there.
         let file = Path::new(&kept).join("file");
@@ -189,6 +194,23 @@ fn a_containers_own_users_are_nobody_here_and_the_files_of_its_root_are_theirs()
         std::fs::remove_file(file).unwrap();
         machine.assert_as_before();
     }
+}
+
+#[test]
+fn a_rootless_engine_is_a_users_without_privileges_and_keeps_limits_all_the_same() {
+    let machine = Machine::take();
+    let stack = "podman:rootless=on,cpus=0.5,memory=256M,pids=60";
+    if is_usable(&machine, stack) {
+        // What such a user may not do on this machine, root inside may not either.
+        let proved =
+            level(&machine, stack, "! mount -t tmpfs none /mnt 2>/dev/null && test $(id -u) = 0");
+        assert_eq!(fact(&proved, "rootless"), "true");
+        assert_eq!(fact(&proved, "engine_user"), "999948288");
+        assert_eq!(fact(&proved, "limit_memory_bytes"), (256u64 << 20).to_string());
+        assert_eq!(fact(&proved, "limit_pids"), "60");
+        assert!(fact(&proved, "limited_together").contains("podman"));
+    }
+    machine.assert_as_before();
 }
 
 #[test]

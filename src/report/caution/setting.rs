@@ -153,18 +153,21 @@ pub(super) fn networks(arms: &[ArmFindings]) -> Vec<Caution> {
     // Only layers whose network is the engine's or the tool's say how addresses are translated.
     let translation =
         |arm: &ArmFindings| said(&arm.evidence, "network_translation").map(String::from);
-    let is_user =
-        |arm: &ArmFindings| network(arm).as_deref() == Some("user") && translation(arm).is_none();
+    // An engine calls a bridge of its user's own so, too.
+    let is_user = |arm: &ArmFindings| match translation(arm) {
+        Some(translation) => translation == "user mode",
+        None => network(arm).as_deref() == Some("user"),
+    };
     let user = stacks(arms, is_user);
     if !user.is_empty() {
         cautions.push(caution(
             "user-mode-network",
             format!(
-                "{} has QEMU's user-mode network: one thread copies every packet, and no ICMP passes, \
+                "{} has a network in user mode: one thread copies every packet, and no ICMP passes, \
                  neither `ping` nor the discovery of a path's MTU",
                 named(user)
             ),
-            "use `net=tap` to measure a machine's network",
+            "use `net=tap` to measure a machine's network, and `net=bridge` for a container's",
         ));
     }
     let is_translated = |arm: &ArmFindings| match translation(arm) {

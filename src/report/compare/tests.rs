@@ -170,7 +170,10 @@ fn what_a_stack_has_around_the_command_and_the_baseline_has_not_is_said() {
     assert_eq!(codes, ["user-mode-network", "address-translation"]);
     let engines = found(&[("network", "user"), ("network_translation", "masquerade")]);
     let codes: Vec<&str> = engines.iter().map(|caution| caution.code.as_str()).collect();
-    assert_eq!(codes, ["address-translation"], "only QEMU's is a network in user mode");
+    assert_eq!(codes, ["address-translation"], "a bridge is no network in user mode");
+    let copied = found(&[("network", "slirp4netns"), ("network_translation", "user mode")]);
+    let codes: Vec<&str> = copied.iter().map(|caution| caution.code.as_str()).collect();
+    assert_eq!(codes, ["user-mode-network", "address-translation"]);
     assert_eq!(found(&[("network", "bridge"), ("network_translation", "none")]), []);
     let plain = [("inside_seccomp", "0"), ("network", "none"), ("disk_cache", "none")];
     assert_eq!(found(&plain), []);
