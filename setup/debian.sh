@@ -83,6 +83,7 @@ podman              podman
 conmon              conmon
 uidmap              newuidmap
 slirp4netns         slirp4netns
+rootlesskit         rootlesskit
 containernetworking-plugins  /usr/lib/cni/bridge
 qemu-system-x86     qemu-system-x86_64
 qemu-system-common  /usr/lib/qemu/virtiofsd

@@ -75,6 +75,11 @@ impl Room {
             .map_err(|fault| fault.hint("mount -t tmpfs tmpfs /dev/shm"))
     }
 
+    /// The directory in memory, if it was asked for.
+    pub(super) fn made_in_memory(&self) -> Option<&Path> {
+        self.memory_directory.get().map(PathBuf::as_path)
+    }
+
     /// Lets the users of a container pass through to what is in the directory in memory, and in the one on a disk if
     /// there is one, by names that they know.
     ///
@@ -150,6 +155,14 @@ impl Room {
             .limit(&group, limits)
             .map_err(|fault| fault.during(format_args!("group `{}`", group.display())))?;
         Ok(group)
+    }
+
+    /// Puts a process that somebody else started into a group of this room.
+    ///
+    /// # Errors
+    /// The machine's: it has ended, or may not be moved.
+    pub fn admit(&self, pid: u32, group: &Path) -> Result<(), Fault> {
+        self.ground.groups.admit(pid, group)
     }
 
     /// Who is in a group of this room or below it: process id and name.

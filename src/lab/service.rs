@@ -6,7 +6,7 @@
 use super::{Lab, Process, Room};
 use crate::fault::Fault;
 use rustix::process::Signal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ pub struct Service {
     pub directory: PathBuf,
     /// Its room's group.
     pub group: PathBuf,
+    /// Its room's directory in memory, if it has one.
+    pub memory_directory: Option<PathBuf>,
     /// Its process, if it has one.
     pub pid: Option<u32>,
 }
@@ -90,6 +92,7 @@ impl Kept {
         Service {
             directory: self.room.directory().to_path_buf(),
             group: self.room.group().to_path_buf(),
+            memory_directory: self.room.made_in_memory().map(Path::to_path_buf),
             pid: self.process.as_ref().map(Process::pid),
         }
     }

@@ -93,6 +93,11 @@ impl FirstProcess {
         })
     }
 
+    /// The hierarchies in which its groups are.
+    pub fn hierarchies(&self) -> &Hierarchies {
+        &self.hierarchies
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         Path::new("/proc").join(self.pid.to_string()).join(name)
     }

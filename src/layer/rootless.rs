@@ -16,7 +16,7 @@ use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Mount};
 use crate::stack::LayerSpec;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use surtax_instrument::wire::Fact;
 
@@ -101,7 +101,7 @@ pub(super) fn known(directory: &Path, home: &Path) -> Result<Mount, Fault> {
 }
 
 /// The files that know a user, and what they say of this one.
-fn lines(home: &Path) -> [(&'static str, String); 4] {
+pub(super) fn lines(home: &Path) -> [(&'static str, String); 4] {
     let subordinate = format!("{NAME}:{}:{}", USER + 1, COUNT - 1);
     [
         ("passwd", format!("{NAME}:x:{USER}:{USER}::{}:/bin/sh", home.display())),
@@ -109,6 +109,18 @@ fn lines(home: &Path) -> [(&'static str, String); 4] {
         ("subuid", subordinate.clone()),
         ("subgid", subordinate),
     ]
+}
+
+/// Gives a file or directory to the user of a container to whom its owner here is mapped.
+///
+/// # Errors
+/// The machine's: it cannot be given away.
+pub(super) fn hand_over(path: &Path) -> Result<(), Fault> {
+    let doing = format!("give `{}` to a user without privileges", path.display());
+    let found = fs::metadata(path).doing(&doing)?;
+    let mapped = |id: u32| if id < COUNT { USER + id } else { USER };
+    std::os::unix::fs::chown(path, Some(mapped(found.uid())), Some(mapped(found.gid())))
+        .doing(&doing)
 }
 
 /// The mount of what a user has while it is logged in: memory that is its own.

@@ -17,7 +17,7 @@ use surtax_instrument::wire::Status;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Stacks in which a command reaches the outside, and whether it can be called from there.
-const STACKS: [(&str, bool); 23] = [
+const STACKS: [(&str, bool); 24] = [
     ("native", true),
     ("runc:net=host", true),
     ("runc:net=veth", true),
@@ -33,6 +33,7 @@ const STACKS: [(&str, bool); 23] = [
     ("docker:net=user", true),
     ("docker:net=user,runtime=runsc", true),
     ("docker:net=macvlan", true),
+    ("docker:rootless=on", true),
     ("nspawn:net=bridge", true),
     ("lxc:net=veth", true),
     ("gvisor:net=host", true),

@@ -51,6 +51,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("lxc:net=host,user=private", "cannot show `/sys` to `user=private`", "`net=veth`"),
     ("podman:rootless=on,net=macvlan", "its user may not touch", "`net=slirp4netns`"),
     ("podman:rootless=on,user=private", "what it has anyway", "leave `user=private` out"),
+    ("docker:rootless=on,net=host", "not this level's", "use `net=bridge`"),
+    ("docker:rootless=on+runc", "no privileges to give", "nest in `docker`"),
     ("docker+podman:rootless=on", "the kernel maps none", "use `podman` without `docker`"),
     ("docker+lxc:user=private", "the kernel maps none", "use `lxc` without `docker`"),
     ("libvirt", "means nothing without its `domain`", "`libvirt:DOMAIN`"),

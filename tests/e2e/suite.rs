@@ -63,6 +63,7 @@ conformance! {
     docker_host_network: "docker:net=host",
     docker_user_network: "docker:net=user",
     docker_macvlan: "docker:net=macvlan",
+    docker_rootless: "docker:rootless=on,storage=overlay2",
     docker_btrfs: "docker:storage=btrfs",
     docker_crun: "docker:runtime=crun",
     docker_runsc: "docker:runtime=runsc",

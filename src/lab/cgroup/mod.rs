@@ -168,6 +168,15 @@ impl Groups {
     }
 }
 
+impl Groups {
+    /// Puts a process into a group that is there, in every hierarchy that we use.
+    pub(super) fn admit(&self, pid: u32, group: &Path) -> Result<(), Fault> {
+        self.used().try_for_each(|hierarchy| {
+            write(&hierarchy.directory(group).join("cgroup.procs"), &pid.to_string())
+        })
+    }
+}
+
 /// Disables controllers again that we enabled, as far as nobody else uses them.
 pub(super) fn disable(directory: &Path, names: &[String]) -> Result<Vec<String>, Fault> {
     let file = directory.join("cgroup.subtree_control");

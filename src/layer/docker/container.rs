@@ -42,7 +42,8 @@ pub struct Wanted<'a> {
     /// The overlays that fill the skeleton.
     pub layers: &'a [Layered],
     /// How the daemon must be told to find a file of this level.
-    pub source: &'a dyn Fn(&Path) -> PathBuf,
+    /// Whether writes to it are kept is told as well.
+    pub source: &'a dyn Fn(&Path, bool) -> PathBuf,
     /// What is kept, and what else is seen.
     pub view: &'a View,
     /// Where its scratch directory is on this level, if it is on a disk.
@@ -53,6 +54,8 @@ pub struct Wanted<'a> {
     pub runtime: Option<&'a str>,
     /// Whether no filter of system calls is put in its way.
     pub is_unfiltered: bool,
+    /// Whether the daemon is one of a user without privileges.
+    pub is_rootless: bool,
     /// Whether layers may be started inside.
     pub is_privileged: bool,
     /// What this process could give away: bits of `capabilities(7)`.
@@ -154,11 +157,11 @@ fn mounts(wanted: &Wanted<'_>) -> Result<Vec<Mount>, Fault> {
     for layer in wanted.layers {
         // A kept directory is mounted in its stead.
         if !wanted.view.writable.contains(&layer.lower.place) {
-            mounts.push(layered(layer, wanted.source)?);
+            mounts.push(layered(layer, wanted.source, wanted.is_rootless)?);
         }
     }
     for path in &wanted.view.writable {
-        mounts.push(bind(&(wanted.source)(path), path, false));
+        mounts.push(bind(&(wanted.source)(path, true), path, false));
     }
     mounts.push(bind(wanted.agent, Path::new(AGENT), true));
     mounts.extend(scratch(wanted));
@@ -170,7 +173,7 @@ fn scratch(wanted: &Wanted<'_>) -> Option<Mount> {
     let typ = match wanted.view.scratch? {
         Medium::Layer | Medium::Disk => return None,
         Medium::Bind => {
-            return Some(bind(&(wanted.source)(wanted.scratch?), Path::new(SCRATCH), false));
+            return Some(bind(&(wanted.source)(wanted.scratch?, true), Path::new(SCRATCH), false));
         }
         Medium::Tmpfs => MountType::TMPFS,
         Medium::Volume => MountType::VOLUME,
@@ -178,9 +181,13 @@ fn scratch(wanted: &Wanted<'_>) -> Option<Mount> {
     Some(Mount { typ: Some(typ), target: Some(SCRATCH.to_owned()), ..Mount::default() })
 }
 
-fn layered(layer: &Layered, seen: &dyn Fn(&Path) -> PathBuf) -> Result<Mount, Fault> {
+fn layered(
+    layer: &Layered,
+    seen: &dyn Fn(&Path, bool) -> PathBuf,
+    is_rootless: bool,
+) -> Result<Mount, Fault> {
     let Lower { source, place, writes } = &layer.lower;
-    let source = seen(source);
+    let source = seen(source, false);
     if *writes == Writes::Refused {
         return Ok(bind(&source, place, true));
     }
@@ -194,8 +201,10 @@ fn layered(layer: &Layered, seen: &dyn Fn(&Path) -> PathBuf) -> Result<Mount, Fa
             .hint("give it a name without `,`, `:` and `\\`"));
         }
     }
+    // Attributes of the kernel's own are root's alone.
+    let attributes = if is_rootless { ",userxattr" } else { "" };
     let options = format!(
-        "lowerdir={},upperdir={},workdir={}",
+        "lowerdir={},upperdir={},workdir={}{attributes}",
         source.display(),
         upper.display(),
         work.display()
@@ -278,12 +287,13 @@ mod tests {
             limits: &limits,
             limited_disk: Some(Disk { numbers: (254, 0), node: "/dev/vda".into() }),
             layers: &layers,
-            source: &|path| path.to_path_buf(),
+            source: &|path, _| path.to_path_buf(),
             view: &view,
             network: &Network { word: "none".into(), name: "none".into(), port: None },
             runtime: Some("runsc"),
             scratch: None,
             is_unfiltered: false,
+            is_rootless: false,
             is_privileged: false,
             bounding_capabilities: u64::MAX,
         };
@@ -306,7 +316,7 @@ mod tests {
             },
             above: "/dev/shm/x".into(),
         };
-        let fault = layered(&layer, &|path| path.to_path_buf()).unwrap_err();
+        let fault = layered(&layer, &|path, _| path.to_path_buf(), false).unwrap_err();
         assert_eq!(fault.exit_code(), 2);
         assert!(fault.message.contains("/mnt/a,b"), "{fault}");
     }

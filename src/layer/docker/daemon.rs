@@ -9,12 +9,13 @@
 //! on top of each other at most: what is below them is kept in sight elsewhere.
 
 use super::network::Asked;
+use super::rootless::{self as unprivileged, Shown};
 use super::runtimes;
 use super::storage::Storage;
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Mount, Process, Program, Room, Service};
-use crate::layer::Site;
+use crate::layer::{Site, rootless};
 use crate::stack::LayerSpec;
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -41,11 +42,16 @@ enum Network {
     Level,
     /// A namespace of its own, in which it has its bridge.
     Own,
+    /// One of its user's own, which rootlesskit connects with one that nothing leads out of.
+    OfItsUser,
 }
 
 impl Network {
     /// The one in which a container can have the network that a spec names.
     fn of(spec: &LayerSpec) -> Result<Self, Fault> {
+        if rootless::is_asked(spec) {
+            return Ok(Self::OfItsUser);
+        }
         Ok(if Asked::read(spec)?.needs_own_namespace() { Self::Own } else { Self::Level })
     }
 
@@ -54,6 +60,7 @@ impl Network {
         match self {
             Self::Level => "docker",
             Self::Own => "docker-bridge",
+            Self::OfItsUser => "docker-rootless",
         }
     }
 }
@@ -66,8 +73,19 @@ pub struct Daemon {
     pub socket: PathBuf,
     /// The service, if it is a private one.
     pub private: Option<Service>,
-    /// Where a private one sees what lies below its overlays.
-    below: Option<PathBuf>,
+    /// How it sees the files of this level.
+    sight: Sight,
+}
+
+/// How a daemon sees the files of this level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Sight {
+    /// As we do.
+    Same,
+    /// With overlays over some places, below which they are to be found here.
+    Covered(PathBuf),
+    /// With their owners mapped.
+    Mapped(Shown),
 }
 
 /// What could be used, before anything is started.
@@ -83,6 +101,9 @@ pub enum Candidate {
 /// # Errors
 /// The user's, for a socket that cannot be used; the machine's, when there is nothing at all.
 pub fn look(spec: &LayerSpec) -> Result<Candidate, Fault> {
+    if rootless::is_asked(spec) {
+        return program();
+    }
     let named = spec.options.get("socket").cloned().or_else(|| std::env::var("DOCKER_HOST").ok());
     if let Some(named) = named {
         let path = PathBuf::from(socket_path(&named)?);
@@ -95,6 +116,10 @@ pub fn look(spec: &LayerSpec) -> Result<Candidate, Fault> {
     if listens(Path::new(SYSTEM_SOCKET)) {
         return Ok(Candidate::System(SYSTEM_SOCKET.into()));
     }
+    program()
+}
+
+fn program() -> Result<Candidate, Fault> {
     lab::find("dockerd").map(Candidate::Private).ok_or_else(|| {
         Fault::machine("no Docker daemon listens, and `dockerd` is not in `PATH`")
             .hint("apt-get install docker.io")
@@ -122,34 +147,70 @@ impl Daemon {
     pub fn find(spec: &LayerSpec, site: &Site<'_>) -> Result<Self, Fault> {
         match look(spec)? {
             Candidate::System(socket) => {
-                Ok(Self { name: "docker-system".to_owned(), socket, private: None, below: None })
+                let name = "docker-system".to_owned();
+                Ok(Self { name, socket, private: None, sight: Sight::Same })
             }
             Candidate::Private(program) => {
                 // A level of ours is thrown away with all that a daemon writes there.
                 let is_covered = site.level == 0;
                 let (network, storage) = (Network::of(spec)?, Storage::read(spec)?);
+                let wanted = Wanted { program: &program, network, storage };
                 let start = |room: &Room| {
+                    if network == Network::OfItsUser {
+                        return start_rootless(&wanted, room, site).map(Some);
+                    }
                     let mounts = if is_covered { cover(room)? } else { Vec::new() };
-                    let wanted = Wanted { program: &program, network, storage };
                     start(&wanted, room, &mounts, hybrid(site), site.start_deadline).map(Some)
                 };
                 let name = format!("{}{}", network.service(), storage.suffix());
                 let service = site.lab.service(&format!("{name}-daemon"), start)?;
-                let socket = socket_in(&service.directory);
-                let below = is_covered.then(|| below(&service.directory));
-                Ok(Self { name, socket, private: Some(service), below })
+                let sight = match (network, &service.memory_directory) {
+                    (Network::OfItsUser, Some(memory)) => Sight::Mapped(Shown::of(memory, site)?),
+                    _ if is_covered => Sight::Covered(below(&service.directory)),
+                    _ => Sight::Same,
+                };
+                let socket = match &sight {
+                    Sight::Mapped(shown) => socket_in(&shown.memory),
+                    _ => socket_in(&service.directory),
+                };
+                Ok(Self { name, socket, private: Some(service), sight })
             }
         }
     }
 
-    /// How the daemon must be told to find a file of this level.
-    pub fn source(&self, path: &Path) -> PathBuf {
+    /// How the daemon must be told to find a file of this level; `is_kept` if writes to it are.
+    pub fn source(&self, path: &Path, is_kept: bool) -> PathBuf {
         let is_covered = WRITTEN.iter().any(|place| path.starts_with(place));
-        match (&self.below, path.strip_prefix("/")) {
-            (Some(below), Ok(relative)) if is_covered && !path.starts_with(ROOMS) => {
+        match (&self.sight, path.strip_prefix("/")) {
+            (Sight::Covered(below), Ok(relative)) if is_covered && !path.starts_with(ROOMS) => {
                 below.join(relative)
             }
+            (Sight::Mapped(shown), _) => unprivileged::source(shown, path, is_kept),
             _ => path.to_path_buf(),
+        }
+    }
+
+    /// Whether a user without privileges runs it.
+    pub fn is_rootless(&self) -> bool {
+        matches!(self.sight, Sight::Mapped(_))
+    }
+
+    /// Where it finds the agent, which we have as a file at `path`.
+    pub fn agent(&self, path: &Path) -> PathBuf {
+        match &self.sight {
+            Sight::Mapped(shown) => unprivileged::agent_in(&shown.memory),
+            _ => path.to_path_buf(),
+        }
+    }
+
+    /// Its process, if it is a private one of a user's.
+    ///
+    /// # Errors
+    /// The machine's: it has not said which.
+    pub fn rootless_pid(&self) -> Result<Option<u32>, Fault> {
+        match &self.sight {
+            Sight::Mapped(shown) => written_pid(&shown.memory).map(Some),
+            _ => Ok(None),
         }
     }
 }
@@ -162,6 +223,8 @@ impl Daemon {
     /// The network namespace in which its bridge stands, as a file.
     pub fn network_namespace(&self) -> PathBuf {
         let private = self.private.as_ref().and_then(|service| service.pid);
+        // What was started is rootlesskit, on the other side of slirp4netns.
+        let private = self.rootless_pid().ok().flatten().or(private);
         let system = || processes().into_iter().find(|(name, _)| name == "dockerd");
         let pid = private.or_else(|| system().map(|(_, pid)| pid));
         PathBuf::from(format!("/proc/{}/ns/net", pid.unwrap_or_else(std::process::id)))
@@ -221,6 +284,47 @@ struct Wanted<'a> {
     storage: Storage,
 }
 
+/// The number of a daemon's process, which it has written into its directory.
+///
+/// # Errors
+/// The machine's: it has not.
+fn written_pid(directory: &Path) -> Result<u32, Fault> {
+    let file = directory.join("pid");
+    let text = fs::read_to_string(&file).doing(format_args!("read `{}`", file.display()))?;
+    text.trim().parse().doing(format_args!("take `{}` for a process id", text.trim()))
+}
+
+fn start_rootless(wanted: &Wanted<'_>, room: &Room, site: &Site<'_>) -> Result<Process, Fault> {
+    let memory = room.memory_directory()?;
+    let users = room.users()?;
+    let mounts = unprivileged::mounts(site, room, &users.path())?;
+    let Wanted { program, network, storage } = wanted;
+    let data = match storage {
+        Storage::Default => memory.join("data"),
+        _ => room.disk_directory()?.join("data"),
+    };
+    for path in [&data, &memory.join("exec")] {
+        rootless::directory(path)?;
+    }
+    // It makes its socket and writes its number there.
+    rootless::directory(memory)?;
+    room.let_users_pass()?;
+    let configuration = configuration_in(memory);
+    fs::write(&configuration, "{}").doing(format_args!("write `{}`", configuration.display()))?;
+    let mut argv = unprivileged::words()?;
+    let words = command_line(program, memory, &data, *network, storage.driver());
+    argv.extend(words.into_iter().skip(1));
+    let program = Program {
+        argv,
+        environment: Some(unprivileged::environment(memory)),
+        mount_namespace: Some(room.mount_namespace(&mounts)?),
+        network_namespace: Some(room.bare_network()?.namespace()?),
+        user: Some(rootless::USER),
+        ..Program::default()
+    };
+    listening(program, &socket_in(memory), room, site.start_deadline)
+}
+
 fn start(
     wanted: &Wanted<'_>,
     room: &Room,
@@ -232,25 +336,36 @@ fn start(
     let runtimes = runtimes::declare(room.directory(), unified)?;
     let text = serde_json::json!({ "runtimes": runtimes }).to_string();
     fs::write(&configuration, text).doing(format_args!("write `{}`", configuration.display()))?;
-    let console = ConsoleTail::new();
-    let (words, log) = std::io::pipe().doing("make a pipe from `dockerd`")?;
-    console.drain(words.into());
-    let copy = log.try_clone().doing("copy the pipe from `dockerd`")?;
     // In its own it makes what it likes; from the level's it is also kept where it would delete a bridge.
     let is_apart = wanted.network == Network::Own || docker0_exists();
     let apart = is_apart.then(|| room.bare_network()).transpose()?;
     let namespace = room.mount_namespace(mounts)?;
     let data = wanted.storage.prepare(room, &namespace)?;
     let Wanted { program, network, storage } = wanted;
-    let mut process = room.spawn(Program {
+    let program = Program {
         argv: command_line(program, room.directory(), &data, *network, storage.driver()),
-        stdio: [None, Some(copy.into()), Some(log.into())],
         mount_namespace: Some(namespace),
         network_namespace: apart.as_ref().map(lab::Network::namespace).transpose()?,
         ..Program::default()
-    })?;
+    };
+    listening(program, &socket_in(room.directory()), room, deadline)
+}
+
+/// Starts a daemon and waits until it listens.
+fn listening(
+    program: Program,
+    socket: &Path,
+    room: &Room,
+    deadline: Duration,
+) -> Result<Process, Fault> {
+    let console = ConsoleTail::new();
+    let (words, log) = std::io::pipe().doing("make a pipe from `dockerd`")?;
+    console.drain(words.into());
+    let copy = log.try_clone().doing("copy the pipe from `dockerd`")?;
+    let stdio = [None, Some(copy.into()), Some(log.into())];
+    let mut process = room.spawn(Program { stdio, ..program })?;
     let begin = monotonic_raw();
-    while !listens(&socket_in(room.directory())) {
+    while !listens(socket) {
         let why = match process.wait(LOOK_AGAIN)? {
             Some(status) => format!("ended with {status}"),
             None if Duration::from(monotonic_raw().since(begin)) < deadline => continue,
@@ -305,7 +420,10 @@ fn docker0_exists() -> bool {
 /// # Errors
 /// The user's: it would not.
 pub fn require_of_private(spec: &LayerSpec) -> Result<(), Fault> {
-    if Network::of(spec)? == Network::Own && lab::find("iptables").is_none() {
+    if rootless::is_asked(spec) {
+        unprivileged::require()?;
+    }
+    if Network::of(spec)? != Network::Level && lab::find("iptables").is_none() {
         return Err(Fault::user("docker: a network takes `iptables`, which is not in `PATH`")
             .hint("apt-get install iptables"));
     }
@@ -365,15 +483,15 @@ mod tests {
 
     #[test]
     fn a_private_daemon_is_told_of_files_where_it_sees_them() {
-        let below = Some(PathBuf::from("/run/surtax/1/d/below"));
-        let daemon = Daemon { name: "docker".into(), socket: "/s".into(), private: None, below };
-        let told = |path: &str| daemon.source(Path::new(path)).display().to_string();
+        let sight = Sight::Covered(PathBuf::from("/run/surtax/1/d/below"));
+        let daemon = Daemon { name: "docker".into(), socket: "/s".into(), private: None, sight };
+        let told = |path: &str| daemon.source(Path::new(path), false).display().to_string();
         assert_eq!(told("/etc"), "/run/surtax/1/d/below/etc");
         assert_eq!(told("/opt/tool/data"), "/run/surtax/1/d/below/opt/tool/data");
         assert_eq!(told("/run/surtax/1/agent"), "/run/surtax/1/agent");
         assert_eq!(told("/home"), "/home");
-        let system = Daemon { below: None, ..daemon };
-        assert_eq!(system.source(Path::new("/etc")), Path::new("/etc"));
+        let system = Daemon { sight: Sight::Same, ..daemon };
+        assert_eq!(system.source(Path::new("/etc"), false), Path::new("/etc"));
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub fn daemon_facts(origin: &str, socket: &Path, about: &About) -> Vec<Fact> {
         _ => None,
     });
     say("storage_backing", backing, "GET /info");
+    let security = info.security_options.as_ref().map(|options| options.join(" "));
+    say("security_options", security, "GET /info");
     say("cgroup_driver", info.cgroup_driver.map(|driver| driver.to_string()), "GET /info");
     say("cgroup_version", info.cgroup_version.map(|version| version.to_string()), "GET /info");
     facts

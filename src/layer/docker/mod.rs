@@ -2,7 +2,8 @@
 //!
 //! surtax (host) ── dockerd ── containerd ── shim ── runc ── agent (PID 1) ── command
 //!
-//! - **Needs** a daemon that listens, or `dockerd` in `PATH` and root to start a private one.
+//! - **Needs** a daemon that listens, or `dockerd` in `PATH` and root to start a private one; for a rootless
+//!   one also `rootlesskit`, `slirp4netns` and `newuidmap`.
 //! - **Leaves out** the log driver, since the agent's frames are no text; pulling and building images:
 //!   the root is a skeleton image with an overlay volume for each directory of it; plain files in `/`.
 //! - **Payers** the container's group, which carries the command; shim, containerd and dockerd: engine.
@@ -14,6 +15,7 @@ mod daemon;
 mod engine;
 mod facts;
 mod network;
+mod rootless;
 mod runtimes;
 mod skeleton;
 mod storage;
@@ -22,7 +24,7 @@ use super::first_process::FirstProcess;
 use super::oci::config;
 use super::{
     Card, Choice, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
-    scratch, value_of,
+    rootless as layer_rootless, scratch, value_of,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -72,6 +74,7 @@ static CARD: Card = Card {
             help: "the daemon's unix socket (default: $DOCKER_HOST, /var/run/docker.sock, a private daemon)",
         },
         storage::CHOICE,
+        layer_rootless::CHOICE,
         scratch::choice(&["layer", "bind", "tmpfs", "volume"]),
         Choice {
             key: "seccomp",
@@ -96,7 +99,13 @@ impl Layer for Docker {
         &CARD
     }
 
-    fn refuse(&self, spec: &LayerSpec, _: &Limits, _: Option<&LayerSpec>) -> Result<(), Fault> {
+    fn refuse(
+        &self,
+        spec: &LayerSpec,
+        _: &Limits,
+        inside: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        rootless::refuse(spec, inside)?;
         network::Asked::read(spec)?;
         Storage::read(spec).map(drop)
     }
@@ -148,27 +157,29 @@ impl Layer for Docker {
         let has_own = site.view.scratch.is_some();
         let skeleton = Skeleton::read(&lowers[0].source, has_own.then_some(SCRATCH))?;
         let image = image(site, &daemon, &engine, &skeleton)?;
-        let layers = layers(&skeleton, &lowers, room)?;
-        let source = |path: &Path| daemon.source(path);
         let disk = scratch::bound(site.view, room)?;
+        let layers = layers(&skeleton, &lowers, room, daemon.is_rootless())?;
+        let source = |path: &Path, is_kept| daemon.source(path, is_kept);
 
+        // A daemon without privileges could set none of them.
+        let told = if daemon.is_rootless() { Limits::default() } else { site.limits.clone() };
         let system = rustix::system::uname();
         let wanted = Wanted {
             image: &image,
-            agent: site.agent,
+            agent: &daemon.agent(site.agent),
             host_name: &system.nodename().to_string_lossy(),
             group: takes_paths(&about).then_some(room.group()),
-            limits: site.limits,
-            limited_disk: site.limits.io.disk()?,
+            limits: &told,
+            limited_disk: told.io.disk()?,
             layers: &layers,
             source: &source,
             view: site.view,
             scratch: disk.as_deref(),
             network: &network,
             runtime: spec.options.get("runtime").map(String::as_str),
-            is_unfiltered: spec.options.get("seccomp").is_some_and(|value| value == "unconfined"),
-            is_privileged: site.carries_layers
-                || spec.options.get("privileged").is_some_and(|value| value == "true"),
+            is_unfiltered: is_asked(spec, "seccomp", "unconfined"),
+            is_rootless: daemon.is_rootless(),
+            is_privileged: site.carries_layers || is_asked(spec, "privileged", "true"),
             bounding_capabilities: config::bounding_capabilities()?,
         };
         let body = container::body(&wanted)?;
@@ -181,6 +192,9 @@ impl Layer for Docker {
 
         let inspected = engine.inspect(&name)?;
         let first = FirstProcess::of(pid(&inspected)?, site.lab.hierarchies());
+        if daemon.is_rootless() {
+            rootless::confine(room, pid(&inspected)?, site.limits)?;
+        }
         let mut facts = daemon_facts(daemon.origin(), &daemon.socket, &about);
         facts.extend(container_facts(&inspected));
         let privileged = wanted.is_privileged.to_string();
@@ -226,7 +240,11 @@ impl Running for RunningDocker {
         match &self.daemon.private {
             Some(service) => {
                 let source = Source::Group(service.group.clone());
-                payers.push(payer("dockerd, containerd, shim", source, false));
+                let names = match self.daemon.is_rootless() {
+                    true => "rootlesskit, slirp4netns, dockerd, containerd, shim",
+                    false => "dockerd, containerd, shim",
+                };
+                payers.push(payer(names, source, false));
             }
             None => {
                 let shim = self.first.parent().ok().map(|pid| ("shim".to_owned(), pid));
@@ -267,8 +285,16 @@ impl Running for RunningDocker {
             }
             facts.push(Fact::new("kernel_release", release, "uname(2) inside"));
         } else {
-            let shared: &[&str] =
-                if self.network.is_shared() { &["net", "user"] } else { &["user"] };
+            let is_rootless = self.daemon.is_rootless();
+            let shared: &[&str] = match self.network.is_shared() {
+                true => &["net", "user"],
+                false if is_rootless => &[],
+                false => &["user"],
+            };
+            if let Some(pid) = self.daemon.rootless_pid()? {
+                let daemon = FirstProcess::of(pid, self.first.hierarchies());
+                facts.extend(layer_rootless::prove(&daemon, &self.first)?);
+            }
             facts.push(self.first.is_the_agent(inside)?);
             facts.extend(storage::prove(&self.spec, inside)?);
             facts.push(self.first.namespaces(shared)?);
@@ -316,6 +342,10 @@ impl RunningDocker {
     }
 }
 
+fn is_asked(spec: &LayerSpec, key: &str, value: &str) -> bool {
+    spec.options.get(key).is_some_and(|word| word == value)
+}
+
 /// The skeleton's image in this daemon; imported once, and removed when the lab is closed.
 fn image(
     site: &Site<'_>,
@@ -336,7 +366,12 @@ fn image(
 
 /// The directories of the root, each with a throw-away layer in memory, where every daemon of the
 /// machine can see it.
-fn layers(skeleton: &Skeleton, lowers: &[Lower], room: &Room) -> Result<Vec<Layered>, Fault> {
+fn layers(
+    skeleton: &Skeleton,
+    lowers: &[Lower],
+    room: &Room,
+    is_rootless: bool,
+) -> Result<Vec<Layered>, Fault> {
     let (base, rest) = lowers.split_first().ok_or_else(|| Fault::bug("a root of nothing"))?;
     let top = skeleton.directories().map(|name| Lower {
         source: base.source.join(name),
@@ -346,6 +381,9 @@ fn layers(skeleton: &Skeleton, lowers: &[Lower], room: &Room) -> Result<Vec<Laye
     // What is mounted on a directory of the top level hides it.
     let top = top.filter(|lower| !rest.iter().any(|other| other.place == lower.place));
     let memory = room.memory_directory()?;
+    if is_rootless {
+        room.let_users_pass()?;
+    }
     let mut layers = Vec::new();
     for (index, lower) in top.chain(rest.iter().cloned()).enumerate() {
         let above = memory.join(index.to_string());
@@ -356,6 +394,10 @@ fn layers(skeleton: &Skeleton, lowers: &[Lower], room: &Room) -> Result<Vec<Laye
         if lower.writes == Writes::ThrownAway {
             lab::look_like(&above.join("upper"), &lower.source)?;
         }
+        if is_rootless {
+            layer_rootless::hand_over(&above.join("upper"))?;
+            layer_rootless::hand_over(&above.join("work"))?;
+        }
         layers.push(Layered { lower, above });
     }
     Ok(layers)
@@ -364,7 +406,9 @@ fn layers(skeleton: &Skeleton, lowers: &[Lower], room: &Room) -> Result<Vec<Laye
 /// From shares Docker makes the weight of cgroup v2, each version by its own formula.
 fn require_weight(limits: &Limits, about: &About) -> Result<(), Fault> {
     let is_two = about.info.cgroup_version.is_some_and(|version| version.to_string() == "2");
-    if limits.weight.is_none() || !is_two {
+    // A rootless one is told nothing of it: then the weight is that of a group of ours.
+    let is_told = about.info.cgroup_driver.is_none_or(|driver| driver.to_string() != "none");
+    if limits.weight.is_none() || !is_two || !is_told {
         return Ok(());
     }
     Err(Fault::user(
