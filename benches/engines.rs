@@ -1,14 +1,15 @@
 //! Engines against the tools whose work they do, alternating in one run.
 //!
 //! - **Measures** the median latency of random direct reads of 4 KiB, the median lateness of timers at 1 ms on every CPU, and the
-//!   best pass of the triad over three arrays of 128 MiB, each by the engine of the agent.
+//!   rate of the triad's best pass over three arrays of 128 MiB, each by the engine of the agent.
 //! - **Peer** fio with one job of `psync` at `iodepth=1`; cyclictest with memory locked and SCHED_FIFO 80, and without
 //!   its hold on idle states (`--laptop`), which is a setting of the machine; STREAM 5.10, as whoever runs this has built it:
 //!   `gcc -O3 -march=native -mcmodel=medium -DSTREAM_ARRAY_SIZE=16777216 -DNTIMES=20 stream.c`, named by
 //!   `SURTAX_STREAM`. For information ioping, which reads a file of its own. A peer that is not there is said.
 //! - **Bar** disk: within 3 % of fio. Timer: within 5 % or a microsecond of cyclictest. Triad: within 2 % of STREAM.
 //!   Ratio of twenty pairs, and all of its interval.
-//! - **Command** `cargo bench --bench engines -- --enforce`, as root, on a quiet machine.
+//! - **Command** `cargo bench --bench engines -- --enforce`, as root, on a quiet machine; `--only disk`, `timer` or
+//!   `triad` for one of them.
 
 mod figure;
 mod ratio;
@@ -44,9 +45,18 @@ fn main() -> ExitCode {
     // On this machine's disk: the usual temporary directory may be memory.
     let directory = tempfile::tempdir_in("/var/tmp").expect("a directory is made");
     let place = directory.path().display().to_string();
-    disk(&mut sheet, &engine, &place);
-    timer(&mut sheet, &engine);
-    triad(&mut sheet, &engine);
+    let words: Vec<String> = std::env::args().collect();
+    let only = words.iter().position(|word| word == "--only").and_then(|at| words.get(at + 1));
+    let wants = |name: &str| only.is_none_or(|only| only == name);
+    if wants("disk") {
+        disk(&mut sheet, &engine, &place);
+    }
+    if wants("timer") {
+        timer(&mut sheet, &engine);
+    }
+    if wants("triad") {
+        triad(&mut sheet, &engine);
+    }
     lab.close().expect("the lab closes");
     sheet.close()
 }
@@ -152,22 +162,21 @@ fn cyclictest_ns(text: &str) -> Option<f64> {
 }
 
 fn triad(sheet: &mut Sheet, engine: &Engine<'_>) {
-    let name = "engines: triad, time of the best pass over STREAM's";
+    let name = "engines: triad, rate of the best pass over STREAM's";
     let Ok(stream) = std::env::var("SURTAX_STREAM") else {
         return println!(
             "{name}: SKIPPED: `SURTAX_STREAM` names no STREAM that was built for this machine"
         );
     };
-    let words = format!("prices --only memory_triad --each 300ms --array-bytes {ARRAY_BYTES}");
-    // The engine says what 1 KiB takes; STREAM how many bytes it moves, in millions a second.
-    let ours = || engine.number(&words, "memory_triad_lowest_ns");
+    let words = format!("stream --passes 20 --array-bytes {ARRAY_BYTES}");
+    let ours = || engine.number(&words, "triad_best_mb_per_s");
     let theirs = || {
         let text = printed(&stream, &[]);
         let line = text.lines().find_map(|line| line.strip_prefix("Triad:"));
         let rate = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-        1024.0 * 1e3 / rate.expect("STREAM prints its rate")
+        rate.expect("STREAM prints its rate")
     };
-    pairs(sheet, name, "ns for 1 KiB", |_| 0.98..=1.02, ours, theirs);
+    pairs(sheet, name, "MB/s", |_| 0.98..=1.02, ours, theirs);
 }
 
 /// Both alternating, after one of each that does not count; the ratio is held against a bar that may depend on

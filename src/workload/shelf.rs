@@ -33,6 +33,7 @@ pub const READY: &[(&str, &str)] = ready![
     "disk.read",
     "disk.requests",
     "disk.write",
+    "memory.stream",
     "memory.sysbench",
     "mutex.sysbench",
     "net.iperf3",

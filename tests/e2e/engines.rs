@@ -159,6 +159,7 @@ fn the_engines_workloads_have_their_metrics_and_whole_histograms() {
         ),
         ("timer:seconds=1", "runc", "lateness_max", "lateness"),
         ("noise:seconds=1,threshold_us=1", "runc", "noise", ""),
+        ("memory.stream:threads=2,array_bytes=1048576,passes=5", "runc", "triad", ""),
     ] {
         if !is_usable(&machine, stacks) {
             continue;

@@ -12,6 +12,7 @@ mod options;
 pub mod price;
 mod recording;
 pub mod region;
+mod stream;
 mod timer;
 
 pub use answer::Answer;
@@ -87,6 +88,7 @@ pub static ENGINES: &[Engine] = &[
     disk::ENGINE,
     timer::ENGINE,
     noise::ENGINE,
+    stream::ENGINE,
     price::ENGINE,
     net::SERVE,
     net::TCP_RR,

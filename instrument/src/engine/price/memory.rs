@@ -8,6 +8,7 @@
 use super::Setting;
 use super::batch::{Measured, measure, timed};
 use crate::engine::region::{HUGE_PAGE, Region, require_memory};
+use crate::engine::stream::kernel::Width;
 use std::io;
 use std::ptr;
 
@@ -104,9 +105,10 @@ pub fn copy(setting: &Setting) -> io::Result<Measured> {
 }
 
 pub fn triad(setting: &Setting) -> io::Result<Measured> {
+    let width = Width::of_this_cpu();
     stream(setting, 3, |arrays| {
         let [target, one, other] = arrays;
-        add_scaled(target, one, other, 3.0);
+        width.triad(target, one, other, 3.0);
     })
 }
 
@@ -133,44 +135,6 @@ fn stream(setting: &Setting, moved: u64, kernel: impl Fn([&mut [f64]; 3])) -> io
     Ok(measured.of_parts(kibibytes))
 }
 
-/// `target = one + scale × other`, four numbers at once where this CPU can.
-fn add_scaled(target: &mut [f64], one: &[f64], other: &[f64], scale: f64) {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: this CPU has the instructions.
-        return unsafe { add_scaled_by_four(target, one, other, scale) };
-    }
-    add_scaled_plain(target, one, other, scale);
-}
-
-/// Four at once. By hand, since an agent that is built to be small has none of its loops made wide by the
-/// compiler.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn add_scaled_by_four(target: &mut [f64], one: &[f64], other: &[f64], scale: f64) {
-    use std::arch::x86_64 as cpu;
-    let scales = cpu::_mm256_set1_pd(scale);
-    let (targets, target_rest) = target.as_chunks_mut::<4>();
-    let (ones, one_rest) = one.as_chunks::<4>();
-    let (others, other_rest) = other.as_chunks::<4>();
-    for ((target, one), other) in targets.iter_mut().zip(ones).zip(others) {
-        // SAFETY: there are so many numbers.
-        let one = unsafe { cpu::_mm256_loadu_pd(one.as_ptr()) };
-        // SAFETY: there are so many numbers.
-        let other = unsafe { cpu::_mm256_loadu_pd(other.as_ptr()) };
-        let sum = cpu::_mm256_add_pd(one, cpu::_mm256_mul_pd(scales, other));
-        // SAFETY: there is room for so many numbers.
-        unsafe { cpu::_mm256_storeu_pd(target.as_mut_ptr(), sum) };
-    }
-    add_scaled_plain(target_rest, one_rest, other_rest, scale);
-}
-
-fn add_scaled_plain(target: &mut [f64], one: &[f64], other: &[f64], scale: f64) {
-    for ((target, one), other) in target.iter_mut().zip(one).zip(other) {
-        *target = one + scale * other;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,19 +150,6 @@ mod tests {
             // SAFETY: the region outlives this loop.
             at = unsafe { (*at).next };
             assert_eq!(at == first, step == count, "back after {step} steps");
-        }
-    }
-
-    #[test]
-    fn the_triad_adds_and_scales_every_number() {
-        let one: Vec<f64> = (0..21).map(f64::from).collect();
-        let other: Vec<f64> = (0..21).map(|number| f64::from(number * 10)).collect();
-        let wanted: Vec<f64> = (0..21).map(|number| f64::from(number * 31)).collect();
-        let mut target = vec![0.0; 21];
-        for kernel in [add_scaled, add_scaled_plain] {
-            kernel(&mut target, &one, &other, 3.0);
-            assert_eq!(target, wanted);
-            target.fill(0.0);
         }
     }
 }
