@@ -32,6 +32,8 @@ pub struct Room {
     memory_directory: OnceLock<PathBuf>,
     disk_directory: OnceLock<PathBuf>,
     group: PathBuf,
+    /// The groups below it that we made, parents first.
+    subgroups: Mutex<Vec<PathBuf>>,
     promised: Mutex<Vec<u64>>,
     closed: bool,
 }
@@ -52,6 +54,7 @@ impl Room {
             memory_directory: OnceLock::new(),
             disk_directory: OnceLock::new(),
             group,
+            subgroups: Mutex::default(),
             promised: Mutex::new(Vec::new()),
             closed: false,
         };
@@ -149,6 +152,7 @@ impl Room {
     pub fn subgroup(&self, name: &str, limits: &Limits) -> Result<PathBuf, Fault> {
         require_name(name)?;
         let group = self.group.join(name);
+        self.subgroups.lock().unwrap_or_else(PoisonError::into_inner).push(group.clone());
         self.ground.groups.make(&group)?;
         self.ground
             .groups
@@ -322,7 +326,8 @@ impl Room {
         if let (Some(journal), false) = (self.ground.journal().as_mut(), undone.is_empty()) {
             note(journal.undone(&undone).map(|()| Vec::new()));
         }
-        note(self.ground.groups.end(&self.group));
+        let subgroups = self.subgroups.get_mut().unwrap_or_else(PoisonError::into_inner);
+        note(self.ground.groups.end(&self.group, subgroups));
         self.ground.groups.rejoin(&self.ground.group);
         for elsewhere in [&self.memory_directory, &self.disk_directory] {
             if let Some(path) = elsewhere.get() {

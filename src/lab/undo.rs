@@ -127,7 +127,7 @@ impl Undo {
     pub(super) fn perform(&self) -> Result<Vec<String>, Fault> {
         self.require_tag()?;
         match self {
-            Self::Group { path } => cgroup::Groups::discover()?.end(path),
+            Self::Group { path } => cgroup::Groups::discover()?.end(path, &[]),
             Self::Directory { path } => directory::remove(path),
             Self::EngineContainer { socket, name } => engine::remove_container(socket, name),
             Self::EngineImage { socket, name } => engine::remove_image(socket, name),

@@ -9,12 +9,16 @@ use super::value_of;
 use crate::fault::{Doing, Fault};
 use crate::lab::held;
 use crate::stack::{IoLimits, Limits};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::probe::cgroup::Hierarchies;
+use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::Fact;
 
 /// The namespaces that a container may have of its own.
@@ -24,8 +28,14 @@ const NAMESPACES: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "ut
 /// below it. Source: Linux `Documentation/admin-guide/cgroup-v1/blkio-controller.rst`, "Hierarchical Cgroups".
 pub const THROTTLING: &str = "blkio";
 
-/// Between two looks at a group that is about to be empty.
-const LOOK_AGAIN: Duration = Duration::from_micros(200);
+/// Between two looks at a group that is about to be empty, where nothing tells when.
+const LOOK_AGAIN: Duration = Duration::from_micros(50);
+
+/// After so many looks at those who have ended, their group is one that does not tell at once.
+const SURE: u32 = 10;
+
+/// The longest wait for one process: others may leave and come meanwhile.
+const STEP: Duration = Duration::from_millis(100);
 
 /// The first process of a container, on the level where the container was started.
 pub struct FirstProcess {
@@ -272,24 +282,43 @@ pub fn limited_together(who: &str) -> Fact {
 ///
 /// A tool may be gone a moment before the last process that it made.
 pub fn empties(group: &Path, hierarchies: &Hierarchies, within: Duration) -> bool {
-    let began = monotonic_raw();
-    let is_empty = || {
+    let end = monotonic_raw() + within.into();
+    let anybody = || {
         let mut all = hierarchies.0.iter().map(|hierarchy| hierarchy.directory(group));
-        all.all(|directory| pids_below(&directory).is_empty())
+        all.find_map(|directory| pids_below(&directory).first().copied())
     };
-    while !is_empty() {
-        if Duration::from(monotonic_raw().since(began)) > within {
+    for look in 0.. {
+        let Some(pid) = anybody() else { break };
+        let left = end.since(monotonic_raw());
+        if left == Nanoseconds(0) {
             return false;
         }
-        std::thread::sleep(LOOK_AGAIN);
+        if !await_end(pid, left.into()) || look > SURE {
+            std::thread::sleep(LOOK_AGAIN);
+        }
     }
     true
+}
+
+/// Waits until a process has ended, at most so long, and says whether it has. One that cannot be held on to has
+/// not: it is about to be gone.
+fn await_end(pid: u32, within: Duration) -> bool {
+    let held = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let held = held.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let Some(held) = held else { return false };
+    let within = within.min(STEP);
+    let timeout = Timespec { tv_sec: 0, tv_nsec: within.subsec_nanos().into() };
+    matches!(poll(&mut [PollFd::new(&held, PollFlags::IN)], Some(&timeout)), Ok(1))
 }
 
 /// The processes of a group and of those below it; those that are gone meanwhile are left out.
 fn pids_below(directory: &Path) -> Vec<u32> {
     let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
     let mut pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    // A directory without others in it has two names: its own, and `.`.
+    if fs::metadata(directory).is_ok_and(|group| group.nlink() == 2) {
+        return pids;
+    }
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             pids.extend(pids_below(&entry.path()));

@@ -39,8 +39,19 @@ impl std::fmt::Display for Member {
 }
 
 impl Groups {
-    /// Kills everything in a group and below it, and removes it. Says what was still alive.
-    pub(in crate::lab) fn end(&self, group: &Path) -> Result<Vec<String>, Fault> {
+    /// Kills everything in a group and below it, and removes it. Says what was still alive. Those below it that
+    /// are known, parents first, need not be looked for.
+    pub(in crate::lab) fn end(
+        &self,
+        group: &Path,
+        known: &[PathBuf],
+    ) -> Result<Vec<String>, Fault> {
+        for below in known.iter().rev() {
+            for hierarchy in &self.hierarchies.0 {
+                // What refuses is found again with the group itself.
+                let _ = fs::remove_dir(hierarchy.directory(below));
+            }
+        }
         if self.remove(group)? {
             return Ok(Vec::new());
         }
