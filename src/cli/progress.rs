@@ -134,7 +134,7 @@ impl Meter {
     fn width(&self) -> String {
         let Some(goal) = self.plan.precision_ppm else { return String::new() };
         let wanted = percentage::text(goal);
-        let Some(widest) = self.widest else {
+        let Some(widest) = &self.widest else {
             let is_early = usize::try_from(self.blocks_done).is_ok_and(|done| done < LOOK_FROM);
             let early = format!(", ±{wanted} is looked for from {LOOK_FROM} blocks on");
             return if is_early { early } else { String::new() };
@@ -143,7 +143,8 @@ impl Meter {
         let arm = arms.into_iter().find(|arm| arm.index == widest.arm);
         let stack = arm.map_or_else(String::new, |arm| arm_name(&arm));
         let width = 100.0 * widest.half_width;
-        let known = format!(", `{stack}` is known to ±{width:.1} %, wanted ±{wanted}");
+        let of = widest.metric.as_ref().map_or_else(String::new, |it| format!("`{it}` of "));
+        let known = format!(", {of}`{stack}` is known to ±{width:.1} %, wanted ±{wanted}");
         if widest.half_width > f64::from(goal) / 1e6 {
             return known;
         }
@@ -471,9 +472,19 @@ mod tests {
         plan.precision_ppm = Some(20_000);
         let mut meter = Meter::new(&plan, []);
         assert_eq!(meter.width(), ", ±2% is looked for from 16 blocks on");
-        meter.see(Look::Wide(Widest { arm: 2, half_width: 0.031, more_blocks: Some(40) }));
+        meter.see(Look::Wide(Widest {
+            arm: 2,
+            metric: None,
+            half_width: 0.031,
+            more_blocks: Some(40),
+        }));
         assert_eq!(meter.width(), ", `runc` is known to ±3.1 %, wanted ±2%");
-        meter.see(Look::Wide(Widest { arm: 1, half_width: 0.012, more_blocks: Some(5) }));
+        meter.see(Look::Wide(Widest {
+            arm: 1,
+            metric: None,
+            half_width: 0.012,
+            more_blocks: Some(5),
+        }));
         assert_eq!(
             meter.width(),
             ", `native (again)` is known to ±1.2 %, wanted ±2%: after so few blocks that may be luck, \

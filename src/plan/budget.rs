@@ -22,13 +22,18 @@ impl Draft {
     pub(super) fn check_precision(&self) -> Result<(), Fault> {
         let Some(precision) = self.precision_ppm else { return Ok(()) };
         if let Some(workload) = &self.workload
-            && workload.resolve()?.is_of_fixed_time
+            && let definition = workload.resolve()?
+            && definition.is_of_fixed_time
+            && definition.main_metric().is_none()
         {
             let name = workload.name.escape_debug();
             return Err(self
                 .refuse(
                     "precision",
-                    format!("`precision` is that of wall time, and `{name}` runs for a fixed time"),
+                    format!(
+                        "`precision` is that of wall time and of the first metric, and `{name}` runs for a \
+                         fixed time and has no metric that is always there"
+                    ),
                 )
                 .hint("ask for `--runs 20`, or for a time"));
         }

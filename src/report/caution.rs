@@ -44,6 +44,10 @@ pub(super) struct Signs<'a> {
     pub(super) mitigations: Option<&'a str>,
     /// Whether the command is a workload's, which prints what it measured.
     pub(super) is_workload: bool,
+    /// Whether it runs for a time that it is told, so that wall time says nothing.
+    pub(super) is_of_fixed_time: bool,
+    /// The metric that a precision is also of.
+    pub(super) main_metric: Option<String>,
     /// What was read from disks during each trial, in bytes.
     pub(super) page_ins: &'a HashMap<TrialId, f64>,
     /// What is wrong with the clock of a guest.

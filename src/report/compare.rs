@@ -24,6 +24,7 @@ use crate::ledger::{
 };
 use crate::plan::{Arm, Plan};
 use crate::trial::disturbance::Disturbance;
+use crate::trial::enough::main_metric;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use surtax_instrument::wire::Fact;
 
@@ -83,6 +84,8 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         proofs: &proofs,
         mitigations: mitigations(&machine),
         is_workload: plan.workload.is_some(),
+        is_of_fixed_time: steady::is_of_fixed_time(&plan),
+        main_metric: main_metric(&plan),
         page_ins: &ledger.conditions_of("page_in_bytes")?,
         walls: &walls,
         noise,

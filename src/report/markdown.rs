@@ -3,7 +3,7 @@
 use super::export::verdict_word;
 use super::number::{self, GAP};
 use super::prices::{self, List};
-use super::{ArmFindings, Findings, Trouble, foreign, workload};
+use super::{ArmFindings, Findings, KeyValue, Trouble, foreign, workload};
 
 /// The findings as one Markdown document, ended by a line feed.
 #[must_use]
@@ -28,6 +28,7 @@ pub fn markdown(findings: &Findings) -> String {
     text += &troubles(findings);
     text += &cautions(findings);
     text += &bill(findings);
+    text += &evidence(findings);
     text += &machine(findings);
     text += &format!("## Repeat\n\n{}", fenced(&run.repeat_with));
     text
@@ -238,6 +239,51 @@ fn bill(findings: &Findings) -> String {
     }
     text + "\n"
 }
+
+/// What was read back of each stack: only what tells it from the others, and the begin of what is long.
+fn evidence(findings: &Findings) -> String {
+    let shown = |arm: &&ArmFindings| arm.part != "baseline-again" && !arm.evidence.is_empty();
+    let arms: Vec<&ArmFindings> = findings.arms.iter().filter(shown).collect();
+    let is_everywhere = |fact: &KeyValue| {
+        let has = |arm: &&ArmFindings| {
+            arm.evidence.iter().any(|level| level.facts.iter().any(|it| same(it, fact)))
+        };
+        arms.len() > 1 && arms.iter().all(has)
+    };
+    let mut rows = String::new();
+    for arm in &arms {
+        for (place, level) in arm.evidence.iter().enumerate() {
+            let own = level.facts.iter().filter(|fact| !is_everywhere(fact));
+            let told: Vec<String> = own
+                .map(|fact| format!("{} {}", plain(&fact.key), code(&begin_of(&fact.value))))
+                .collect();
+            let cells = [name(arm), place.to_string(), code(&level.layer), told.join("; ")];
+            rows += &format!("| {} |\n", cells.join(" | "));
+        }
+    }
+    if rows.is_empty() {
+        return rows;
+    }
+    format!(
+        "## What was read back\n\n| Stack | Level | Layer | What tells it from the others |\n|---|--:|---|---|\n\
+         {rows}\n"
+    )
+}
+
+fn same(one: &KeyValue, other: &KeyValue) -> bool {
+    one.key == other.key && one.value == other.value
+}
+
+/// The first letters of a value, such as a command line.
+fn begin_of(value: &str) -> String {
+    if value.chars().count() <= VALUE_LETTERS {
+        return value.to_owned();
+    }
+    value.chars().take(VALUE_LETTERS - 1).chain(['…']).collect()
+}
+
+/// How much of a value is shown in a table: the rest is in the run file, and in JSON and HTML.
+const VALUE_LETTERS: usize = 60;
 
 fn machine(findings: &Findings) -> String {
     let mut text = String::from("## The machine\n\n| What | Value | Read from |\n|---|---|---|\n");

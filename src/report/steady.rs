@@ -83,13 +83,18 @@ pub(super) fn caution(arms: &[ArmFindings]) -> Option<Caution> {
     })
 }
 
+/// Whether the command is a workload that runs for a time that it is told.
+pub(super) fn is_of_fixed_time(plan: &Plan) -> bool {
+    // A file that this surtax does not understand any more has been run all the same.
+    let workload = plan.workload.as_ref().and_then(|workload| workload.resolve().ok());
+    workload.is_some_and(|workload| workload.is_of_fixed_time)
+}
+
 /// How each trial was carried out, where that is not the usual way.
 pub(super) fn conduct(plan: &Plan) -> String {
     let conduct = &plan.conduct;
     let mut words = Vec::new();
-    // A file that this surtax does not understand any more has been run all the same.
-    let workload = plan.workload.as_ref().and_then(|workload| workload.resolve().ok());
-    if workload.is_some_and(|workload| workload.is_of_fixed_time) {
+    if is_of_fixed_time(plan) {
         words.push(String::from("the workload runs for a fixed time, so wall time says nothing"));
     }
     if conduct.iterations > 1 {

@@ -178,10 +178,16 @@ fn undecided(compared: &Compared, noise: &NoiseFloor, case: &Case<'_>) -> Judgem
 fn would_have_shown(compared: &Compared, noise: &NoiseFloor, limit: f64) -> String {
     let found = compared.detectable_effect().map(|effect| effect.max(noise.floor));
     match found.filter(|found| found.is_finite() && *found <= limit) {
-        Some(found) => format!("; a difference of {} would likely have shown", departure(found)),
+        Some(found) if found <= TELLING => {
+            format!("; a difference of {} would likely have shown", departure(found))
+        }
+        Some(_) => String::from("; of such blocks so few can hardly tell anything"),
         None => String::new(),
     }
 }
+
+/// An overhead, as a share, above which what would have shown is no news: ten times as slow.
+pub(super) const TELLING: f64 = 9.0;
 
 /// Whether the estimate is farther from 1 than the noise floor.
 fn is_above(estimate: &Estimate, noise: &NoiseFloor) -> bool {
@@ -323,6 +329,14 @@ mod tests {
              floor 0.1 %), so neither a difference nor within the margin of ±3 %; a difference of \
              14 % would likely have shown; about 92 more blocks (`--runs 98`) would decide"
         );
+    }
+
+    #[test]
+    fn blocks_that_would_have_shown_only_the_absurd_are_said_to_tell_nothing() {
+        let (verdict, because) = case(&[1.0, 40.0, 0.02], 0.001);
+        assert_eq!(verdict, Verdict::Inconclusive);
+        assert!(because.contains("; of such blocks so few can hardly tell anything"), "{because}");
+        assert!(!because.contains("would likely have shown"), "{because}");
     }
 
     #[test]

@@ -89,8 +89,8 @@ impl<'a> Campaign<'a> {
         self.done = self.ledger.done()?;
         self.repeats = Repeats::after(self.ledger.repeated()?);
         let arms = self.plan.arms();
-        if let Some(precision) = self.plan.precision() {
-            self.enough = Some(Enough::of(precision, &self.ledger.trials()?));
+        if self.plan.precision().is_some() {
+            self.enough = Enough::of(self.plan, &self.ledger.trials()?);
         }
         self.check_arms(&arms)?;
         let began = clock::monotonic_raw();
@@ -129,8 +129,9 @@ impl<'a> Campaign<'a> {
     fn is_enough(&mut self) -> bool {
         let Some(enough) = &self.enough else { return false };
         let look = enough.look(&self.dropped);
+        let is_narrow = look == Look::Narrow;
         self.observer.width_seen(look);
-        look == Look::Narrow
+        is_narrow
     }
 
     fn trial(&mut self, trial: TrialId, arms: &[Arm]) -> Result<(), Fault> {

@@ -6,21 +6,32 @@
 
 use super::{Record, TrialResult};
 use crate::ledger::{StoredTrial, TrialState};
+use crate::plan::Plan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use surtax_statistics::{
     Block, LOOK_FROM, blocks_to_precision, is_narrow_enough, overhead, relative_half_width,
 };
 
-/// The wall times so far, by block and arm.
+/// The wall times so far, and the numbers of a workload's first metric, by block and arm.
 #[derive(Clone, Debug)]
 pub struct Enough {
     precision: f64,
+    measures: Vec<Measure>,
+}
+
+/// One metric of all trials.
+#[derive(Clone, Debug)]
+struct Measure {
+    metric: String,
     blocks: BTreeMap<u32, BTreeMap<u32, f64>>,
 }
 
+/// What every trial has.
+const WALL: &str = "wall_ns";
+
 /// What the widths say after a block.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Look {
     /// So few blocks have been run that an interval may be narrow by accident.
     TooEarly,
@@ -31,10 +42,12 @@ pub enum Look {
 }
 
 /// The arm that is known least.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Widest {
     /// Which arm.
     pub arm: u32,
+    /// Which metric of the workload; nothing where it is the wall time.
+    pub metric: Option<String>,
     /// Half the width of its interval, as a share of its ratio.
     pub half_width: f64,
     /// About how many blocks more would do; nothing when no number would.
@@ -42,59 +55,91 @@ pub struct Widest {
 }
 
 impl Enough {
-    /// Goes on from what is in a ledger.
+    /// Goes on from what is in a ledger; of a plan that names no precision there is nothing to know.
     #[must_use]
-    pub fn of(precision: f64, trials: &[StoredTrial]) -> Self {
-        let mut enough = Self { precision, blocks: BTreeMap::new() };
+    pub fn of(plan: &Plan, trials: &[StoredTrial]) -> Option<Self> {
+        let mut enough = Self { precision: plan.precision()?, measures: measures(plan) };
         for trial in trials.iter().filter(|trial| trial.state == TrialState::Done) {
-            if let Some(wall) = trial.sample("wall_ns") {
-                enough.put(trial.id.block, trial.id.arm, wall.value);
+            for measure in &mut enough.measures {
+                if let Some(sample) = trial.sample(&measure.metric) {
+                    measure.put(trial.id.block, trial.id.arm, sample.value);
+                }
             }
         }
-        enough
+        Some(enough)
     }
 
     /// Takes a trial that has ended.
     pub fn learn(&mut self, record: &Record) {
-        if let TrialResult::Done(measured) = &record.result {
-            let wall = Duration::from(measured.wall).as_secs_f64() * 1e9;
-            self.put(record.trial.block, record.trial.arm, wall);
+        let TrialResult::Done(measured) = &record.result else { return };
+        let wall = Duration::from(measured.wall).as_secs_f64() * 1e9;
+        for measure in &mut self.measures {
+            let own = measured.workload.metrics.iter().find(|it| it.name == measure.metric);
+            let value = if measure.metric == WALL { Some(wall) } else { own.map(|it| it.value) };
+            if let Some(value) = value {
+                measure.put(record.trial.block, record.trial.arm, value);
+            }
         }
     }
 
-    fn put(&mut self, block: u32, arm: u32, wall: f64) {
-        self.blocks.entry(block).or_default().insert(arm, wall);
-    }
-
-    /// Looks at every arm but the first and those that were dropped. An arm that has no number yet,
-    /// or no ratio, is not waited for.
+    /// Looks at every metric of every arm but the first and those that were dropped. What has no number yet, or
+    /// no ratio, is not waited for.
     #[must_use]
     pub fn look(&self, dropped: &BTreeSet<u32>) -> Look {
-        if self.blocks.len() < LOOK_FROM {
+        if self.measures.iter().all(|measure| measure.blocks.len() < LOOK_FROM) {
             return Look::TooEarly;
         }
+        let widest = self.measures.iter().filter_map(|it| it.widest(self.precision, dropped));
+        widest
+            .max_by(|one, other| one.half_width.total_cmp(&other.half_width))
+            .map_or(Look::Narrow, Look::Wide)
+    }
+}
+
+/// The name of the metric that a plan's precision is also of: the first one of its workload that is always there.
+#[must_use]
+pub fn main_metric(plan: &Plan) -> Option<String> {
+    let workload = plan.workload.as_ref()?.resolve().ok()?;
+    workload.main_metric()
+}
+
+fn measures(plan: &Plan) -> Vec<Measure> {
+    let workload = plan.workload.as_ref().and_then(|workload| workload.resolve().ok());
+    let has_wall = workload.is_none_or(|workload| !workload.is_of_fixed_time);
+    let names = has_wall.then(|| String::from(WALL)).into_iter().chain(main_metric(plan));
+    names.map(|metric| Measure { metric, blocks: BTreeMap::new() }).collect()
+}
+
+impl Measure {
+    fn put(&mut self, block: u32, arm: u32, value: f64) {
+        self.blocks.entry(block).or_default().insert(arm, value);
+    }
+
+    /// The arm that is known least, if it is not known well enough.
+    fn widest(&self, precision: f64, dropped: &BTreeSet<u32>) -> Option<Widest> {
         let arms: BTreeSet<u32> = self.blocks.values().flat_map(BTreeMap::keys).copied().collect();
         let mut widest: Option<Widest> = None;
         for arm in arms.into_iter().filter(|arm| *arm > 0 && !dropped.contains(arm)) {
             let Ok(estimate) = overhead(&self.pairs(arm)) else { continue };
             let half_width = relative_half_width(&estimate);
-            let is_wider = widest.is_none_or(|widest| widest.half_width < half_width);
-            if is_wider && !is_narrow_enough(&estimate, self.precision) {
-                let more = blocks_to_precision(&estimate, self.precision);
+            let is_wider = widest.as_ref().is_none_or(|widest| widest.half_width < half_width);
+            if is_wider && !is_narrow_enough(&estimate, precision) {
+                let more = blocks_to_precision(&estimate, precision);
                 let more_blocks = more.and_then(|more| u32::try_from(more).ok());
-                widest = Some(Widest { arm, half_width, more_blocks });
+                let metric = (self.metric != WALL).then(|| self.metric.clone());
+                widest = Some(Widest { arm, metric, half_width, more_blocks });
             }
         }
-        widest.map_or(Look::Narrow, Look::Wide)
+        widest
     }
 
     /// The second baseline arm against the first; any other against both.
     fn pairs(&self, arm: u32) -> Vec<Block> {
         let baselines = if arm == 1 { 0..=0 } else { 0..=1 };
-        let pair = |walls: &BTreeMap<u32, f64>| {
+        let pair = |values: &BTreeMap<u32, f64>| {
             let baseline: Vec<f64> =
-                walls.range(baselines.clone()).map(|(_, wall)| *wall).collect();
-            Block::new(&baseline, &[*walls.get(&arm)?]).ok()
+                values.range(baselines.clone()).map(|(_, value)| *value).collect();
+            Block::new(&baseline, &[*values.get(&arm)?]).ok()
         };
         self.blocks.values().filter_map(pair).collect()
     }
@@ -106,14 +151,18 @@ mod tests {
 
     /// So many blocks: 1 s, 1 s, and an arm of twice that which wobbles by `noise` either way.
     fn blocks(count: u32, noise: f64) -> Enough {
-        let mut enough = Enough { precision: 0.02, blocks: BTreeMap::new() };
+        Enough { precision: 0.02, measures: vec![measure(WALL, count, noise)] }
+    }
+
+    fn measure(metric: &str, count: u32, noise: f64) -> Measure {
+        let mut measure = Measure { metric: String::from(metric), blocks: BTreeMap::new() };
         for block in 0..count {
             let wobble = noise * (f64::from(block * 7 % 11) / 5.0 - 1.0);
-            for (arm, wall) in [(0, 1.0), (1, 1.001), (2, 2.0 * (1.0 + wobble))] {
-                enough.put(block, arm, wall);
+            for (arm, value) in [(0, 1.0), (1, 1.001), (2, 2.0 * (1.0 + wobble))] {
+                measure.put(block, arm, value);
             }
         }
-        enough
+        measure
     }
 
     fn least() -> u32 {
@@ -138,5 +187,17 @@ mod tests {
     #[test]
     fn an_arm_that_was_dropped_is_not_waited_for() {
         assert_eq!(blocks(2 * least(), 0.1).look(&BTreeSet::from([2])), Look::Narrow);
+    }
+
+    #[test]
+    fn a_metric_of_the_workload_is_waited_for_when_wall_time_is_narrow() {
+        let count = 2 * least();
+        let mut enough = blocks(count, 0.0);
+        assert_eq!(enough.look(&BTreeSet::new()), Look::Narrow);
+        enough.measures.push(measure("rate", count, 0.1));
+        let Look::Wide(widest) = enough.look(&BTreeSet::new()) else {
+            panic!("a rate that wobbles by a tenth is not known to 2 %");
+        };
+        assert_eq!((widest.arm, widest.metric.as_deref()), (2, Some("rate")));
     }
 }

@@ -43,6 +43,17 @@ pub struct Definition {
     pub settings: Vec<Setting>,
 }
 
+impl Definition {
+    /// The name of its first metric that is there wherever it runs: what it is about. A distribution has its median
+    /// for that.
+    #[must_use]
+    pub fn main_metric(&self) -> Option<String> {
+        let always = self.metrics.iter().find(|metric| !metric.is_optional);
+        let median = || self.histograms.first().map(|it| format!("{}_p50", it.name));
+        always.map(|metric| metric.name.clone()).or_else(median)
+    }
+}
+
 /// Where the client of a workload with two sides runs; its server runs in the other place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Client {

@@ -247,14 +247,19 @@ fn a_workload_that_works_in_a_scratch_directory_is_refused_where_no_stack_names_
 }
 
 #[test]
-fn a_precision_of_wall_time_is_refused_where_that_is_fixed() {
+fn a_precision_is_refused_where_nothing_that_is_always_there_could_have_it() {
+    let precision_ppm = Some(20_000);
     let text = format!("fixed_time = true\n{NUMBERS}");
-    let draft = with_workload(&["native"], &text);
+    let draft = Draft { precision_ppm, ..with_workload(&["native"], &text) };
+    assert!(draft.complete(&around()).is_ok());
+    let optional = text.replace("better = ", "optional = true\nbetter = ");
+    assert_ne!(optional, text);
+    let draft = with_workload(&["native"], &optional);
     assert!(draft.clone().complete(&around()).is_ok());
-    let fault = Draft { precision_ppm: Some(20_000), ..draft }.complete(&around()).unwrap_err();
+    let fault = Draft { precision_ppm, ..draft }.complete(&around()).unwrap_err();
     assert_eq!(
         fault.to_string(),
-        "`precision` is that of wall time, and `mine` runs for a fixed time\n  hint: ask for `--runs 20`, \
-         or for a time"
+        "`precision` is that of wall time and of the first metric, and `mine` runs for a fixed time and has no \
+         metric that is always there\n  hint: ask for `--runs 20`, or for a time"
     );
 }

@@ -48,8 +48,11 @@ pub(super) fn few_trials(signs: &Signs<'_>) -> Option<Caution> {
     ))
 }
 
-/// A noise floor that hides what the margin would allow.
+/// A noise floor that hides what the margin would allow. That of a wall time which says nothing hides nothing.
 pub(super) fn noise(signs: &Signs<'_>) -> Option<Caution> {
+    if signs.is_of_fixed_time {
+        return None;
+    }
     let noise = signs.noise.filter(|noise| noise.floor > signs.margin)?;
     let own = (noise.estimate.ratio - 1.0).abs();
     let have = noise.estimate.block_count;
@@ -80,6 +83,12 @@ pub(super) fn noise(signs: &Signs<'_>) -> Option<Caution> {
 /// A plan that named a precision and ended before it was reached.
 pub(super) fn precision(signs: &Signs<'_>) -> Option<Caution> {
     let goal = signs.precision?;
+    if let Some(missed) = metric_precision(signs, goal) {
+        return Some(missed);
+    }
+    if signs.is_of_fixed_time {
+        return None;
+    }
     let is_unknown = |arm: &&super::ArmFindings| {
         arm.part == "compared" && arm.trial_count > 0 && arm.overhead.is_none()
     };
@@ -116,6 +125,31 @@ pub(super) fn precision(signs: &Signs<'_>) -> Option<Caution> {
         ),
         advice,
     ))
+}
+
+/// The same of the workload's first metric.
+fn metric_precision(signs: &Signs<'_>, goal: f64) -> Option<Caution> {
+    let name = signs.main_metric.as_deref()?;
+    let compared = signs.arms.iter().filter(|arm| arm.part == "compared" && arm.trial_count > 0);
+    let width = |arm: &super::ArmFindings| {
+        let metric = arm.metrics.iter().find(|metric| metric.metric == name);
+        let overhead = metric.and_then(|metric| metric.overhead);
+        overhead.map(|it| (it.high - it.low) / 2.0 / it.ratio)
+    };
+    let widths = compared.filter_map(|arm| Some((arm, width(arm)?)));
+    let (arm, width) = widths.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+    (width > goal).then(|| {
+        caution(
+            "precision-missed",
+            format!(
+                "the goal of ±{} was not reached: `{name}` of `{}` is known to ±{}",
+                percent(goal),
+                arm.stack,
+                departure(width)
+            ),
+            "give the run more time, or a quieter machine",
+        )
+    })
 }
 
 /// The arm that is known least: a compared one, or the baseline's second.

@@ -1,5 +1,6 @@
 //! The details of each arm: every metric, who paid, what proves where it ran, what went wrong.
 
+use super::super::verdict::TELLING;
 use super::super::{KeyValue, LevelEvidence, MetricFindings, Trouble};
 use super::legend::Arm;
 use super::table::{Cell, Table};
@@ -154,7 +155,7 @@ fn chance(arm: &Arm<'_>) -> String {
         number::p_value(p),
         number::p_value(adjusted)
     );
-    if let Some(effect) = arm.found.detectable_effect.filter(|effect| effect.is_finite()) {
+    if let Some(effect) = arm.found.detectable_effect.filter(|effect| *effect <= TELLING) {
         text.push_str(&format!(
             " A difference of {} would be called one in 80 of 100 such runs, if it is above the noise \
              floor.",
