@@ -52,6 +52,12 @@ pub fn process_cpu() -> Nanoseconds {
     nanoseconds(clock_gettime(ClockId::ProcessCPUTime))
 }
 
+/// CPU time of this thread.
+#[must_use]
+pub fn thread_cpu() -> Nanoseconds {
+    nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
+}
+
 fn nanoseconds(time: rustix::time::Timespec) -> Nanoseconds {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let rest = u64::try_from(time.tv_nsec).unwrap_or(0);

@@ -3,6 +3,7 @@
 //! Each is one file. It runs as a process of its own, in every stack the same, as `@surtax engine NAME …`,
 //! prints one line of JSON, and says nothing else. [`ENGINES`] is what there is.
 
+mod adversary;
 mod answer;
 pub mod cpu;
 mod disk;
@@ -97,6 +98,12 @@ pub static ENGINES: &[Engine] = &[
     net::TCP_STREAM,
     net::TCP_MAERTS,
     net::UDP_STREAM_ENGINE,
+    adversary::LOAD,
+    adversary::FORKBOMB,
+    adversary::ALLOCBOMB,
+    adversary::THRASH,
+    adversary::SYNFLOOD,
+    adversary::LOGFLOOD,
 ];
 
 /// Runs the engine that `words` name, with what follows it.

@@ -133,6 +133,34 @@ impl Hierarchy {
     pub fn directory(&self, group: &Path) -> PathBuf {
         self.mount_point.join(group.strip_prefix("/").unwrap_or(group))
     }
+
+    /// This process's group in the hierarchy of a controller, relative to the mount point, in the machine
+    /// whose `/proc` is below `root`; `None` where it lies outside.
+    #[must_use]
+    pub fn own_group(&self, root: &Path, controller: &str) -> Option<PathBuf> {
+        let text = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+        let path = text.lines().find_map(|line| {
+            let (_, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            let is_it = match self.version {
+                Version::Two => controllers.is_empty(),
+                Version::One => controllers.split(',').any(|name| name == controller),
+            };
+            is_it.then(|| PathBuf::from(path))
+        })?;
+        // A path that begins with `/..`, or that is not there, is outside of what is mounted here.
+        self.directory(&path).is_dir().then_some(path)
+    }
+
+    /// The directories of a group and of all above it, the root last.
+    #[must_use]
+    pub fn way_up(&self, group: &Path) -> Vec<PathBuf> {
+        let relative = group.strip_prefix("/").unwrap_or(group);
+        let below = relative.ancestors().filter(|path| !path.as_os_str().is_empty());
+        let mut all: Vec<PathBuf> = below.map(|path| self.directory(path)).collect();
+        all.push(self.mount_point.clone());
+        all
+    }
 }
 
 /// Undoes what the kernel does to spaces in `mountinfo`: `\040` is a space.

@@ -10,4 +10,4 @@ pub mod throttling;
 pub mod xen;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A tree that is removed with its owner.
-pub(super) struct Tree(PathBuf);
+pub(crate) struct Tree(PathBuf);
 
 /// Makes one of these files and their texts.
-pub(super) fn tree(files: &[(&str, &str)]) -> Tree {
+pub(crate) fn tree(files: &[(&str, &str)]) -> Tree {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("surtax-probe-{}-{number}", std::process::id());
@@ -22,7 +22,7 @@ pub(super) fn tree(files: &[(&str, &str)]) -> Tree {
 }
 
 impl Tree {
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }

@@ -56,10 +56,10 @@ impl Chain {
     pub fn open(root: &Path, hierarchies: &Hierarchies, groups: &[PathBuf]) -> Self {
         let Some(hierarchy) = hierarchies.of("cpu") else { return Self::default() };
         let mut directories: Vec<PathBuf> = Vec::new();
-        let own = own_group(root, hierarchy).unwrap_or_default();
+        let own = hierarchy.own_group(root, "cpu").unwrap_or_default();
         let above = groups.iter().filter_map(|group| group.parent()).map(Path::to_path_buf);
         for group in std::iter::once(own).chain(above) {
-            for directory in way_up(hierarchy, &group) {
+            for directory in hierarchy.way_up(&group) {
                 if directories.len() < GROUPS_MAX && !directories.contains(&directory) {
                     directories.push(directory);
                 }
@@ -107,31 +107,6 @@ fn parse(version: Version, stat: &str) -> Option<Throttling> {
         Version::Two => named(stat, "throttled_usec")?.saturating_mul(1_000),
     };
     Some(Throttling { count: named(stat, "nr_throttled")?, time: Nanoseconds(time) })
-}
-
-/// This process's group, relative to the mount point; `None` where it lies outside.
-fn own_group(root: &Path, hierarchy: &Hierarchy) -> Option<PathBuf> {
-    let text = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
-    let path = text.lines().find_map(|line| {
-        let (_, rest) = line.split_once(':')?;
-        let (controllers, path) = rest.split_once(':')?;
-        let is_it = match hierarchy.version {
-            Version::Two => controllers.is_empty(),
-            Version::One => controllers.split(',').any(|name| name == "cpu"),
-        };
-        is_it.then(|| PathBuf::from(path))
-    })?;
-    // A path that begins with `/..`, or that is not there, is outside of what is mounted here.
-    hierarchy.directory(&path).is_dir().then_some(path)
-}
-
-/// The directories of a group and of all above it, the root last.
-fn way_up(hierarchy: &Hierarchy, group: &Path) -> Vec<PathBuf> {
-    let relative = group.strip_prefix("/").unwrap_or(group);
-    let below = relative.ancestors().filter(|path| !path.as_os_str().is_empty());
-    let mut all: Vec<PathBuf> = below.map(|path| hierarchy.directory(path)).collect();
-    all.push(hierarchy.mount_point.clone());
-    all
 }
 
 /// What a group allows, in CPUs, if it has a quota; `None` where it does not say.
