@@ -100,7 +100,17 @@ ioping              ioping
 stress-ng           stress-ng
 iperf3              iperf3
 openssl             openssl
-xz-utils            xz
+redis-server        redis-server
+redis-tools         redis-benchmark
+memcached           memcached
+nginx               nginx
+wrk                 wrk
+bonnie++            bonnie++
+memtester           memtester
+iputils-ping        ping
+rt-tests            cyclictest
+7zip                7zz
+bc                  bc
 openssh-client      ssh
 openssh-server      /usr/sbin/sshd
 libvirt-clients     virsh
@@ -135,10 +145,10 @@ refuse_other_systems() {
 
 # Without systemd a package's script would start its daemon itself, with nobody to stop it again. And
 # nowhere is a machine to let people in because of us: the tests start an sshd of their own, and a guest
-# agent inside of a guest.
+# agent inside of a guest; workloads start their servers themselves.
 start_no_services() {
     if [ -e /usr/sbin/policy-rc.d ]; then return; fi
-    if [ -d /run/systemd/system ]; then refused='case $1 in ssh* | qemu-guest-agent*) exit 101 ;; esac'; else refused='exit 101'; fi
+    if [ -d /run/systemd/system ]; then refused='case $1 in ssh* | qemu-guest-agent* | nginx* | redis* | memcached*) exit 101 ;; esac'; else refused='exit 101'; fi
     policy=/usr/sbin/policy-rc.d
     printf '#!/bin/sh\n%s\n' "$refused" | as_root tee "$policy" >/dev/null
     as_root chmod 755 "$policy"
@@ -151,6 +161,11 @@ keep_services_off() { # PACKAGES
     case " $1" in *' openssh-server '*)
         quietly "leave sshd off" as_root systemctl --quiet disable ssh.service ;;
     esac
+    for service in nginx redis-server memcached; do
+        case " $1" in *" $service "*)
+            quietly "leave $service off" as_root systemctl --quiet disable "$service.service" ;;
+        esac
+    done
     case " $1" in *' qemu-guest-agent '*)
         quietly "leave the guest agent off" as_root systemctl --quiet mask qemu-guest-agent.service ;;
     esac

@@ -6,6 +6,7 @@
 
 use super::{LayerSpec, StackSpec};
 use crate::layer::Network;
+use std::net::IpAddr;
 use surtax_instrument::wire::{Command, Fact, LevelFacts};
 
 /// The variable in which a command finds the outside's address; unset where it cannot be reached.
@@ -104,8 +105,13 @@ pub(super) fn through(outermost: Option<Network>, below: &[LevelFacts]) -> Optio
 
 /// Puts the outside's address into a command's environment, and takes away one that is not ours.
 pub(super) fn tell(network: Option<&Network>, command: &mut Command) {
+    tell_address(command, network.map(|network| network.outside));
+}
+
+/// Puts the address of the other side into a command's environment, and takes away one that is not ours.
+pub(crate) fn tell_address(command: &mut Command, address: Option<IpAddr>) {
     command.env.retain(|(key, _)| key != PEER.as_bytes());
-    let address = network.map(|network| network.outside.to_string().into_bytes());
+    let address = address.map(|address| address.to_string().into_bytes());
     command.env.extend(address.map(|address| (PEER.as_bytes().to_vec(), address)));
 }
 

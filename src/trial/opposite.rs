@@ -10,7 +10,7 @@ use super::protocol::{begin, finish};
 use crate::fault::Fault;
 use crate::layer::{Network, Payer, Unavailable};
 use crate::stack::StackSpec;
-use crate::stack::reach::{Promise, promise};
+use crate::stack::reach::{Promise, promise, tell_address};
 use crate::stack::rise::{Ground, Standing};
 use crate::workload::Definition;
 use crate::workload::definition::Client;
@@ -34,6 +34,8 @@ pub(super) struct Opposite {
     server: Command,
     place: Client,
     address: IpAddr,
+    /// Whether the server goes on until it is told to end.
+    stops_server: bool,
 }
 
 /// Which command of a workload with two sides runs in the stack; the plan's own where there is one side.
@@ -90,7 +92,11 @@ impl Opposite {
             words.iter().map(|word| word.replace(ADDRESS, &address).into_bytes()).collect()
         };
         let server = Command { argv: words(server, listen), ..command.clone() };
-        let client = Command { argv: words(&definition.command, address), ..command.clone() };
+        let mut client = Command { argv: words(&definition.command, address), ..command.clone() };
+        if place == Client::Native {
+            // As a command in the stack is told of the outside.
+            tell_address(&mut client, Some(address));
+        }
         let outer = match place {
             Client::Native => &client,
             Client::Stack => &server,
@@ -99,7 +105,8 @@ impl Opposite {
         let outside = StackSpec::parse("native")?
             .raise(&ground, &format!("{name}-outside"))
             .map_err(|fault| fault.during("the outside"))?;
-        Ok(Some(Self { outside, client, server, place, address }))
+        let stops_server = definition.stops_server;
+        Ok(Some(Self { outside, client, server, place, address, stops_server }))
     }
 
     /// Runs both sides once.
@@ -107,7 +114,7 @@ impl Opposite {
     /// # Errors
     /// The server failed, or either could not be started or does not end.
     pub(super) fn run(&mut self, stack: &mut Standing, deadline: Duration) -> Result<Ran, Fault> {
-        let Self { outside, client, server, place, .. } = self;
+        let Self { outside, client, server, place, stops_server, .. } = self;
         let (serving, calling) = match place {
             Client::Native => (stack, outside),
             Client::Stack => (outside, stack),
@@ -115,7 +122,7 @@ impl Opposite {
         let server_began = begin(serving, server)?;
         let called = begin(calling, client).and_then(|began| finish(calling, began, deadline));
         let has_worked = called.as_ref().is_ok_and(|ran| ran.outcome.status == Status::Exit(0));
-        if !has_worked {
+        if !has_worked || *stops_server {
             serving.link()?.send(&Request::Cancel)?;
         }
         // A server that could not start is the reason why its client found none.
@@ -125,7 +132,8 @@ impl Opposite {
             (Ok(served), Ok(called)) => (served, called),
             (Ok(_), Err(fault)) => return Err(fault.during("the client")),
         };
-        if has_worked || matches!(served.outcome.status, Status::Exit(code) if code != 0) {
+        let has_failed = matches!(served.outcome.status, Status::Exit(code) if code != 0);
+        if has_failed || (has_worked && !*stops_server) {
             require_success(&served.outcome)?;
         }
         Ok(match place {

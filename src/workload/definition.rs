@@ -17,6 +17,8 @@ pub struct Definition {
     pub command: Vec<String>,
     /// The other side, if it has two: what the command, which is the client then, calls.
     pub server: Option<Vec<String>>,
+    /// Whether that side is ended when its client has, since it does not end by itself.
+    pub stops_server: bool,
     /// Where the client of the two runs.
     pub client: Client,
     /// Run in the started stack before it, one after the other, and not measured.

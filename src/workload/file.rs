@@ -16,10 +16,11 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 /// Keys of a file.
-pub const KEYS: [&str; 14] = [
+pub const KEYS: [&str; 15] = [
     "about",
     "command",
     "server",
+    "stop_server",
     "setup",
     "cleanup",
     "packages",
@@ -99,6 +100,7 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
             .get("server")
             .map(|it| reader.command("server", it, &parameters))
             .transpose()?,
+        stops_server: reader.truth("stop_server", file.get("stop_server"))?,
         client: Client::default(),
         setup: reader.commands("setup", file.get("setup"), &parameters)?,
         cleanup: reader.commands("cleanup", file.get("cleanup"), &parameters)?,
@@ -112,6 +114,9 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
         histograms: reader.each("histogram", file.get("histogram"), |it| reader.histogram(it))?,
         settings: reader.each("setting", file.get("setting"), |it| reader.setting(it))?,
     };
+    if definition.stops_server && definition.server.is_none() {
+        return Err(file.refuse("it stops its server and has none").hint("add `server = [\"…\"]`"));
+    }
     // Where only wall time counts, there is at least a sign that the work was done.
     if definition.metrics.is_empty()
         && definition.histograms.is_empty()

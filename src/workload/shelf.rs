@@ -21,11 +21,22 @@ macro_rules! ready {
 
 /// Those that come with surtax, by name.
 pub const READY: &[(&str, &str)] = ready![
+    "adversary.allocbomb",
+    "adversary.forkbomb",
+    "adversary.load",
+    "adversary.logflood",
+    "adversary.synflood",
+    "adversary.thrash",
     "build.gcc",
+    "build.kernel",
     "compress.xz",
+    "cpu.7zip",
+    "cpu.pi",
     "cpu.sysbench",
     "crypto.openssl",
+    "database.redis",
     "database.sqlite",
+    "disk.bonnie",
     "disk.ioping",
     "disk.randread",
     "disk.randrw",
@@ -33,10 +44,15 @@ pub const READY: &[(&str, &str)] = ready![
     "disk.read",
     "disk.requests",
     "disk.write",
+    "intensity.cpu",
+    "intensity.memory",
+    "intensity.threads",
+    "memory.memtester",
     "memory.stream",
     "memory.sysbench",
     "mutex.sysbench",
     "net.iperf3",
+    "net.ping",
     "net.tcp_crr",
     "net.tcp_maerts",
     "net.tcp_rr",
@@ -49,6 +65,7 @@ pub const READY: &[(&str, &str)] = ready![
     "stress",
     "threads.sysbench",
     "timer",
+    "web.nginx",
 ];
 
 /// A workload that there is.

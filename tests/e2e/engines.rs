@@ -23,7 +23,7 @@ fn an_engine_runs_in_every_layer_and_is_the_same_program() {
 }
 
 /// What an engine answers in a stack.
-fn answer_in(machine: &Machine, stack: &str, words: &str) -> serde_json::Value {
+pub fn answer_in(machine: &Machine, stack: &str, words: &str) -> serde_json::Value {
     let engine = words.split_whitespace();
     let arguments = ["enter", stack, "--", "@surtax", "engine"];
     let arguments: Vec<&str> = arguments.into_iter().chain(engine).collect();

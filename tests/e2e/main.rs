@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::disallowed_methods, reason = "tests start the binary under test")]
 
+mod adversaries;
 mod agent;
 mod answers;
 mod appliances;

@@ -121,8 +121,8 @@ fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
     refused(
         &with("about =", "abuot ="),
         "mine.toml:2: a workload has no key `abuot`\n  hint: use `about`; the keys are `about`, \
-         `command`, `server`, `setup`, `cleanup`, `packages`, `scratch`, `fixed_time`, `parameters`, `version`, `check`, \
-         `metric`, `histogram`, `setting`",
+         `command`, `server`, `stop_server`, `setup`, `cleanup`, `packages`, `scratch`, `fixed_time`, `parameters`, `version`, \
+         `check`, `metric`, `histogram`, `setting`",
     );
     refused(
         &with("MB/s", "Mb/s"),

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Units and headings as tools print them, and what another version might print in their place.
-const UNITS_MISTAKEN: [(&str, &str); 8] = [
+const UNITS_MISTAKEN: [(&str, &str); 14] = [
     ("Latency (ms)", "Latency (us)"),
     ("events per second", "events per minute"),
     ("MiB/sec", "MB/sec"),
@@ -20,6 +20,12 @@ const UNITS_MISTAKEN: [(&str, &str); 8] = [
     ("bogo ops/s", "bogo ops/m"),
     ("(real time) (usr+sys time)", "(usr+sys time) (real time)"),
     ("95th percentile", "99th percentile"),
+    ("per second)", "per minute)"),
+    ("\"rps\"", "\"rpm\""),
+    ("_latency_ms", "_latency_us"),
+    ("% packet loss", " packets lost"),
+    ("min/avg/max", "max/avg/min"),
+    ("KiB/s ", "MiB/s "),
 ];
 
 /// Metrics whose unit no output says.
