@@ -10,6 +10,7 @@ use super::estimate::{self, Baseline, Measure};
 use super::foreign::{last_words, line};
 use super::judged::{Judge, Judged};
 use super::program::Ran;
+use super::step;
 use super::verdict::{self, Case, Judgement};
 use super::wall::{self, Compared, Wall};
 use super::{
@@ -47,6 +48,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let noise = baseline.noise_floor(&Measure::wall());
     let (walls, overheads) = wall::of_columns(&columns, baseline, &measures);
     let noises: Vec<_> = measures.iter().map(|it| baseline.noise_floor(it)).collect();
+    let step_sizes = step::sizes(&plan, &columns, &measures);
     let (histograms, absences) = (ledger.histograms()?, ledger.absences()?);
     let ran = |arm: usize| columns.get(arm).map_or_else(Ran::default, |it| Ran::of(it, &proofs));
     let program = ran(0).or(ran(1));
@@ -66,7 +68,8 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     for (column, wall) in columns.iter().zip(&walls) {
         let bill = bill::of(&column.counted, column.depth());
         let mut arm = arm_findings(&sources, column, wall.as_ref(), &judge, &bill)?;
-        let of_workload = Judged { overheads: &overheads, noises: &noises };
+        let of_workload =
+            Judged { overheads: &overheads, noises: &noises, step_sizes: &step_sizes };
         of_workload.add_to(&mut arm, &measures, &judge);
         arm.warm_up = warm_ups.get(&arm.arm).cloned();
         if let Some(sentence) = arm.warm_up.as_ref().and_then(steady::sentence) {

@@ -76,6 +76,13 @@ impl Baseline<'_> {
         paired(&by_block(self.first.iter(), measure), &by_block(self.again.iter(), measure))
     }
 
+    /// The median of both arms.
+    pub(super) fn median(&self, measure: &Measure) -> Option<f64> {
+        let trials = self.first.iter().chain(self.again);
+        let values = trials.filter_map(|trial| Some(trial.sample(&measure.metric)?.value));
+        median(&values.collect::<Vec<_>>())
+    }
+
     /// How much the baseline differs from itself.
     pub(super) fn noise_floor(&self, measure: &Measure) -> Option<NoiseFloor> {
         noise_floor(&self.own_blocks(measure)?).ok()

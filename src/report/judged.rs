@@ -2,9 +2,10 @@
 
 use super::estimate::{self, Baseline, Measure};
 use super::program::Ran;
-use super::verdict::{self, ANY_METRIC, Case};
+use super::step::Step;
+use super::verdict::{self, ANY_METRIC, Case, Judgement};
 use super::wall::{Compared, Overhead};
-use super::{ArmFindings, JudgementFindings, Verdict};
+use super::{ArmFindings, JudgementFindings, MetricFindings, Verdict, number};
 use surtax_statistics::NoiseFloor;
 
 /// What the arms are judged by.
@@ -24,6 +25,8 @@ pub(super) struct Judged<'a> {
     pub(super) overheads: &'a [Vec<Overhead>],
     /// How much the baseline differs from itself.
     pub(super) noises: &'a [Option<NoiseFloor>],
+    /// To what the workload rounds it.
+    pub(super) step_sizes: &'a [Option<f64>],
 }
 
 impl Judged<'_> {
@@ -31,11 +34,14 @@ impl Judged<'_> {
     pub(super) fn add_to(&self, arm: &mut ArmFindings, measures: &[Measure], judge: &Judge<'_>) {
         let is_judged = arm.part == "compared" && !matches!(arm.verdict, Verdict::Invalid { .. });
         let place = usize::try_from(arm.arm).unwrap_or(usize::MAX);
-        let of_metrics = measures.iter().zip(self.overheads).zip(self.noises);
-        for ((measure, overheads), noise) in of_metrics.filter(|_| is_judged) {
+        let of_metrics = measures.iter().zip(self.overheads).zip(self.noises).zip(self.step_sizes);
+        for (((measure, overheads), noise), size) in of_metrics.filter(|_| is_judged) {
             let found = arm.metrics.iter_mut().find(|found| found.metric == measure.metric);
             let (Some(found), Some(overhead)) = (found, overheads.get(place)) else { continue };
-            found.judgement = Some(judgement(overhead, *noise, judge));
+            let usual = judge.baseline.median(measure);
+            let step =
+                size.zip(usual).map(|(size, usual)| Step::between(size, found.median, usual));
+            found.judgement = Some(judgement(overhead, *noise, step, found, judge));
         }
     }
 }
@@ -43,11 +49,28 @@ impl Judged<'_> {
 fn judgement(
     overhead: &Overhead,
     noise: Option<NoiseFloor>,
+    step: Option<Step>,
+    metric: &MetricFindings,
     judge: &Judge<'_>,
 ) -> JudgementFindings {
     let (baseline, margin) = (judge.stack.as_str(), judge.margin);
-    let case = Case { words: ANY_METRIC, baseline, overhead: overhead.as_ref(), noise, margin };
-    let judged = verdict::of(&case);
+    // What is rounded away may be a difference, or hide one.
+    let share = step.map_or(0.0, |step| step.share);
+    let floor = noise.map(|noise| NoiseFloor { floor: noise.floor.max(share), ..noise });
+    let case =
+        Case { words: ANY_METRIC, baseline, overhead: overhead.as_ref(), noise: floor, margin };
+    let mut judged = verdict::of(&case);
+    if let Some(step) = step.filter(|step| step.share > margin)
+        && judged.verdict == Verdict::Equivalent
+    {
+        let because = format!(
+            "alike as it is printed, but that is in steps of {}, {} of it, and the margin is ±{}",
+            number::amount(step.size, &metric.unit),
+            number::percent(step.share),
+            number::percent(margin)
+        );
+        judged = Judgement::without(Verdict::Inconclusive, because);
+    }
     let compared = overhead.as_ref().and_then(|overhead| overhead.as_ref().ok());
     let count = |compared: &Compared| compared.estimate.block_count;
     JudgementFindings {
@@ -59,5 +82,6 @@ fn judgement(
         p_value_adjusted: compared.map(|compared| compared.p_value_adjusted),
         detectable_effect: compared.and_then(Compared::detectable_effect),
         noise_floor: noise.map(|noise| estimate::interval(&noise.estimate)),
+        step_share: step.map(|step| step.share),
     }
 }

@@ -22,6 +22,7 @@ pub mod prices;
 mod program;
 mod settings;
 mod steady;
+mod step;
 pub mod terminal;
 pub mod threshold;
 mod verdict;
@@ -287,6 +288,9 @@ pub struct JudgementFindings {
     pub detectable_effect: Option<f64>,
     /// Difference between the two baseline arms on this metric.
     pub noise_floor: Option<Interval>,
+    /// How far values may be apart that the workload prints alike, as a share of them: 0.1 for `1.2` and `1.2`
+    /// is one of 12. `None` where its file does not say in which unit it prints them.
+    pub step_share: Option<f64>,
 }
 
 /// A metric that the workload could not measure in a stack, by its own word.

@@ -115,9 +115,10 @@ impl Threshold {
             Some(judged) => judged.verdict == Verdict::Differs,
             None => self.name != "wall" || arm.verdict == Verdict::Differs,
         };
+        let rounded_away = judged.and_then(|judged| judged.step_share).unwrap_or(0.0);
         if is_shown && overhead.low > self.ratio {
             Standing::Crossed
-        } else if overhead.high <= self.ratio {
+        } else if overhead.high * (1.0 + rounded_away) <= self.ratio {
             Standing::Kept
         } else {
             Standing::Undecided

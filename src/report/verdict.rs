@@ -176,6 +176,10 @@ fn undecided(compared: &Compared, noise: &NoiseFloor, case: &Case<'_>) -> Judgem
 
 /// Which overheads this run would have found, unless that is above `limit`, a share.
 fn would_have_shown(compared: &Compared, noise: &NoiseFloor, limit: f64) -> String {
+    let is_constant = |estimate: &Estimate| estimate.low >= 1.0 && estimate.high <= 1.0;
+    if is_constant(&compared.estimate) && is_constant(&noise.estimate) {
+        return String::from("; it was the same in every trial");
+    }
     let found = compared.detectable_effect().map(|effect| effect.max(noise.floor));
     match found.filter(|found| found.is_finite() && *found <= limit) {
         Some(found) if found <= TELLING => {

@@ -18,7 +18,7 @@ mod unit;
 
 use crate::fault::Fault;
 pub use definition::Definition;
-pub use metric::{Better, Metric};
+pub use metric::{Better, Metric, quantile_name};
 pub use output::{Absence, Histogrammed, Reading};
 use serde::{Deserialize, Serialize};
 
