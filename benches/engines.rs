@@ -4,10 +4,10 @@
 //!   rate of the triad's best pass over three arrays of 128 MiB, each by the engine of the agent.
 //! - **Peer** fio with one job of `psync` at `iodepth=1`; cyclictest with memory locked and SCHED_FIFO 80, and without
 //!   its hold on idle states (`--laptop`), which is a setting of the machine; STREAM 5.10, as whoever runs this has built it:
-//!   `gcc -O3 -march=native -mcmodel=medium -DSTREAM_ARRAY_SIZE=16777216 -DNTIMES=20 stream.c`, named by
+//!   `gcc -O3 -march=native -mcmodel=medium -DSTREAM_ARRAY_SIZE=16777216 stream.c`, named by
 //!   `SURTAX_STREAM`. For information ioping, which reads a file of its own. A peer that is not there is said.
 //! - **Bar** disk: within 3 % of fio. Timer: within 5 % or a microsecond of cyclictest. Triad: within 2 % of STREAM.
-//!   Ratio of twenty pairs, and all of its interval.
+//!   Ratio of 100, 20 and 60 pairs, and all of its interval.
 //! - **Command** `cargo bench --bench engines -- --enforce`, as root, on a quiet machine; `--only disk`, `timer` or
 //!   `triad` for one of them.
 
@@ -22,11 +22,17 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use surtax::lab::{Lab, find};
 
-/// Pairs that count: many short ones, since a virtual machine's disk has moods that last for seconds.
+/// Pairs that count of timers, and of ioping.
 const PAIRS: u32 = 20;
 
-/// How large the file is that is read at random, in MiB.
-const FILE_MIB: u32 = 64;
+/// Pairs that count of fio: many short ones, since a virtual machine's disk has moods that last for seconds.
+const DISK_PAIRS: u32 = 100;
+
+/// Pairs that count of STREAM: each process has pages of its own, and some lie better than others.
+const TRIAD_PAIRS: u32 = 60;
+
+/// How large the file is that is read at random, in MiB. Each run fills one of its own.
+const FILE_MIB: u32 = 16;
 
 /// How large each array of STREAM is, in bytes.
 const ARRAY_BYTES: u32 = 16_777_216 * 8;
@@ -79,14 +85,14 @@ impl Engine<'_> {
 fn disk(sheet: &mut Sheet, engine: &Engine<'_>, place: &str) {
     let ours = || {
         let bytes = FILE_MIB << 20;
-        let words = format!("disk --directory {place} --file-bytes {bytes} --duration 500ms");
+        let words = format!("disk --directory {place} --file-bytes {bytes} --duration 100ms");
         engine.number(&words, "latency_p50_ns")
     };
     let name = "engines: disk, random read of 4 KiB, median over fio's";
     if is_there(name, "fio", "fio") {
         let line = format!(
             "--name=bench --directory={place} --size={FILE_MIB}m --rw=randread --bs=4k --direct=1 --ioengine=psync \
-             --iodepth=1 --runtime=500ms --time_based --norandommap --output-format=json"
+             --iodepth=1 --runtime=100ms --time_based --norandommap --unlink=1 --output-format=json"
         );
         let theirs = || {
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -94,7 +100,7 @@ fn disk(sheet: &mut Sheet, engine: &Engine<'_>, place: &str) {
             let read = &answer["jobs"][0]["read"];
             read["clat_ns"]["percentile"]["50.000000"].as_f64().expect("fio keeps percentiles")
         };
-        pairs(sheet, name, "ns", |_| 0.97..=1.03, ours, theirs);
+        pairs(sheet, name, "ns", DISK_PAIRS, |_| 0.97..=1.03, ours, theirs);
     }
     let name = "engines: disk, random read of 4 KiB, median over ioping's";
     if is_there(name, "ioping", "ioping") {
@@ -140,7 +146,7 @@ fn timer(sheet: &mut Sheet, engine: &Engine<'_>) {
         let share = (MICROSECOND_NS / theirs).max(0.05);
         1.0 - share..=1.0 + share
     };
-    pairs(sheet, name, "ns", bar, ours, theirs);
+    pairs(sheet, name, "ns", PAIRS, bar, ours, theirs);
 }
 
 /// The median in cyclictest's histogram: a line for each nanosecond, with the counts of all threads.
@@ -168,7 +174,7 @@ fn triad(sheet: &mut Sheet, engine: &Engine<'_>) {
             "{name}: SKIPPED: `SURTAX_STREAM` names no STREAM that was built for this machine"
         );
     };
-    let words = format!("stream --passes 20 --array-bytes {ARRAY_BYTES}");
+    let words = format!("stream --passes 10 --array-bytes {ARRAY_BYTES}");
     let ours = || engine.number(&words, "triad_best_mb_per_s");
     let theirs = || {
         let text = printed(&stream, &[]);
@@ -176,7 +182,7 @@ fn triad(sheet: &mut Sheet, engine: &Engine<'_>) {
         let rate = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
         rate.expect("STREAM prints its rate")
     };
-    pairs(sheet, name, "MB/s", |_| 0.98..=1.02, ours, theirs);
+    pairs(sheet, name, "MB/s", TRIAD_PAIRS, |_| 0.98..=1.02, ours, theirs);
 }
 
 /// Both alternating, after one of each that does not count; the ratio is held against a bar that may depend on
@@ -185,11 +191,12 @@ fn pairs(
     sheet: &mut Sheet,
     name: &str,
     unit: &str,
+    usual: u32,
     bar: impl Fn(f64) -> RangeInclusive<f64>,
     ours: impl FnMut() -> f64,
     theirs: impl FnMut() -> f64,
 ) {
-    let (ours, theirs) = alternate(sheet.count(PAIRS), ours, theirs);
+    let (ours, theirs) = alternate(sheet.count(usual), ours, theirs);
     put(sheet, name, unit, Some(bar(median(&theirs))), &ours, &theirs);
 }
 

@@ -4,13 +4,14 @@
 //!   Not the evidence, the command or the conditions: `fixed_cost` has the whole trial.
 //! - **Peer** what one types for the same container of `true`: the very line that our driver gives `runc`, `crun`, `runsc`,
 //!   `podman`, `lxc-start`, `systemd-nspawn` and `bwrap`, and `unshare` for `namespaces`, after a shell has mounted
-//!   the root with its throw-away layer; and `docker run --rm`, which makes one itself. For information the same line on
+//!   the root with its throw-away layer; `docker run --rm`, which makes one itself; and `ssh HOST true` at an `sshd` on this machine. For information the same line on
 //!   a root that was mounted once and for all, which is less than what we do.
 //! - **Bar** at most 1.3 times the peer, ratio of medians of 40 pairs, 20 of engines.
 //! - **Command** `cargo bench --bench starts -- --enforce`, as root, on a quiet machine; `--only LAYER` for
 //!   one of them.
 
 mod docker;
+mod far;
 mod figure;
 mod footing;
 mod pairs;
@@ -18,6 +19,7 @@ mod ratio;
 mod typed;
 
 use docker::Engine;
+use far::Far;
 use figure::Sheet;
 use footing::Footing;
 use std::process::ExitCode;
@@ -41,7 +43,7 @@ const BAR: f64 = 1.3;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The layers in the order of the registry, and how many pairs count.
-const LAYERS: [(&str, u32); 9] = [
+const LAYERS: [(&str, u32); 10] = [
     ("namespaces", PAIRS),
     ("bubblewrap", PAIRS),
     ("runc", PAIRS),
@@ -51,6 +53,7 @@ const LAYERS: [(&str, u32); 9] = [
     ("gvisor", SLOW_PAIRS),
     ("docker", SLOW_PAIRS),
     ("podman", SLOW_PAIRS),
+    ("ssh", SLOW_PAIRS),
 ];
 
 fn main() -> ExitCode {
@@ -70,14 +73,22 @@ fn main() -> ExitCode {
 fn compare(sheet: &mut Sheet, footing: &Footing, kind: &str, pairs: u32) {
     let name = format!("starts: {kind}, started and removed, over its own command line");
     let mut parts: Vec<Vec<f64>> = vec![Vec::new(); PARTS.len()];
+    let far = match (kind == "ssh").then(|| Far::listen(footing)).transpose() {
+        Ok(far) => far,
+        Err(why) => return println!("{name}: SKIPPED: {why}"),
+    };
+    let stack = far.as_ref().map_or_else(|| kind.to_owned(), Far::stack);
     let mut ours = || {
-        let took = start_and_remove(footing, kind).expect("it is usable");
+        let took = start_and_remove(footing, &stack).expect("it is usable");
         took.iter().zip(&mut parts).for_each(|(took, part)| part.push(*took));
         Duration::from_secs_f64(took.iter().sum::<f64>() / 1e3)
     };
     let bar = Some(0.0..=BAR);
     let skip = |why| println!("{name}: SKIPPED: {why}");
-    if kind == "docker" {
+    if let Some(peer) = far {
+        pairs::compare(sheet, &name, bar, pairs, &mut ours, || peer.run());
+        peer.close();
+    } else if kind == "docker" {
         let peer = match Engine::of(kind, footing) {
             Ok(peer) => peer,
             Err(why) => return skip(why),

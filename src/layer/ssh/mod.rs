@@ -20,7 +20,9 @@
 mod client;
 
 use super::arrival::{self, Arrival, KEEP_ALIVE, LEASE, SYSTEM};
-use super::{Card, Choice, Layer, Payer, Running, Site, Source, Unavailable, Usable, value_of};
+use super::{
+    Card, Choice, Layer, Payer, Running, Site, Source, Unavailable, Usable, value_of, version,
+};
 use crate::agent::{ConsoleTail, KeptAlive, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room};
@@ -217,8 +219,6 @@ fn explained(client: &Client, fault: Fault, console: &ConsoleTail) -> Fault {
 
 /// What the client says of its version, on its standard error.
 fn version_fact() -> Result<Fact, Fault> {
-    let argv = [client::PROGRAM, "-V"].map(String::from);
-    let answer = lab::ask(&argv, None, LOGIN_DEADLINE)?;
-    let version = answer.lines().next().unwrap_or_default().trim();
+    let version = version::asked([client::PROGRAM, "-V"].map(String::from).to_vec())?;
     Ok(Fact::new("ssh_version", version, "ssh -V"))
 }
