@@ -10,7 +10,7 @@ TARGET   := $(or $(CARGO_TARGET_DIR),target)
 
 # Layers that `make test` must run for real: where one of them cannot, its tests fail, not skip.
 REQUIRED ?= native,namespaces,bubblewrap,runc,crun,nspawn,lxc,gvisor,docker,podman,qemu,appliance,libvirt,ssh,$\
-    runc+runc,qemu+runc,docker+qemu,qemu+qemu,qemu+xen
+    runc+runc,qemu+runc,qemu+docker,docker+qemu,qemu+qemu,qemu+xen
 
 DEMO_STACKS  ?= native,runc,gvisor,docker,qemu,qemu+runc
 DEMO_RUNS    ?= 3

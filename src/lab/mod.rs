@@ -73,6 +73,8 @@ struct Setup {
     state_directory: PathBuf,
     /// The command line of the reaper, to which the path of the journal is appended.
     reaper: Vec<OsString>,
+    /// What starters are made of, where that is not this process's own file.
+    executable: Option<PathBuf>,
     /// The cgroup hierarchies to use.
     groups: Groups,
 }
@@ -94,6 +96,7 @@ fn reaper_command_line() -> Vec<OsString> {
 pub struct Lab {
     ground: Arc<Ground>,
     reaper: Option<Reaper>,
+    executable: Option<PathBuf>,
     swept: Swept,
     services: Mutex<Vec<service::Kept>>,
 }
@@ -191,18 +194,22 @@ impl Lab {
         Self::set_up(&Setup {
             state_directory: journal::state_directory()?,
             reaper: reaper_command_line(),
+            executable: None,
             groups: Groups::discover()?,
         })
     }
 
-    /// Opens a lab whose reaper is another binary than this process's: for tests of the built one.
+    /// Opens a lab whose reaper and starters are another binary than this process's: for tests of the built one.
     ///
     /// # Errors
     /// As [`Lab::open`].
     pub fn open_with(executable: &Path) -> Result<Self, Fault> {
-        let reaper = vec![executable.into(), REAPER_ARGUMENT.into()];
-        let state_directory = journal::state_directory()?;
-        Self::set_up(&Setup { state_directory, reaper, groups: Groups::discover()? })
+        Self::set_up(&Setup {
+            state_directory: journal::state_directory()?,
+            reaper: vec![executable.into(), REAPER_ARGUMENT.into()],
+            executable: Some(executable.to_owned()),
+            groups: Groups::discover()?,
+        })
     }
 
     fn set_up(setup: &Setup) -> Result<Self, Fault> {
@@ -222,7 +229,8 @@ impl Lab {
         match ground.prepare(setup) {
             Ok(reaper) => {
                 let services = Mutex::default();
-                Ok(Self { ground: Arc::new(ground), reaper, swept, services })
+                let executable = setup.executable.clone();
+                Ok(Self { ground: Arc::new(ground), reaper, executable, swept, services })
             }
             Err(fault) => {
                 // What could not be undone either stays in the journal, for the next start.
@@ -236,6 +244,12 @@ impl Lab {
     #[must_use]
     pub fn id(&self) -> &str {
         &self.ground.id
+    }
+
+    /// The program that a starter of this lab's is, where that is not this process's own.
+    #[must_use]
+    pub fn executable(&self) -> Option<&Path> {
+        self.executable.as_deref()
     }
 
     /// What earlier main processes had left behind when this lab was opened.

@@ -30,7 +30,8 @@ pub(crate) fn lab(state: &Path) -> Lab {
 
 fn lab_in(state: &Path, groups: Groups) -> Lab {
     let state_directory = state.to_path_buf();
-    Lab::set_up(&Setup { state_directory, reaper: reaper_command_line(), groups }).unwrap()
+    Lab::set_up(&Setup { state_directory, reaper: reaper_command_line(), executable: None, groups })
+        .unwrap()
 }
 
 fn program(words: &[&str]) -> Program {

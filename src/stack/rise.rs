@@ -126,7 +126,7 @@ impl StackSpec {
         // What a tool chose itself is known when it was seen.
         let network = running.network();
         if !rest.is_empty() {
-            let inside = Inside { card: driver.card(), root: &view.root };
+            let inside = Inside { card: driver.card(), root: &view.root, lab: ground.lab };
             let (deeper, facts) = descend(link, rest, ground, &inside)?;
             link = deeper;
             evidence.extend(facts);
@@ -291,12 +291,16 @@ fn prove(
 struct Inside<'a> {
     card: &'static Card,
     root: &'a Root,
+    lab: &'a Lab,
 }
 
 impl Inside<'_> {
     /// The starter's file there, if the inside sees this program's own.
     fn starter(&self) -> Result<Option<PathBuf>, Fault> {
-        let exe = std::env::current_exe().doing("find this program's own file")?;
+        let exe = match self.lab.executable() {
+            Some(other) => other.to_owned(),
+            None => std::env::current_exe().doing("find this program's own file")?,
+        };
         let is_ours = matches!(self.root, Root::Overlay | Root::Host) && !self.card.elsewhere;
         // A starter on another machine has no file of its own that it could show.
         Ok((is_ours && exe.exists()).then_some(exe))
@@ -328,7 +332,7 @@ fn descend(
     let starter = match inside.starter()? {
         Some(starter) => starter,
         None => {
-            push(&mut link)?;
+            push(&mut link, ground.lab.executable().unwrap_or(Path::new(OURSELVES)))?;
             PathBuf::from(PUSHED_STARTER)
         }
     };
@@ -359,8 +363,8 @@ fn descend(
 }
 
 /// Copies this program to the inside.
-fn push(link: &mut Link) -> Result<(), Fault> {
-    let program = std::fs::read(OURSELVES).doing(format_args!("read `{OURSELVES}`"))?;
+fn push(link: &mut Link, program: &Path) -> Result<(), Fault> {
+    let program = std::fs::read(program).doing(format_args!("read `{}`", program.display()))?;
     for chunk in program.chunks(CHUNK) {
         let request = Request::Put {
             path: PUSHED_STARTER.as_bytes().to_vec(),

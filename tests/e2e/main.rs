@@ -29,6 +29,7 @@ mod libvirt;
 mod limits;
 mod machine;
 mod monitors;
+mod nested_suite;
 mod nesting;
 mod network_engines;
 mod networks;

@@ -2,6 +2,7 @@
 //!
 //! `check` changes nothing; a start that fails half-way leaves nothing; `stop` leaves nothing, also
 //! after SIGKILL of the payload; payers are alive between; two at once do not disturb each other.
+//! `nested_suite.rs` is the same for stacks of more than one layer.
 
 use crate::machine::{Machine, is_usable};
 use std::path::{Path, PathBuf};

@@ -148,6 +148,10 @@ fn mounts(container: &Container<'_>) -> Result<Vec<Mount>, OciSpecError> {
     if container.is_privileged {
         mounts.retain(|mount| !mount.destination().starts_with("/dev"));
         mounts.push(bind(Path::new("/dev"), Path::new("/dev"), &["rbind", "rw"])?);
+        // What a lab in there keeps in memory goes away with the container, however that ends.
+        let options = ["nosuid", "nodev", "mode=1777"].map(String::from).to_vec();
+        let shm = MountBuilder::default().destination("/dev/shm").typ("tmpfs").source("tmpfs");
+        mounts.push(shm.options(options).build()?);
     }
     if container.view.root == Root::Overlay {
         // The level's own `/run` holds its sockets, ours among them.

@@ -1,0 +1,112 @@
+//! The suite of `suite.rs` for stacks of more than one layer, each of whose levels is a starter's work.
+//!
+//! Two of a stack are started at once, each by a thread of its own, so that the whole suite takes the time
+//! of one start: the first is used and stopped while the second stands; then the second's payload is killed.
+
+use crate::machine::{Machine, is_required, is_usable, skip};
+use crate::suite::{lab, raise, run};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use surtax::fault::Fault;
+use surtax::stack::rise::Standing;
+use surtax_instrument::wire::Status;
+
+/// What a start may take: a machine in a machine, twice, beside a build.
+const DEADLINE: Duration = Duration::from_secs(240);
+
+/// Who waits for the other thread, and finds that it has failed.
+const FAILED: &str = "the other one of the stack has failed";
+
+/// The stacks, each as small as its guests work in.
+macro_rules! conformance {
+    ($($name:ident: $stack:literal),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            passes_the_suite($stack);
+        }
+    )*};
+}
+conformance! {
+    runc_runc: "runc+runc",
+    qemu_runc: "qemu:accel=tcg,cpus=1+runc",
+    qemu_docker: "qemu:accel=tcg,cpus=1,memory=3G+docker",
+    docker_qemu: "docker+qemu:accel=tcg,cpus=1",
+    qemu_qemu: "qemu:accel=tcg,cpus=1,memory=2G+qemu:accel=kvm,memory=256M",
+    qemu_xen: "qemu:accel=tcg,cpus=1,hypervisor=xen+xen:memory=256M",
+}
+
+fn passes_the_suite(stack: &str) {
+    let machine = Machine::take();
+    // The doctor has checked every layer, and that must have changed nothing.
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    machine.assert_as_before();
+    let lab = lab();
+    let given_up = raise(&lab, stack, "given-up", Duration::ZERO);
+    assert!(given_up.is_err(), "nothing starts in no time");
+    // One file of the lab's, which threads that ask for it at the same time would write at the same time.
+    lab.agent().unwrap();
+    let (second_stands, wait_for_second) = channel::<()>();
+    let (first_is_gone, wait_for_first) = channel::<()>();
+    let (second_is_done, wait_for_end) = channel::<()>();
+    let (lab_of_first, lab_of_second) = (&lab, &lab);
+    std::thread::scope(|scope| {
+        // What a thread has started ends with the thread.
+        scope.spawn(move || {
+            let Some(mut first) = stands(raise(lab_of_first, stack, "first", DEADLINE), stack)
+            else {
+                return;
+            };
+            is_used(&mut first, stack);
+            wait_for_second.recv().expect(FAILED);
+            assert_eq!(first.stop().unwrap(), Vec::<String>::new(), "a tidy stop forces nothing");
+            first_is_gone.send(()).expect(FAILED);
+            // A daemon of the lab's serves both and is a child of the thread that asked first.
+            let _ = wait_for_end.recv();
+        });
+        scope.spawn(move || {
+            let Some(mut second) = stands(raise(lab_of_second, stack, "second", DEADLINE), stack)
+            else {
+                return;
+            };
+            second_stands.send(()).expect(FAILED);
+            wait_for_first.recv().expect(FAILED);
+            let outcome = run(&mut second, "true").unwrap();
+            assert_eq!(outcome.status, Status::Exit(0), "the second outlives the first");
+            lab_of_second.kill_everything();
+            assert!(run(&mut second, "true").is_err(), "a killed payload answers nothing");
+            let _ = second.stop();
+            drop(second_is_done);
+        });
+    });
+    lab.close().unwrap();
+    machine.assert_as_before();
+}
+
+/// The stack, or why a machine that need not run it does not; the doctor knows the outermost layer alone.
+fn stands(raised: Result<Standing, Fault>, stack: &str) -> Option<Standing> {
+    match raised {
+        Err(fault) if !is_required(stack) => {
+            skip(stack, &fault.to_string());
+            None
+        }
+        raised => Some(raised.unwrap()),
+    }
+}
+
+/// A command runs there and every level has proved what it is.
+fn is_used(standing: &mut Standing, stack: &str) {
+    assert!(!standing.payers().is_empty(), "somebody must pay");
+    let levels: Vec<&str> =
+        standing.evidence().iter().filter_map(|level| level.layer.split(':').next()).collect();
+    let asked: Vec<&str> = stack.split('+').filter_map(|layer| layer.split(':').next()).collect();
+    assert_eq!(levels, asked);
+    assert!(standing.evidence().iter().all(|level| !level.facts.is_empty()));
+    let script = "echo inside; echo there >&2; cat /etc/os-release > /dev/null";
+    let outcome = run(standing, script).unwrap();
+    assert_eq!(outcome.status, Status::Exit(0), "{outcome:?}");
+    assert_eq!(outcome.stdout.tail, b"inside\n");
+    assert_eq!(outcome.stderr.tail, b"there\n");
+    assert_eq!(run(standing, "exit 7").unwrap().status, Status::Exit(7));
+}
