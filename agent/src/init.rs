@@ -31,7 +31,9 @@ use crate::hvc;
 use crate::serve::Session;
 use crate::vsock;
 use rustix::fs::{CWD, Mode, OFlags};
-use rustix::mount::{MountFlags, mount, mount_bind_recursive, mount_move};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change, mount_move,
+};
 use rustix::system::{RebootCommand, reboot};
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -198,6 +200,9 @@ fn overlay(lower: &str, directory: &str) -> io::Result<()> {
 /// Moves the mount over `/`, not only `chroot`, so that a container runtime inside can `pivot_root`.
 fn enter_root(directory: &str) -> io::Result<()> {
     std::env::set_current_dir(directory)?;
+    // Whoever was the init before us may have shared its mounts, and shared ones are not moved.
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private)?;
     mount_move(directory, "/")?;
     rustix::process::chroot(".")?;
     std::env::set_current_dir("/")

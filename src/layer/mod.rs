@@ -12,6 +12,7 @@ mod docker;
 mod errand;
 mod first_process;
 mod gvisor;
+pub mod krun;
 mod libvirt;
 mod lxc;
 mod monitor;
@@ -55,6 +56,7 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &qemu::Qemu,
     &monitor::CLOUD_HYPERVISOR,
     &monitor::FIRECRACKER,
+    &krun::Krun,
     &xen::Xen,
     &appliance::Appliance,
     &libvirt::Libvirt,

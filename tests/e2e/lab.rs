@@ -53,6 +53,46 @@ fn a_microvm_under_kvm() {
     assert_eq!(fact(&arm["evidence"][1], "accelerator"), "kvm");
 }
 
+/// The libraries are those that `setup/krun.sh` builds, which `cargo xtask lab --all` runs first.
+#[test]
+#[ignore = "`cargo xtask lab --all`"]
+fn a_machine_by_libkrun_proves_its_kernel_its_libraries_and_who_pays() {
+    let Some(arm) = in_the_guest("krun:memory=512M", &["true"]) else { return };
+    let inner = &arm["evidence"][1];
+    for (key, value) in [
+        ("accelerator", "kvm"),
+        ("inside_hypervisor_vendor", "KVMKVMKVM"),
+        ("cpus", "1"),
+        ("memory_bytes", "536870912"),
+        ("files", "virtiofs"),
+        ("files_server", "fs worker"),
+        ("network", "none"),
+    ] {
+        assert_eq!(fact(inner, key), value, "{key}");
+    }
+    assert_eq!(fact(inner, "kernel_release"), fact(inner, "inside_kernel_release"));
+    assert_eq!(fact(inner, "kernel_sha256"), fact(inner, "libkrunfw_sha256"));
+    assert!(fact(inner, "libkrun_file").contains("libkrun.so"));
+    let payers = arm["payers"].as_array().unwrap();
+    for (name, role) in
+        [("vCPU threads", "guest-kernel"), ("libkrun's other threads", "hypervisor")]
+    {
+        let paid = payers.iter().any(|payer| payer["payer"] == name && payer["role"] == role);
+        assert!(paid, "no {name}: {payers:?}");
+    }
+}
+
+#[test]
+#[ignore = "`cargo xtask lab --all`"]
+fn a_container_in_a_machine_by_libkrun() {
+    let Some(arm) = in_the_guest("krun:memory=512M+bubblewrap", &["true"]) else { return };
+    let [machine, container] = [&arm["evidence"][1], &arm["evidence"][2]];
+    let kernel = "inside_kernel_release";
+    assert_eq!(fact(machine, kernel), fact(container, kernel));
+    let namespace = "inside_namespace_pid";
+    assert_ne!(fact(machine, namespace), fact(container, namespace));
+}
+
 #[test]
 #[ignore = "`cargo xtask lab --all`"]
 fn every_container_on_a_kernel_with_cgroup_v2_alone() {

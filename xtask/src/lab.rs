@@ -16,6 +16,9 @@ pub fn run(arguments: &[&str]) -> ExitCode {
         }
     };
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| String::from("cargo"));
+    if !more.is_empty() && !is_set_up() {
+        return ExitCode::FAILURE;
+    }
     #[expect(clippy::disallowed_methods, reason = "a chore, not surtax")]
     let mut tests = Command::new(cargo);
     tests.args(["test", "--test", "e2e", "--", "lab::"]).args(more).env("SURTAX_REQUIRE", "*");
@@ -27,4 +30,11 @@ pub fn run(arguments: &[&str]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Builds what the long part runs and no package has, where it is not there yet.
+fn is_set_up() -> bool {
+    #[expect(clippy::disallowed_methods, reason = "a chore, not surtax")]
+    let status = Command::new("setup/krun.sh").status();
+    status.is_ok_and(|status| status.success())
 }

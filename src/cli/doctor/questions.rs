@@ -1,7 +1,7 @@
 //! What the doctor asks: one question per layer, and one per variant where they can differ.
 
 use super::checks::Check;
-use super::variants::{MISSING, Missing, NOT_YET_RUN, VARIANTS};
+use super::variants::{NOT_YET_RUN, VARIANTS};
 use crate::cli::measuring::Footing;
 use crate::fault::Fault;
 use crate::layer::{self, Root, View};
@@ -18,10 +18,9 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Layers whose check may boot a reference guest.
-const PROVED: [&str; 4] = ["qemu", "appliance", "cloud-hypervisor", "firecracker"];
+const PROVED: [&str; 5] = ["qemu", "appliance", "cloud-hypervisor", "firecracker", "krun"];
 
-/// Questions about every layer of the registry, in its order, and then about kinds that have no driver. Layers
-/// for tests of surtax are left out.
+/// Questions about every layer of the registry, in its order. Layers for tests of surtax are left out.
 pub(super) fn about_all(footing: &Arc<Footing>) -> Result<Vec<Check>, Fault> {
     let mut questions = Vec::new();
     for card in registered().into_iter().filter(|card| card.kind != "simulated") {
@@ -31,18 +30,7 @@ pub(super) fn about_all(footing: &Arc<Footing>) -> Result<Vec<Check>, Fault> {
             questions.push(about(text, footing)?);
         }
     }
-    questions.extend(MISSING.iter().map(about_missing));
     Ok(questions)
-}
-
-fn about_missing(missing: &'static Missing) -> Check {
-    Check {
-        layer: missing.card.kind.to_owned(),
-        card: missing.card,
-        has_run: false,
-        deadline: DEADLINE,
-        ask: Box::new(|| Err(missing.said())),
-    }
 }
 
 /// The layer of a text. One that needs a subject, such as a host, is asked about without it: whether

@@ -1,7 +1,5 @@
 //! The variants that the doctor asks about: every kind of layer, and every way in which two of a kind differ in
-//! what they need or cost; and the kinds that people ask for and that have no driver.
-
-use crate::layer::{Card, Unavailable};
+//! what they need or cost.
 
 /// Layers that are asked about by variants, in the order in which they are shown.
 pub(super) const VARIANTS: &[(&str, &[&str])] = &[
@@ -165,6 +163,7 @@ pub(super) const VARIANTS: &[(&str, &[&str])] = &[
     ),
     ("cloud-hypervisor", &["cloud-hypervisor", "cloud-hypervisor:root=packed"]),
     ("firecracker", &["firecracker:root=packed"]),
+    ("krun", &["krun"]),
     ("xen", &["xen:type=pv", "xen:type=pvh", "xen:type=hvm"]),
     (
         "appliance",
@@ -183,37 +182,6 @@ pub(super) const VARIANTS: &[(&str, &[&str])] = &[
 
 /// Variants that nobody of us has run, of kinds that we have.
 pub(super) const NOT_YET_RUN: &[&str] = &["docker:runtime=kata", "gvisor:platform=kvm"];
-
-/// A kind without a driver: its card, why there is none, and what to use.
-pub(super) struct Missing {
-    pub(super) card: &'static Card,
-    why: &'static str,
-    remedy: &'static str,
-}
-
-/// libkrun: a monitor as a library, behind `krun`, which is crun with it.
-pub(super) const MISSING: &[Missing] = &[Missing {
-    card: &Card {
-        kind: "krun",
-        summary: "a container in a small virtual machine by libkrun",
-        options: &[],
-        subject: None,
-        limits: &[],
-        holds_layers: false,
-        elsewhere: false,
-        ran_on_hardware: false,
-    },
-    why: "surtax has no driver for it: its guest's kernel, libkrunfw, is in neither Debian 12 nor a package registry, \
-          and its monitor does not say when KVM hangs",
-    remedy: "use `firecracker:root=packed` or `cloud-hypervisor`, which are as small, or `qemu:machine=microvm`",
-}];
-
-impl Missing {
-    /// What the doctor says of it.
-    pub(super) fn said(&self) -> Unavailable {
-        Unavailable { why: self.why.to_owned(), remedy: Some(self.remedy.to_owned()) }
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -240,12 +208,5 @@ mod tests {
         assert!(
             NOT_YET_RUN.iter().all(|text| VARIANTS.iter().any(|(_, texts)| texts.contains(text)))
         );
-    }
-
-    #[test]
-    fn a_kind_without_a_driver_is_no_layer() {
-        for missing in MISSING {
-            assert!(StackSpec::parse(missing.card.kind).is_err(), "{}", missing.card.kind);
-        }
     }
 }

@@ -20,7 +20,7 @@ mod http;
 mod running;
 #[cfg(test)]
 mod tests;
-mod vsock;
+pub(super) mod vsock;
 
 pub use cloud_hypervisor::CLOUD_HYPERVISOR;
 pub use firecracker::FIRECRACKER;
@@ -235,7 +235,7 @@ impl Monitor {
             console.settle(LAST_WORDS);
             Fault { message: fault.message + &console.quote(), ..fault }
         })?;
-        let vcpus = threads(process.pid(), self.vcpu)?;
+        let vcpus = numbered_threads(process.pid(), self.vcpu)?;
         if vcpus.len() != usize::try_from(machine.cpus).unwrap_or(usize::MAX) {
             return Err(Fault::machine(format!(
                 "{kind}: {} virtual CPUs were asked for, and {} of its threads are called `{}…`",
@@ -283,19 +283,33 @@ fn numbers(said: &str) -> Option<(u64, u64)> {
 }
 
 /// The threads of a process whose names begin so, before a number, in its order.
-fn threads(pid: u32, begins: &str) -> Result<Vec<u32>, Fault> {
-    let directory = PathBuf::from(format!("/proc/{pid}/task"));
-    let entries = fs::read_dir(&directory).doing(format_args!("read `{}`", directory.display()))?;
-    let mut found: Vec<(u32, u32)> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let name = fs::read_to_string(entry.path().join("comm")).ok()?;
-            let number = name.trim_end().strip_prefix(begins)?.parse().ok()?;
-            Some((number, entry.file_name().to_str()?.parse().ok()?))
-        })
-        .collect();
+///
+/// # Errors
+/// The machine's: the process is gone.
+pub(super) fn numbered_threads(pid: u32, begins: &str) -> Result<Vec<u32>, Fault> {
+    let numbered =
+        |(name, tid): (String, u32)| Some((name.strip_prefix(begins)?.parse().ok()?, tid));
+    let mut found: Vec<(u32, u32)> = threads(pid)?.into_iter().filter_map(numbered).collect();
     found.sort_unstable();
     Ok(found.into_iter().map(|(_, tid)| tid).collect())
+}
+
+/// What the threads of a process are called.
+///
+/// # Errors
+/// The machine's: the process is gone.
+pub(super) fn names_of_threads(pid: u32) -> Result<Vec<String>, Fault> {
+    Ok(threads(pid)?.into_iter().map(|(name, _)| name).collect())
+}
+
+fn threads(pid: u32) -> Result<Vec<(String, u32)>, Fault> {
+    let directory = PathBuf::from(format!("/proc/{pid}/task"));
+    let entries = fs::read_dir(&directory).doing(format_args!("read `{}`", directory.display()))?;
+    let named = entries.flatten().filter_map(|entry| {
+        let name = fs::read_to_string(entry.path().join("comm")).ok()?;
+        Some((name.trim_end().to_owned(), entry.file_name().to_str()?.parse().ok()?))
+    });
+    Ok(named.collect())
 }
 
 /// What was asked for is what the monitor says.

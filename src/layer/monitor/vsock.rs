@@ -17,13 +17,20 @@ use surtax_instrument::clock::monotonic_raw;
 pub(super) const GUEST: u32 = 3;
 
 /// The port that the agent calls.
-pub(super) const PORT: u32 = 1024;
+pub(in crate::layer) const PORT: u32 = 1024;
 
 /// Between two looks at who calls.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
-/// Where the agent's call arrives.
-pub(super) struct Listener {
+/// Where the agent's calls arrive, beside the monitor's socket.
+pub(in crate::layer) fn place(socket: &Path) -> PathBuf {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(format!("_{PORT}"));
+    PathBuf::from(name)
+}
+
+/// Who waits there.
+pub(in crate::layer) struct Listener {
     listener: UnixListener,
 }
 
@@ -32,10 +39,8 @@ impl Listener {
     ///
     /// # Errors
     /// The machine's: the path is too long, or taken.
-    pub(super) fn beside(socket: &Path) -> Result<Self, Fault> {
-        let mut name = socket.as_os_str().to_owned();
-        name.push(format!("_{PORT}"));
-        let path = PathBuf::from(name);
+    pub(in crate::layer) fn beside(socket: &Path) -> Result<Self, Fault> {
+        let path = place(socket);
         let shown = path.display();
         let listener =
             UnixListener::bind(&path).doing(format_args!("listen for calls at `{shown}`"))?;
@@ -48,7 +53,7 @@ impl Listener {
     ///
     /// # Errors
     /// The monitor has ended, or nobody calls in time; with the last words of the guest.
-    pub(super) fn accept(
+    pub(in crate::layer) fn accept(
         self,
         kind: &'static str,
         monitor: &mut Process,

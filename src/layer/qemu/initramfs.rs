@@ -31,6 +31,9 @@ const WRITABLE: &str = "/mnt/writable";
 /// Options of the file system of terminals.
 const TERMINALS: &str = "gid=5,mode=620,ptmxmode=666";
 
+/// The script, in the first root.
+const SCRIPT: &str = "surtax.conf";
+
 /// Where the command's root is put together.
 const ROOT: &str = "/newroot";
 
@@ -165,6 +168,11 @@ pub(super) struct Files {
 }
 
 impl Files {
+    /// Where the guest finds what is served.
+    fn base(&self) -> &'static str {
+        if self.protocol == Protocol::FirstRoot { "" } else { FILES }
+    }
+
     /// Mounts what is served, and says where the writable directories are.
     fn mount(&self, script: &mut Vec<Directive>) -> String {
         match self.protocol {
@@ -173,6 +181,8 @@ impl Files {
                 format!("{FILES}/{SERVED_WRITABLE}")
             }
             // Files of several file systems may have one number there, which nothing that is cached may rest on.
+            // It is there already.
+            Protocol::FirstRoot => format!("/{SERVED_WRITABLE}"),
             Protocol::XenNinep => {
                 script.push(Directive::Ninep(TAG, FILES, XEN_NINEP_OPTIONS.to_owned()));
                 format!("{FILES}/{SERVED_WRITABLE}")
@@ -250,9 +260,14 @@ fn script(
 
 /// Puts the command's root together from what is served.
 fn put_together(files: &Files, script: &mut Vec<Directive>) {
-    let writable = files.mount(script);
-    let tools = files.dom0.as_ref().map(|_| format!("{FILES}/{SERVED_XEN}:")).unwrap_or_default();
-    script.push(Directive::Overlay(format!("{tools}{FILES}/{SERVED_ROOT}"), ROOT));
+    let (base, writable) = (files.base(), files.mount(script));
+    let tools = files.dom0.as_ref().map(|_| format!("{base}/{SERVED_XEN}:")).unwrap_or_default();
+    let served = format!("{tools}{base}/{SERVED_ROOT}");
+    script.push(match files.protocol {
+        // Merged before it was served.
+        Protocol::FirstRoot => Directive::Bind(served, ROOT.to_owned()),
+        _ => Directive::Overlay(served, ROOT),
+    });
     let inside = |path: &str| format!("{ROOT}{path}");
     // A container engine wants a `/run` without the sockets and pid files of the host.
     for (kind, at, options) in [
@@ -276,7 +291,7 @@ fn put_together(files: &Files, script: &mut Vec<Directive>) {
         script.push(Directive::Link(text, inside(at)));
     }
     let modules = format!("/lib/modules/{}", files.release);
-    script.push(Directive::Bind(format!("{FILES}/{SERVED_MODULES}"), inside(&modules)));
+    script.push(Directive::Bind(format!("{base}/{SERVED_MODULES}"), inside(&modules)));
     for (number, path) in files.writable.iter().enumerate() {
         let served = format!("{writable}/{number}");
         script.push(Directive::Bind(served, inside(&path.display().to_string())));
@@ -326,6 +341,24 @@ pub(super) fn write(
     Ok(Written { path, module_count: modules.len() })
 }
 
+/// Puts the agent and its script into a directory that is a guest's first root, beside what is served there; no
+/// module is loaded.
+///
+/// # Errors
+/// The machine's: a file cannot be written.
+pub(super) fn lay(
+    export: &Path,
+    (agent, name): (&Path, &str),
+    channel: Channel,
+    files: &Files,
+) -> Result<(), Fault> {
+    let at = |name: &str| export.join(name.trim_start_matches('/'));
+    fs::copy(agent, at(name)).doing(format_args!("copy the agent into `{}`", export.display()))?;
+    let text = text(&script(channel, &[], &[], Contents::Served(files)));
+    let path = at(SCRIPT);
+    fs::write(&path, text).doing(format_args!("write `{}`", path.display()))
+}
+
 /// Refuses a path that a line of the script cannot hold.
 ///
 /// # Errors
@@ -345,17 +378,20 @@ pub(super) fn check_writable(path: &Path) -> Result<(), Fault> {
 /// # Errors
 /// A part that is larger than the format allows.
 fn archive(agent: &[u8], modules: &[&Module], script: &[Directive]) -> Result<Archive, Fault> {
-    let text: String =
-        script.iter().map(|directive| format!("{}\n", directive.to_string().trim_end())).collect();
     let mut archive = Archive::default();
     archive.add("init", 0o755, ModeFileType::Regular, agent)?;
-    archive.add("surtax.conf", 0o644, ModeFileType::Regular, text.as_bytes())?;
+    archive.add(SCRIPT, 0o644, ModeFileType::Regular, text(script).as_bytes())?;
     archive.add("modules", 0o755, ModeFileType::Directory, b"")?;
     for module in modules {
         let name = format!("modules/{}.ko", module.name);
         archive.add(&name, 0o644, ModeFileType::Regular, &module.bytes)?;
     }
     Ok(archive)
+}
+
+/// A script as the agent reads it.
+fn text(script: &[Directive]) -> String {
+    script.iter().map(|directive| format!("{}\n", directive.to_string().trim_end())).collect()
 }
 
 /// An archive that grows.

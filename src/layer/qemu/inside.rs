@@ -8,7 +8,7 @@ use super::kernel::{self, Kernel};
 use super::nic::Nic;
 use super::packed::Packed;
 use super::request::Asked;
-use super::share::{Offer, Served};
+use super::share::{Offer, Protocol, Served, Share};
 use super::virtiofsd::Serving;
 use super::xen::Xen;
 use crate::fault::{Doing, Fault};
@@ -104,15 +104,30 @@ impl Inside {
         let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
         let mut writable = site.view.writable.clone();
         writable.extend(scratch::bound(site.view, room)?);
+        // A monitor that serves files itself announces every mount below, over which no guest can lay an overlay.
+        let merged = match asked.files {
+            Protocol::FirstRoot => {
+                let memory = room.memory_directory()?;
+                Some((root::merge(&lowers, memory)?, root::merged_at(memory)))
+            }
+            _ => None,
+        };
         let served = Served {
             root: &base.source,
+            merged,
             modules: &kernel.found.modules,
             xen: xen.as_ref().map(|xen| xen.tools.as_path()),
             writable: &writable,
         };
         let mut offer = asked.files.offer(&served, room, group)?;
-        let written = write(Contents::Served(&files))?;
-        let boots = Boots::Kernel { image, initramfs: written.path, xen };
+        let initramfs = match (&offer.share, asked.first_root) {
+            (Share::Directory(export), Some(name)) => {
+                initramfs::lay(export, (site.agent, name), asked.channel, &files)?;
+                export.clone()
+            }
+            _ => write(Contents::Served(&files))?.path,
+        };
+        let boots = Boots::Kernel { image, initramfs, xen };
         let mut facts = root::facts(&site.view.root, &lowers);
         facts.append(&mut offer.facts);
         Ok(Self { boots, kernel: Some(kernel), offer: Some(offer), packed: None, facts })

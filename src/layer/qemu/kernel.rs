@@ -157,6 +157,19 @@ pub(in crate::layer) fn sha256(path: &Path) -> Result<String, Fault> {
     Ok(hash)
 }
 
+/// The kernel that is bundled in a shared library, without modules: an empty directory stands for theirs.
+///
+/// # Errors
+/// The machine's: the library holds none that says its release.
+pub(super) fn bundled(library: &Path, modules: PathBuf) -> Result<Kernel, Fault> {
+    let release = release_of(library).ok_or_else(|| {
+        Fault::machine(format!("`{}` holds no kernel that says its release", library.display()))
+    })?;
+    let (file, origin) = (library.to_owned(), "bundled in a shared library");
+    let found = Found { release, file, modules, origin };
+    Ok(Kernel { found, image: library.to_owned(), is_pvh: false })
+}
+
 fn named_kernel(path: &Path) -> Result<Found, Fault> {
     let refuse = |why: &str| Fault::user(format!("qemu: `kernel={}` {why}", path.display()));
     let file =
@@ -221,10 +234,9 @@ fn release_of(file: &Path) -> Option<String> {
     }
     Elf::parse(&header)?;
     let whole = fs::read(file).ok()?;
-    let banner = b"Linux version ";
-    let at = whole.windows(banner.len()).position(|window| window == banner)?;
-    let rest = whole.get(at + banner.len()..)?.split(|byte| *byte == b' ').next()?;
-    String::from_utf8(rest.to_vec()).ok()
+    let banner = regex::bytes::Regex::new("Linux version ([0-9][^ ]*) ").ok()?;
+    let release = banner.captures(&whole)?.get(1)?;
+    String::from_utf8(release.as_bytes().to_vec()).ok()
 }
 
 fn prepare(

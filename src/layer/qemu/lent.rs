@@ -3,16 +3,19 @@
 //! Their guests are then this one's in all but the monitor: a comparison of the two tells nothing else.
 
 use super::Qemu;
+use super::check;
 use super::command_line::Boots;
 use super::inside::Inside;
 use super::kernel::{self, Kernel};
 use super::memory;
+use super::reference_guest;
 use super::request::Asked;
 use super::share::{Protocol, Share};
-use crate::fault::Fault;
+use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::{Layer, Site, Unavailable, Usable, value_of};
 use crate::stack::{LayerSpec, Limits};
+use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,6 +23,7 @@ use surtax_instrument::wire::Fact;
 
 pub(in crate::layer) use super::command_line::{Accelerator, Board};
 pub(in crate::layer) use super::initramfs::Channel;
+pub(in crate::layer) use super::kernel::sha256;
 
 /// How long virtiofsd may take to notice that its machine has ended.
 const FILES_STOP_DEADLINE: Duration = Duration::from_secs(1);
@@ -32,6 +36,8 @@ pub(in crate::layer) struct Lent {
     inside: Inside,
     cpus: u32,
     memory_mib: u64,
+    /// What it may have beside that, in bytes: the place of a kernel that the monitor brings.
+    beside: u64,
     /// What the guest must see that it runs on, where that can be told from its CPU.
     signature: Option<&'static str>,
     /// Who tells of the machine.
@@ -51,6 +57,22 @@ pub(in crate::layer) fn check(spec: &LayerSpec, site: &Site<'_>) -> Result<Usabl
         why: format!("it runs where `qemu:accel=kvm` does, and here {}", refuted.why),
         remedy: Some(String::from("use `qemu`, which can do without KVM")),
     })
+}
+
+/// That nothing says that KVM does not work here: it is there, and no reference guest has failed in this boot. Where
+/// none was tried, the machine itself is the reference guest: it says hello before the deadline.
+///
+/// # Errors
+/// The machine's: it is not there, or was refuted.
+pub(in crate::layer) fn require_kvm(site: &Site<'_>, room: &Room) -> Result<(), Fault> {
+    let refuse = |why: String| Fault::machine(why).hint("use `qemu`, which can do without KVM");
+    reference_guest::device(site, room).map_err(refuse)?;
+    // Without QEMU there is no reference guest either.
+    let Ok(version) = check::qemu_version(room) else { return Ok(()) };
+    match reference_guest::known(site.cache, &version) {
+        Some(verdict) => verdict.as_result().map(drop).map_err(refuse),
+        None => Ok(()),
+    }
 }
 
 /// How many virtual CPUs a spec asks for.
@@ -99,7 +121,48 @@ impl Lent {
         };
         let (cpus, memory_mib) = (asked.cpus, asked.memory.mib);
         let kind = spec.kind.clone();
-        Ok(Self { kind, kernel, initramfs, inside, cpus, memory_mib, signature, teller })
+        Ok(Self { kind, kernel, initramfs, inside, cpus, memory_mib, beside: 0, signature, teller })
+    }
+
+    /// The same for a monitor that brings a kernel, in a shared library, and serves a directory itself that is
+    /// the guest's first root: with that directory, of the mount namespace that is taken with it. The agent in
+    /// there has this name, and calls this port.
+    ///
+    /// # Errors
+    /// What `qemu` could not have either, or a library without a kernel.
+    pub(in crate::layer) fn lay(
+        spec: &LayerSpec,
+        library: &Path,
+        (name, port): (&'static str, u32),
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<(Self, PathBuf, OwnedFd), Fault> {
+        let of_ours = |fault| said_by(&spec.kind, fault);
+        let mut asked = Asked::read(spec, site.limits).map_err(of_ours)?;
+        (asked.files, asked.first_root) = (Protocol::FirstRoot, Some(name));
+        asked.channel = Channel::Vsock(port);
+        let modules = room.directory().join("no-modules");
+        fs::create_dir(&modules).doing(format_args!("create `{}`", modules.display()))?;
+        let kernel = kernel::bundled(library, modules)?;
+        let mut inside =
+            Inside::prepare(&asked, Some(kernel.clone()), site, room, None).map_err(of_ours)?;
+        let Some((Share::Directory(export), Some(namespace))) =
+            inside.offer.as_mut().map(|offer| (offer.share.clone(), offer.namespace.take()))
+        else {
+            return Err(Fault::bug("a monitor that serves a directory was lent none"));
+        };
+        let lent = Self {
+            kind: spec.kind.clone(),
+            kernel,
+            initramfs: export.clone(),
+            inside,
+            cpus: asked.cpus,
+            memory_mib: asked.memory.mib,
+            beside: fs::metadata(library).map_or(0, |about| about.len()),
+            signature: Some(Accelerator::Kvm.signature()),
+            teller: "krun_set_vm_config",
+        };
+        Ok((lent, export, namespace))
     }
 
     /// Virtual CPUs.
@@ -126,7 +189,7 @@ impl Lent {
     pub(in crate::layer) fn files(&self) -> Option<&Path> {
         match &self.inside.offer.as_ref()?.share {
             Share::Virtiofs(socket) => Some(socket),
-            Share::Ninep { .. } => None,
+            Share::Ninep { .. } | Share::Directory(_) => None,
         }
     }
 
@@ -134,7 +197,7 @@ impl Lent {
     pub(in crate::layer) fn export(&mut self) -> Option<(PathBuf, OwnedFd)> {
         let offer = self.inside.offer.as_mut()?;
         match &offer.share {
-            Share::Virtiofs(_) => None,
+            Share::Virtiofs(_) | Share::Directory(_) => None,
             Share::Ninep { export, .. } => Some((export.clone(), offer.namespace.take()?)),
         }
     }
@@ -170,7 +233,8 @@ impl Lent {
             }
         }
         let (asked, seen) = (self.memory_mib << 20, value_of(inside, "memory_total_bytes")?);
-        if !has_memory(asked, seen) {
+        let plausible = *memory::plausible(asked, asked).start()..=asked + self.beside;
+        if !seen.parse().is_ok_and(|seen| plausible.contains(&seen)) {
             let kind = &self.kind;
             let text =
                 format!("{kind}: the guest sees {seen} bytes of memory and was given {asked}");

@@ -119,7 +119,7 @@ impl Memory {
         if memory.mergeable && memory.is_shared {
             let (who, hint) = match files {
                 Protocol::Virtiofs => ("virtiofsd", "add `files=9p`, which needs no shared memory"),
-                Protocol::Ninep | Protocol::XenNinep => {
+                Protocol::Ninep | Protocol::XenNinep | Protocol::FirstRoot => {
                     ("a switch", "use `net=tap`, which needs no shared memory")
                 }
             };

@@ -47,6 +47,8 @@ pub(super) struct Asked {
     pub(super) entry: Option<Entry>,
     /// How files come to the guest.
     pub(super) files: Protocol,
+    /// The agent's name in the guest's first root, where that is a directory and no initramfs.
+    pub(super) first_root: Option<&'static str>,
     /// CPUs of this level on which QEMU and virtiofsd may run.
     pub(super) cpuset: Option<Vec<u32>>,
     /// The disk of the scratch directory, if that is on one.
@@ -121,6 +123,7 @@ impl Asked {
             firmware,
             entry,
             files,
+            first_root: None,
             cpuset: limits.cpuset.clone(),
         })
     }
@@ -145,7 +148,7 @@ impl Asked {
             // The one for clouds has no drivers of devices that clouds do not have, speaks no 9p, and is no Dom0.
             flavor: match self.files {
                 Protocol::Virtiofs if !is_old && self.dom0.is_none() => Flavor::Cloud,
-                Protocol::Virtiofs | Protocol::Ninep | Protocol::XenNinep => Flavor::Full,
+                _ => Flavor::Full,
             },
             modules: [self.files.modules(), &self.drivers(), &channel, xen].concat(),
             // Xen enters an ELF kernel by its notes, and would unpack another in the guest.
@@ -273,6 +276,7 @@ mod tests {
             firmware: Firmware::Seabios,
             entry: None,
             files: Protocol::Virtiofs,
+            first_root: None,
             cpuset: Some(vec![1]),
             disk: None,
             nic: None,

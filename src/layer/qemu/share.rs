@@ -50,12 +50,16 @@ pub(super) enum Protocol {
     Ninep,
     /// The same over rings of Xen's, by the QEMU that serves a domain's devices.
     XenNinep,
+    /// FUSE again, by the monitor itself: what it serves is the guest's first root.
+    FirstRoot,
 }
 
 /// What the guest is served.
 pub(super) struct Served<'a> {
     /// Becomes the lower layer of the guest's root.
     pub(super) root: &'a Path,
+    /// What puts together, somewhere else, what is to be served as the whole of the guest's root; and where.
+    pub(super) merged: Option<(Vec<Mount>, PathBuf)>,
     /// `lib/modules/RELEASE` of the guest's kernel.
     pub(super) modules: &'a Path,
     /// Xen's tools, where the guest is Dom0.
@@ -69,6 +73,8 @@ pub(super) struct Served<'a> {
 pub(super) enum Share {
     /// The socket of virtiofsd.
     Virtiofs(PathBuf),
+    /// A directory of the mount namespace in which a monitor runs that serves it by virtiofs itself.
+    Directory(PathBuf),
     /// A directory of the mount namespace in which QEMU runs.
     Ninep {
         /// The directory.
@@ -102,7 +108,7 @@ impl Protocol {
     /// What the guest's kernel calls it.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Virtiofs => "virtiofs",
+            Self::Virtiofs | Self::FirstRoot => "virtiofs",
             Self::Ninep | Self::XenNinep => "9p",
         }
     }
@@ -113,6 +119,7 @@ impl Protocol {
             Self::Virtiofs => &["fuse", "virtiofs", "overlay"],
             Self::Ninep => &["9pnet_virtio", "9p", "overlay"],
             Self::XenNinep => &["9pnet_xen", "9p", "overlay"],
+            Self::FirstRoot => &[],
         }
     }
 
@@ -128,14 +135,16 @@ impl Protocol {
     ) -> Result<Offer, Fault> {
         let virtiofsd = match self {
             Self::Virtiofs => Some(Virtiofsd::require(room)?),
-            Self::Ninep | Self::XenNinep => None,
+            Self::Ninep | Self::XenNinep | Self::FirstRoot => None,
         };
         let export = room.directory().join("served");
         std::fs::create_dir(&export).doing(format_args!("create `{}`", export.display()))?;
         let namespace = room.mount_namespace(&mounts(served, &export))?;
         let Some(virtiofsd) = virtiofsd else {
-            let is_writable = !served.writable.is_empty();
-            let share = Share::Ninep { export, is_writable };
+            let share = match self {
+                Self::FirstRoot => Share::Directory(export),
+                _ => Share::Ninep { export, is_writable: !served.writable.is_empty() },
+            };
             return Ok(Offer {
                 share,
                 server: None,
@@ -174,6 +183,7 @@ impl Share {
     pub(super) fn protocol(&self) -> Protocol {
         match self {
             Self::Virtiofs(_) => Protocol::Virtiofs,
+            Self::Directory(_) => Protocol::FirstRoot,
             Self::Ninep { .. } => Protocol::Ninep,
         }
     }
@@ -186,6 +196,8 @@ impl Share {
                 ["-chardev".into(), format!("socket,id=files,path={}", text(socket))],
                 ["-device".into(), format!("vhost-user-fs-{bus},chardev=files,tag={TAG}")],
             ],
+            // No monitor that serves files itself is QEMU.
+            Self::Directory(_) => Vec::new(),
             Self::Ninep { export, is_writable } => {
                 // Several file systems lie below one directory, and their inodes are told apart.
                 let local = "security_model=passthrough,multidevs=remap";
@@ -206,7 +218,7 @@ impl Share {
     }
 }
 
-/// The read-only root and modules, then each writable directory once more.
+/// The root, read only where it is this level's own, and the modules; then each writable directory once more.
 fn mounts(served: &Served<'_>, export: &Path) -> Vec<Mount> {
     let bind = |source: &Path, target: PathBuf, read_only: bool| Mount::Bind {
         source: source.to_owned(),
@@ -214,10 +226,15 @@ fn mounts(served: &Served<'_>, export: &Path) -> Vec<Mount> {
         recursive: true,
         read_only,
     };
-    let mut mounts = vec![
-        bind(served.root, export.join(SERVED_ROOT), true),
-        bind(served.modules, export.join(SERVED_MODULES), true),
-    ];
+    let mut mounts = Vec::new();
+    match &served.merged {
+        Some((made, merged)) => {
+            mounts.extend(made.iter().cloned());
+            mounts.push(bind(merged, export.join(SERVED_ROOT), false));
+        }
+        None => mounts.push(bind(served.root, export.join(SERVED_ROOT), true)),
+    }
+    mounts.push(bind(served.modules, export.join(SERVED_MODULES), true));
     mounts.extend(served.xen.map(|tools| bind(tools, export.join(SERVED_XEN), true)));
     for (number, path) in served.writable.iter().enumerate() {
         mounts.push(bind(path, export.join(SERVED_WRITABLE).join(number.to_string()), false));
@@ -233,6 +250,7 @@ mod tests {
     fn only_the_directories_that_were_named_are_served_writable() {
         let served = Served {
             root: Path::new("/"),
+            merged: None,
             modules: Path::new("/cache/modules"),
             xen: Some(Path::new("/cache/xen")),
             writable: &["/home/a/out".into()],
