@@ -44,6 +44,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("xen:pids=9", "`xen` cannot limit `pids`", "leave `pids` out"),
     ("firecracker", "cannot share files with its guest", "`firecracker:root=packed`"),
     ("cloud-hypervisor:cpus=1.5", "whole CPUs", "`cloud-hypervisor:cpus=1+runc:cpus=0.5`"),
+    ("krun:root=packed", "`krun` cannot take `packed` as its root", "use `root=dir:PATH`"),
+    ("krun:cpus=33", "libkrun makes at most 32", "write `cpus=32` or less"),
     ("docker:net=none,publish=80", "needs a bridge", "use `net=bridge`"),
     ("docker:storage=devicemapper", "cannot have `storage=devicemapper`", "use `storage=overlay2`"),
     ("nspawn:init=busybox,net=host", "`init=busybox` with `net=host`", "use `net=none`"),

@@ -21,7 +21,7 @@ use super::first_process::{FirstProcess, limited_together};
 use super::monitor::{names_of_threads, numbered_threads, vsock};
 use super::qemu::lent::{self, Lent};
 use super::{
-    Card, Layer, Limit, Payer, Root, Running, Site, Source, Unavailable, Usable, scratch, take_link,
+    Card, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch, take_link,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
@@ -81,12 +81,6 @@ impl Layer for Krun {
         limits: &Limits,
         _: Option<&LayerSpec>,
     ) -> Result<(), Fault> {
-        if matches!(spec.root()?, Root::Packed | Root::Image(_)) {
-            return Err(Fault::user(
-                "krun: its guest's kernel comes with it, and boots a directory only",
-            )
-            .hint("drop `root=`, or use `qemu` or `firecracker` for that"));
-        }
         let cpus = lent::cpus(spec, limits)?;
         if cpus <= CPUS_MAX {
             return Ok(());
@@ -303,22 +297,14 @@ impl Running for RunningKrun {
 mod tests {
     use super::*;
 
-    fn spec(options: &[(&str, &str)]) -> LayerSpec {
-        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-        LayerSpec { kind: KIND.into(), options: options.iter().map(owned).collect() }
-    }
-
     #[test]
-    fn what_libkrun_cannot_boot_and_more_cpus_than_it_makes_are_refused() {
+    fn more_cpus_than_libkrun_makes_are_refused() {
         let limits = Limits::default();
-        for root in ["packed", "image:/disk.qcow2"] {
-            let fault = Krun.refuse(&spec(&[("root", root)]), &limits, None).unwrap_err();
-            assert!(fault.message.contains("boots a directory only"), "{fault}");
-        }
         let many = Limits { cpu_millis: Some(33_000), ..Limits::default() };
-        let fault = Krun.refuse(&spec(&[]), &many, None).unwrap_err();
+        let spec = LayerSpec { kind: KIND.into(), options: [].into() };
+        let fault = Krun.refuse(&spec, &many, None).unwrap_err();
         assert_eq!(fault.message, "krun: `cpus=33`: libkrun makes at most 32");
-        assert!(Krun.refuse(&spec(&[]), &limits, None).is_ok());
+        assert!(Krun.refuse(&spec, &limits, None).is_ok());
     }
 
     #[test]
