@@ -18,7 +18,9 @@ DEMO_COMMAND ?= sh -c 'tar --sort=name -C /usr/include -cf - linux | gzip | sha2
 DEMO_REPORT  := $(TARGET)/demo/report.html
 
 # `make bench ENFORCE=` only says which bars are missed: for a machine that does other things, too.
-BENCHES      ?= agent disturbance fixed_cost starts vm_boot report estimators engines
+# Network engines are compared where their peers are named.
+BENCHES      ?= agent disturbance fixed_cost starts vm_boot report estimators engines \
+                $(if $(SURTAX_NETPERF)$(SURTAX_SOCKPERF),network)
 ENFORCE      ?= --enforce
 
 .PHONY: help setup appliance build demo test bench protocol mutants check install clean

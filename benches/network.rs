@@ -1,62 +1,92 @@
 //! The network engines against the tools whose work they do, alternating in one run.
 //!
-//! - **Measures** the time of a transaction (requests over TCP and UDP, connections) and of a byte (both directions), by the
-//!   engines of the agent, with every transaction recorded; over the loopback of a namespace of its own and over a veth
-//!   pair between two. Also what recording costs.
-//! - **Peer** netperf 2.7 without its histogram, as whoever runs this has built it from its public source: `SURTAX_NETPERF`
-//!   names it, and `netserver` lies beside it. iperf3, by `SURTAX_IPERF3` or from `PATH`, for bytes; all with TCP_NODELAY on both
-//!   sides. A peer that is not there is said.
-//! - **Bar** requests and connections: at most netperf's time, both ends on one CPU. Bytes: at most 1/0.98 of the time
-//!   of either peer, so of the better one. Recording: 15 ns.
-//! - **Command** `SURTAX_NETPERF=… cargo bench --bench network -- --enforce`, as root, on a quiet machine.
+//! - **Measures** the time of a transaction (requests over TCP and UDP, connections), of a byte (both directions) and of a
+//!   datagram that arrived, by the engines of the agent, with every transaction recorded; over the loopback of a namespace of
+//!   its own and over a veth pair between two. Also what recording costs, and how long connections that are to take a second take.
+//! - **Peer** netperf 2.7 without its histogram and sockperf 3.10, as whoever runs this has built them from their public
+//!   source: `SURTAX_NETPERF` names the one, with `netserver` beside it, `SURTAX_SOCKPERF` the other; and iperf3, by
+//!   `SURTAX_IPERF3` or from `PATH`. Streams have TCP_NODELAY on both sides in all of them. A peer that is not there is said.
+//! - **Bar** on one CPU, blocking: at most netperf's time. Polling on two: over TCP at most sockperf's time, over UDP 1/1.15 of
+//!   it; netperf's, which sleeps, is only told. Bytes: 1/0.98 of netperf's and of iperf3's, so of the better one's.
+//!   Datagrams: 1/1.2 of netperf's, and a tenth where the kernels cut and join them (`--gso`). Recording: 15 ns.
+//! - **Command** `SURTAX_NETPERF=… SURTAX_SOCKPERF=… cargo bench --bench network -- --enforce`, as root, on a quiet machine;
+//!   `--row TEXT` measures only those rows whose names have that text.
 
 mod figure;
 mod pairs;
+mod peers;
 mod ratio;
 
+#[path = "network_ends.rs"]
+mod network;
+
 use figure::{Figure, Sheet};
+use network::{End, Ends, Seat, ended, started};
+use peers::{Peer, SECONDS, THOUSAND};
 use serde_json::Value;
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
-use surtax::lab::{self, Lab, Process, Program, Room};
+use surtax::lab::{Lab, Room};
+use surtax_instrument::clock;
 
 /// Pairs that count.
 const PAIRS: u32 = 10;
 
-/// How long one measurement takes, in seconds.
-const SECONDS: u32 = 1;
+/// One comparison: what ours is told, where both ends are, the peer, and its bar.
+struct Row {
+    engine: &'static str,
+    options: &'static str,
+    seat: Seat,
+    peer: Peer,
+    /// How often ours must be done in the peer's time; nothing where that is only told.
+    times: Option<f64>,
+}
 
-/// How long a peer's server may take to listen: their clients do not wait for it.
-const SETTLE: Duration = Duration::from_millis(300);
+/// No bar: how much polling saves is what the machine takes to wake somebody.
+const NONE: f64 = 0.0;
 
-/// How long a client may take.
-const DEADLINE: Duration = Duration::from_secs(30);
+const POLL: &str = "--poll on --request 14 --response 14";
 
-/// How many transactions or megabytes the times are of.
-const THOUSAND: f64 = 1e3;
+const fn row(
+    engine: &'static str,
+    options: &'static str,
+    seat: Seat,
+    peer: Peer,
+    times: f64,
+) -> Row {
+    let times = if times > 0.0 { Some(times) } else { None };
+    Row { engine, options, seat, peer, times }
+}
 
-/// The CPU of both ends where they share one.
-const CPU: &str = "1";
-
-/// What netperf calls each engine, and whether both ends are on one CPU.
-const ENGINES: [(&str, &str, bool); 5] = [
-    ("tcp_rr", "TCP_RR", true),
-    ("udp_rr", "UDP_RR", true),
-    ("tcp_crr", "TCP_CRR", true),
-    ("tcp_stream", "TCP_STREAM", false),
-    ("tcp_maerts", "TCP_MAERTS", false),
+/// sockperf's shortest message has 14 bytes.
+const ROWS: [Row; 13] = [
+    row("tcp_rr", "", Seat::One, Peer::Netperf("TCP_RR", "-r 1,1"), 1.0),
+    row("udp_rr", "", Seat::One, Peer::Netperf("UDP_RR", "-r 1,1"), 1.0),
+    row("tcp_crr", "", Seat::One, Peer::Netperf("TCP_CRR", "-r 1,1"), 1.0),
+    row("tcp_rr", POLL, Seat::Own, Peer::Sockperf("--tcp"), 1.0),
+    row("tcp_rr", POLL, Seat::Own, Peer::Netperf("TCP_RR", "-r 14,14"), NONE),
+    row("udp_rr", POLL, Seat::Own, Peer::Sockperf(""), 1.15),
+    row("udp_rr", POLL, Seat::Own, Peer::Netperf("UDP_RR", "-r 14,14"), NONE),
+    row("tcp_stream", "", Seat::Own, Peer::Netperf("TCP_STREAM", "-D L,R"), 0.98),
+    row("tcp_stream", "", Seat::Own, Peer::Iperf("-N"), 0.98),
+    row("tcp_maerts", "", Seat::Own, Peer::Netperf("TCP_MAERTS", "-D L,R"), 0.98),
+    row("tcp_maerts", "", Seat::Own, Peer::Iperf("-N -R"), 0.98),
+    row("udp_stream", "", Seat::Own, Peer::Netperf("UDP_STREAM", "-m 1472"), 1.2),
+    row("udp_stream", "--gso on", Seat::Own, Peer::Netperf("UDP_STREAM", "-m 1472"), 10.0),
 ];
 
 fn main() -> ExitCode {
     let mut sheet = Sheet::open();
+    let words: Vec<String> = std::env::args().collect();
+    let place = words.iter().position(|word| word == "--row");
+    let wanted = place.and_then(|place| words.get(place + 1)).cloned().unwrap_or_default();
     let lab = Lab::open_with(Path::new(env!("CARGO_BIN_EXE_surtax"))).expect("a lab opens");
     let agent = lab.agent().expect("the agent is written");
     let room = lab.room("network").expect("a room opens");
-    recording(&mut sheet, &agent, &room);
+    if "network: recording one latency".contains(&wanted) {
+        recording(&mut sheet, &agent, &room);
+    }
     let inner = room.bare_network().expect("a namespace is made");
     let outer = room.network().expect("a bridge is made");
     outer.connect_empty(&inner).expect("a veth pair is made");
@@ -65,14 +95,65 @@ fn main() -> ExitCode {
     {
         let server = inner.namespace().expect("a descriptor is copied");
         let client = client.expect("a descriptor is copied");
-        let ends = Ends { room: &room, agent: &agent, server, client, address };
-        for (engine, test, is_one_cpu) in ENGINES {
-            ends.compare(&mut sheet, way, engine, test, is_one_cpu);
+        let mut ends = Ends { room: &room, server, client, address, seat: Seat::One };
+        for row in &ROWS {
+            let (engine, peer) = (row.engine, row.peer.name());
+            let how =
+                if row.options.is_empty() { String::new() } else { format!(" {}", row.options) };
+            let name = format!("network: {engine}{how} over {way}, time over {peer}'s");
+            if name.contains(&wanted) {
+                ends.seat = row.seat;
+                compare(&mut sheet, &name, row, &ends, &agent);
+            }
+        }
+        let name = format!("network: tcp_crr over {way}, a second of it");
+        if name.contains(&wanted) {
+            ends.seat = Seat::One;
+            second(&mut sheet, &name, &ends, &agent);
         }
     }
     room.close().expect("the room closes");
     lab.close().expect("the lab closes");
     sheet.close()
+}
+
+fn compare(sheet: &mut Sheet, name: &str, row: &Row, ends: &Ends<'_>, agent: &Path) {
+    let Some(program) = row.peer.program() else {
+        println!("{name}: not compared, nobody says where {} is", row.peer.name());
+        return;
+    };
+    let ours = || ours(ends, agent, row.engine, row.options);
+    let theirs = || row.peer.time(&program, ends);
+    pairs::compare(sheet, name, row.times.map(|times| 0.0..=1.0 / times), PAIRS, ours, theirs);
+}
+
+/// One measurement by an engine: the time of a thousand transactions, datagrams or megabytes.
+fn ours(ends: &Ends<'_>, agent: &Path, engine: &str, options: &str) -> Duration {
+    let (agent, address) = (agent.display(), ends.address);
+    let serve = format!("{agent} engine serve --listen {address}:5201");
+    let (served, server) = ends.start(&serve, End::Server);
+    let call =
+        format!("{agent} engine {engine} --connect {address}:5201 --time {SECONDS}s {options}");
+    let (text, client) = ends.start(&call, End::Client);
+    let answer: Value = serde_json::from_str(&ended(text, client)).expect("it is JSON");
+    ended(served, server);
+    let number = |key: &str| answer[key].as_f64();
+    let rate = number("transactions_per_s").or_else(|| number("received_per_s"));
+    let rate = rate.or_else(|| Some(number("bytes_per_s")? / 1e6));
+    Duration::from_secs_f64(THOUSAND / rate.expect("it says a rate"))
+}
+
+/// How long a client takes in all that is told to measure for a second.
+fn second(sheet: &mut Sheet, name: &str, ends: &Ends<'_>, agent: &Path) {
+    let count = sheet.count(PAIRS);
+    let once = |_| {
+        let began = clock::monotonic_raw();
+        ours(ends, agent, "tcp_crr", "");
+        clock::monotonic_raw().since(began).seconds()
+    };
+    let times: Vec<f64> = (0..count).map(once).collect();
+    let value = ratio::median(&times);
+    sheet.put(&Figure { name, value, interval: None, unit: "s", bar: Some(0.0..=1.1), count });
 }
 
 fn recording(sheet: &mut Sheet, agent: &Path, room: &Room) {
@@ -89,121 +170,4 @@ fn recording(sheet: &mut Sheet, agent: &Path, room: &Room) {
         bar: Some(0.0..=15.0),
         count: 1,
     });
-}
-
-/// Two ends of one way.
-struct Ends<'a> {
-    room: &'a Room,
-    agent: &'a Path,
-    server: OwnedFd,
-    client: OwnedFd,
-    address: &'static str,
-}
-
-impl Ends<'_> {
-    fn compare(&self, sheet: &mut Sheet, way: &str, engine: &str, test: &str, is_one_cpu: bool) {
-        let is_stream = !is_one_cpu;
-        let most = if is_stream { 1.0 / 0.98 } else { 1.0 };
-        let netperf = std::env::var_os("SURTAX_NETPERF").map(PathBuf::from);
-        let iperf = std::env::var_os("SURTAX_IPERF3").map(PathBuf::from);
-        let iperf = iperf.or_else(|| lab::find("iperf3")).filter(|_| is_stream);
-        let ours = || self.ours(engine, is_one_cpu);
-        let name = |peer: &str| format!("network: {engine} over {way}, time over {peer}'s");
-        match netperf {
-            Some(netperf) => {
-                let theirs = || self.netperf(&netperf, test, is_one_cpu);
-                let bar = Some(0.0..=most);
-                pairs::compare(sheet, &name("netperf"), bar, PAIRS, ours, theirs);
-            }
-            None => println!("{}: not compared, SURTAX_NETPERF names none", name("netperf")),
-        }
-        match iperf {
-            Some(iperf) => {
-                let theirs = || self.iperf(&iperf, engine == "tcp_maerts");
-                let bar = Some(0.0..=most);
-                pairs::compare(sheet, &name("iperf3"), bar, PAIRS, ours, theirs);
-            }
-            None if is_stream => println!("{}: not compared, there is none", name("iperf3")),
-            None => {}
-        }
-    }
-
-    /// Starts a program in one of the namespaces, on the one CPU if so.
-    fn start(&self, line: &str, is_client: bool, is_one_cpu: bool) -> (OwnedFd, Process) {
-        let place = if is_one_cpu { format!("taskset -c {CPU} ") } else { String::new() };
-        let argv = (place + line).split_whitespace().map(String::from).collect();
-        let namespace = if is_client { &self.client } else { &self.server };
-        let namespace = namespace.try_clone().expect("a descriptor is copied");
-        started(self.room, argv, Some(namespace))
-    }
-
-    /// One measurement by the engine: the time of a thousand transactions or megabytes.
-    fn ours(&self, engine: &str, is_one_cpu: bool) -> Duration {
-        let (agent, address) = (self.agent.display(), self.address);
-        let serve = format!("{agent} engine serve --listen {address}:5201");
-        let (served, server) = self.start(&serve, false, is_one_cpu);
-        let call = format!("{agent} engine {engine} --connect {address}:5201 --time {SECONDS}s");
-        let (text, client) = self.start(&call, true, is_one_cpu);
-        let answer: Value = serde_json::from_str(&ended(text, client)).expect("it is JSON");
-        ended(served, server);
-        let rate = answer["transactions_per_s"].as_f64();
-        let rate = rate.or_else(|| Some(answer["bytes_per_s"].as_f64()? / 1e6));
-        Duration::from_secs_f64(THOUSAND / rate.expect("it says a rate"))
-    }
-
-    /// The same by netperf.
-    fn netperf(&self, netperf: &Path, test: &str, is_one_cpu: bool) -> Duration {
-        let server = netperf.with_file_name("netserver");
-        let line = format!("{} -D -4 -p 12866", server.display());
-        // It prints, and would end if nobody could read that.
-        let (_said, mut serving) = self.start(&line, false, is_one_cpu);
-        std::thread::sleep(SETTLE);
-        // Its streams are in millions of bits per second.
-        let (unit, nodelay) = if is_one_cpu { ("", "-r 1,1") } else { ("-f m", "-D L,R") };
-        let line = format!(
-            "{} -4 -H {} -p 12866 -t {test} -l {SECONDS} -P 0 -v 0 {unit} -- {nodelay}",
-            netperf.display(),
-            self.address
-        );
-        let (text, client) = self.start(&line, true, is_one_cpu);
-        let said = ended(text, client);
-        serving.kill().expect("netserver is ended");
-        serving.wait(DEADLINE).expect("it can be waited for");
-        let rate: f64 = said.trim().parse().unwrap_or_else(|_| panic!("netperf says `{said}`"));
-        Duration::from_secs_f64(THOUSAND / if is_one_cpu { rate } else { rate / 8.0 })
-    }
-
-    /// The same by iperf3: the time of a thousand megabytes.
-    fn iperf(&self, iperf: &Path, is_reverse: bool) -> Duration {
-        let (iperf, address) = (iperf.display(), self.address);
-        let (served, server) = self.start(&format!("{iperf} -s -1 -B {address}"), false, false);
-        std::thread::sleep(SETTLE);
-        let reverse = if is_reverse { "-R" } else { "" };
-        let line = format!("{iperf} -c {address} -N -J -t {SECONDS} {reverse}");
-        let (text, client) = self.start(&line, true, false);
-        let answer: Value = serde_json::from_str(&ended(text, client)).expect("it is JSON");
-        ended(served, server);
-        let bits = answer["end"]["sum_received"]["bits_per_second"].as_f64();
-        Duration::from_secs_f64(THOUSAND * 8e6 / bits.expect("it says a rate"))
-    }
-}
-
-fn started(room: &Room, argv: Vec<String>, network: Option<OwnedFd>) -> (OwnedFd, Process) {
-    let (read, write) = lab::pipe().expect("a pipe is made");
-    let program = Program {
-        argv,
-        network_namespace: network,
-        stdio: [None, Some(write), None],
-        ..Program::default()
-    };
-    (read, room.spawn(program).expect("a program starts"))
-}
-
-/// What it printed, when it has ended well.
-fn ended(text: OwnedFd, mut process: Process) -> String {
-    let mut said = String::new();
-    File::from(text).read_to_string(&mut said).expect("it prints text");
-    let status = process.wait(DEADLINE).expect("it can be waited for");
-    assert!(status.is_some_and(|status| status.success()), "{status:?}: {said}");
-    said
 }

@@ -8,7 +8,7 @@ use super::asked::{Asked, Deal};
 use super::record::Record;
 use super::session::Session;
 use super::tell;
-use super::wire::{Lost, Patience, set};
+use super::wire::{Lost, Patience, set, told};
 use crate::clock;
 use crate::engine::{Answer, Refused};
 use std::io;
@@ -102,7 +102,7 @@ pub(super) fn accept(listener: libc::c_int, patience: Patience) -> Result<OwnedF
         let number = unsafe {
             libc::accept4(listener, std::ptr::null_mut(), std::ptr::null_mut(), libc::SOCK_CLOEXEC)
         };
-        number as isize
+        told(number as isize)
     })?;
     let number = libc::c_int::try_from(number).map_err(|_| Lost::Closed)?;
     // SAFETY: the kernel has just made this descriptor, and it is nobody else's.

@@ -11,8 +11,8 @@ use super::record::Record;
 use super::wire::{Lost, Patience, receive, send, wait, watched};
 use crate::clock;
 use crate::quantity::Nanoseconds;
+use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -168,12 +168,10 @@ impl Flow {
         if self.is_udp {
             self.request[..8].copy_from_slice(&self.number.to_le_bytes());
         }
-        let sent = match usize::try_from(send(lane.socket, &self.request, libc::MSG_DONTWAIT)) {
+        let sent = match send(lane.socket, &self.request, libc::MSG_DONTWAIT) {
             Ok(sent) => sent,
-            Err(_) => match io::Error::last_os_error() {
-                error if is_for_later(&error) => return Ok(false),
-                error => return Err(Lost::Io(error)),
-            },
+            Err(error) if is_for_later(error) => return Ok(false),
+            Err(error) => return Err(Lost::Io(error.into())),
         };
         // The rest of a request must not be another one's begin.
         if sent < self.request.len() {
@@ -192,14 +190,12 @@ impl Flow {
             loop {
                 let count = receive(lane.socket, &mut self.buffer, libc::MSG_DONTWAIT);
                 let now = clock::monotonic_raw();
-                match usize::try_from(count) {
+                match count {
                     Ok(0) if !self.is_udp => return Err(Lost::Closed),
                     Ok(count) if self.is_udp => lane.datagram(&self.buffer[..count], now, record),
                     Ok(count) => lane.stream(count, self.response, now, record),
-                    Err(_) => match io::Error::last_os_error() {
-                        error if is_for_later(&error) => break,
-                        error => return Err(Lost::Io(error)),
-                    },
+                    Err(error) if is_for_later(error) => break,
+                    Err(error) => return Err(Lost::Io(error.into())),
                 }
                 is_any = true;
                 if self.interval_ns.is_none() {
@@ -254,10 +250,8 @@ fn whole(number: f64) -> u64 {
 }
 
 /// Whether to try again later: there is no room or nothing there, or a tick came.
-fn is_for_later(error: &io::Error) -> bool {
-    let later =
-        [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted, io::ErrorKind::ConnectionRefused];
-    later.contains(&error.kind()) || error.raw_os_error() == Some(libc::ENOBUFS)
+fn is_for_later(error: Errno) -> bool {
+    [Errno::AGAIN, Errno::INTR, Errno::CONNREFUSED, Errno::NOBUFS].contains(&error)
 }
 
 /// The server's part over several connections: until all are closed.
@@ -281,17 +275,15 @@ pub(super) fn serve_many(
         let mut is_any = false;
         for (socket, come) in polled.iter_mut().zip(&mut come).filter(|(it, _)| it.revents != 0) {
             is_any = true;
-            match usize::try_from(receive(socket.fd, &mut buffer, libc::MSG_DONTWAIT)) {
+            match receive(socket.fd, &mut buffer, libc::MSG_DONTWAIT) {
                 Ok(0) => {
                     open -= 1;
                     // Of a negative descriptor nothing is heard.
                     socket.fd = -1;
                 }
                 Ok(received) => *come += received,
-                Err(_) => match io::Error::last_os_error() {
-                    error if is_for_later(&error) => {}
-                    _ => return Err(Lost::Closed),
-                },
+                Err(error) if is_for_later(error) => {}
+                Err(_) => return Err(Lost::Closed),
             }
             while *come >= lengths.0 && socket.fd >= 0 {
                 *come -= lengths.0;

@@ -13,6 +13,7 @@ use super::{flow, tell};
 use crate::clock;
 use crate::engine::{Answer, Refused};
 use crate::quantity::Nanoseconds;
+use rustix::net::{RecvFlags, SendFlags, recvfrom, sendto};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
@@ -182,17 +183,18 @@ pub(super) fn serve_datagrams(
             *count += 1;
         }
     }
-    socket.set_nonblocking(patience.is_polling).map_err(Lost::Io)?;
     loop {
-        match socket.recv_from(&mut request) {
-            Ok((_, from)) => {
-                response[..room].copy_from_slice(&request[..room]);
-                // What cannot be answered is lost, and its client counts it.
-                let _ = socket.send_to(&response, from);
-                *count += 1;
-            }
-            Err(_) => patience.over().map_or(Ok(()), Err)?,
-        }
+        let mut from = None;
+        patience.go_on(|flags| {
+            let flags = RecvFlags::from_bits_retain(flags.cast_unsigned());
+            let (count, _, sender) = recvfrom(socket, &mut request, flags)?;
+            from = sender;
+            Ok(count)
+        })?;
+        response[..room].copy_from_slice(&request[..room]);
+        // What cannot be answered is lost, and its client counts it.
+        let _ = from.map(|from| sendto(socket, &response, SendFlags::NOSIGNAL, &from));
+        *count += 1;
     }
 }
 

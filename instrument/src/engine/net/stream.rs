@@ -12,7 +12,7 @@ use super::{rr, tell};
 use crate::clock;
 use crate::engine::{Answer, Refused};
 use crate::quantity::Nanoseconds;
-use std::io;
+use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// How much is received at once, unless messages are longer: as much as a receiver's usual buffer.
@@ -95,13 +95,13 @@ pub(super) fn take_all(
             wait(&mut polled, None);
         }
         for socket in polled.iter_mut().filter(|it| is_one || it.revents != 0) {
-            match usize::try_from(receive(socket.fd, &mut buffer, flags)) {
+            match receive(socket.fd, &mut buffer, flags) {
                 Ok(0) => {
                     socket.fd = -1;
                     open -= 1;
                 }
                 Ok(count) => bytes += count as u64,
-                Err(_) => later_or_lost(patience)?,
+                Err(error) => later_or_lost(patience, error)?,
             }
         }
     }
@@ -128,9 +128,9 @@ pub(super) fn give(
             wait(&mut polled, None);
         }
         for socket in polled.iter().filter(|it| is_one || it.revents != 0) {
-            match usize::try_from(send(socket.fd, &message, flags)) {
+            match send(socket.fd, &message, flags) {
                 Ok(count) => bytes += count as u64,
-                Err(_) => later_or_lost(patience)?,
+                Err(error) => later_or_lost(patience, error)?,
             }
         }
     }
@@ -138,13 +138,10 @@ pub(super) fn give(
 }
 
 /// After a call that did nothing: whether to go on.
-fn later_or_lost(patience: Patience) -> Result<(), Lost> {
-    let error = io::Error::last_os_error();
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {
-            patience.over().map_or(Ok(()), Err)
-        }
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Err(Lost::Closed),
-        _ => Err(Lost::Io(error)),
+fn later_or_lost(patience: Patience, error: Errno) -> Result<(), Lost> {
+    match error {
+        Errno::AGAIN | Errno::INTR => patience.over().map_or(Ok(()), Err),
+        Errno::PIPE | Errno::CONNRESET => Err(Lost::Closed),
+        _ => Err(Lost::Io(error.into())),
     }
 }

@@ -7,10 +7,11 @@ use super::alarm::Alarm;
 use super::asked::{Asked, Deal};
 use super::record::Record;
 use super::session::{Served, Session};
-use super::wire::{Lost, Patience, set};
+use super::wire::{Lost, Patience, set, told};
 use super::{rr, tell};
 use crate::clock;
 use crate::engine::{Answer, Refused};
+use rustix::io::Errno;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, RawFd};
@@ -38,9 +39,9 @@ pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
                 .hint("leave `--gso` out")
         })?;
         let count = (CUT_BYTES / length).clamp(1, BATCH);
-        Batch::of(1, count * length, Buffers::Shared)
+        Batch::of(1, count * length)
     } else {
-        Batch::of(BATCH, length, Buffers::Shared)
+        Batch::of(BATCH, length)
     };
     let alarm = Alarm::start();
     let until = clock::monotonic_raw()
@@ -73,14 +74,7 @@ fn is_passing(error: &io::Error) -> bool {
     kinds.contains(&error.kind()) || error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
-/// Whether the messages of a batch are the same bytes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Buffers {
-    Shared,
-    Apart,
-}
-
-/// Messages for one call.
+/// Messages for one call, all in the same place: nobody reads what they say, and so it stays in the nearest cache.
 struct Batch {
     buffer: Vec<u8>,
     parts: Vec<libc::iovec>,
@@ -89,16 +83,10 @@ struct Batch {
 
 impl Batch {
     /// So many of that length.
-    fn of(count: usize, length: usize, buffers: Buffers) -> Self {
-        let is_apart = buffers == Buffers::Apart;
-        let mut buffer = vec![0x5a; if is_apart { count * length } else { length }];
-        let part =
-            |place: &mut [u8]| libc::iovec { iov_base: place.as_mut_ptr().cast(), iov_len: length };
-        let mut parts: Vec<libc::iovec> = if is_apart {
-            buffer.chunks_exact_mut(length).map(part).collect()
-        } else {
-            vec![part(&mut buffer); count]
-        };
+    fn of(count: usize, length: usize) -> Self {
+        let mut buffer = vec![0x5a; length];
+        let part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: length };
+        let mut parts = vec![part; count];
         let head = |part: &mut libc::iovec| {
             // SAFETY: a zeroed head is valid: no address, no control data, no flags.
             let mut head: libc::mmsghdr = unsafe { std::mem::zeroed() };
@@ -122,12 +110,12 @@ impl Batch {
     }
 
     /// Receives as many as there are; how many came.
-    fn receive(&mut self, socket: RawFd, flags: libc::c_int) -> isize {
+    fn receive(&mut self, socket: RawFd, flags: libc::c_int) -> Result<usize, Errno> {
         let count = libc::c_uint::try_from(self.heads.len()).unwrap_or(0);
         let heads = self.heads.as_mut_ptr();
         // SAFETY: the heads and all that they point to are live, and as many as is said.
         let came = unsafe { libc::recvmmsg(socket, heads, count, flags, std::ptr::null_mut()) };
-        came as isize
+        told(came as isize)
     }
 
     /// How long the first so many messages of the last call were.
@@ -152,7 +140,7 @@ pub(super) fn serve(
         let _ = set(number, libc::IPPROTO_UDP, libc::UDP_GRO, 1);
     }
     let (count, longest) = if deal.is_gso { (8, 64 << 10) } else { (BATCH, deal.request) };
-    let mut batch = Batch::of(count, longest, Buffers::Apart);
+    let mut batch = Batch::of(count, longest);
     let length = deal.request as u64;
     let mut take = |batch: &Batch, came: usize| {
         for bytes in batch.lengths(came) {
@@ -166,7 +154,7 @@ pub(super) fn serve(
             Err(lost) => break lost,
         }
     };
-    while let Ok(came) = usize::try_from(batch.receive(number, libc::MSG_DONTWAIT)) {
+    while let Ok(came) = batch.receive(number, libc::MSG_DONTWAIT) {
         take(&batch, came);
     }
     Err(ended)

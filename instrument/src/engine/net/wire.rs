@@ -1,12 +1,15 @@
 //! Sends and receives on one socket, blocking or polling, until patience ends.
 //!
-//! `send(2)` and `recv(2)` themselves: nothing of ours is between a transaction and the kernel.
+//! `send(2)` and `recv(2)` themselves, without a library's: a switch between two processes may empty what the processor knows
+//! of their memory, so each page that a transaction touches costs.
 
 use crate::clock;
 use crate::engine::Refused;
 use crate::quantity::Nanoseconds;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Duration;
 
 /// How many fruitless looks at a socket are made between two at the clock.
@@ -57,29 +60,26 @@ impl Patience {
 
     /// Does something that may be interrupted or come too early until it succeeds or patience ends.
     #[inline]
-    pub(super) fn go_on(&self, mut call: impl FnMut(libc::c_int) -> isize) -> Result<usize, Lost> {
+    pub(super) fn go_on(
+        &self,
+        mut call: impl FnMut(libc::c_int) -> Result<usize, Errno>,
+    ) -> Result<usize, Lost> {
         let flags = if self.is_polling { libc::MSG_DONTWAIT } else { 0 };
         let mut looks = 0;
         loop {
-            if let Ok(count) = usize::try_from(call(flags)) {
-                return Ok(count);
-            }
-            let error = io::Error::last_os_error();
-            match error.kind() {
-                io::ErrorKind::WouldBlock if self.is_polling => {
+            match call(flags) {
+                Ok(count) => return Ok(count),
+                Err(Errno::AGAIN) if self.is_polling => {
                     looks += 1;
                     if looks % LOOKS == 0 {
                         self.over().map_or(Ok(()), Err)?;
                     }
                     std::hint::spin_loop();
                 }
-                io::ErrorKind::Interrupted => self.over().map_or(Ok(()), Err)?,
-                // A datagram that was refused; the next may be taken.
-                io::ErrorKind::ConnectionRefused => self.over().map_or(Ok(()), Err)?,
-                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
-                    return Err(Lost::Closed);
-                }
-                _ => return Err(Lost::Io(error)),
+                // A tick; or a datagram that was refused, and the next may be taken.
+                Err(Errno::INTR | Errno::CONNREFUSED) => self.over().map_or(Ok(()), Err)?,
+                Err(Errno::CONNRESET | Errno::PIPE) => return Err(Lost::Closed),
+                Err(error) => return Err(Lost::Io(error.into())),
             }
         }
     }
@@ -122,23 +122,33 @@ impl Patience {
 
 /// `recv(2)`.
 #[inline]
-pub(super) fn receive(socket: RawFd, into: &mut [u8], flags: libc::c_int) -> isize {
-    // SAFETY: the buffer is live and as long as is said.
-    unsafe { libc::recv(socket, into.as_mut_ptr().cast(), into.len(), flags) }
+pub(super) fn receive(socket: RawFd, into: &mut [u8], flags: libc::c_int) -> Result<usize, Errno> {
+    // SAFETY: the callers hold the socket open for as long as they use its number.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+    let flags = RecvFlags::from_bits_retain(flags.cast_unsigned());
+    rustix::net::recv(socket, into, flags).map(|(count, _)| count)
 }
 
 /// `send(2)`; a stream that is closed is an error and no signal.
 #[inline]
-pub(super) fn send(socket: RawFd, bytes: &[u8], flags: libc::c_int) -> isize {
-    // SAFETY: the buffer is live and as long as is said.
-    unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), flags | libc::MSG_NOSIGNAL) }
+pub(super) fn send(socket: RawFd, bytes: &[u8], flags: libc::c_int) -> Result<usize, Errno> {
+    // SAFETY: the callers hold the socket open for as long as they use its number.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+    let flags = SendFlags::from_bits_retain(flags.cast_unsigned()) | SendFlags::NOSIGNAL;
+    rustix::net::send(socket, bytes, flags)
+}
+
+/// What the last call of the library came to, in its way of telling: below zero it failed.
+pub(super) fn told(answer: isize) -> Result<usize, Errno> {
+    usize::try_from(answer)
+        .map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
 /// Whether something waits on a connection, its end included.
 fn has_news(socket: RawFd) -> bool {
     let mut byte = [0];
-    receive(socket, &mut byte, libc::MSG_DONTWAIT | libc::MSG_PEEK) >= 0
-        || io::Error::last_os_error().kind() == io::ErrorKind::ConnectionReset
+    let heard = receive(socket, &mut byte, libc::MSG_DONTWAIT | libc::MSG_PEEK);
+    matches!(heard, Ok(_) | Err(Errno::CONNRESET))
 }
 
 /// Sets an option of a socket to a whole number.
