@@ -28,7 +28,10 @@ pub const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// The address that a workload gets.
 pub const WORKLOAD: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 
-/// How many leading bits of both addresses name their network.
+/// The address of a second workload on the same bridge, which talks with the first.
+pub const SECOND: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 3);
+
+/// How many leading bits of all addresses name their network.
 pub const PREFIX: u8 = 24;
 
 /// The name of the bridge in its namespace.
@@ -43,8 +46,8 @@ pub const BELOW: &str = "below";
 /// The name of a tap in its namespace.
 pub const TAP: &str = "tap0";
 
-/// The name of the outer end of a veth pair.
-const OUTER_END: &str = "veth0";
+/// The names of the outer ends of veth pairs: of the workload's, and of a second one's.
+const OUTER_ENDS: [&str; 2] = ["veth0", "veth1"];
 
 /// Where taps come from.
 const TUN: &str = "/dev/net/tun";
@@ -61,6 +64,8 @@ const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
 #[derive(Debug)]
 pub struct Network {
     namespace: OwnedFd,
+    /// Whether somebody else made it, whose bridge has its workload already.
+    is_joined: bool,
 }
 
 impl Room {
@@ -105,7 +110,17 @@ impl Room {
             let thread = scope.spawn(leave_for_a_new_one);
             thread.join().unwrap_or_else(|_| Err(Fault::bug("the unsharing thread panicked")))
         })?;
-        Ok(Network { namespace })
+        Ok(Network { namespace, is_joined: false })
+    }
+
+    /// The network of another stack, by the file of its namespace: a workload that is connected with it is the
+    /// second on its bridge.
+    ///
+    /// # Errors
+    /// The machine's: the namespace is gone.
+    pub fn join(&self, namespace: &Path) -> Result<Network, Fault> {
+        let file = File::open(namespace).doing(format_args!("join `{}`", namespace.display()))?;
+        Ok(Network { namespace: file.into(), is_joined: true })
     }
 }
 
@@ -122,6 +137,12 @@ impl Network {
     #[must_use]
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.namespace.as_raw_fd()))
+    }
+
+    /// The address that a workload gets on it.
+    #[must_use]
+    pub fn workload(&self) -> Ipv4Addr {
+        if self.is_joined { SECOND } else { WORKLOAD }
     }
 
     /// Does something in it, in a thread of its own: sockets that are opened there stay there.
@@ -207,7 +228,7 @@ impl Network {
     }
 
     /// Connects the network namespace of a process with the bridge by a veth pair; the inner end is
-    /// called [`LINK`], has the address [`WORKLOAD`], and is the way to everywhere.
+    /// called [`LINK`], has the address [`Network::workload`], and is the way to everywhere.
     ///
     /// # Errors
     /// The machine's: there is no such process, or no `ip`, or the kernel has no veth.
@@ -226,15 +247,17 @@ impl Network {
     fn connect_file(&self, path: &Path) -> Result<(), Fault> {
         let theirs = File::open(path).doing(format_args!("open `{}`", path.display()))?;
         let path = path.to_string_lossy();
-        self.ip(&["link", "add", OUTER_END, "type", "veth", "peer", "name", LINK, "netns", &path])?;
+        let outer_end = OUTER_ENDS[usize::from(self.is_joined)];
+        self.ip(&["link", "add", outer_end, "type", "veth", "peer", "name", LINK, "netns", &path])?;
         within(self.namespace.as_fd(), || {
-            plug_in(OUTER_END)?;
-            link::raise(OUTER_END).doing("bring the outer end of a veth pair up")
+            plug_in(outer_end)?;
+            link::raise(outer_end).doing("bring the outer end of a veth pair up")
         })?;
         within(theirs.as_fd(), || {
-            link::give_address(LINK, WORKLOAD, PREFIX)
+            let address = self.workload();
+            link::give_address(LINK, address, PREFIX)
                 .and_then(|()| link::lead_everywhere(OUTSIDE))
-                .doing(format_args!("give the inner end of a veth pair the address {WORKLOAD}"))
+                .doing(format_args!("give the inner end of a veth pair the address {address}"))
         })
     }
 }

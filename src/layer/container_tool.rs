@@ -157,7 +157,7 @@ impl Layer for ContainerTool {
         let mapped = users.namespace(room)?;
         let mut mounts = mounts(&lowers, &agent, mapped.as_ref(), site, room)?;
         let group = room.subgroup("container", site.limits)?;
-        let network = ToolNetwork::make(spec, self.networks, room)?;
+        let network = ToolNetwork::make(spec, self.networks, site, room)?;
         let words = (self.agent_words)(&network);
         let base = &lowers.first().ok_or_else(|| Fault::bug("a root of no directories"))?.source;
         let init = container_init::prepare(spec, base, &words, &scratch.join("init"))?;

@@ -5,9 +5,9 @@
 //! for the container, with one end of a pair in it. All of that is gone with the container, and nothing of it
 //! is seen on the machine.
 
-use super::{Choice, Network, Unavailable, value_of};
+use super::{Choice, Network, Site, Unavailable, value_of};
 use crate::fault::Fault;
-use crate::lab::network::{OUTSIDE, WORKLOAD};
+use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Mount, Process, Room};
 use crate::stack::LayerSpec;
 use std::net::{IpAddr, Ipv4Addr};
@@ -85,11 +85,20 @@ impl ToolNetwork {
     ///
     /// # Errors
     /// The machine's: no bridges, no veth, or no `ip`.
-    pub fn make(spec: &LayerSpec, known: &[Known], room: &Room) -> Result<Self, Fault> {
+    pub fn make(
+        spec: &LayerSpec,
+        known: &[Known],
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Self, Fault> {
         let word = spec.options.get(KEY).map_or("none", String::as_str);
         let ground = known.iter().find(|(name, _)| *name == word).map(|(_, ground)| *ground);
         let held = match ground {
             None => None,
+            // Beside another stack it stands on that one's bridge.
+            Some(Ground::Prepared) if site.network.is_some() => {
+                site.network.map(|namespace| room.join(namespace)).transpose()?
+            }
             Some(Ground::Bridge | Ground::Prepared) => Some(room.network()?),
             Some(Ground::Pair) => Some(room.paired_network()?),
             Some(Ground::OuterEnd(_) | Ground::Bare | Ground::UserMode) => {
@@ -175,7 +184,8 @@ impl ToolNetwork {
         let address = address_of(interfaces, link).ok_or_else(refuse)?;
         let gateway: Ipv4Addr = gateway.parse().map_err(|_| refuse())?;
         let chooses = matches!(self.ground, Ground::Bare | Ground::UserMode);
-        let is_ours = chooses || (address, gateway) == (WORKLOAD, OUTSIDE);
+        let workload = self.held.as_ref().map(lab::Network::workload);
+        let is_ours = chooses || (Some(address), gateway) == (workload, OUTSIDE);
         let is_driver = driver
             .is_none_or(|driver| drivers.split(' ').any(|told| told == format!("{link}={driver}")));
         if !is_ours || !is_driver {
@@ -244,7 +254,7 @@ mod tests {
     #[test]
     fn an_address_is_that_of_its_link() {
         let interfaces = "eth0=198.18.0.2/24,10.0.0.1/8 lo=127.0.0.1/8 tap0";
-        assert_eq!(address_of(interfaces, "eth0"), Some(WORKLOAD));
+        assert_eq!(address_of(interfaces, "eth0"), Some(lab::network::WORKLOAD));
         assert_eq!(address_of(interfaces, "tap0"), None);
         assert_eq!(address_of(interfaces, "eth1"), None);
     }

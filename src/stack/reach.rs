@@ -49,6 +49,58 @@ pub fn promise(stack: &StackSpec) -> Promise {
     }
 }
 
+/// Where the inside of a stack is, for another stack that is to meet it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meeting<'a> {
+    /// This level's own network.
+    Level,
+    /// A bridge of ours, on which there is room for a second workload.
+    Bridge,
+    /// A network of an engine's.
+    Engine(&'a str),
+    /// Nowhere that another one could come to.
+    Nowhere,
+}
+
+/// Why a client in a stack of its own cannot meet a server in another one, and what would help, as far as their
+/// texts say. Two stacks meet on their level's own network, on one engine's, or on the bridge of the first.
+#[must_use]
+pub fn cannot_meet(server: &StackSpec, client: &StackSpec) -> Option<(&'static str, &'static str)> {
+    let joins = |stack: &StackSpec| {
+        let kinds = ["runc", "crun", "youki"];
+        stack.layers.first().is_some_and(|layer| kinds.contains(&layer.kind.as_str()))
+    };
+    let is_possible = match (meeting(server), meeting(client)) {
+        (Meeting::Level, Meeting::Level) => true,
+        (Meeting::Engine(one), Meeting::Engine(other)) => one == other,
+        (Meeting::Bridge, Meeting::Bridge) => joins(client),
+        _ => false,
+    };
+    (!is_possible).then_some((
+        "there is no network that both can be in",
+        "let both be on this machine's network (`native`, `net=host`), or both containers of one engine, or the \
+         client one of `runc`, `crun` and `youki` with `net=veth`",
+    ))
+}
+
+fn meeting(stack: &StackSpec) -> Meeting<'_> {
+    let Some((outermost, deeper)) = stack.layers.split_first() else { return Meeting::Nowhere };
+    if deeper.iter().any(|layer| !matches!(of_layer(layer), Way::Shared)) {
+        return Meeting::Nowhere;
+    }
+    let net = outermost.options.get("net").map(String::as_str);
+    match (outermost.kind.as_str(), net) {
+        ("native", _) | ("namespaces" | "runc" | "crun" | "youki" | "docker", Some("host")) => {
+            Meeting::Level
+        }
+        ("runc" | "crun" | "youki", Some("veth")) | ("qemu", Some("tap" | "vhost-user")) => {
+            Meeting::Bridge
+        }
+        ("docker", Some(net @ ("bridge" | "user" | "macvlan"))) => Meeting::Engine(net),
+        _ => Meeting::Nowhere,
+    }
+}
+
 /// The way between a layer's inside and its level.
 enum Way {
     Nothing,

@@ -1,20 +1,28 @@
-//! Trials with two sides: a server and its client, one in the stack, the other outside of it.
+//! Trials with two sides: a server and its client, one in the stack, the other outside of it, or in another stack.
 //!
 //! The outside stands on the level of the measurement, in the network namespace that the stack's network leads
 //! to (`Running::network`), as a stack `native` of its own: with a room, a group and a root that is thrown away. The
 //! server is started first. Its client waits until it can be reached, so both begin together; what the client
 //! prints is what was measured, and the side in the stack is whose CPU time counts as the command's.
+//!
+//! A client in another stack is in the place of the outside: that stack is raised beside the first one, on the
+//! same bridge where it gets a link of its own. The time in which it measures is its own kernel's, whose clock is
+//! watched as that of the first one is.
 
 use super::iterate::Ran;
 use super::protocol::{begin, finish};
+use super::sandwich::Sandwich;
 use crate::fault::Fault;
 use crate::layer::{Network, Payer, Unavailable};
 use crate::stack::StackSpec;
-use crate::stack::reach::{Promise, promise, tell_address};
+use crate::stack::reach::{Promise, cannot_meet, promise, tell_address};
 use crate::stack::rise::{Ground, Standing};
 use crate::workload::Definition;
 use crate::workload::definition::Client;
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::wire::{Command, Fact, Outcome, Request, Status};
 
@@ -23,6 +31,9 @@ const LAST: Duration = Duration::from_secs(10);
 
 /// What stands for the server's address in the words of both sides.
 const ADDRESS: &str = "{address}";
+
+/// What is told of a client's stack.
+const TOLD: [&str; 3] = ["inside_kernel_release", "inside_cpus_online", "network"];
 
 /// How much of what a failed server said is told, in characters.
 const SAID_MAX: usize = 300;
@@ -36,12 +47,14 @@ pub(super) struct Opposite {
     address: IpAddr,
     /// Whether the server goes on until it is told to end.
     stops_server: bool,
+    /// The clock by which a client in another stack measures, if it is not the host's.
+    clock: Option<Sandwich>,
 }
 
 /// Which command of a workload with two sides runs in the stack; the plan's own where there is one side.
 pub(super) fn inside(definition: Option<&Definition>, command: &Command) -> Command {
     let server =
-        definition.and_then(|it| it.server.as_ref().filter(|_| it.client == Client::Native));
+        definition.and_then(|it| it.server.as_ref().filter(|_| it.client != Client::Stack));
     let argv = server.map(|words| words.iter().map(|word| word.clone().into_bytes()).collect());
     Command { argv: argv.unwrap_or_else(|| command.argv.clone()), ..command.clone() }
 }
@@ -49,11 +62,17 @@ pub(super) fn inside(definition: Option<&Definition>, command: &Command) -> Comm
 /// Why the two sides of a workload cannot meet in a stack, where its text already says so.
 pub(super) fn gap(definition: &Definition, stack: &StackSpec) -> Option<Unavailable> {
     definition.server.as_ref()?;
-    let (what, remedy) = match (promise(stack), definition.client) {
+    if let Client::Beside(beside) = &definition.client
+        && let Some((what, remedy)) = cannot_meet(stack, beside)
+    {
+        let why = format!("a server in `{stack}` and a client in `{beside}` cannot meet: {what}");
+        return Some(Unavailable { why, remedy: Some(remedy.to_owned()) });
+    }
+    let (what, remedy) = match (promise(stack), &definition.client) {
         (Promise::BothWays | Promise::Unknown, _) | (Promise::Outward, Client::Stack) => {
             return None;
         }
-        (Promise::Outward, Client::Native) => (
+        (Promise::Outward, _) => (
             "a command in it can call and not be called",
             "put the client into the stack: `client=stack`",
         ),
@@ -80,12 +99,12 @@ impl Opposite {
         name: &str,
     ) -> Result<Option<Self>, Fault> {
         let Some(server) = &definition.server else { return Ok(None) };
-        let place = definition.client;
+        let place = definition.client.clone();
         let network = standing.network().ok_or_else(|| {
             Fault::machine("the stack has no way to the outside, where one side of its workload is")
                 .hint("give it a network: `net=…`")
         })?;
-        let (address, listen) = addresses(network, place)?;
+        let (address, listen) = addresses(network, &place)?;
         let namespace = (!network.is_shared).then_some(network.namespace.as_path());
         let words = |words: &[String], address: IpAddr| -> Vec<Vec<u8>> {
             let address = address.to_string();
@@ -93,20 +112,26 @@ impl Opposite {
         };
         let server = Command { argv: words(server, listen), ..command.clone() };
         let mut client = Command { argv: words(&definition.command, address), ..command.clone() };
-        if place == Client::Native {
+        if place != Client::Stack {
             // As a command in the stack is told of the outside.
             tell_address(&mut client, Some(address));
         }
-        let outer = match place {
-            Client::Native => &client,
-            Client::Stack => &server,
+        let (spec, outer) = match &place {
+            Client::Native => (StackSpec::parse("native")?, &client),
+            Client::Stack => (StackSpec::parse("native")?, &server),
+            Client::Beside(beside) => (beside.clone(), &client),
         };
         let ground = Ground { command: Some(outer), network: namespace, ..*ground };
-        let outside = StackSpec::parse("native")?
+        let mut outside = spec
             .raise(&ground, &format!("{name}-outside"))
             .map_err(|fault| fault.during("the outside"))?;
+        let mut clock = None;
+        if let Client::Beside(beside) = &place {
+            require_same(network, outside.network(), beside)?;
+            clock = Some(Sandwich::take(outside.link()?)?).filter(|it| !it.is_shared());
+        }
         let stops_server = definition.stops_server;
-        Ok(Some(Self { outside, client, server, place, address, stops_server }))
+        Ok(Some(Self { outside, client, server, place, address, stops_server, clock }))
     }
 
     /// Runs both sides once.
@@ -116,8 +141,8 @@ impl Opposite {
     pub(super) fn run(&mut self, stack: &mut Standing, deadline: Duration) -> Result<Ran, Fault> {
         let Self { outside, client, server, place, stops_server, .. } = self;
         let (serving, calling) = match place {
-            Client::Native => (stack, outside),
             Client::Stack => (outside, stack),
+            _ => (stack, outside),
         };
         let server_began = begin(serving, server)?;
         let called = begin(calling, client).and_then(|began| finish(calling, began, deadline));
@@ -138,7 +163,7 @@ impl Opposite {
         }
         Ok(match place {
             Client::Stack => called,
-            Client::Native => Ran {
+            _ => Ran {
                 between: called.between,
                 outcome: Outcome {
                     cpu_user: served.outcome.cpu_user,
@@ -155,8 +180,8 @@ impl Opposite {
     /// The side in the stack.
     pub(super) fn inside(&self) -> &Command {
         match self.place {
-            Client::Native => &self.server,
             Client::Stack => &self.client,
+            _ => &self.server,
         }
     }
 
@@ -167,14 +192,36 @@ impl Opposite {
 
     /// Where the sides were.
     pub(super) fn facts(&self) -> Vec<Fact> {
-        let place = match self.place {
-            Client::Native => "outside, on the level of the measurement",
-            Client::Stack => "in the stack",
+        let place = match &self.place {
+            Client::Native => String::from("outside, on the level of the measurement"),
+            Client::Stack => String::from("in the stack"),
+            Client::Beside(beside) => format!("in another stack, {beside}"),
         };
-        vec![
+        let mut facts = vec![
             Fact::new("client_place", place, "how both sides were started"),
             Fact::new("server_address", self.address.to_string(), "the stack's network"),
-        ]
+        ];
+        if matches!(self.place, Client::Beside(_)) {
+            let address = self.outside.network().and_then(|network| network.workload);
+            let address = address.map(|address| address.to_string());
+            facts.extend(address.map(|it| Fact::new("client_address", it, "that stack's network")));
+            let innermost = self.outside.evidence().last();
+            let seen = innermost.into_iter().flat_map(|level| &level.facts);
+            let told = seen.filter(|fact| TOLD.contains(&fact.key.as_str()));
+            facts.extend(told.map(|Fact { key, value, source }| {
+                Fact::new(format!("client_{key}"), value, source)
+            }));
+        }
+        facts
+    }
+
+    /// Whether the clock by which a client in another stack has measured ran wrong.
+    ///
+    /// # Errors
+    /// The link's.
+    pub(super) fn is_time_void(&mut self) -> Result<bool, Fault> {
+        let Some(before) = self.clock else { return Ok(false) };
+        Ok(before.rate_until(Sandwich::take(self.outside.link()?)?).is_void())
     }
 
     /// Ends the outside; what was left of it.
@@ -185,16 +232,39 @@ impl Opposite {
 
 /// Where the client finds the server, and where that listens: on a network that is this machine's own, only its
 /// loopback.
-fn addresses(network: &Network, place: Client) -> Result<(IpAddr, IpAddr), Fault> {
+fn addresses(network: &Network, place: &Client) -> Result<(IpAddr, IpAddr), Fault> {
     let address = match place {
         Client::Stack => network.outside,
-        Client::Native => network.workload.ok_or_else(|| {
+        _ => network.workload.ok_or_else(|| {
             Fault::machine("a command in the stack can call and not be called")
                 .hint("put the client into the stack: `client=stack`")
         })?,
     };
     let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     Ok((address, if network.is_shared { address } else { everywhere }))
+}
+
+/// That two stacks are in one network after all.
+fn require_same(
+    server: &Network,
+    client: Option<&Network>,
+    beside: &StackSpec,
+) -> Result<(), Fault> {
+    let is_same = |client: &Network| {
+        client.is_shared == server.is_shared
+            && (client.is_shared || same_file(&client.namespace, &server.namespace))
+    };
+    if client.is_some_and(is_same) {
+        return Ok(());
+    }
+    Err(Fault::machine(format!("the client's stack `{beside}` is not in the server's network"))
+        .hint("give both stacks a network of one kind: `net=…`"))
+}
+
+/// Whether two files that name namespaces name the same one. Source: `namespaces(7)`.
+fn same_file(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).map(|it| (it.dev(), it.ino())).ok();
+    identity(one).is_some() && identity(one) == identity(other)
 }
 
 fn require_success(ended: &Outcome) -> Result<(), Fault> {

@@ -162,10 +162,10 @@ fn measure(
         used_by_all(readings.iter().chain(&outside), payer_count + outside_count),
     );
     conditions.extend(quiet::stood_still(runs.iter().map(|ran| &ran.outcome)));
-    let mut is_guest_time_void = false;
+    let mut is_guest_time_void = opposite.as_mut().map_or(Ok(false), Opposite::is_time_void)?;
     if !sandwich.is_shared() {
         let rate = sandwich.rate_until(Sandwich::take(standing.link()?)?);
-        is_guest_time_void = rate.is_void();
+        is_guest_time_void |= rate.is_void();
         conditions.extend(rate.conditions());
     }
     readings = iterate::per_iteration(readings, &runs);

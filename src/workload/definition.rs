@@ -5,6 +5,7 @@ use super::metric::{Better, quantile_name};
 pub use super::parameter::{Kind, Parameter};
 use super::unit::Unit;
 use crate::fault::Fault;
+use crate::stack::StackSpec;
 use surtax_instrument::engine::OURSELVES;
 use surtax_instrument::histogram::SHARES;
 
@@ -57,21 +58,35 @@ impl Definition {
 }
 
 /// Where the client of a workload with two sides runs; its server runs in the other place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Client {
     /// Outside, on the level of the measurement.
     #[default]
     Native,
     /// In the stack.
     Stack,
+    /// In another stack, which stands beside it.
+    Beside(StackSpec),
 }
 
 impl Client {
     /// The parameter that says so, which every workload with two sides has.
     pub const PARAMETER: &str = "client";
 
-    /// Its values.
-    pub const WORDS: [&str; 2] = ["native", "stack"];
+    /// What it may be, for people.
+    pub const WORDS: &str = "`native`, `stack`, or another stack such as `runc:net=veth`";
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// The user's: it is no stack.
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        match text {
+            "native" => Ok(Self::Native),
+            "stack" => Ok(Self::Stack),
+            other => StackSpec::parse(other).map(Self::Beside),
+        }
+    }
 }
 
 /// Which versions of a tool are known.

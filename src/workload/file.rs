@@ -43,14 +43,14 @@ const RESERVED: [&str; 2] = [ADDRESS, Client::PARAMETER];
 
 /// The parameter that says where the client is.
 fn client() -> Parameter {
-    let words = Client::WORDS.map(String::from).to_vec();
     Parameter {
         name: Client::PARAMETER.to_owned(),
         about: String::from(
-            "where the client is: outside (`native`) or in the stack; the server is in the other",
+            "where the client is: outside (`native`), in the stack (`stack`; the server is outside then), or in another \
+             stack beside it, `runc:net=veth`; the last parameter",
         ),
-        default: words[0].clone(),
-        kind: Kind::Words(words),
+        default: String::from("native"),
+        kind: Kind::Client,
     }
 }
 

@@ -32,6 +32,8 @@ pub enum Kind {
     Words(Vec<String>),
     /// Text that the whole pattern matches.
     Pattern(Regex),
+    /// Where a client may be.
+    Client,
 }
 
 /// A piece of a word with places for parameters.
@@ -47,7 +49,14 @@ enum Piece<'a> {
 /// The user's: a piece without `=`, or a key twice.
 pub(super) fn assignments(text: &str, typed: &str) -> Result<Vec<(String, String)>, Fault> {
     let mut found: Vec<(String, String)> = Vec::new();
-    for piece in text.split(',') {
+    // The options of a stack are parted by commas, too: so where the client is comes last.
+    let client = format!("{}=", Client::PARAMETER);
+    let begins = |at: usize| at == 0 || text.as_bytes()[at - 1] == b',';
+    let at = text.match_indices(&client).map(|(at, _)| at).find(|at| begins(*at));
+    let (before, last) = at.map_or((text, None), |at| (&text[..at], Some(&text[at..])));
+    let before = if last.is_some() { before.strip_suffix(',').unwrap_or("") } else { before };
+    let pieces = before.split(',').filter(|piece| last.is_none() || !piece.is_empty());
+    for piece in pieces.chain(last) {
         let Some((key, value)) = piece.split_once('=') else {
             let (piece, typed) = (piece.escape_debug(), typed.escape_debug());
             return Err(Fault::user(format!(
@@ -73,6 +82,7 @@ impl Parameter {
             }
             Kind::Words(words) => words.iter().any(|word| word == value),
             Kind::Pattern(pattern) => pattern.is_match(value),
+            Kind::Client => Client::parse(value).is_ok(),
         };
         (!is_fine).then(|| self.kind.words())
     }
@@ -89,6 +99,7 @@ impl Kind {
                 format!("one of {}", words.join(", "))
             }
             Self::Pattern(pattern) => format!("text that `{}` matches", pattern.as_str()),
+            Self::Client => Client::WORDS.to_owned(),
         }
     }
 }
@@ -144,8 +155,8 @@ impl Definition {
             *word = filled.collect();
         };
         self.command.iter_mut().chain(self.server.iter_mut().flatten()).for_each(fill);
-        if value(Client::PARAMETER).is_some_and(|word| self.server.is_some() && word == "stack") {
-            self.client = Client::Stack;
+        if let Some(word) = value(Client::PARAMETER).filter(|_| self.server.is_some()) {
+            self.client = Client::parse(word)?;
         }
         self.setup.iter_mut().chain(&mut self.cleanup).flatten().for_each(fill);
         self.parameters = parameters;
@@ -228,6 +239,9 @@ mod tests {
     fn assignments_are_pairs_and_none_is_said_twice() {
         let read = assignments("a=1,b=x=y", "t").unwrap();
         assert_eq!(read, [("a".into(), "1".into()), ("b".into(), "x=y".into())]);
+        let beside = assignments("a=1,client=qemu:accel=tcg,net=tap", "t").unwrap();
+        assert_eq!(beside[1], ("client".into(), "qemu:accel=tcg,net=tap".into()));
+        assert_eq!(assignments("client=é,", "t").unwrap(), [("client".into(), "é,".into())]);
         assert_eq!(
             assignments("a", "t:a").unwrap_err().message,
             "`a` in `t:a` is no parameter with a value"

@@ -51,6 +51,19 @@ fn a_client_in_a_stack_finds_the_server_outside() {
 }
 
 #[test]
+fn a_client_in_another_stack_meets_the_server_on_its_bridge_or_on_this_machines_network() {
+    let machine = Machine::take();
+    for (server, client) in [("runc:net=veth", "runc:net=veth"), ("native", "runc:net=host")] {
+        let workload = format!("net.tcp_rr:time=50,client={client}");
+        measured(&machine, &[server], &workload, &format!("in another stack, {client}"));
+    }
+    let output = machine.surtax(&compare("native", "net.tcp_rr:time=50,client=runc:net=veth"));
+    let said = text(&output.stderr);
+    assert!(!output.status.success() && said.contains("`runc:net=veth` cannot meet"), "{said}");
+    machine.assert_as_before();
+}
+
+#[test]
 fn every_network_workload_has_its_numbers() {
     let machine = Machine::take();
     for (workload, metric) in [

@@ -181,7 +181,7 @@ impl Layer for Oci {
             mounts.extend(scratch::mounts(site.view, &root::merged_at(bundle), room)?);
         }
         let namespace = room.mount_namespace(&mounts)?;
-        let network = ToolNetwork::make(spec, self.networks, room)?;
+        let network = ToolNetwork::make(spec, self.networks, site, room)?;
         write_bundle(spec, &network, site, room, bundle)?;
 
         let (link, ends) = stdio::link(self.card.kind)?;

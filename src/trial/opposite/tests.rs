@@ -3,6 +3,10 @@
 use super::*;
 use crate::workload::Workload;
 
+/// What helps two stacks that cannot meet.
+const MEET: &str = "let both be on this machine's network (`native`, `net=host`), or both containers of one engine, \
+                    or the client one of `runc`, `crun` and `youki` with `net=veth`";
+
 fn definition(typed: &str) -> Definition {
     Workload::find(typed).unwrap().resolve().unwrap()
 }
@@ -25,6 +29,14 @@ fn a_stack_without_a_way_is_a_gap_with_what_would_make_one() {
         ("net.tcp_rr:client=stack", "qemu:net=user", None),
         ("net.tcp_rr:client=stack", "runc", Some("give it a network: `net=…`")),
         ("cpu.sysbench", "runc", None),
+        ("net.tcp_rr:client=runc:net=veth", "crun:net=veth", None),
+        ("net.tcp_rr:client=runc:net=veth", "qemu:net=tap+runc:net=host", None),
+        ("net.tcp_rr:client=docker:net=bridge", "docker:net=bridge", None),
+        ("net.tcp_rr:client=runc:net=host", "native", None),
+        ("net.tcp_rr:client=runc:net=veth", "native", Some(MEET)),
+        ("net.tcp_rr:client=qemu:net=tap", "runc:net=veth", Some(MEET)),
+        ("net.tcp_rr:client=docker:net=bridge", "docker:net=macvlan", Some(MEET)),
+        ("net.tcp_rr:client=runc", "runc:net=veth", Some(MEET)),
     ] {
         assert_eq!(gap(typed, stack).as_deref(), expected, "{typed} in {stack}");
     }
@@ -46,12 +58,12 @@ fn the_side_in_the_stack_is_the_server_unless_the_client_is_put_there() {
 fn a_server_on_this_machines_own_network_listens_at_its_loopback_alone() {
     let shared = Network::of_level();
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    assert_eq!(addresses(&shared, Client::Native), Ok((loopback, loopback)));
+    assert_eq!(addresses(&shared, &Client::Native), Ok((loopback, loopback)));
     let [outside, workload] = [IpAddr::from([198, 18, 0, 1]), IpAddr::from([198, 18, 0, 2])];
     let wired = Network { outside, workload: Some(workload), is_shared: false, ..shared };
     let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    assert_eq!(addresses(&wired, Client::Native), Ok((workload, everywhere)));
-    assert_eq!(addresses(&wired, Client::Stack), Ok((outside, everywhere)));
+    assert_eq!(addresses(&wired, &Client::Native), Ok((workload, everywhere)));
+    assert_eq!(addresses(&wired, &Client::Stack), Ok((outside, everywhere)));
     let outward = Network { workload: None, ..wired };
-    assert!(addresses(&outward, Client::Native).unwrap_err().message.ends_with("not be called"));
+    assert!(addresses(&outward, &Client::Native).unwrap_err().message.ends_with("not be called"));
 }

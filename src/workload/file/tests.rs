@@ -47,7 +47,10 @@ server = ["listen", "{address}:{from}"]"#;
     assert_eq!(turned.command, ["seq", "{address}"]);
     assert_eq!(turned.server.unwrap(), ["listen", "{address}:7"]);
     let fault = of(&[("client", "moon")]).unwrap_err();
-    assert_eq!(fault.hint.unwrap(), "`client` is one of `native`, `stack`");
+    assert_eq!(
+        fault.hint.unwrap(),
+        "`client` is `native`, `stack`, or another stack such as `runc:net=veth`"
+    );
     // With one side neither means anything.
     let one = Workload::of("mine", SMALL.into(), vec![("client".into(), "stack".into())]);
     assert!(one.unwrap_err().message.contains("has no parameter `client`"));
