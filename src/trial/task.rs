@@ -83,15 +83,22 @@ impl Task {
         }
         for step in &definition.setup {
             let ended = run(&like(command, step)).map_err(|fault| self.explained(fault))?;
-            require_success("the set-up", step, &ended)?;
+            require_success("the set-up", step, &ended).map_err(|fault| self.explained(fault))?;
         }
         Ok(prepared)
     }
 
-    /// Says which package a tool is in that could not be started.
+    /// Says which package a tool is in that could not be started, by us or by a shell, and what helps where a
+    /// medium is full.
     pub(super) fn explained(&self, fault: Fault) -> Fault {
+        if fault.message.contains("No space left on device") {
+            return fault
+                .hint("take a smaller data set (the workload's parameters), or a larger medium");
+        }
         let remedy = self.definition.as_ref().and_then(Definition::remedy);
-        match remedy.filter(|_| fault.message.starts_with("cannot start")) {
+        // A shell ends with 127 where it does not find a program.
+        let signs = ["cannot start `", "ended with exit 127"];
+        match remedy.filter(|_| signs.iter().any(|sign| fault.message.contains(sign))) {
             Some(remedy) => fault.hint(remedy),
             None => fault,
         }

@@ -44,5 +44,6 @@ mod recovery;
 mod ssh;
 mod suite;
 mod two_sided;
+mod unfit;
 mod watchdog;
 mod workloads;

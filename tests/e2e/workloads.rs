@@ -223,6 +223,7 @@ const READY: &[(&str, Need)] = &[
     ("intensity.memory:seconds=1,intensity=99", Nothing),
     ("intensity.threads:seconds=1,intensity=30", Nothing),
     ("memory.memtester:size=1M", Nothing),
+    ("memory.stream:array_bytes=1048576,passes=5", Nothing),
     ("memory.sysbench:total=1G", Nothing),
     ("mutex.sysbench:locks=2000", Nothing),
     ("net.iperf3:seconds=1", Nothing),

@@ -205,6 +205,17 @@ fn two_columns_that_change_places_are_refused_or_seen() {
 }
 
 #[test]
+fn a_network_that_carries_no_echo_is_named_so() {
+    let printed = "PING 10.9.9.2 (10.9.9.2) 56(84) bytes of data.\n\n--- 10.9.9.2 ping statistics ---\n\
+                   2 packets transmitted, 0 received, 100% packet loss, time 10ms\n\n";
+    assert_eq!(
+        read("net.ping", printed).unwrap_err(),
+        "it did not do its work: that this network carries ICMP echoes and some came back takes at least 1, \
+         and it says 0"
+    );
+}
+
+#[test]
 fn a_workload_that_there_is_not_is_answered_with_the_nearest() {
     let fault = Workload::find("disk.randwriet").unwrap_err();
     assert_eq!(fault.message, "there is no workload `disk.randwriet`");
