@@ -20,7 +20,10 @@ pub fn allowed() -> io::Result<Vec<usize>> {
 /// The kernel's, where that CPU may not be used.
 pub fn pin(cpu: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
-    set.set(cpu);
+    if cpu < CpuSet::MAX_CPU {
+        set.set(cpu);
+    }
+    // The kernel refuses a set without any.
     Ok(sched_setaffinity(None, &set)?)
 }
 

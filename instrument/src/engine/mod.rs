@@ -7,6 +7,7 @@ mod adversary;
 mod answer;
 pub mod cpu;
 mod disk;
+mod kv;
 mod net;
 mod noise;
 mod options;
@@ -98,6 +99,7 @@ pub static ENGINES: &[Engine] = &[
     net::TCP_STREAM,
     net::TCP_MAERTS,
     net::UDP_STREAM_ENGINE,
+    kv::ENGINE,
     adversary::LOAD,
     adversary::FORKBOMB,
     adversary::ALLOCBOMB,

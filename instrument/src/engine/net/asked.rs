@@ -149,7 +149,11 @@ fn wish(text: Option<&str>) -> Result<Wish, Refused> {
     })
 }
 
-fn rate(text: &str) -> Result<f64, Refused> {
+/// The rate that was typed, per second.
+///
+/// # Errors
+/// The user's: it is none.
+pub(in crate::engine) fn rate(text: &str) -> Result<f64, Refused> {
     let number = text.parse().ok().filter(|rate: &f64| (0.001..=1e8).contains(rate));
     number.ok_or_else(|| {
         let shown = text.escape_debug();
@@ -157,10 +161,14 @@ fn rate(text: &str) -> Result<f64, Refused> {
     })
 }
 
-fn address(text: Option<&str>) -> Result<SocketAddr, Refused> {
+/// The address that was typed; `peer:PORT` is that of the outside.
+///
+/// # Errors
+/// The user's: it is none, or nobody says where the outside is.
+pub(in crate::engine) fn address(text: Option<&str>) -> Result<SocketAddr, Refused> {
     let text = text.ok_or_else(|| {
         Refused::user("nobody says where the other side is")
-            .hint("write `--connect ADDRESS:PORT`, where `@surtax engine serve` runs")
+            .hint("write `--connect ADDRESS:PORT`, where its server listens")
     })?;
     if let Some(port) = text.strip_prefix("peer:") {
         let peer: Option<IpAddr> = std::env::var(PEER).ok().and_then(|peer| peer.parse().ok());

@@ -27,6 +27,11 @@ mod worst;
 use super::{Choice, Engine};
 use asked::Asked;
 
+/// What the key-value engine shares with these.
+pub(super) use asked::{address, rate};
+pub(super) use wire::{receive, send};
+pub(super) use worst::Worst;
+
 /// What two ends do with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {

@@ -1,0 +1,199 @@
+//! A connection to a key-value server, and what is on its way there.
+
+use super::keys::Keys;
+use super::protocol::{Protocol, Reply};
+use super::record::Record;
+use crate::engine::Refused;
+use crate::engine::net::{receive, send};
+use crate::quantity::Nanoseconds;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+/// What an answer has beside its value, at most, in bytes; twice.
+const AROUND: usize = 4096;
+
+/// The least room for answers, in bytes: so much is received at once.
+const ROOM: usize = 64 << 10;
+
+/// A request that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+struct Going {
+    key: u32,
+    is_set: bool,
+    from: Nanoseconds,
+}
+
+/// One connection.
+pub(super) struct Lane {
+    socket: TcpStream,
+    protocol: Protocol,
+    /// Requests, of which the first so many bytes are sent.
+    out: Vec<u8>,
+    sent: usize,
+    /// Room for answers, which are there from `begin` to `end`.
+    input: Vec<u8>,
+    begin: usize,
+    end: usize,
+    going: VecDeque<Going>,
+}
+
+/// What came of a look at a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    /// Nothing is there.
+    Nothing,
+    /// So much that there may be more.
+    Full,
+    /// All that there was.
+    All,
+}
+
+impl Lane {
+    /// A connection with room for so many requests, and for the answer to any of them.
+    pub(super) fn new(socket: TcpStream, protocol: Protocol, depth: usize, longest: usize) -> Self {
+        Self {
+            socket,
+            protocol,
+            out: Vec::with_capacity(ROOM),
+            sent: 0,
+            input: vec![0; ROOM.max(longest + AROUND)],
+            begin: 0,
+            end: 0,
+            going: VecDeque::with_capacity(depth),
+        }
+    }
+
+    /// Its descriptor.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// How many requests wait for an answer.
+    #[inline]
+    pub(super) fn going_count(&self) -> usize {
+        self.going.len()
+    }
+
+    /// Whether some of the requests could not be sent yet.
+    #[inline]
+    pub(super) fn has_rest(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Writes a request, whose latency counts from a time; it goes with the next [`Lane::flush`].
+    #[inline]
+    pub(super) fn ask(&mut self, keys: &Keys, key: u32, is_set: bool, from: Nanoseconds) {
+        if is_set {
+            self.protocol.set(keys.name(key), keys.value(key), &mut self.out);
+        } else {
+            self.protocol.get(keys.name(key), &mut self.out);
+        }
+        self.going.push_back(Going { key, is_set, from });
+    }
+
+    /// Sends what was written, as far as there is room for it.
+    ///
+    /// # Errors
+    /// The connection's.
+    #[inline]
+    pub(super) fn flush(&mut self) -> Result<(), Refused> {
+        while self.sent < self.out.len() {
+            let rest = &self.out[self.sent..];
+            match usize::try_from(send(self.socket.as_raw_fd(), rest, libc::MSG_DONTWAIT)) {
+                Ok(count) => self.sent += count,
+                Err(_) => match io::Error::last_os_error() {
+                    error if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                    error if error.kind() == ErrorKind::Interrupted => {}
+                    error => return Err(broken(&error)),
+                },
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// Receives what is there; with `flags` of 0 it waits for something, or for a tick.
+    ///
+    /// # Errors
+    /// The connection's, or the server has closed it.
+    #[inline]
+    pub(super) fn receive(&mut self, flags: libc::c_int) -> Result<Came, Refused> {
+        if self.begin == self.end {
+            (self.begin, self.end) = (0, 0);
+        } else if self.input.len() - self.end < AROUND {
+            self.input.copy_within(self.begin..self.end, 0);
+            (self.begin, self.end) = (0, self.end - self.begin);
+        }
+        let room = &mut self.input[self.end..];
+        let length = room.len();
+        match usize::try_from(receive(self.socket.as_raw_fd(), room, flags)) {
+            Ok(0) => Err(Refused::machine("the server has closed the connection")
+                .hint("look at the server's own output: it may have ended")),
+            Ok(count) => {
+                self.end += count;
+                Ok(if count == length { Came::Full } else { Came::All })
+            }
+            Err(_) => match io::Error::last_os_error() {
+                error if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                    Ok(Came::Nothing)
+                }
+                error => Err(broken(&error)),
+            },
+        }
+    }
+
+    /// Reads the answers that have come by `now`, and notes each.
+    ///
+    /// # Errors
+    /// They are none.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        keys: &Keys,
+        now: Nanoseconds,
+        record: &mut Record,
+    ) -> Result<(), Refused> {
+        while self.begin < self.end {
+            let bytes = &self.input[self.begin..self.end];
+            let Some(going) = self.going.front().copied() else { return Err(strange(bytes)) };
+            let read = self.protocol.read(bytes, keys.name(going.key));
+            let Some((length, reply)) = read.map_err(|_| strange(bytes))? else { break };
+            match reply {
+                Reply::Value(value) if !going.is_set => {
+                    record.hit_count += 1;
+                    record.wrong_count += u64::from(value != keys.value(going.key));
+                }
+                Reply::Stored if going.is_set => {}
+                Reply::Missing if !going.is_set => record.miss_count += 1,
+                Reply::Refused(why) => {
+                    record.refused_count += 1;
+                    record.refusal.get_or_insert_with(|| shown(why));
+                }
+                _ => return Err(strange(bytes)),
+            }
+            record.note(going.is_set, going.from, now);
+            record.received_bytes += length as u64;
+            self.begin += length;
+            self.going.pop_front();
+        }
+        Ok(())
+    }
+}
+
+fn broken(error: &io::Error) -> Refused {
+    Refused::machine(format!("the connection to the server broke: {error}"))
+}
+
+fn strange(bytes: &[u8]) -> Refused {
+    Refused::machine(format!("the server says what is no answer: `{}`", shown(bytes)))
+        .hint("name the server's own language: `--protocol memcached|memcached-binary|redis`")
+}
+
+/// The begin of what a server says, for people.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(80)]);
+    text.trim_end().escape_debug().to_string()
+}

@@ -1,0 +1,167 @@
+//! The key-value engine: what a request to memcached or Redis costs, of which every one is recorded and read back.
+//!
+//! The server is another program; this is its client. Keys are stored first, then updated and read in a closed loop (`round.rs`), by
+//! a schedule whatever the server does, or at the highest rate that keeps a limit (`search.rs`). Every value that comes
+//! back is compared with the one that was written.
+//!
+//! Source: J. Leverich, C. Kozyrakis, *Reconciling High Server Utilization and Sub-millisecond Quality-of-Service*,
+//! EuroSys 2014 (mutilate); B. Atikoglu et al., *Workload Analysis of a Large-Scale Key-Value Store*, SIGMETRICS 2012
+//! (`size.rs`, `arrival.rs`).
+
+mod arrival;
+mod asked;
+mod binary;
+mod keys;
+mod lane;
+mod measure;
+mod protocol;
+mod random;
+mod record;
+mod resp;
+mod round;
+mod search;
+mod server;
+mod size;
+mod tell;
+mod text;
+
+use super::{Answer, Choice, Engine, Options, Refused, cpu};
+use asked::{Asked, Pace};
+use keys::Keys;
+use measure::Bench;
+use server::{Server, State};
+
+const OPTIONS: &[Choice] = &[
+    Choice {
+        key: "connect",
+        value: "ADDRESS:PORT",
+        help: "where the server is; `peer:PORT` is the address in SURTAX_PEER",
+    },
+    Choice {
+        key: "protocol",
+        value: "NAME",
+        help: "memcached, memcached-binary or redis; memcached",
+    },
+    Choice {
+        key: "time",
+        value: "TIME",
+        help: "how long to measure, in a search at each of about ten rates; 10s",
+    },
+    Choice { key: "warm-up", value: "TIME", help: "how long to do the same before it; not at all" },
+    Choice { key: "patience", value: "TIME", help: "how long to wait for the server; 5s" },
+    Choice { key: "keys", value: "N", help: "how many keys there are; 10000" },
+    Choice {
+        key: "key-size",
+        value: "etc|BYTES",
+        help: "length of a key: all alike, or Facebook's ETC; etc",
+    },
+    Choice { key: "value-size", value: "etc|BYTES", help: "the same of a value; etc" },
+    Choice {
+        key: "ratio",
+        value: "UPDATES:READS",
+        help: "`1:0` only updates, and `0:1` only reads; 1:30",
+    },
+    Choice { key: "connections", value: "N", help: "how many at once; 1" },
+    Choice {
+        key: "depth",
+        value: "N",
+        help: "requests on their way on each, at most; 1, by a schedule 64",
+    },
+    Choice { key: "threads", value: "N", help: "threads that share the connections; 1" },
+    Choice {
+        key: "rate",
+        value: "PER_SECOND",
+        help: "begin so many by a schedule, whatever the server does (open loop); one after another",
+    },
+    Choice {
+        key: "gaps",
+        value: "exponential|even|etc",
+        help: "between requests of a schedule; exponential",
+    },
+    Choice {
+        key: "search",
+        value: "TIME",
+        help: "find the highest rate whose latency stays below this; no search",
+    },
+    Choice { key: "quantile", value: "pN", help: "which quantile of it; p99" },
+    Choice { key: "worst", value: "N", help: "list so many of the longest with their time; 20" },
+    Choice { key: "poll", value: "on|off", help: "spin and never sleep; off" },
+    Choice { key: "cpu", value: "N|any", help: "the CPU of this end; any" },
+    Choice { key: "no-load", value: "", help: "the keys are there already" },
+    Choice {
+        key: "own-server",
+        value: "",
+        help: "the server is for this alone: it must be empty, and is told to end",
+    },
+    Choice { key: "seed", value: "N", help: "what keys and requests are drawn from; 1" },
+];
+
+/// From when on a server was not started just now, in seconds.
+const YOUNG_S: u64 = 60;
+
+/// The engine.
+pub(super) const ENGINE: Engine = Engine {
+    name: "kv",
+    about: "updates and reads of a memcached or Redis server: latency of each, and their rate",
+    options: OPTIONS,
+    run,
+};
+
+fn run(options: &Options) -> Result<Answer, Refused> {
+    let asked = Asked::read(options)?;
+    if let Some(cpu) = asked.cpu {
+        cpu::pin(cpu).map_err(|error| {
+            Refused::user(format!("CPU {cpu} is not to be had: {error}"))
+                .hint("name one of `Cpus_allowed_list` in `/proc/self/status`")
+        })?;
+    }
+    let keys = Keys::new(asked.keys, asked.key_size, asked.value_size, asked.seed)?;
+    let mut server = Server::reach(asked.connect, asked.protocol, asked.patience)?;
+    let state = server.state()?;
+    if asked.is_own {
+        require_own(&asked, &state)?;
+    }
+    let mut bench = Bench { asked: &asked, keys: &keys, server };
+    if asked.is_loading {
+        bench.load()?;
+    }
+    let answer = measured(&mut bench)?;
+    if asked.is_own {
+        bench.server.end()?;
+    }
+    Ok(answer)
+}
+
+/// Refuses a server that was not started for this: it would be filled, and ended.
+///
+/// # Errors
+/// The user's.
+fn require_own(asked: &Asked, state: &State) -> Result<(), Refused> {
+    let what = match state {
+        State { items: 1.., .. } => format!("holds {} keys already", state.items),
+        State { uptime_s: YOUNG_S.., .. } => format!("has run for {} s", state.uptime_s),
+        _ => return Ok(()),
+    };
+    let at = asked.connect;
+    Err(Refused::user(format!("the server at {at} {what}, so it is not there for this alone"))
+        .hint("name the port of a server of your own, or leave `--own-server` out"))
+}
+
+fn measured(bench: &mut Bench<'_>) -> Result<Answer, Refused> {
+    let (asked, keys) = (bench.asked, bench.keys);
+    let rate = match asked.pace {
+        Pace::Closed => None,
+        Pace::Open(rate) => Some(rate),
+        Pace::Search(limit) => {
+            let found = search::run(limit, |rate| bench.measure(rate))?;
+            let mut answer = tell::answer(asked, keys, &found.measured, Some(found.rate));
+            tell::search(&mut answer, asked, &found);
+            return Ok(answer);
+        }
+    };
+    let measured = bench.measure(rate)?;
+    Ok(tell::answer(asked, keys, &measured, rate))
+}
+
+#[cfg(test)]
+mod tests;
