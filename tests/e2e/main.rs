@@ -22,6 +22,7 @@ mod guests;
 mod hostile;
 mod hosts;
 mod interrupts;
+mod key_value;
 mod kills;
 mod lab;
 mod lease;
