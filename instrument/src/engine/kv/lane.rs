@@ -6,8 +6,9 @@ use super::record::Record;
 use crate::engine::Refused;
 use crate::engine::net::{receive, send};
 use crate::quantity::Nanoseconds;
+use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -101,13 +102,11 @@ impl Lane {
     pub(super) fn flush(&mut self) -> Result<(), Refused> {
         while self.sent < self.out.len() {
             let rest = &self.out[self.sent..];
-            match usize::try_from(send(self.socket.as_raw_fd(), rest, libc::MSG_DONTWAIT)) {
+            match send(self.socket.as_raw_fd(), rest, libc::MSG_DONTWAIT) {
                 Ok(count) => self.sent += count,
-                Err(_) => match io::Error::last_os_error() {
-                    error if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                    error if error.kind() == ErrorKind::Interrupted => {}
-                    error => return Err(broken(&error)),
-                },
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(broken(&error.into())),
             }
         }
         self.out.clear();
@@ -129,19 +128,15 @@ impl Lane {
         }
         let room = &mut self.input[self.end..];
         let length = room.len();
-        match usize::try_from(receive(self.socket.as_raw_fd(), room, flags)) {
+        match receive(self.socket.as_raw_fd(), room, flags) {
             Ok(0) => Err(Refused::machine("the server has closed the connection")
                 .hint("look at the server's own output: it may have ended")),
             Ok(count) => {
                 self.end += count;
                 Ok(if count == length { Came::Full } else { Came::All })
             }
-            Err(_) => match io::Error::last_os_error() {
-                error if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                    Ok(Came::Nothing)
-                }
-                error => Err(broken(&error)),
-            },
+            Err(Errno::AGAIN | Errno::INTR) => Ok(Came::Nothing),
+            Err(error) => Err(broken(&error.into())),
         }
     }
 

@@ -122,7 +122,11 @@ impl Patience {
 
 /// `recv(2)`.
 #[inline]
-pub(in crate::engine) fn receive(socket: RawFd, into: &mut [u8], flags: libc::c_int) -> Result<usize, Errno> {
+pub(in crate::engine) fn receive(
+    socket: RawFd,
+    into: &mut [u8],
+    flags: libc::c_int,
+) -> Result<usize, Errno> {
     // SAFETY: the callers hold the socket open for as long as they use its number.
     let socket = unsafe { BorrowedFd::borrow_raw(socket) };
     let flags = RecvFlags::from_bits_retain(flags.cast_unsigned());
@@ -131,7 +135,11 @@ pub(in crate::engine) fn receive(socket: RawFd, into: &mut [u8], flags: libc::c_
 
 /// `send(2)`; a stream that is closed is an error and no signal.
 #[inline]
-pub(in crate::engine) fn send(socket: RawFd, bytes: &[u8], flags: libc::c_int) -> Result<usize, Errno> {
+pub(in crate::engine) fn send(
+    socket: RawFd,
+    bytes: &[u8],
+    flags: libc::c_int,
+) -> Result<usize, Errno> {
     // SAFETY: the callers hold the socket open for as long as they use its number.
     let socket = unsafe { BorrowedFd::borrow_raw(socket) };
     let flags = SendFlags::from_bits_retain(flags.cast_unsigned()) | SendFlags::NOSIGNAL;
