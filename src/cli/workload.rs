@@ -7,9 +7,16 @@ use crate::fault::{Doing, Fault};
 use crate::lab;
 use crate::report::{foreign, number};
 use crate::workload::definition::{Limits, Rule};
-use crate::workload::{Definition, Workload, shelf};
+use crate::workload::{Definition, OUTPUT_LIMIT, Workload, shelf};
 use std::fmt::Write;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+
+/// What stands for standard input in the place of a file.
+const STANDARD_INPUT: &str = "-";
+
+/// So much of an output is read to see that it is too long.
+const INPUT_LIMIT: u64 = OUTPUT_LIMIT as u64 + 1;
 
 /// Flags of `surtax workload`.
 #[derive(Debug, clap::Args)]
@@ -37,10 +44,10 @@ enum Command {
     },
     /// Reads a workload file, and says what is wrong with it.
     Check {
-        /// The file.
+        /// The file, or the name of a workload that is listed.
         #[arg(value_name = "FILE.toml")]
-        file: PathBuf,
-        /// Also reads what its tool printed, from this file, and shows the numbers.
+        file: String,
+        /// Also reads what its tool printed on standard output, from this file or `-`, and shows all that is read.
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
@@ -68,6 +75,8 @@ struct Line {
     is_installed: bool,
     /// The user's file, of one that does not come with surtax.
     path: Option<PathBuf>,
+    /// Whether that file stands in the place of one that comes with surtax.
+    is_replaced: bool,
 }
 
 #[derive(serde::Serialize)]
@@ -107,6 +116,7 @@ fn line(name: &str, definition: &Definition, path: Option<PathBuf>) -> Line {
         needs_scratch: definition.scratch,
         packages: definition.packages.clone(),
         is_installed: definition.is_built_in() || lab::find(program).is_some(),
+        is_replaced: path.is_some() && shelf::is_ready(name),
         path,
     }
 }
@@ -131,7 +141,13 @@ fn list(globals: &Globals) -> Result<(), Fault> {
         let parameters: Vec<String> =
             line.parameters.iter().map(|it| format!("{}={}", it.name, it.default)).collect();
         let installed = if line.is_installed { "yes" } else { "no" };
-        let about = line.about;
+        let about = match &line.path {
+            Some(_) if line.is_replaced => {
+                format!("(your file, in place of the one that comes with surtax) {}", line.about)
+            }
+            Some(_) => format!("(your file) {}", line.about),
+            None => line.about,
+        };
         rows.push(vec![line.name, parameters.join(" "), String::from(installed), about]);
     }
     answer(&rows.text(format, globals.table_width()))
@@ -140,23 +156,29 @@ fn list(globals: &Globals) -> Result<(), Fault> {
 fn show(name: &str, globals: &Globals) -> Result<(), Fault> {
     let workload = Workload::find(name)?;
     let definition = workload.resolve()?;
+    let path = shelf::own_file(&workload.name)?;
     if globals.format_or(Format::Table) == Format::Json {
-        let line = line(&workload.name, &definition, None);
+        let line = line(&workload.name, &definition, path);
         return answer(
             &(serde_json::to_string_pretty(&line).doing("write a workload as JSON")? + "\n"),
         );
     }
-    answer(&shown(&workload, &definition))
+    answer(&shown(&workload, &definition, path.as_deref()))
 }
 
 /// What a workload is, for people.
-fn shown(workload: &Workload, definition: &Definition) -> String {
+fn shown(workload: &Workload, definition: &Definition, own: Option<&Path>) -> String {
     let shell = |words: &[String]| crate::plan::shell_line(words.iter().map(String::as_str));
     let mut text = format!("{}: {}\n\n", workload.typed(), definition.about);
     // Writing into a string cannot fail.
     let mut say = |label: &str, what: &str| {
         let _ = writeln!(text, "  {label:9}  {}", foreign::line(what));
     };
+    if let Some(own) = own {
+        let is_replaced = shelf::is_ready(&workload.name);
+        let of = if is_replaced { ", in place of the one that comes with surtax" } else { "" };
+        say("file", &format!("{}{of}", own.display()));
+    }
     for step in &definition.setup {
         say("set-up", &shell(step));
     }
@@ -183,13 +205,17 @@ fn shown(workload: &Workload, definition: &Definition) -> String {
         say("check", &format!("that {}: {}", check.about, check.limits.words()));
     }
     for rule in &definition.metrics {
-        let (name, unit, better) = (&rule.name, rule.unit.kept, rule.better.word());
-        say("metric", &format!("{name} in {unit}, {better} is better{}", plausible(rule)));
+        let (name, unit, better) = (&rule.name, rule.unit.printed, rule.better.word());
+        let plausible = plausible(rule);
+        say("metric", &format!("{name}, printed in {unit}; {better} is better{plausible}"));
     }
     for rule in &definition.histograms {
         say(
             "histogram",
-            &format!("{} of times, as quantiles `{}_p50` and so on", rule.name, rule.name),
+            &format!(
+                "{0} of times, printed in {1}; as quantiles `{0}_p50` and so on",
+                rule.name, rule.unit.printed
+            ),
         );
     }
     text
@@ -199,30 +225,94 @@ fn plausible(rule: &Rule) -> String {
     if rule.limits == Limits::default() {
         return String::new();
     }
-    format!("; {} {} is plausible", rule.limits.words(), rule.unit.printed)
+    format!("; {} is plausible", rule.limits.words())
 }
 
-fn check(file: &Path, output: Option<&Path>, globals: &Globals) -> Result<(), Fault> {
-    let text = shelf::read(file)?;
-    let name = file.display().to_string();
-    let definition = Definition::parse(&text, &foreign::line(&name))?;
-    let count = number::count(definition.metrics.len() + definition.histograms.len(), "metric");
+fn check(typed: &str, output: Option<&Path>, globals: &Globals) -> Result<(), Fault> {
+    let path = Path::new(typed);
+    // A path may hold a colon; whatever is no file is read as `--workload` reads it.
+    let (name, definition) = if path.is_file() && Workload::find(typed).is_err() {
+        let name = foreign::line(typed);
+        let definition = Definition::parse(&shelf::read(path)?, &name)?;
+        (name, definition)
+    } else {
+        let workload = Workload::find(typed)?;
+        (foreign::line(&workload.typed()), workload.resolve()?)
+    };
     let Some(output) = output else {
-        note(&format!("`{}` is a workload with {count}", foreign::line(&name)), globals);
+        let counts = [
+            (definition.metrics.len() + definition.histograms.len(), "metric"),
+            (definition.checks.len(), "check"),
+            (definition.settings.len(), "setting"),
+        ];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<String> = counts.map(|(count, what)| number::count(*count, what)).collect();
+        note(&format!("`{name}` is a workload with {}", counts.join(", ")), globals);
         return Ok(());
     };
-    let shown = output.display();
-    let printed = std::fs::read(output).map_err(|error| {
-        Fault::user(format!("cannot read what the tool printed in `{shown}`: {error}"))
-    })?;
-    let reading = definition.read(&String::from_utf8_lossy(&printed)).map_err(|why| {
-        Fault::user(format!("what is in `{shown}` would make a trial invalid: {why}"))
+    let shown = match output.to_str() {
+        Some(STANDARD_INPUT) => String::from("what standard input holds"),
+        _ => format!("what is in `{}`", output.display()),
+    };
+    let printed = read_output(output)
+        .map_err(|error| Fault::user(format!("cannot read {shown}: {error}")))?;
+    let lines = definition.account(&String::from_utf8_lossy(&printed)).map_err(|why| {
+        Fault::user(format!("{shown} would make a trial invalid: {why}"))
             .hint("correct the file, or record the output of the version that it is for")
     })?;
-    let mut rows = Rows::new(&["Metric", "Value", "Unit", "Better"]);
-    for metric in &reading.metrics {
-        let (unit, better) = (metric.unit.to_owned(), metric.better.word().to_owned());
-        rows.push(vec![metric.name.clone(), metric.value.to_string(), unit, better]);
+    let mut rows = Rows::new(&["What", "Name", "Value", "Unit", "Plausible"]);
+    for line in lines {
+        let (kind, unit) = (line.kind.to_owned(), line.unit.to_owned());
+        rows.push(vec![kind, line.name, line.value, unit, line.wanted]);
     }
     answer(&rows.text(globals.format_or(Format::Table), globals.table_width()))
+}
+
+/// What a tool printed, as far as a trial would read it and one byte more.
+fn read_output(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut printed = Vec::new();
+    if path.to_str() == Some(STANDARD_INPUT) {
+        std::io::stdin().lock().take(INPUT_LIMIT).read_to_end(&mut printed)?;
+    } else {
+        std::fs::File::open(path)?.take(INPUT_LIMIT).read_to_end(&mut printed)?;
+    }
+    if printed.len() > OUTPUT_LIMIT as usize {
+        let limit = OUTPUT_LIMIT >> 10;
+        return Err(std::io::Error::other(format!(
+            "no more than {limit} KiB of an output are read"
+        )));
+    }
+    Ok(printed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_is_shown_in_one_unit_and_with_the_file_that_replaces_it() {
+        let text = "about = \"x\"\ncommand = [\"x\"]\n[[metric]]\nname = \"time\"\nunit = \"s\"\n\
+                    better = \"lower\"\nregex = '(.*)'\nmin = 0.001\nmax = 1000\n";
+        let workload = Workload::of("timer", text.to_owned(), Vec::new()).unwrap();
+        let definition = workload.resolve().unwrap();
+        let own = shown(&workload, &definition, Some(Path::new("/a/timer.toml")));
+        let metric = "time, printed in s; lower is better; between 0.001 and 1000 is plausible";
+        assert!(own.contains(metric), "{own}");
+        assert!(own.contains("/a/timer.toml, in place of the one that comes with surtax"), "{own}");
+        assert!(!shown(&workload, &definition, None).contains("in place of"));
+        assert!(line("timer", &definition, Some(PathBuf::from("/a/timer.toml"))).is_replaced);
+        assert!(!line("mine", &definition, Some(PathBuf::from("/a/mine.toml"))).is_replaced);
+        assert!(!line("timer", &definition, None).is_replaced);
+    }
+
+    #[test]
+    fn what_a_trial_would_not_read_is_refused_here_too() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("printed.txt");
+        std::fs::write(&path, vec![b'x'; OUTPUT_LIMIT as usize]).unwrap();
+        assert_eq!(read_output(&path).unwrap().len(), OUTPUT_LIMIT as usize);
+        std::fs::write(&path, vec![b'x'; OUTPUT_LIMIT as usize + 1]).unwrap();
+        let refused = read_output(&path).unwrap_err().to_string();
+        assert_eq!(refused, "no more than 256 KiB of an output are read");
+    }
 }

@@ -363,11 +363,18 @@ fn trouble(ledger: &Ledger, column: &Column<'_>) -> Result<Option<Trouble>, Faul
         (Some(status), TrialState::Failed) => format!("the command failed: {status}"),
         _ => String::from(why),
     };
-    let tail = ledger.tail(column.arm.index, last.state, Stream::Stderr)?;
+    let words = |stream| -> Result<Option<String>, Fault> {
+        Ok(ledger.tail(column.arm.index, last.state, stream)?.as_deref().and_then(last_words))
+    };
+    // A command that fails without a word on standard error has often said why on the other.
+    let last_words = match words(Stream::Stderr)? {
+        None if last.state == TrialState::Failed => words(Stream::Stdout)?,
+        words => words,
+    };
     Ok(Some(Trouble {
         why: super::foreign::lines(&why),
         remedy: last.remedy.as_deref().or(hint).map(line),
-        stderr: tail.as_deref().and_then(last_words),
+        stderr: last_words,
     }))
 }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use surtax_instrument::wire::{Command, Fact, Outcome, Status};
 use surtax_statistics::{Sample, Summary};
 
-/// How much of what a failed set-up said is told, in characters.
+/// How much of what a failed set-up said last is told, in characters.
 const SAID_MAX: usize = 300;
 
 /// What is between two settings of one start.
@@ -137,7 +137,8 @@ impl Task {
                     OUTPUT_LIMIT >> 10
                 ));
             }
-            readings.push(definition.read(&String::from_utf8_lossy(&output.tail))?);
+            let said = [&output.tail, &outcome.stderr.tail].map(|it| String::from_utf8_lossy(it));
+            readings.push(definition.read_beside(&said[0], &said[1])?);
         }
         Ok(whole(readings))
     }
@@ -168,10 +169,15 @@ fn require_success(what: &str, step: &[String], ended: &Outcome) -> Result<(), F
     if ended.status == Status::Exit(0) {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&ended.stderr.tail);
-    let said: String = said.trim().chars().take(SAID_MAX).collect();
+    let said = [&ended.stderr.tail, &ended.stdout.tail].map(|tail| String::from_utf8_lossy(tail));
+    let said = said.iter().map(|said| said.trim()).find(|said| !said.is_empty());
+    let said = said.map_or(String::from(", and said nothing"), |said| {
+        // What a program says last is why it ended.
+        let before = said.chars().count().saturating_sub(SAID_MAX);
+        format!(": {}", said.chars().skip(before).collect::<String>())
+    });
     let (step, status) = (step.join(" "), &ended.status);
-    Err(Fault::machine(format!("{what} `{step}` of the workload ended with {status}: {said}")))
+    Err(Fault::machine(format!("{what} `{step}` of the workload ended with {status}{said}")))
 }
 
 /// Several runs in one start as one reading: a metric counts where every run has it.
@@ -217,4 +223,40 @@ fn whole(readings: Vec<Reading>) -> Reading {
         })
     });
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surtax_instrument::quantity::{Bytes, Nanoseconds};
+    use surtax_instrument::wire::Output;
+
+    fn ended(code: i32, stdout: &str, stderr: &str) -> Outcome {
+        let output = |text: &str| Output { tail: text.into(), ..Output::default() };
+        Outcome {
+            status: Status::Exit(code),
+            wall: Nanoseconds(1),
+            cpu_user: Nanoseconds(1),
+            cpu_system: Nanoseconds(0),
+            memory_peak: Bytes(1),
+            stdout: output(stdout),
+            stderr: output(stderr),
+            stops: None,
+        }
+    }
+
+    #[test]
+    fn a_failed_set_up_is_told_with_what_was_said_last_on_either_stream() {
+        let step = [String::from("false")];
+        let told = |stdout: &str, stderr: &str| {
+            require_success("the set-up", &step, &ended(1, stdout, stderr)).unwrap_err().message
+        };
+        let begin = "the set-up `false` of the workload ended with exit 1";
+        assert_eq!(told("", "\n"), format!("{begin}, and said nothing"));
+        assert_eq!(told("out\n", ""), format!("{begin}: out"));
+        assert_eq!(told("out\n", "err\n"), format!("{begin}: err"));
+        let long = format!("{}the reason", "x".repeat(2 * SAID_MAX));
+        assert!(told(&long, "").ends_with("xthe reason"));
+        assert!(require_success("the set-up", &step, &ended(0, "", "err")).is_ok());
+    }
 }

@@ -16,29 +16,106 @@ pub enum Extract {
     Pattern(Regex),
 }
 
+/// How many of the last lines are shown of an output in which a pattern matches nothing.
+const LINES_SHOWN: usize = 3;
+
+/// How much of each of them, in characters.
+const LINE_MAX: usize = 100;
+
+/// What to do where the value is on standard error.
+const ADD: &str = "add `2>&1`, as in `[\"sh\", \"-c\", \"PROGRAM 2>&1\"]`";
+
 /// What a tool printed.
 pub struct Printed<'a> {
     text: &'a str,
-    json: Option<Value>,
+    /// What errors call that text.
+    place: &'static str,
+    /// What was printed on standard error: never read, and looked at where the other says nothing.
+    aside: &'a str,
+    /// The first document, and how many there are.
+    json: Option<(Value, usize)>,
 }
 
 impl<'a> Printed<'a> {
     /// Reads it as text, and as JSON where a line begins some: tools write warnings before it.
     pub fn of(text: &'a str) -> Self {
-        let mut at = 0;
-        let mut json = None;
-        for line in text.split_inclusive('\n') {
-            if line.starts_with(['{', '[']) {
-                let read = serde_json::Deserializer::from_str(&text[at..]).into_iter().next();
-                json = read.and_then(Result::ok);
-                if json.is_some() {
-                    break;
+        Self { text, place: "standard output", aside: "", json: documents(text) }
+    }
+
+    /// The same, with what was printed on standard error.
+    pub fn beside(self, aside: &'a str) -> Self {
+        Self { aside, ..self }
+    }
+
+    /// The same, under another name in errors.
+    pub fn called(self, place: &'static str) -> Self {
+        Self { place, ..self }
+    }
+
+    /// Its one JSON document.
+    fn json(&self) -> Result<&Value, String> {
+        match &self.json {
+            Some((json, 1)) => Ok(json),
+            Some((_, count)) => Err(format!(
+                "it printed {count} JSON documents, and which one counts cannot be told: let it print one, as \
+                 `| tail -n 1` does with lines"
+            )),
+            None if documents(self.aside).is_some() => Err(format!(
+                "it printed no JSON on {}, and some on standard error: {ADD}",
+                self.place
+            )),
+            None => Err(String::from("it printed no JSON")),
+        }
+    }
+
+    /// Why a pattern that matches nothing does so, as far as that can be seen.
+    fn missed(&self, pattern: &Regex) -> String {
+        let Self { text, place, aside, .. } = self;
+        if pattern.is_match(aside) {
+            return format!(
+                "`{pattern}` matches nothing on {place}; it does match standard error: {ADD}"
+            );
+        }
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines.iter().skip(lines.len().saturating_sub(LINES_SHOWN));
+        let shown =
+            last.map(|line| format!("`{}`", line.chars().take(LINE_MAX).collect::<String>()));
+        match shown.collect::<Vec<_>>().join(", ") {
+            last if last.is_empty() => format!("`{pattern}` matches nothing: {place} is empty"),
+            last => format!("`{pattern}` matches nothing on {place}, which ends with {last}"),
+        }
+    }
+}
+
+/// The first JSON document in a text, and how many there are: each begins a line or follows another.
+fn documents(text: &str) -> Option<(Value, usize)> {
+    let mut rest = text;
+    let mut found: Option<(Value, usize)> = None;
+    while !rest.is_empty() {
+        if rest.starts_with(['{', '[']) {
+            let mut read = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+            if let Some(Ok(json)) = read.next() {
+                rest = &rest[read.byte_offset()..];
+                let (line, _) = rest.split_once('\n').unwrap_or((rest, ""));
+                let line = line.trim_start();
+                let is_followed = line.starts_with(['{', '[']);
+                found = match found {
+                    None => Some((json, 1)),
+                    // A line of text such as `[1] done` is no document.
+                    Some((first, count)) => {
+                        let is_whole = line.is_empty() || is_followed;
+                        Some((first, count + usize::from(is_whole)))
+                    }
+                };
+                if is_followed {
+                    rest = rest.trim_start();
+                    continue;
                 }
             }
-            at += line.len();
         }
-        Self { text, json }
+        rest = rest.split_once('\n').map_or("", |(_, after)| after);
     }
+    found
 }
 
 impl Extract {
@@ -46,7 +123,7 @@ impl Extract {
     pub fn value(&self, printed: &Printed<'_>) -> Result<Value, String> {
         match self {
             Self::Path(path) => {
-                let json = printed.json.as_ref().ok_or("it printed no JSON")?;
+                let json = printed.json()?;
                 let found = path.query(json).all();
                 match found.as_slice() {
                     [one] => Ok((*one).clone()),
@@ -57,7 +134,7 @@ impl Extract {
             Self::Pattern(pattern) => {
                 let mut found = pattern.captures_iter(printed.text);
                 let first = found.next().and_then(|captures| captures.get(1));
-                let first = first.ok_or_else(|| format!("`{pattern}` matches nothing"))?;
+                let first = first.ok_or_else(|| printed.missed(pattern))?;
                 match found.count() {
                     0 => Ok(Value::String(first.as_str().to_owned())),
                     more => Err(format!("`{pattern}` matches {} times, not once", more + 1)),
@@ -138,13 +215,46 @@ mod tests {
     }
 
     #[test]
+    fn of_several_json_documents_none_is_taken() {
+        for (text, count) in [
+            ("{\"a\": 1}\n{\"a\": 2}\n", 2),
+            ("note\n{\"a\": 1} {\"a\": 2}{\"a\": 3}", 3),
+            ("{\n\"a\": 1\n}\nthen\n[\n2]\n", 2),
+        ] {
+            let fault = path("$.a").number(&Printed::of(text)).unwrap_err();
+            assert!(fault.starts_with(&format!("it printed {count} JSON documents, ")), "{fault}");
+        }
+        let text = "{\"a\": 1}\n[1] done\n[12:30] {\nbye {}\n";
+        assert_eq!(path("$.a").number(&Printed::of(text)), Ok(1.0));
+    }
+
+    #[test]
+    fn what_is_on_standard_error_is_not_read_and_said() {
+        let printed = Printed::of("").beside("took 0.1 s\n{\"a\": 1}\n");
+        let fault = pattern("took ([0-9.]+) s").number(&printed).unwrap_err();
+        assert!(
+            fault.contains("nothing on standard output; it does match standard error"),
+            "{fault}"
+        );
+        assert!(fault.ends_with("PROGRAM 2>&1\"]`"), "{fault}");
+        let fault = path("$.a").number(&printed).unwrap_err();
+        assert!(fault.starts_with("it printed no JSON on standard output, and some on"), "{fault}");
+    }
+
+    #[test]
     fn a_pattern_matches_once_or_is_refused() {
         let printed = Printed::of("rate: 12.5 ops\nrate: 9 ops\nname: x\n");
         assert_eq!(pattern(r"rate: ([0-9.]+) ops\nname").number(&printed), Ok(9.0));
         let fault = pattern("rate: ([0-9.]+)").number(&printed).unwrap_err();
         assert_eq!(fault, "`rate: ([0-9.]+)` matches 2 times, not once");
         let fault = pattern("speed: (.*)").number(&printed).unwrap_err();
-        assert_eq!(fault, "`speed: (.*)` matches nothing");
+        let last = "`rate: 12.5 ops`, `rate: 9 ops`, `name: x`";
+        assert_eq!(
+            fault,
+            format!("`speed: (.*)` matches nothing on standard output, which ends with {last}")
+        );
+        let fault = pattern("speed: (.*)").number(&Printed::of("\n")).unwrap_err();
+        assert_eq!(fault, "`speed: (.*)` matches nothing: standard output is empty");
         let fault = pattern("name: (.)").number(&printed).unwrap_err();
         assert_eq!(fault, "`name: (.)` finds \"x\", which is no number");
         let fault = pattern("name: (.)").number(&Printed::of("name: inf")).unwrap_err();

@@ -5,7 +5,7 @@ use super::definition::{
 };
 use super::extract::Extract;
 use super::metric::{Better, name_fault};
-use super::parameter::{is_name, named_in};
+use super::parameter::{has_mistaken_braces, is_name, named_in};
 use super::reader::{Fields, Reader, Value};
 use super::unit::{self, UNITS};
 use crate::fault::Fault;
@@ -54,6 +54,9 @@ fn client() -> Parameter {
     }
 }
 
+/// How much of a word with wrong braces is shown, in characters.
+const WORD_SHOWN: usize = 80;
+
 /// Keys of a parameter.
 pub const PARAMETER_KEYS: [&str; 6] = ["about", "default", "min", "max", "words", "pattern"];
 
@@ -81,7 +84,14 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
     let reader = Reader { text, name };
     let table = DeTable::parse(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
-        reader.refuse(&span, error.message().replace('\n', ", "))
+        let fault = reader.refuse(&span, error.message().replace('\n', ", "));
+        let line = reader.line(&span);
+        if error.message().contains("escape")
+            && ["regex", "pattern"].iter().any(|key| line.contains(key))
+        {
+            return fault.hint("write regexes in single quotes: `regex = '(\\d+)'`");
+        }
+        fault
     })?;
     let file = reader.fields("a workload", &KEYS, table.get_ref(), 0..0)?;
     let mut parameters =
@@ -174,6 +184,17 @@ impl Reader<'_> {
         if words.first().is_none_or(String::is_empty) {
             return Err(self.refuse(&value.span(), format!("`{field}` names no program")));
         }
+        if let Some(word) = words.iter().find(|word| has_mistaken_braces(word)) {
+            let word: String = word.chars().take(WORD_SHOWN).collect();
+            let message = format!(
+                "two braces together are one in a word of `{field}`, and what is left does not pair: `{}`",
+                word.escape_debug()
+            );
+            return Err(self.refuse(&value.span(), message).hint(
+                "keep them apart, as in `{ if (x) { print } }`, or write each brace twice, as in `{{ if (x) \
+                 {{ print }} }}`",
+            ));
+        }
         let mut known: Vec<&str> = parameters.iter().map(|it| it.name.as_str()).collect();
         if known.contains(&Client::PARAMETER) {
             known.push(ADDRESS);
@@ -235,7 +256,13 @@ impl Reader<'_> {
                 (self.whole("default", default)?.to_string(), Kind::Whole { min, max })
             }
             DeValue::String(text) => (text.to_string(), self.words_or_pattern(&fields)?),
-            _ => return Err(self.wrong_type("default", "a string or a whole number", default)),
+            _ => {
+                let fault = self.wrong_type("default", "a string or a whole number", default);
+                return Err(fault.hint(
+                    "write another number as text, with what it may be: `default = \"0.5\", pattern = \
+                     '[0-9.]+'`",
+                ));
+            }
         };
         let about = fields.string("about")?;
         let parameter = Parameter { name: name.to_owned(), about, default, kind };
@@ -338,7 +365,10 @@ impl Reader<'_> {
         }
         let unit = fields.string("unit")?;
         let unit = unit::find(&unit).ok_or_else(|| {
-            let hint = instead(&unit, "units", UNITS.iter().map(|unit| unit.printed));
+            let hint = match unit::meant(&unit) {
+                Some(meant) => format!("use `{}`", meant.printed),
+                None => instead(&unit, "units", UNITS.iter().map(|unit| unit.printed)),
+            };
             fields.refuse(format!("`{}` is no unit", unit.escape_debug())).hint(hint)
         })?;
         let (extract, limits) = (self.extract(fields)?, limits(fields)?);
@@ -354,7 +384,12 @@ impl Reader<'_> {
                 let read = self.regex(&text, &pattern.span())?;
                 if read.captures_len() != 2 {
                     let message = format!("`{text}` has not exactly one group");
-                    let hint = "put the number into brackets, and write other groups as `(?:…)`";
+                    let hint = if read.captures_len() == 1 {
+                        "put the number into parentheses `( )`; where only a text shows it, let the command \
+                         print a number: `cmp a b && echo same 1`"
+                    } else {
+                        "keep the parentheses around the number, and write other groups as `(?:…)`"
+                    };
                     return Err(self.refuse(&pattern.span(), message).hint(hint));
                 }
                 Ok(Extract::Pattern(read))

@@ -5,6 +5,7 @@
 //! plausible, work that was not done, and a version of the tool that nobody has looked at make a trial
 //! invalid: nothing is ever guessed.
 
+pub mod account;
 pub mod definition;
 mod extract;
 mod file;

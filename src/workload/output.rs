@@ -62,12 +62,17 @@ pub struct Histogrammed {
 }
 
 impl Definition {
-    /// Reads what the command printed.
+    /// Reads what the command printed on standard output.
     ///
     /// # Errors
     /// One sentence: what is missing, not plausible, or not done.
     pub fn read(&self, stdout: &str) -> Result<Reading, String> {
-        let printed = Printed::of(stdout);
+        self.read_beside(stdout, "")
+    }
+
+    /// The same; errors also tell what is on standard error, of which nothing is read.
+    pub fn read_beside(&self, stdout: &str, stderr: &str) -> Result<Reading, String> {
+        let printed = Printed::of(stdout).beside(stderr);
         for check in &self.checks {
             let about = &check.about;
             let number = check.extract.number(&printed);
@@ -149,7 +154,7 @@ impl Version {
     /// One sentence: there is none, or nobody has looked at the output of that one.
     pub fn read(&self, output: &str) -> Result<String, String> {
         let tool = self.command.first().map_or("", String::as_str);
-        let found = self.extract.text(&Printed::of(output));
+        let found = self.extract.text(&Printed::of(output).called("what it printed"));
         let found = found.map_err(|why| format!("the version of `{tool}` is unknown: {why}"))?;
         if self.known.contains(&found) {
             return Ok(found);
@@ -157,7 +162,8 @@ impl Version {
         let (found, known) = (found.escape_debug(), self.known.join(", "));
         Err(format!(
             "`{tool}` is of version {found}, and its output is known of {known} only: compare the two, \
-             then add it to `known` in a copy of the workload's file"
+             then add it to `known` in a copy of the workload's file, as `surtax workload show NAME --file > \
+             mine.toml` makes one"
         ))
     }
 }

@@ -179,6 +179,29 @@ pub(super) fn is_name(text: &str) -> bool {
     text.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase()) && text.bytes().all(is_plain)
 }
 
+/// Whether the braces of a word pair as they are written, and do not once each two are one: then `}}` was
+/// meant as two.
+pub(super) fn has_mistaken_braces(word: &str) -> bool {
+    let surplus = |text: &str| {
+        text.matches('{').count().cast_signed() - text.matches('}').count().cast_signed()
+    };
+    let filled: isize = pieces(word)
+        .into_iter()
+        .map(|piece| match piece {
+            Piece::Text(text) => surplus(text),
+            Piece::Parameter(_) => 0,
+            Piece::Brace(brace) => {
+                if brace == '{' {
+                    1
+                } else {
+                    -1
+                }
+            }
+        })
+        .sum();
+    surplus(word) == 0 && filled != 0
+}
+
 /// A word in pieces: `{name}` is a parameter, `{{` and `}}` are braces, and a brace that is followed by
 /// anything else or follows a `$` is itself, so that `${name}` and most shell lines need no care.
 fn pieces(word: &str) -> Vec<Piece<'_>> {
@@ -233,6 +256,23 @@ mod tests {
         };
         assert_eq!(texts("awk '{{print}}' ${home} {n}"), "awk '{print}' ${home} <n>");
         assert_eq!(texts("}{"), "}{");
+    }
+
+    #[test]
+    fn two_braces_that_were_meant_as_two_are_noticed() {
+        for word in ["{ if (x) { print }}", "{\"a\": {\"b\": 1}}", "{ echo ${x}}", "{{ a } b }"] {
+            assert!(has_mistaken_braces(word), "{word}");
+        }
+        for word in [
+            "{ if (x) { print } }",
+            "{{ if (x) {{ print }} }}",
+            "{print {n}}",
+            "grep '^{{'",
+            "print \"}}\"",
+            "${HOME} {n} {{n}}",
+        ] {
+            assert!(!has_mistaken_braces(word), "{word}");
+        }
     }
 
     #[test]

@@ -35,6 +35,15 @@ impl<'r> Reader<'r> {
         Fault::user(format!("{}:{line}: {message}", self.name))
     }
 
+    /// The text of the line where something begins.
+    pub fn line(&self, span: &Range<usize>) -> &str {
+        let at = span.start.min(self.text.len());
+        let (before, after) = self.text.split_at_checked(at).unwrap_or((self.text, ""));
+        let start = before.rfind('\n').map_or(0, |feed| feed + 1);
+        let end = after.find('\n').map_or(self.text.len(), |feed| at + feed);
+        self.text.get(start..end).unwrap_or_default()
+    }
+
     /// A table with no other keys than these.
     pub fn fields<'v>(
         &'r self,

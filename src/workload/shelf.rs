@@ -150,6 +150,23 @@ pub fn text(name: &str) -> Result<String, Fault> {
     }
 }
 
+/// Whether one of this name comes with surtax: a file of the user's own then stands in its place.
+#[must_use]
+pub fn is_ready(name: &str) -> bool {
+    READY.iter().any(|(ready, _)| *ready == name)
+}
+
+/// The file of the user's own that has this name, if there is one.
+///
+/// # Errors
+/// The machine's, when the user's folder is there and cannot be read.
+pub fn own_file(name: &str) -> Result<Option<PathBuf>, Fault> {
+    if is_path(name) {
+        return Ok(None);
+    }
+    Ok(own(&directory()?)?.into_iter().find(|own| own.name == name).and_then(|own| own.path))
+}
+
 /// What errors call a workload's file.
 #[must_use]
 pub fn shown(name: &str) -> String {
@@ -169,8 +186,17 @@ fn is_path(name: &str) -> bool {
 pub fn read(path: &Path) -> Result<String, Fault> {
     let shown = path.display().to_string();
     let cannot = |error: &dyn std::fmt::Display| {
-        Fault::user(format!("cannot read the workload `{}`: {error}", shown.escape_debug()))
-            .hint("`surtax workload list` shows those that there are")
+        let fault =
+            Fault::user(format!("cannot read the workload `{}`: {error}", shown.escape_debug()));
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        // One that is found by its name was named by a file that is somewhere else.
+        let is_known =
+            !path.exists() && all().is_ok_and(|all| all.iter().any(|listed| listed.name == stem));
+        fault.hint(if is_known {
+            format!("there is a workload `{stem}`: name it without the path and `.{EXTENSION}`")
+        } else {
+            String::from("`surtax workload list` shows those that there are")
+        })
     };
     let length = path.metadata().map_err(|error| cannot(&error))?.len();
     if length > FILE_LIMIT {

@@ -48,7 +48,66 @@ pub const UNITS: [Unit; 26] = [
     unit("percent", "ratio", 0.01),
 ];
 
+/// What people write, and the unit that it is: first what needs no guess.
+const MEANT: [(&str, &str); 12] = [
+    ("\u{b5}s", "us"),
+    ("\u{3bc}s", "us"),
+    ("usec", "us"),
+    ("msec", "ms"),
+    ("sec", "s"),
+    ("seconds", "s"),
+    ("%", "percent"),
+    ("B", "bytes"),
+    ("B/s", "bytes/s"),
+    ("Hz", "1/s"),
+    ("iops", "1/s"),
+    ("IOPS", "1/s"),
+];
+
+/// The unit that somebody meant who wrote another word: `µs`, `ops/s`, `MB/sec`.
+pub fn meant(written: &str) -> Option<&'static Unit> {
+    if let Some((_, printed)) = MEANT.iter().find(|(word, _)| *word == written) {
+        return find(printed);
+    }
+    let (what, per) = written.split_once('/')?;
+    if !["s", "sec", "second"].contains(&per) {
+        return None;
+    }
+    let is_counted = what.len() > 1
+        && what.bytes().all(|byte| byte.is_ascii_lowercase())
+        && !["bit", "byte"].iter().any(|size| what.contains(size));
+    if is_counted {
+        return find("1/s");
+    }
+    let known = format!("{what}/s");
+    find(&known).or_else(|| find(MEANT.iter().find(|(word, _)| *word == known)?.1))
+}
+
 /// The unit of this name.
 pub fn find(printed: &str) -> Option<&'static Unit> {
     UNITS.iter().find(|unit| unit.printed == printed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_in_other_words_is_understood_and_one_that_may_be_two_is_not() {
+        for (written, printed) in [
+            ("\u{b5}s", "us"),
+            ("\u{3bc}s", "us"),
+            ("ops/s", "1/s"),
+            ("req/s", "1/s"),
+            ("words/sec", "1/s"),
+            ("MB/sec", "MB/s"),
+            ("B/sec", "bytes/s"),
+            ("%", "percent"),
+        ] {
+            assert_eq!(meant(written).map(|unit| unit.printed), Some(printed), "{written}");
+        }
+        for written in ["Mb/s", "mbits/s", "m/s", "MB/min", "parsec", "/s"] {
+            assert!(meant(written).is_none(), "{written}");
+        }
+    }
 }

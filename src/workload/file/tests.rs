@@ -70,7 +70,7 @@ fn a_file_becomes_a_command_with_its_parameters_and_a_reading_in_the_ledgers_uni
     assert!((read.metrics[0].value - 12e6).abs() < 1e-6);
     assert_eq!(
         definition.read("rate").unwrap_err(),
-        r"no metric `rate`: `rate (\d+)` matches nothing"
+        r"no metric `rate`: `rate (\d+)` matches nothing on standard output, which ends with `rate`"
     );
     assert_eq!(
         definition.read("rate 101").unwrap_err(),
@@ -141,8 +141,8 @@ fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
     );
     refused(
         &with("(\\d+)", "\\d+"),
-        "mine.toml:11: `rate \\d+` has not exactly one group\n  hint: put the number into brackets, \
-         and write other groups as `(?:…)`",
+        "mine.toml:11: `rate \\d+` has not exactly one group\n  hint: put the number into parentheses `( )`; \
+         where only a text shows it, let the command print a number: `cmp a b && echo same 1`",
     );
     refused(
         &with("better = \"higher\"", "better = \"more\""),
@@ -177,6 +177,23 @@ fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
     assert!(fault.message.ends_with("it measures nothing and checks nothing"), "{fault}");
     let fault = parse("about = \"x\"\ncommand = [", "mine.toml").unwrap_err();
     assert!(fault.message.starts_with("mine.toml:2: "), "{fault}");
+}
+
+#[test]
+fn what_strangers_write_first_is_answered_with_what_to_write() {
+    refused(
+        &with("(\\d+)", "(a|b)(\\d+)"),
+        "mine.toml:11: `rate (a|b)(\\d+)` has not exactly one group\n  hint: keep the parentheses around \
+         the number, and write other groups as `(?:…)`",
+    );
+    refused(&with("MB/s", "req/s"), "mine.toml:7: `req/s` is no unit\n  hint: use `1/s`");
+    let fault = parse(&with("'rate (\\d+)'", "\"rate (\\d+)\""), "mine.toml").unwrap_err();
+    assert!(fault.message.starts_with("mine.toml:11: "), "{fault}");
+    assert_eq!(fault.hint.unwrap(), "write regexes in single quotes: `regex = '(\\d+)'`");
+    let fault = parse(&with("default = 3", "default = 0.5"), "mine.toml").unwrap_err();
+    assert!(fault.hint.unwrap().starts_with("write another number as text"), "{}", fault.message);
+    let fault = parse(&with("\"{from}\"", "'{ if (x) { print }}'"), "mine.toml").unwrap_err();
+    assert!(fault.message.starts_with("mine.toml:3: two braces together are one"), "{fault}");
 }
 
 #[test]
@@ -237,6 +254,21 @@ fn a_number_that_may_be_absent_is_left_out_where_the_tool_says_null_and_missed_w
     assert_eq!(lenient.read("{\"price\": null}").unwrap().metrics, []);
     assert_eq!(lenient.read("{\"price\": 5}").unwrap().metrics.len(), 1);
     assert!(lenient.read("{}").is_err());
+}
+
+#[test]
+fn the_example_of_the_manual_reads_what_gzip_prints() {
+    let manual = include_str!("../../../workloads/README.md");
+    let (_, from) = manual.split_once("```toml\n").unwrap();
+    let (text, _) = from.split_once("```").unwrap();
+    let workload = Workload::of("./gzip.toml", text.into(), Vec::new()).unwrap();
+    let definition = workload.resolve().unwrap();
+    let printed = "         compressed        uncompressed  ratio uncompressed_name\n             \
+                   610024             1265648  51.8% /tmp/bash\n";
+    let read = definition.read(printed).unwrap();
+    assert!((read.metrics[0].value - 0.518).abs() < 1e-9, "{read:?}");
+    let version = definition.version.unwrap().read("gzip 1.12\nCopyright (C) 2018\n").unwrap();
+    assert_eq!(version, "1.12");
 }
 
 fn keys(schema: &Json, pointer: &str) -> BTreeSet<String> {

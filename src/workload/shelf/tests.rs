@@ -222,6 +222,10 @@ fn a_workload_that_there_is_not_is_answered_with_the_nearest() {
     assert!(fault.hint.unwrap().starts_with("use `disk.randwrite`; the workloads are "));
     let fault = Workload::find("./nowhere/x.toml").unwrap_err();
     assert!(fault.message.starts_with("cannot read the workload `./nowhere/x.toml`: "), "{fault}");
+    let fault = Workload::find("disk.randwrite.toml").unwrap_err();
+    assert!(
+        fault.hint.unwrap().starts_with("there is a workload `disk.randwrite`: name it without")
+    );
 }
 
 #[test]

@@ -1,0 +1,107 @@
+//! What is read from an output, one by one: for the person who writes a workload file, in the units that
+//! the tool prints.
+
+use super::definition::Definition;
+use super::extract::Printed;
+use super::metric::quantiles;
+
+/// One thing that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What it is: `check`, `metric`, `quantile` or `setting`.
+    pub kind: &'static str,
+    /// Its name; of a check what it shows.
+    pub name: String,
+    /// What was read: a number, a word, or why there is none.
+    pub value: String,
+    /// As the file says it, where it has one.
+    pub unit: &'static str,
+    /// What it must be, for people, where the file says so.
+    pub wanted: String,
+}
+
+impl Definition {
+    /// Everything that is read from what the command printed on standard output, in the order of the file.
+    ///
+    /// # Errors
+    /// As [`Definition::read`]: one sentence.
+    pub fn account(&self, stdout: &str) -> Result<Vec<Line>, String> {
+        let reading = self.read(stdout)?;
+        let printed = Printed::of(stdout);
+        let mut lines = Vec::new();
+        for check in &self.checks {
+            let value = check.extract.number(&printed)?.to_string();
+            let (name, wanted) = (check.about.clone(), check.limits.words());
+            lines.push(Line { kind: "check", name, value, unit: "", wanted });
+        }
+        for rule in &self.metrics {
+            let absence = reading.absences.iter().find(|absence| absence.metric == rule.name);
+            let value = match absence {
+                Some(absence) => format!("none: {}", absence.why),
+                None => rule.extract.number(&printed)?.to_string(),
+            };
+            let (name, wanted) = (rule.name.clone(), rule.limits.words());
+            lines.push(Line { kind: "metric", name, value, unit: rule.unit.printed, wanted });
+        }
+        for (rule, found) in self.histograms.iter().zip(&reading.histograms) {
+            for metric in quantiles(&rule.name, &found.histogram) {
+                let value = rounded(metric.value / rule.unit.factor).to_string();
+                let (name, unit) = (metric.name, rule.unit.printed);
+                lines.push(Line { kind: "quantile", name, value, unit, wanted: String::new() });
+            }
+        }
+        for (name, value) in reading.settings {
+            let wanted = String::new();
+            lines.push(Line { kind: "setting", name, value, unit: "", wanted });
+        }
+        Ok(lines)
+    }
+}
+
+/// To the six digits of which a histogram's bins leave less.
+fn rounded(number: f64) -> f64 {
+    format!("{number:.5e}").parse().unwrap_or(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+about = "x"
+command = ["x"]
+[[check]]
+about = "it ended"
+regex = 'done (\d+)'
+min = 1
+[[metric]]
+name = "took"
+unit = "s"
+better = "lower"
+regex = 'took ([0-9.]+) s'
+[[histogram]]
+name = "latency"
+unit = "us"
+jsonpath = "$.bins"
+[[setting]]
+name = "place"
+jsonpath = "$.place"
+"#;
+
+    #[test]
+    fn all_that_is_read_is_told_in_the_units_of_the_file() {
+        let definition = Definition::parse(FILE, "x.toml").unwrap();
+        let stdout =
+            "done 3\ntook 0.25 s\n{\"place\": \"CPU 1\", \"bins\": [[10, 30], [40, 10]]}\n";
+        let lines = definition.account(stdout).unwrap();
+        let of = |line: &Line| format!("{} {} {} {}", line.kind, line.name, line.value, line.unit);
+        assert_eq!(of(&lines[0]), "check it ended 3 ");
+        assert_eq!(lines[0].wanted, "at least 1");
+        assert_eq!(of(&lines[1]), "metric took 0.25 s");
+        assert_eq!((lines[2].kind, lines[2].unit), ("quantile", "us"));
+        let median: f64 = lines[2].value.parse().unwrap();
+        assert!((9.9..10.1).contains(&median), "{median}");
+        assert_eq!(of(&lines[3]), "setting place CPU 1 ");
+        assert!(definition.account("done 0\n").is_err());
+    }
+}
