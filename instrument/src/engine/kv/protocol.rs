@@ -8,9 +8,9 @@ use crate::engine::{Options, Refused};
 /// A server's language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// That of memcached, in words.
+    /// The text protocol of memcached.
     Text,
-    /// That of memcached, in fields.
+    /// The binary protocol of memcached.
     Binary,
     /// That of Redis.
     Resp,
