@@ -1,4 +1,4 @@
-//! libkrun: a monitor that is a library, as behind `crun --runtime krun`, krunvm and `podman machine`.
+//! libkrun: a monitor that is a library, as behind crun's handler `krun` and krunvm.
 //!
 //! surtax (host) ── surtax, which has loaded libkrun ── vCPU threads ── guest kernel ── agent (PID 1)
 //!                                                   └─ virtiofs by a thread: root file system
