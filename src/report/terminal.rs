@@ -89,11 +89,18 @@ pub fn render(findings: &Findings, look: Look) -> String {
     troubles(&mut page, findings);
     cautions(&mut page, findings);
     page.gap();
-    let line = &findings.run.repeat_with;
-    // Where the run was asked for, its directory need not be said.
-    let line = line.split_once(" && ").map_or(line.as_str(), |(_, line)| line);
-    page.unbroken("Repeat with: ", &called(line, look.name));
+    page.unbroken("Repeat with: ", &repeated(&findings.run.repeat_with, look.name));
     page.finish()
+}
+
+/// The line that repeats a run. Where the run was asked for, its directory need not be said.
+fn repeated(line: &str, name: Name) -> String {
+    let Some((place, line)) = line.split_once(" && ") else { return called(line, name) };
+    let here = || std::env::current_dir().ok()?.to_str().map(|here| shell_line(["cd", here]));
+    match name == Name::AsRun && here().as_deref() != Some(place) {
+        true => format!("{place} && {}", called(line, name)),
+        false => called(line, name),
+    }
 }
 
 /// A line that begins with `surtax`, with what a shell would find under another name.
@@ -376,6 +383,15 @@ fn plain(look: Look) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_of_another_directory_is_repeated_there() {
+        let line = |place: &str| format!("cd {place} && surtax compare -- true");
+        let here = std::env::current_dir().unwrap();
+        let here = shell_line([here.to_str().unwrap()]);
+        assert!(repeated(&line("/nowhere"), Name::AsRun).starts_with("cd /nowhere && "));
+        assert!(!repeated(&line(&here), Name::AsRun).contains("cd "));
+    }
     use crate::report::compare::tests::example;
 
     #[test]
