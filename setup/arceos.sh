@@ -13,36 +13,12 @@ source=$root/appliances/arceos
 cache=${SURTAX_CACHE_DIR:-/var/cache/surtax}/appliances
 image=$cache/arceos.elf
 work=${XDG_CACHE_HOME:-$HOME/.cache}/surtax
-scratch=
-
-say() { printf 'setup: %s\n' "$*" >&2; }
-
-fail() { # WHAT HINT
-    printf 'setup: error: %s\n  hint: %s\n' "$1" "$2" >&2
-    exit 3
-}
-
-as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
-}
-
-clean_up() {
-    if [ -n "$scratch" ]; then rm -rf "$scratch"; fi
-    scratch=
-}
-
-quietly() { # WHAT COMMAND…
-    what=$1
-    shift
-    if ! "$@" >"$scratch/log" 2>&1; then
-        tail -n 20 "$scratch/log" | sed 's/^/    /' >&2
-        fail "cannot $what: \`$*\` failed (above: its last lines)" "mend that, then run \`setup/arceos.sh\` again"
-    fi
-}
+again=setup/arceos.sh
+. "$root/setup/steps.sh"
 
 # What the image is made of.
 inputs() {
-    (cd "$root" && sha256sum setup/arceos.sh appliances/arceos/Cargo.toml appliances/arceos/Cargo.lock \
+    (cd "$root" && sha256sum setup/arceos.sh setup/steps.sh appliances/arceos/Cargo.toml appliances/arceos/Cargo.lock \
         appliances/arceos/axconfig.toml appliances/arceos/src/*.rs) | sha256sum | cut -d' ' -f1
 }
 
@@ -116,12 +92,12 @@ mkdir -p "$work"
 exec 9>"$work/arceos.lock"
 flock 9
 if is_there; then exit 0; fi
-trap clean_up EXIT
+trap remove_scratch EXIT
 trap 'exit 130' INT TERM HUP
 scratch=$(mktemp -d "$work/arceos.XXXXXX")
 say "ArceOS: fetching a compiler for bare metal (from apt, 140 MB; removed afterwards)"
 fetch_compiler
 say "ArceOS: building the unikernel (two minutes on two cores)"
 build
-clean_up
+remove_scratch
 say "ArceOS: $image is built"

@@ -19,25 +19,9 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/surtax
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 export DEBIAN_FRONTEND=noninteractive
-scratch=
 policy=
-
-say() { printf 'setup: %s\n' "$*" >&2; }
-
-fail() { # WHAT HINT
-    printf 'setup: error: %s\n  hint: %s\n' "$1" "$2" >&2
-    exit 3
-}
-
-as_root() {
-    if [ "$(id -u)" = 0 ]; then
-        "$@"
-    elif command -v sudo >/dev/null; then
-        sudo "$@"
-    else
-        fail "this needs root rights: $*" "run \`make setup\` as root, or install sudo"
-    fi
-}
+again="make setup"
+. "$root/setup/steps.sh"
 
 at_least() { # VERSION WANTED
     [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]
@@ -45,19 +29,8 @@ at_least() { # VERSION WANTED
 
 clean_up() {
     if [ -n "$policy" ]; then as_root rm -f "$policy"; fi
-    if [ -n "$scratch" ]; then rm -rf "$scratch"; fi
     policy=
-    scratch=
-}
-
-# Runs a command, and shows its last lines only if it fails.
-quietly() { # WHAT COMMAND…
-    what=$1
-    shift
-    if ! "$@" >"$scratch/log" 2>&1 9>&-; then
-        tail -n 20 "$scratch/log" | sed 's/^/    /' >&2
-        fail "cannot $what: \`$*\` failed (above: its last lines)" "mend that, then run \`make setup\` again"
-    fi
+    remove_scratch
 }
 
 # One line per need: the package, then a program or a file that proves it is not missing. Tools

@@ -11,36 +11,12 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 source=$root/appliances/krun
 cache=${SURTAX_CACHE_DIR:-/var/cache/surtax}/krun
 work=${XDG_CACHE_HOME:-$HOME/.cache}/surtax
-scratch=
-
-say() { printf 'setup: %s\n' "$*" >&2; }
-
-fail() { # WHAT HINT
-    printf 'setup: error: %s\n  hint: %s\n' "$1" "$2" >&2
-    exit 3
-}
-
-as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
-}
-
-clean_up() {
-    if [ -n "$scratch" ]; then rm -rf "$scratch"; fi
-    scratch=
-}
-
-quietly() { # WHAT COMMAND…
-    what=$1
-    shift
-    if ! "$@" >"$scratch/log" 2>&1; then
-        tail -n 20 "$scratch/log" | sed 's/^/    /' >&2
-        fail "cannot $what: \`$*\` failed (above: its last lines)" "mend that, then run \`setup/krun.sh\` again"
-    fi
-}
+again=setup/krun.sh
+. "$root/setup/steps.sh"
 
 # What the libraries are made of.
 inputs() {
-    (cd "$root" && sha256sum setup/krun.sh appliances/krun/Cargo.toml appliances/krun/Cargo.lock \
+    (cd "$root" && sha256sum setup/krun.sh setup/steps.sh appliances/krun/Cargo.toml appliances/krun/Cargo.lock \
         appliances/krun/kernel.config appliances/krun/firmware.c appliances/krun/src/*.rs) | sha256sum | cut -d' ' -f1
 }
 
@@ -114,7 +90,7 @@ mkdir -p "$work"
 exec 9>"$work/krun.lock"
 flock 9
 if is_there; then exit 0; fi
-trap clean_up EXIT
+trap remove_scratch EXIT
 trap 'exit 130' INT TERM HUP
 scratch=$(mktemp -d "$work/krun.XXXXXX")
 say "libkrun: building it (from crates.io, some minutes on two cores)"
@@ -124,5 +100,5 @@ fetch_source
 say "libkrun: building the kernel (some minutes on two cores)"
 build_kernel
 keep
-clean_up
+remove_scratch
 say "libkrun: it is in $cache"
