@@ -81,12 +81,8 @@ impl Layer for Krun {
         limits: &Limits,
         _: Option<&LayerSpec>,
     ) -> Result<(), Fault> {
-        let cpus = lent::cpus(spec, limits)?;
-        if cpus <= CPUS_MAX {
-            return Ok(());
-        }
-        Err(Fault::user(format!("krun: `cpus={cpus}`: libkrun makes at most {CPUS_MAX}"))
-            .hint(format!("write `cpus={CPUS_MAX}` or less")))
+        let why = format!("libkrun makes at most {CPUS_MAX}");
+        lent::require_cpus(spec, limits, CPUS_MAX, &why)
     }
 
     /// Changes nothing but our own cache, as `qemu`'s check, whose reference guest proves KVM.

@@ -123,17 +123,13 @@ impl Layer for Monitor {
         limits: &Limits,
         _: Option<&LayerSpec>,
     ) -> Result<(), Fault> {
-        let (cpus, most) = (lent::cpus(spec, limits)?, self.cpus_max);
-        let kind = &spec.kind;
+        let (kind, most) = (&spec.kind, self.cpus_max);
         if !self.shares_files && spec.root()? != Root::Packed {
             return Err(Fault::user(format!("{kind}: it cannot share files with its guest"))
                 .hint(format!("write `{kind}:root=packed`")));
         }
-        if cpus <= most {
-            return Ok(());
-        }
-        Err(Fault::user(format!("{kind}: `cpus={cpus}`: its machines have at most {most} CPUs"))
-            .hint(format!("write `cpus={most}` or less")))
+        let why = format!("its machines have at most {most} CPUs");
+        lent::require_cpus(spec, limits, most, &why)
     }
 
     /// Changes nothing but our own cache, as `qemu`'s check, whose reference guest proves KVM.

@@ -75,12 +75,23 @@ pub(in crate::layer) fn require_kvm(site: &Site<'_>, room: &Room) -> Result<(), 
     }
 }
 
-/// How many virtual CPUs a spec asks for.
+/// That a spec asks for no more virtual CPUs than there can be; `why` says so of `most`.
 ///
 /// # Errors
-/// The user's, as `qemu` would refuse it.
-pub(in crate::layer) fn cpus(spec: &LayerSpec, limits: &Limits) -> Result<u32, Fault> {
-    Asked::read(spec, limits).map(|asked| asked.cpus).map_err(|fault| said_by(&spec.kind, fault))
+/// The user's: it does, or `qemu` would refuse it too.
+pub(in crate::layer) fn require_cpus(
+    spec: &LayerSpec,
+    limits: &Limits,
+    most: u32,
+    why: &str,
+) -> Result<(), Fault> {
+    let kind = &spec.kind;
+    let cpus = Asked::read(spec, limits).map_err(|fault| said_by(kind, fault))?.cpus;
+    if cpus <= most {
+        return Ok(());
+    }
+    Err(Fault::user(format!("{kind}: `cpus={cpus}`: {why}"))
+        .hint(format!("write `cpus={most}` or less")))
 }
 
 impl Lent {

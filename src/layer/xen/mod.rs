@@ -136,13 +136,8 @@ impl Layer for Xen {
         limits: &Limits,
         inside: Option<&LayerSpec>,
     ) -> Result<(), Fault> {
-        let cpus = lent::cpus(spec, limits)?;
-        if cpus > CPUS_MAX {
-            return Err(Fault::user(format!(
-                "xen: `cpus={cpus}`: domains have at most {CPUS_MAX} CPUs"
-            ))
-            .hint(format!("write `cpus={CPUS_MAX}` or less")));
-        }
+        let why = format!("domains have at most {CPUS_MAX} CPUs");
+        lent::require_cpus(spec, limits, CPUS_MAX, &why)?;
         match inside.filter(|inside| inside.kind == "xen") {
             Some(_) => Err(Fault::user("xen: a domain is no Dom0, and starts no other domain")
                 .hint("put a machine with a Xen of its own between them, as in `xen+qemu:hypervisor=xen+xen`")),
