@@ -146,10 +146,10 @@ impl Census {
         let mut places = vec![super::run_directory(), super::journal::state_path()?];
         let elsewhere = [super::MEMORY_DIRECTORY, super::DISK_DIRECTORY];
         let labs = elsewhere.into_iter().flat_map(|place| entries(Path::new(place)));
-        let is_ours = |path: &PathBuf| {
-            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(super::PREFIX))
-        };
-        places.extend(labs.filter(is_ours));
+        places.extend(labs.filter(|path| is_called(path, super::PREFIX)));
+        // What rootlesskit leaves when it is killed and was given no directory of a lab.
+        let strays = entries(&std::env::temp_dir()).into_iter();
+        self.count("file", strays.filter(|path| is_called(path, "rootlesskit")).collect());
         for _ in 0..FILE_LIMIT {
             let Some(place) = places.pop() else { return Ok(()) };
             self.count("file", entries(&place));
@@ -174,6 +174,10 @@ fn network_namespaces(process: &Path) -> BTreeSet<String> {
     let names = links.filter_map(|link| fs::read_link(link).ok()?.to_str().map(String::from));
     let ours = fs::read_link("/proc/self/ns/net").unwrap_or_default();
     names.filter(|name| name.starts_with("net:[") && Path::new(name) != ours).collect()
+}
+
+fn is_called(path: &Path, prefix: &str) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
 }
 
 fn entries(directory: &Path) -> Vec<PathBuf> {
