@@ -318,7 +318,8 @@ fn wait_for_balloon(pages: u64) -> io::Result<()> {
 
 /// The machine's disk; it has at most one.
 fn find_disk() -> Option<PathBuf> {
-    let is_disk = |name: &str| ["vd", "sd", "hd", "nvme"].iter().any(|kind| name.starts_with(kind));
+    let is_disk =
+        |name: &str| ["vd", "sd", "hd", "nvme", "xvd"].iter().any(|kind| name.starts_with(kind));
     let names = fs::read_dir("/sys/block")
         .ok()?
         .flatten()

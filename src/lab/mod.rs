@@ -40,6 +40,7 @@ pub use service::Service;
 pub use sweep::{Swept, gc};
 pub use undo::{TAG, Undo};
 pub use users::Users;
+pub use xen_domain::forget_consoles;
 
 use cgroup::Groups;
 use journal::{Header, Journal};

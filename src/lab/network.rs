@@ -187,12 +187,46 @@ impl Network {
         })
     }
 
+    /// Takes a link of this level's own namespace, which the kernel made for somebody else's guest, in here and makes
+    /// it a port of the bridge. It stays its maker's, and goes with it.
+    ///
+    /// # Errors
+    /// The machine's: there is no such link, or no `ip`, or the bridge refuses it.
+    pub fn take_in(&self, link: &str) -> Result<(), Fault> {
+        let path = self.path();
+        let argv = ["ip", "link", "set", link, "netns", &path.to_string_lossy()];
+        let argv: Vec<String> = argv.into_iter().map(String::from).collect();
+        ask::ask(&argv, None, IP_DEADLINE).map_err(hint_at_ip)?;
+        within(self.namespace.as_fd(), || {
+            plug_in(link)?;
+            link::raise(link).doing(format_args!("bring up `{link}`"))
+        })
+    }
+
+    /// Whether there is a link of this name in it.
+    ///
+    /// # Errors
+    /// The machine's: it cannot be entered.
+    pub fn has(&self, link: &str) -> Result<bool, Fault> {
+        within(self.namespace.as_fd(), || Ok(index_of(link).is_some()))
+    }
+
     /// What the kernel leaves to whoever holds the tap, when it sends a frame by it.
     ///
     /// # Errors
     /// The machine's: there is no tap, or it says nothing.
     pub fn tap_offloads(&self) -> Result<Vec<&'static str>, Fault> {
-        within(self.namespace.as_fd(), || link::offloads(TAP).doing("ask a tap what is left to it"))
+        self.offloads(TAP)
+    }
+
+    /// What the kernel leaves to a link of this name, when it sends a frame by it.
+    ///
+    /// # Errors
+    /// The machine's: there is none, or it says nothing.
+    pub fn offloads(&self, name: &str) -> Result<Vec<&'static str>, Fault> {
+        within(self.namespace.as_fd(), || {
+            link::offloads(name).doing(format_args!("ask `{name}` what is left to it"))
+        })
     }
 
     /// Runs `ip` in the namespace.
@@ -203,9 +237,7 @@ impl Network {
             network_namespace: Some(self.namespace()?),
             ..Program::default()
         };
-        ask::run(program, IP_DEADLINE).map(drop).map_err(|fault| {
-            if fault.hint.is_some() { fault } else { fault.hint("apt-get install iproute2") }
-        })
+        ask::run(program, IP_DEADLINE).map(drop).map_err(hint_at_ip)
     }
 
     /// Gives a link whose name begins so, which a tool has made, the address [`OUTSIDE`]; says whether there
@@ -260,6 +292,10 @@ impl Network {
                 .doing(format_args!("give the inner end of a veth pair the address {address}"))
         })
     }
+}
+
+fn hint_at_ip(fault: Fault) -> Fault {
+    if fault.hint.is_some() { fault } else { fault.hint("apt-get install iproute2") }
 }
 
 /// Runs `work` in a thread of its own in a network namespace.

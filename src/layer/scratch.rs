@@ -46,7 +46,7 @@ impl Medium {
     const ALL: [Self; 4] = [Self::Layer, Self::Bind, Self::Tmpfs, Self::Volume];
 
     /// The words that name a disk, by its controller.
-    const DISKS: [&str; 4] = ["virtio-blk", "virtio-scsi", "ide", "nvme"];
+    const DISKS: [&str; 5] = ["virtio-blk", "virtio-scsi", "ide", "nvme", "blkfront"];
 
     /// The word after `scratch=`.
     #[must_use]

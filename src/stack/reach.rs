@@ -93,9 +93,9 @@ fn meeting(stack: &StackSpec) -> Meeting<'_> {
         ("native", _) | ("namespaces" | "runc" | "crun" | "youki" | "docker", Some("host")) => {
             Meeting::Level
         }
-        ("runc" | "crun" | "youki", Some("veth")) | ("qemu", Some("tap" | "vhost-user")) => {
-            Meeting::Bridge
-        }
+        ("runc" | "crun" | "youki", Some("veth"))
+        | ("qemu", Some("tap" | "vhost-user"))
+        | ("xen", Some("bridge")) => Meeting::Bridge,
         ("docker", Some(net @ ("bridge" | "user" | "macvlan"))) => Meeting::Engine(net),
         _ => Meeting::Nowhere,
     }
@@ -204,6 +204,8 @@ mod tests {
             ("qemu:net=tap+runc", Promise::Nothing),
             ("qemu:net=user+runc:net=host", Promise::Outward),
             ("docker", Promise::Unknown),
+            ("xen", Promise::Nothing),
+            ("xen:net=bridge", Promise::BothWays),
             ("simulated", Promise::Nothing),
         ] {
             assert_eq!(promise(&StackSpec::parse(text).unwrap()), expected, "{text}");

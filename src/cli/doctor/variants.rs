@@ -164,7 +164,19 @@ pub(super) const VARIANTS: &[(&str, &[&str])] = &[
     ("cloud-hypervisor", &["cloud-hypervisor", "cloud-hypervisor:root=packed"]),
     ("firecracker", &["firecracker:root=packed"]),
     ("krun", &["krun"]),
-    ("xen", &["xen:type=pv", "xen:type=pvh", "xen:type=hvm"]),
+    (
+        "xen",
+        &[
+            "xen:type=pv",
+            "xen:type=pvh",
+            "xen:type=hvm",
+            "xen:scratch=blkfront",
+            "xen:scratch=blkfront,cache=writeback",
+            "xen:scratch=blkfront,format=qcow2",
+            "xen:scratch=blkfront,format=qcow2-backed",
+            "xen:net=bridge",
+        ],
+    ),
     (
         "appliance",
         &[

@@ -159,7 +159,7 @@ impl Layer for Monitor {
         let is_limited = placed != Limits::default();
         let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
         let way = (self.board, Channel::Vsock(vsock::PORT));
-        let lent = Lent::prepare(spec, way, site, room, group.as_deref())?;
+        let lent = Lent::prepare(spec, way, false, site, room, group.as_deref())?;
         let machine = Machine {
             cpus: lent.cpus(),
             memory_mib: lent.memory_mib(),

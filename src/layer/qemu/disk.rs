@@ -32,7 +32,7 @@ pub(super) const MEDIA: Choice =
     scratch::choice(&["layer", "bind", "tmpfs", "virtio-blk", "virtio-scsi", "ide", "nvme"]);
 
 /// The options of a disk.
-pub(super) const FORMAT: Choice = Choice {
+pub(in crate::layer) const FORMAT: Choice = Choice {
     key: "format",
     values: &["raw", "qcow2", "qcow2-backed"],
     help: "the format of the scratch disk's file; `qcow2-backed` begins as a copy of another (default: raw)",
@@ -47,7 +47,7 @@ pub(super) const AIO: Choice = Choice {
     values: &["threads", "native", "io_uring"],
     help: "how QEMU reads and writes the scratch disk's file (default: threads)",
 };
-pub(super) const DISK_SIZE: Choice =
+pub(in crate::layer) const DISK_SIZE: Choice =
     Choice { key: "disk-size", values: &[], help: "how large the scratch disk is (default: 1G)" };
 
 /// What the guest sees of a disk.
@@ -57,11 +57,13 @@ enum Controller {
     VirtioScsi,
     Ide,
     Nvme,
+    /// Xen's own, which the QEMU of a domain serves.
+    Blkfront,
 }
 
 /// A disk, as asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Disk {
+pub(in crate::layer) struct Disk {
     controller: Controller,
     format: &'static str,
     cache: &'static str,
@@ -73,11 +75,11 @@ pub(super) struct Disk {
 
 /// The files of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Made {
+pub(in crate::layer) struct Made {
     /// What was asked for.
-    pub(super) disk: Disk,
+    pub(in crate::layer) disk: Disk,
     /// The file that QEMU opens.
-    pub(super) file: PathBuf,
+    pub(in crate::layer) file: PathBuf,
 }
 
 impl Controller {
@@ -87,6 +89,7 @@ impl Controller {
             "virtio-scsi" => Self::VirtioScsi,
             "ide" => Self::Ide,
             "nvme" => Self::Nvme,
+            "blkfront" => Self::Blkfront,
             _ => return None,
         })
     }
@@ -103,6 +106,8 @@ impl Controller {
             ],
             Self::Ide => vec![format!("ide-hd,bus=ide.0,{drive}")],
             Self::Nvme => vec![format!("nvme,{drive}")],
+            // Made by Xen's tools, and of no command line of ours.
+            Self::Blkfront => Vec::new(),
         }
     }
 
@@ -114,12 +119,16 @@ impl Controller {
             (Self::Ide, Board::Pc) => &["ata_piix", "sd_mod"],
             (Self::Ide, _) => &["ahci", "sd_mod"],
             (Self::Nvme, _) => &["nvme"],
+            (Self::Blkfront, _) => &["xen_blkfront"],
         }
     }
 
     /// The driver that the guest names for it.
     fn driver(self, board: Board) -> &'static str {
-        self.modules(board)[0]
+        match self {
+            Self::Blkfront => "vbd",
+            _ => self.modules(board)[0],
+        }
     }
 }
 
@@ -128,7 +137,7 @@ impl Disk {
     ///
     /// # Errors
     /// The user's: options of a disk without one, or ones that contradict each other.
-    pub(super) fn read(spec: &LayerSpec, board: Board) -> Result<Option<Self>, Fault> {
+    pub(in crate::layer) fn read(spec: &LayerSpec, board: Board) -> Result<Option<Self>, Fault> {
         let option = |key: &str| spec.options.get(key).map(String::as_str);
         let Some(controller) = option(scratch::KEY).and_then(Controller::of) else {
             let own = [FORMAT.key, CACHE.key, AIO.key, DISK_SIZE.key, IOTHREAD.key];
@@ -137,7 +146,10 @@ impl Disk {
                 Some(key) => Err(Fault::user(format!(
                     "qemu: `{key}=` is of a scratch disk, and the machine has none"
                 ))
-                .hint("name one, such as `scratch=virtio-blk`")),
+                .hint(match spec.kind.as_str() {
+                    "xen" => "name one: `scratch=blkfront`",
+                    _ => "name one, such as `scratch=virtio-blk`",
+                })),
             };
         };
         if board == Board::Microvm && matches!(controller, Controller::Ide | Controller::Nvme) {
@@ -149,11 +161,17 @@ impl Disk {
             let said = option(choice.key);
             choice.values.iter().find(|value| said == Some(value)).copied()
         };
+        let cache = word(&CACHE).unwrap_or("none");
+        // The QEMU of a domain has one way for each, and is not told of another.
+        let default_aio = match (controller, cache) {
+            (Controller::Blkfront, "none") => "native",
+            _ => "threads",
+        };
         let disk = Self {
             controller,
             format: word(&FORMAT).unwrap_or("raw"),
-            cache: word(&CACHE).unwrap_or("none"),
-            aio: word(&AIO).unwrap_or("threads"),
+            cache,
+            aio: word(&AIO).unwrap_or(default_aio),
             size: option(DISK_SIZE.key).map_or(Ok(SIZE), size)?,
             iothread: option(IOTHREAD.key) == Some("on"),
         };
@@ -174,13 +192,19 @@ impl Disk {
         Ok(Some(disk))
     }
 
-    fn is_direct(&self) -> bool {
+    /// Whether it goes past this level's page cache.
+    pub(in crate::layer) fn is_direct(&self) -> bool {
         matches!(self.cache, "none" | "directsync")
     }
 
     /// Whether a kernel for clouds, where there is no such controller, has no driver of it.
     pub(super) fn is_of_no_cloud(&self, board: Board) -> bool {
         self.controller.driver(board) == "ahci"
+    }
+
+    /// The format of the file that QEMU opens.
+    pub(in crate::layer) fn file_format(&self) -> &'static str {
+        if self.format == "raw" { "raw" } else { "qcow2" }
     }
 
     /// Modules of the guest's kernel that it needs.
@@ -225,8 +249,8 @@ impl Disk {
 impl Made {
     /// The options of QEMU's command line; `bus` ends the names of the board's virtio devices.
     pub(super) fn arguments(&self, bus: &str) -> Vec<[String; 2]> {
-        let Disk { controller, format, cache, aio, iothread, .. } = &self.disk;
-        let format = if *format == "raw" { "raw" } else { "qcow2" };
+        let Disk { controller, cache, aio, iothread, .. } = &self.disk;
+        let format = self.disk.file_format();
         let file = self.file.display().to_string().replace(',', ",,");
         let drive = format!(
             "file={file},if=none,id={DRIVE},format={format},cache={cache},aio={aio},discard=unmap"
@@ -244,7 +268,7 @@ impl Made {
     ///
     /// # Errors
     /// One of them is not what was asked for.
-    pub(super) fn prove(
+    pub(in crate::layer) fn prove(
         &self,
         qmp: &mut Qmp,
         pid: u32,
@@ -252,7 +276,12 @@ impl Made {
         inside: &[Fact],
     ) -> Result<Vec<Fact>, Fault> {
         let blocks = qmp.block_devices()?;
-        let found = blocks.iter().find(|block| block.device == DRIVE);
+        // The QEMU of a domain has no other, and gives it no name.
+        let is_ours = |block: &&BlockDevice| match self.disk.controller {
+            Controller::Blkfront => block.is_inserted(),
+            _ => block.device == DRIVE,
+        };
+        let found = blocks.iter().find(is_ours);
         let block = found.ok_or_else(|| Fault::machine("qemu: QMP lists no scratch disk"))?;
         let (format, cache) = (format_of(block), cache_of(block));
         let aio = aio_of(pid)?;

@@ -5,7 +5,6 @@ use super::command_line::Boots;
 use super::image::Image;
 use super::initramfs::{self, Contents, Files};
 use super::kernel::{self, Kernel};
-use super::nic::Nic;
 use super::packed::Packed;
 use super::request::Asked;
 use super::share::{Offer, Protocol, Served, Share};
@@ -84,7 +83,7 @@ impl Inside {
             writable: places(site)?,
             scratch: site.view.scratch,
             modules: asked.drivers(),
-            network: asked.nic.as_ref().map(Nic::addresses),
+            network: asked.addresses(),
             balloon_pages: asked.memory.balloon_pages(),
             dom0: asked.dom0.map(|_| Xen::programs()),
         };

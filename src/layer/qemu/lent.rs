@@ -22,8 +22,12 @@ use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
 pub(in crate::layer) use super::command_line::{Accelerator, Board};
+#[cfg(test)]
+pub(in crate::layer) use super::disk::Disk;
+pub(in crate::layer) use super::disk::{DISK_SIZE, FORMAT, Made};
 pub(in crate::layer) use super::initramfs::Channel;
 pub(in crate::layer) use super::kernel::sha256;
+pub(in crate::layer) use super::reference_guest::is_guest_of_ours;
 
 /// How long virtiofsd may take to notice that its machine has ended.
 const FILES_STOP_DEADLINE: Duration = Duration::from_secs(1);
@@ -38,6 +42,8 @@ pub(in crate::layer) struct Lent {
     memory_mib: u64,
     /// What it may have beside that, in bytes: the place of a kernel that the monitor brings.
     beside: u64,
+    /// The disk of the scratch directory, if that is on one.
+    disk: Option<Made>,
     /// What the guest must see that it runs on, where that can be told from its CPU.
     signature: Option<&'static str>,
     /// Who tells of the machine.
@@ -96,13 +102,15 @@ pub(in crate::layer) fn require_cpus(
 
 impl Lent {
     /// Finds a kernel, writes the initramfs of a machine whose virtio devices are on the bus of this board,
-    /// and serves this level's files; who serves them joins `group`.
+    /// and serves this level's files; who serves them joins `group`. With `has_vif` it brings up a network device
+    /// of Xen's.
     ///
     /// # Errors
     /// What `qemu` could not have either, or a kernel that cannot be entered by PVH.
     pub(in crate::layer) fn prepare(
         spec: &LayerSpec,
         way: (Board, Channel),
+        has_vif: bool,
         site: &Site<'_>,
         room: &Room,
         group: Option<&Path>,
@@ -110,6 +118,9 @@ impl Lent {
         let mut asked =
             Asked::read(spec, site.limits).map_err(|fault| said_by(&spec.kind, fault))?;
         (asked.board, asked.channel) = way;
+        asked.has_vif = has_vif;
+        let disk = asked.disk.clone().map(|disk| disk.make(room)).transpose();
+        let disk = disk.map_err(|fault| said_by(&spec.kind, fault))?;
         let (signature, teller) = match asked.channel {
             // A domain of Xen's has no bus, and no shared memory with others.
             Channel::Console(_) => {
@@ -132,7 +143,18 @@ impl Lent {
         };
         let (cpus, memory_mib) = (asked.cpus, asked.memory.mib);
         let kind = spec.kind.clone();
-        Ok(Self { kind, kernel, initramfs, inside, cpus, memory_mib, beside: 0, signature, teller })
+        Ok(Self {
+            kind,
+            kernel,
+            initramfs,
+            inside,
+            cpus,
+            memory_mib,
+            beside: 0,
+            disk,
+            signature,
+            teller,
+        })
     }
 
     /// The same for a monitor that brings a kernel, in a shared library, and serves a directory itself that is
@@ -170,6 +192,7 @@ impl Lent {
             cpus: asked.cpus,
             memory_mib: asked.memory.mib,
             beside: fs::metadata(library).map_or(0, |about| about.len()),
+            disk: None,
             signature: Some(Accelerator::Kvm.signature()),
             teller: "krun_set_vm_config",
         };
@@ -194,6 +217,11 @@ impl Lent {
     /// Its initramfs.
     pub(in crate::layer) fn initramfs(&self) -> &Path {
         &self.initramfs
+    }
+
+    /// The disk of the scratch directory, if that is on one.
+    pub(in crate::layer) fn disk(&self) -> Option<&Made> {
+        self.disk.as_ref()
     }
 
     /// The socket of virtiofsd; none where the root is packed.
@@ -289,7 +317,7 @@ pub(in crate::layer) fn has_memory(given: u64, seen: &str) -> bool {
 }
 
 /// A fault of ours in the name of another layer.
-fn said_by(kind: &str, fault: Fault) -> Fault {
+pub(in crate::layer) fn said_by(kind: &str, fault: Fault) -> Fault {
     let message = match fault.message.strip_prefix("qemu: ") {
         Some(rest) => format!("{kind}: {rest}"),
         None => fault.message,

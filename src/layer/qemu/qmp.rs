@@ -106,6 +106,11 @@ pub(in crate::layer) struct Cache {
 }
 
 impl BlockDevice {
+    /// Whether there is a disk in it.
+    pub(in crate::layer) fn is_inserted(&self) -> bool {
+        self.inserted.is_some()
+    }
+
     /// The driver of its format.
     pub(in crate::layer) fn format(&self) -> &str {
         self.inserted.as_ref().map_or("none", |inserted| &inserted.drv)

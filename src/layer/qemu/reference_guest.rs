@@ -161,7 +161,7 @@ fn verdict_path(cache: &Path) -> Result<PathBuf, Fault> {
 }
 
 /// Whether this level's kernel runs in a machine that surtax made: it has our agent's port.
-pub(super) fn is_guest_of_ours() -> bool {
+pub(in crate::layer) fn is_guest_of_ours() -> bool {
     let ports = fs::read_dir("/sys/class/virtio-ports").into_iter().flatten().flatten();
     ports
         .filter_map(|port| fs::read_to_string(port.path().join("name")).ok())

@@ -13,8 +13,10 @@ use super::share::Protocol;
 use super::vcpu::Pin;
 use super::xen::{self, Dom0};
 use crate::fault::{Doing, Fault};
+use crate::lab::network;
 use crate::layer::{Root, scratch};
 use crate::stack::{LayerSpec, Limits};
+use std::net::Ipv4Addr;
 use surtax_instrument::quantity::Bytes;
 
 /// The most memory that a guest has unless told.
@@ -55,6 +57,8 @@ pub(super) struct Asked {
     pub(super) disk: Option<Disk>,
     /// The network device, if it has one.
     pub(super) nic: Option<Nic>,
+    /// Whether it has one of Xen's, which whoever was lent the guest makes.
+    pub(super) has_vif: bool,
     /// Guest time by instructions: two to this power in nanoseconds each.
     pub(super) icount: Option<u8>,
     /// What is Dom0's, where Xen runs under the guest.
@@ -111,6 +115,7 @@ impl Asked {
             channel: Channel::default(),
             disk: Disk::read(spec, board)?,
             nic: Nic::read(spec, board, cpus)?,
+            has_vif: false,
             kernel: option("kernel").map(String::from),
             cpu: option("cpu").map(cpu_model).transpose()?,
             cpus,
@@ -132,9 +137,16 @@ impl Asked {
     pub(super) fn drivers(&self) -> Vec<&'static str> {
         let disk = self.disk.as_ref().map(|disk| disk.modules(self.board));
         let nic = self.nic.as_ref().map(Nic::modules);
+        let vif = self.has_vif.then_some("xen_netfront");
         let balloon = self.memory.balloon_mib.map(|_| "virtio_balloon");
         let xen = self.dom0.iter().flat_map(|_| xen::MODULES);
-        disk.into_iter().chain(nic).flatten().chain(balloon).chain(xen).collect()
+        disk.into_iter().chain(nic).flatten().chain(vif).chain(balloon).chain(xen).collect()
+    }
+
+    /// Its address with the length of its network, and the way out, if it has a network device.
+    pub(super) fn addresses(&self) -> Option<(String, Ipv4Addr)> {
+        let of_vif = || (format!("{}/{}", network::WORKLOAD, network::PREFIX), network::OUTSIDE);
+        self.nic.as_ref().map(Nic::addresses).or_else(|| self.has_vif.then(of_vif))
     }
 
     /// What the guest needs of its kernel.
@@ -280,6 +292,7 @@ mod tests {
             cpuset: Some(vec![1]),
             disk: None,
             nic: None,
+            has_vif: false,
             icount: None,
         };
         assert_eq!(Asked::read(&spec, &limits), Ok(expected));

@@ -5,7 +5,9 @@
 //!
 //! Source: `xl.cfg(5)` of Xen 4.17, `docs/misc/channel.txt`.
 
-use super::Kind;
+use super::vif::Nic;
+use super::{Kind, vbd};
+use crate::layer::qemu::lent::Made;
 use std::path::{Path, PathBuf};
 
 /// The name of the channel, and of what is shared.
@@ -36,6 +38,10 @@ pub(super) struct Domain {
     pub(super) initramfs: PathBuf,
     /// What is served by 9p, if anything is.
     pub(super) export: Option<PathBuf>,
+    /// The disk of the scratch directory, if that is on one.
+    pub(super) disk: Option<Made>,
+    /// Its network device, if it has one.
+    pub(super) nic: Option<Nic>,
     /// Where the other end of the agent's channel is.
     pub(super) socket: PathBuf,
 }
@@ -73,6 +79,8 @@ impl Domain {
             let export = text(export);
             lines.push(format!("p9 = [ \"tag={TAG},path={export},security_model=passthrough\" ]"));
         }
+        lines.extend(self.disk.as_ref().map(|disk| format!("disk = [ \"{}\" ]", vbd::text(disk))));
+        lines.extend(self.nic.as_ref().map(|nic| format!("vif = [ \"{}\" ]", nic.text())));
         let socket = text(&self.socket);
         lines.push(format!("channel = [ \"name={CHANNEL},connection=socket,path={socket}\" ]"));
         lines.push(String::new());
@@ -95,6 +103,8 @@ mod tests {
             kernel: "/cache/vmlinux".into(),
             initramfs: "/room/initramfs.cpio".into(),
             export: Some("/room/served".into()),
+            disk: None,
+            nic: None,
             socket: "/room/agent.sock".into(),
         }
     }
@@ -155,6 +165,15 @@ usb = 0
 channel = [ "name=surtax,connection=socket,path=/room/agent.sock" ]
 "#
         );
+    }
+
+    #[test]
+    fn a_disk_is_served_by_qemu_and_a_network_device_set_up_by_nobody_else() {
+        let nic = Nic { script: "/bin/true".into() };
+        let plain = domain().text();
+        let text = Domain { nic: Some(nic), ..domain() }.text();
+        let added: Vec<&str> = text.lines().filter(|line| !plain.contains(line)).collect();
+        assert_eq!(added, ["vif = [ \"mac=00:16:3e:12:34:56,script=/bin/true\" ]"]);
     }
 
     #[test]

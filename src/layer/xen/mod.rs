@@ -1,11 +1,13 @@
 //! Xen: a domain beside this machine, which is itself one, Dom0, and serves the others' devices.
 //!
 //! surtax (Dom0) ── xl ── Xen ── domain's vCPUs ── guest kernel ── agent (PID 1)
-//!              └── QEMU, started by xl ── 9p: root file system; a second console: the agent's channel
+//!              ├── QEMU, started by xl ── 9p: root file system; a second console: the agent's channel; a disk
+//!              └── xen-netback ── bridge: the outside
 //!
 //! - **Needs** Dom0 of Xen 4.17 with `xl`, xenstored, xenconsoled and the QEMU that serves paravirtual devices;
 //!   root; a kernel as `qemu` finds it. `qemu:hypervisor=xen` makes such a machine.
-//! - **Leaves out** network and disks.
+//! - **Leaves out** the tools' own scripts: a disk is a file that the same QEMU serves, and a network device's other
+//!   end is moved onto a bridge of ours, in a namespace of its own.
 //! - **Payers** the domain: guest kernel, with the workload in it; all of Dom0, with the QEMU that serves the
 //!   domain, and with us: hypervisor. Both are counted by Xen.
 //! - **Checked against** Xen 4.17.7 and QEMU 7.2.22 of Debian 12, `type=pv` under QEMU's translator. `pvh` and
@@ -14,10 +16,12 @@
 mod configuration;
 mod evidence;
 mod toolstack;
+mod vbd;
+mod vif;
 
 use super::qemu::lent::{self, Board, Channel, Lent};
 use super::{
-    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
+    Card, Choice, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable, scratch,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -31,6 +35,7 @@ use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::wire::{Fact, Role};
 use toolstack::Info;
+use vif::{Nic, Vif};
 
 /// Where Linux says what a domain may do; `control_d` is in it in Dom0.
 const CAPABILITIES: &str = "/proc/xen/capabilities";
@@ -69,7 +74,11 @@ static CARD: Card = Card {
             help: "an unpacked kernel's file that Xen can enter, its modules in ../lib/modules (default: as \
                    `qemu:files=9p`)",
         },
-        scratch::choice(&["layer", "tmpfs"]),
+        scratch::choice(&["layer", "tmpfs", "blkfront"]),
+        lent::FORMAT,
+        vbd::CACHE,
+        lent::DISK_SIZE,
+        vif::NET,
     ],
     subject: None,
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight],
@@ -145,8 +154,11 @@ impl Layer for Xen {
         }
     }
 
-    fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         require_dom0()?;
+        if Nic::is_asked_for(spec) {
+            vif::require(site)?;
+        }
         let info = Info::ask()?;
         let kind = Kind::of(spec);
         require_ability(kind, &info)?;
@@ -165,7 +177,9 @@ impl Layer for Xen {
         let kind = Kind::of(spec);
         self.check(spec, site).map_err(|it| it.fault().during("xen"))?;
         let way = (Board::Q35, Channel::Console(1));
-        let mut lent = Lent::prepare(spec, way, site, room, None)?;
+        let has_nic = Nic::is_asked_for(spec);
+        let nic = has_nic.then(|| Nic::prepare(site, room)).transpose()?;
+        let mut lent = Lent::prepare(spec, way, has_nic, site, room, None)?;
         let served = lent.export();
         let domain = Domain {
             name: site.container_name(room),
@@ -177,8 +191,11 @@ impl Layer for Xen {
             kernel: lent.kernel().to_owned(),
             initramfs: lent.initramfs().to_owned(),
             export: served.as_ref().map(|(export, _)| export.clone()),
+            disk: lent.disk().cloned(),
+            nic,
             socket: room.directory().join("agent.sock"),
         };
+        let network = has_nic.then(|| room.network()).transpose()?;
         let file = room.directory().join("domain.cfg");
         fs::write(&file, domain.text()).doing(format_args!("write `{}`", file.display()))?;
         room.promise(Undo::XenDomain { name: domain.name.clone() })?;
@@ -188,11 +205,12 @@ impl Layer for Xen {
         console.drain(toolstack::console(id)?);
         toolstack::require_channel(id)?;
         let server = device_model(id)?;
+        let vif = network.map(|network| Vif::plug_in(id, network)).transpose()?;
         let channel = connect(&domain.socket)?;
         toolstack::unpause(&domain.name)?;
         let reader = channel.try_clone().doing("copy the socket of a domain's channel")?;
         let link = Some(Link::over("xen", reader, channel, &console));
-        Ok(Box::new(RunningXen { link, lent, domain, id, server }))
+        Ok(Box::new(RunningXen { link, lent, domain, id, server, vif }))
     }
 }
 
@@ -281,6 +299,8 @@ struct RunningXen {
     id: u16,
     /// The QEMU that serves its devices.
     server: u32,
+    /// The other end of its network device, if it has one.
+    vif: Option<Vif>,
 }
 
 impl Running for RunningXen {
@@ -301,10 +321,20 @@ impl Running for RunningXen {
         ]
     }
 
+    fn network(&self) -> Option<Network> {
+        self.vif.as_ref().map(Vif::network)
+    }
+
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let mut facts = evidence::of_domain(&self.domain, self.id, inside)?;
         facts.extend(self.lent.prove(inside)?);
-        facts.push(Fact::new("network", "none", "the domain's configuration"));
+        if let Some(disk) = self.lent.disk() {
+            facts.extend(vbd::prove(disk, self.id, self.server, inside)?);
+        }
+        match &self.vif {
+            Some(vif) => facts.extend(vif.prove(inside)?),
+            None => facts.push(Fact::new("network", "none", "the domain's configuration")),
+        }
         Ok(facts)
     }
 
@@ -316,7 +346,7 @@ impl Running for RunningXen {
 
     fn stop(mut self: Box<Self>) -> Result<(), Fault> {
         drop(self.link.take());
-        toolstack::destroy(&self.domain.name)?;
+        toolstack::destroy(&self.domain.name, self.id)?;
         // It has nobody to serve any more, and ends by itself.
         let began = monotonic_raw();
         while is_alive(self.server) {

@@ -90,12 +90,13 @@ pub(super) fn unpause(name: &str) -> Result<(), Fault> {
     tool(&[XL, "unpause", name]).map(drop)
 }
 
-/// Ends a domain at once.
+/// Ends a domain at once, and takes away what we wrote of its channel, which the tool knows nothing of.
 ///
 /// # Errors
 /// `xl` says why not.
-pub(super) fn destroy(name: &str) -> Result<(), Fault> {
-    tool(&[XL, "destroy", name]).map(drop)
+pub(super) fn destroy(name: &str, id: u16) -> Result<(), Fault> {
+    tool(&[XL, "destroy", name])?;
+    lab::forget_consoles(id)
 }
 
 /// Looks at one domain.
@@ -163,6 +164,14 @@ fn weight_in(text: &str, name: &str) -> Option<u32> {
 pub(super) fn read(path: &str) -> Result<String, Fault> {
     let text = tool(&["xenstore-read", path])?;
     Ok(text.trim_end_matches('\n').to_owned())
+}
+
+/// Writes one entry of the store that is Dom0's.
+///
+/// # Errors
+/// The store cannot be written.
+pub(super) fn write(path: &str, value: &str) -> Result<(), Fault> {
+    tool(&["xenstore-write", path, value]).map(drop)
 }
 
 /// Sees to it that the domain finds its channel.
