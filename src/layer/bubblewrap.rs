@@ -28,7 +28,7 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
     },
     program: "bwrap",
     remedy: "apt-get install bubblewrap",
-    refuse: |_| Ok(()),
+    refuse: |_, _| Ok(()),
     require: |_, _| Ok(()),
     agent_words: |_| Vec::new(),
     networks: &[],

@@ -11,9 +11,12 @@
 //!   together, and the tool is inside them before its first instruction.
 //! - **Checked against** what each tool's own file says.
 
+use super::conmon::Conmon;
 use super::container_init::{Init, Prepared};
 use super::container_users::ContainerUsers;
+use super::engine_runtime::{self, Kernel};
 use super::first_process::{FirstProcess, THROTTLING, empties, limited_together};
+use super::publish::Port;
 use super::tool_network::{Known, ToolNetwork};
 use super::{
     Card, Layer, Network, Payer, Running, Site, Source, Unavailable, Usable, container_init,
@@ -48,7 +51,7 @@ pub struct ContainerTool {
     /// The command that installs it.
     pub(super) remedy: &'static str,
     /// What cannot be, on whatever machine.
-    pub(super) refuse: fn(&LayerSpec) -> Result<(), Fault>,
+    pub(super) refuse: fn(&LayerSpec, &Limits) -> Result<(), Fault>,
     /// What else must be there for a spec.
     pub(super) require: fn(&LayerSpec, &Site<'_>) -> Result<(), Unavailable>,
     /// The networks that it makes itself.
@@ -61,6 +64,10 @@ pub struct ContainerTool {
 
 /// A container, as asked for.
 pub(super) struct Wanted<'a> {
+    /// What was asked for.
+    pub spec: &'a LayerSpec,
+    /// The hierarchies of this level's groups.
+    pub hierarchies: &'a Hierarchies,
     /// The tool's file.
     pub program: &'a str,
     /// The merged root, in the room's mount namespace.
@@ -108,6 +115,10 @@ pub(super) struct Order {
     /// A file with the number of a process that the tool leaves behind on purpose, for its next container: it is
     /// ended with this one.
     pub left_behind: Option<PathBuf>,
+    /// The monitor that an engine leaves with the container, and the runtime behind it.
+    pub conmon: Option<Conmon>,
+    /// The port that is published.
+    pub port: Option<Port>,
 }
 
 impl Layer for ContainerTool {
@@ -115,9 +126,14 @@ impl Layer for ContainerTool {
         self.card
     }
 
-    fn refuse(&self, spec: &LayerSpec, _: &Limits, _: Option<&LayerSpec>) -> Result<(), Fault> {
+    fn refuse(
+        &self,
+        spec: &LayerSpec,
+        limits: &Limits,
+        _: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
         container_init::refuse(spec)?;
-        (self.refuse)(spec)
+        (self.refuse)(spec, limits)
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
@@ -146,9 +162,7 @@ impl Layer for ContainerTool {
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
         let kind = self.card.kind;
-        let path = lab::find(self.program).ok_or_else(|| {
-            Fault::machine(format!("{kind}: `{}` is not in `PATH`", self.program)).hint(self.remedy)
-        })?;
+        let path = self.find()?;
         let scratch = room.memory_directory()?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let merged = root::merged_at(scratch);
@@ -162,6 +176,8 @@ impl Layer for ContainerTool {
         let base = &lowers.first().ok_or_else(|| Fault::bug("a root of no directories"))?.source;
         let init = container_init::prepare(spec, base, &words, &scratch.join("init"))?;
         let order = (self.order)(&Wanted {
+            spec,
+            hierarchies: site.lab.hierarchies(),
             program: &path.to_string_lossy(),
             root: &merged,
             agent: &agent,
@@ -172,10 +188,7 @@ impl Layer for ContainerTool {
             host_name: &rustix::system::uname().nodename().to_string_lossy(),
             medium: site.view.scratch,
             io: site.limits.io,
-            throttled_disk: match site.lab.hierarchies().of(THROTTLING) {
-                Some(_) => site.limits.io.disk()?,
-                None => None,
-            },
+            throttled_disk: throttled_disk(site)?,
             network: &network,
             users,
             init: init.as_ref(),
@@ -214,8 +227,28 @@ impl Layer for ContainerTool {
             network,
             users,
             left_behind: order.left_behind,
+            conmon: order.conmon,
+            port: order.port,
+            spec: spec.clone(),
             facts,
         }))
+    }
+}
+
+impl ContainerTool {
+    fn find(&self) -> Result<PathBuf, Fault> {
+        lab::find(self.program).ok_or_else(|| {
+            let kind = self.card.kind;
+            Fault::machine(format!("{kind}: `{}` is not in `PATH`", self.program)).hint(self.remedy)
+        })
+    }
+}
+
+/// The disk that the limits are about, where a tool must be told of it.
+fn throttled_disk(site: &Site<'_>) -> Result<Option<Disk>, Fault> {
+    match site.lab.hierarchies().of(THROTTLING) {
+        Some(_) => site.limits.io.disk(),
+        None => Ok(None),
     }
 }
 
@@ -263,6 +296,9 @@ struct RunningContainer {
     network: ToolNetwork,
     users: ContainerUsers,
     left_behind: Option<PathBuf>,
+    conmon: Option<Conmon>,
+    port: Option<Port>,
+    spec: LayerSpec,
     facts: Vec<Fact>,
 }
 
@@ -285,27 +321,40 @@ impl Running for RunningContainer {
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
-        let first = FirstProcess::among(&self.group, &self.hierarchies, inside)?;
+        let kernel = self.conmon.as_ref().map_or(Kernel::Shared, Conmon::kernel);
+        let first = match &self.conmon {
+            Some(conmon) if kernel == Kernel::Gvisor => conmon.first(&self.hierarchies)?,
+            _ => FirstProcess::among(&self.group, &self.hierarchies, inside)?,
+        };
         let mut facts = self.facts.clone();
         facts.push(first.group_is(&self.group)?);
         facts.extend(first.limits(&self.group, &self.limits)?);
         if self.limits != Limits::default() {
             facts.push(limited_together(&format!("{} and the container", self.kind)));
         }
-        let has_users = self.users != ContainerUsers::OfTheLevel;
-        let shared = [(self.network.is_shared(), "net"), (!has_users, "user")];
-        let shared = shared.into_iter().filter_map(|(is_shared, kind)| is_shared.then_some(kind));
-        facts.push(first.namespaces(&shared.collect::<Vec<_>>())?);
-        let tool = FirstProcess::of(self.process.pid(), &self.hierarchies);
-        let proved = self.users.prove(&tool, &first, inside);
-        facts.extend(proved.map_err(|fault| fault.during(self.kind))?);
-        facts.extend(first.privileges()?);
+        let privileges = first.privileges()?;
+        if let Some(conmon) = &self.conmon {
+            facts.extend(conmon.prove(&self.hierarchies)?);
+        }
+        match (kernel, &self.conmon) {
+            (Kernel::Gvisor, Some(conmon)) => {
+                facts.push(engine_runtime::prove_gvisor(self.kind, &conmon.runtime, inside)?);
+            }
+            _ => {
+                facts.extend(self.isolation(&first, inside)?);
+                engine_runtime::prove_filter(&self.spec, &privileges)?;
+            }
+        }
+        facts.extend(privileges);
         if self.init != Init::None {
             let proved = container_init::prove(self.init, &first.init(&self.group)?);
             facts.push(proved.map_err(|fault| fault.during(self.kind))?);
         }
-        let proved = self.network.prove(inside);
+        let proved = self.network.prove(kernel, inside);
         facts.extend(proved.map_err(|fault| fault.during(self.kind))?);
+        if let (Some(port), Some(network)) = (self.port, self.network.reach()) {
+            facts.push(port.prove(&network).map_err(|fault| fault.during(self.kind))?);
+        }
         Ok(facts)
     }
 
@@ -330,6 +379,18 @@ impl Running for RunningContainer {
 }
 
 impl RunningContainer {
+    /// Its namespaces and its users, where it is on this level's kernel.
+    fn isolation(&self, first: &FirstProcess, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let has_users = self.users != ContainerUsers::OfTheLevel;
+        let shared = [(self.network.is_shared(), "net"), (!has_users, "user")];
+        let shared = shared.into_iter().filter_map(|(is_shared, kind)| is_shared.then_some(kind));
+        let mut facts = vec![first.namespaces(&shared.collect::<Vec<_>>())?];
+        let tool = FirstProcess::of(self.process.pid(), &self.hierarchies);
+        let proved = self.users.prove(&tool, first, inside);
+        facts.extend(proved.map_err(|fault| fault.during(self.kind))?);
+        Ok(facts)
+    }
+
     /// Ends the process that the tool left behind, if it is one of this container's group.
     fn end_what_was_left(&self) -> Result<(), Fault> {
         let Some(file) = &self.left_behind else { return Ok(()) };

@@ -17,7 +17,7 @@ use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Mount};
 use crate::layer::oci::config::AGENT;
-use crate::stack::LayerSpec;
+use crate::stack::{LayerSpec, Limits};
 use std::fs;
 use std::path::Path;
 
@@ -54,7 +54,7 @@ pub static LXC: ContainerTool = ContainerTool {
 };
 
 /// It mounts a `/sys` of its own, which the kernel lets users do that have a network of their own.
-fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
+fn refuse(spec: &LayerSpec, _: &Limits) -> Result<(), Fault> {
     let is = |key: &str, word: &str| spec.options.get(key).is_some_and(|value| value == word);
     if is(container_users::CHOICE.key, "private") && is("net", "host") {
         return Err(Fault::user(

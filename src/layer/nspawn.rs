@@ -46,7 +46,7 @@ pub static NSPAWN: ContainerTool = ContainerTool {
     },
     program: "systemd-nspawn",
     remedy: "apt-get install systemd-container",
-    refuse: |_| Ok(()),
+    refuse: |_, _| Ok(()),
     require: |_, _| Ok(()),
     agent_words: address,
     networks: &[

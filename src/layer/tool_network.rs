@@ -5,6 +5,7 @@
 //! for the container, with one end of a pair in it. All of that is gone with the container, and nothing of it
 //! is seen on the machine.
 
+use super::engine_runtime::Kernel;
 use super::{Choice, Network, Site, Unavailable, value_of};
 use crate::fault::Fault;
 use crate::lab::network::OUTSIDE;
@@ -33,6 +34,8 @@ pub(super) enum Ground {
     OuterEnd(&'static str),
     /// Nothing but `lo`: the tool makes a bridge and chooses addresses.
     Bare,
+    /// Nothing but `lo`: the tool makes a bridge with this address, as it was told, and chooses others.
+    Given(Ipv4Addr),
     /// A bridge, and a namespace for the container that is connected with it.
     Prepared,
     /// Nothing but `lo`, which the container reaches through a process that copies its packets.
@@ -101,7 +104,7 @@ impl ToolNetwork {
             }
             Some(Ground::Bridge | Ground::Prepared) => Some(room.network()?),
             Some(Ground::Pair) => Some(room.paired_network()?),
-            Some(Ground::OuterEnd(_) | Ground::Bare | Ground::UserMode) => {
+            Some(Ground::OuterEnd(_) | Ground::Bare | Ground::Given(_) | Ground::UserMode) => {
                 Some(room.bare_network()?)
             }
         };
@@ -159,7 +162,7 @@ impl ToolNetwork {
     ///
     /// # Errors
     /// The machine's: it is not.
-    pub fn prove(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+    pub fn prove(&mut self, kernel: Kernel, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         if self.held.is_none() {
             return Ok(Vec::new());
         }
@@ -173,19 +176,22 @@ impl ToolNetwork {
                  `{drivers}` and the way out `{route}`"
             ))
         };
-        // A sandbox's own stack has no drivers.
         let driver = match asked.as_str() {
+            // A sandbox's own stack has no drivers.
+            _ if kernel == Kernel::Gvisor => None,
             "macvlan" => Some("macvlan"),
-            "sandbox" => None,
             "slirp4netns" => Some("tun"),
             _ => Some("veth"),
         };
         let (link, gateway) = route.split_once(' ').ok_or_else(refuse)?;
         let address = address_of(interfaces, link).ok_or_else(refuse)?;
         let gateway: Ipv4Addr = gateway.parse().map_err(|_| refuse())?;
-        let chooses = matches!(self.ground, Ground::Bare | Ground::UserMode);
         let workload = self.held.as_ref().map(lab::Network::workload);
-        let is_ours = chooses || (Some(address), gateway) == (workload, OUTSIDE);
+        let is_ours = match self.ground {
+            Ground::Bare | Ground::UserMode => true,
+            Ground::Given(bridge) => gateway == bridge,
+            _ => (Some(address), gateway) == (workload, OUTSIDE),
+        };
         let is_driver = driver
             .is_none_or(|driver| drivers.split(' ').any(|told| told == format!("{link}={driver}")));
         if !is_ours || !is_driver {
@@ -196,7 +202,7 @@ impl ToolNetwork {
         self.seen = Some((gateway.into(), workload));
         // Where a tool makes the bridge, it also makes others share its address.
         let translation = match self.ground {
-            Ground::Bare => "masquerade",
+            Ground::Bare | Ground::Given(_) => "masquerade",
             Ground::UserMode => "user mode",
             _ => "none",
         };
@@ -270,6 +276,6 @@ mod tests {
         };
         assert!(network("host").reach().unwrap().is_shared);
         assert!(network("none").reach().is_none());
-        assert_eq!(network("none").prove(&[]), Ok(Vec::new()));
+        assert_eq!(network("none").prove(Kernel::Shared, &[]), Ok(Vec::new()));
     }
 }

@@ -44,6 +44,7 @@ fn a_link_of_a_container_is_of_the_kind_asked_for_and_leads_to_the_outside() {
         ("lxc:net=veth", "veth"),
         ("lxc:net=macvlan", "macvlan"),
         ("podman:net=bridge", "veth"),
+        ("podman:net=user", "veth"),
         ("podman:net=macvlan", "macvlan"),
         ("docker:net=macvlan", "macvlan"),
     ] {
@@ -65,31 +66,34 @@ fn a_link_of_a_container_is_of_the_kind_asked_for_and_leads_to_the_outside() {
 #[test]
 fn a_published_port_is_reached_from_outside_the_container() {
     let machine = Machine::take();
-    if !is_usable(&machine, "docker") {
-        return;
-    }
-    let lab = lab();
-    let stack = "docker:net=user,publish=8080";
-    let mut standing = raise(&lab, stack, "published", Duration::from_secs(60)).unwrap();
-    let pid = format!("/run/surtax/{}/docker-bridge-daemon/pid", lab.id());
-    let daemon = std::fs::read_to_string(pid).unwrap();
-    let namespace = format!("--net=/proc/{}/ns/net", daemon.trim());
-    let client = std::thread::spawn(move || {
-        // The gateway of the daemon's own bridge is the outside of every container of it.
-        let argv = [&namespace, "busybox", "nc", "-w", "2", "172.17.0.1", "8080"];
-        for _ in 0..100 {
-            let output = Command::new("nsenter").args(argv).output().unwrap();
-            if output.status.success() && !output.stdout.is_empty() {
-                return text(&output.stdout);
-            }
-            std::thread::sleep(Duration::from_millis(100));
+    // The gateway of docker's own bridge is the outside of every container of its, and so is podman's here.
+    for (stack, outside) in [
+        ("docker:net=user,publish=8080", "172.17.0.1"),
+        ("podman:net=user,publish=8080", "10.89.0.1"),
+    ] {
+        if !is_usable(&machine, stack) {
+            continue;
         }
-        String::from("nobody answered")
-    });
-    let outcome = run(&mut standing, "echo hello | timeout 20 busybox nc -l -p 8080").unwrap();
-    assert_eq!(client.join().unwrap(), "hello\n");
-    assert_eq!(outcome.status, Status::Exit(0), "{outcome:?}");
-    standing.stop().unwrap();
-    assert_eq!(lab.close().unwrap(), Vec::<String>::new());
-    machine.assert_as_before();
+        let lab = lab();
+        let mut standing = raise(&lab, stack, "published", Duration::from_secs(60)).unwrap();
+        let namespace = standing.network().unwrap().namespace.display().to_string();
+        let namespace = format!("--net={namespace}");
+        let client = std::thread::spawn(move || {
+            let argv = [&namespace, "busybox", "nc", "-w", "2", outside, "8080"];
+            for _ in 0..100 {
+                let output = Command::new("nsenter").args(argv).output().unwrap();
+                if output.status.success() && !output.stdout.is_empty() {
+                    return text(&output.stdout);
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            String::from("nobody answered")
+        });
+        let outcome = run(&mut standing, "echo hello | timeout 20 busybox nc -l -p 8080").unwrap();
+        assert_eq!(client.join().unwrap(), "hello\n", "{stack}");
+        assert_eq!(outcome.status, Status::Exit(0), "{stack}: {outcome:?}");
+        standing.stop().unwrap();
+        assert_eq!(lab.close().unwrap(), Vec::<String>::new());
+        machine.assert_as_before();
+    }
 }

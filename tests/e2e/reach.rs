@@ -17,7 +17,7 @@ use surtax_instrument::wire::Status;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Stacks in which a command reaches the outside, and whether it can be called from there.
-const STACKS: [(&str, bool); 24] = [
+const STACKS: [(&str, bool); 26] = [
     ("native", true),
     ("runc:net=host", true),
     ("runc:net=veth", true),
@@ -26,6 +26,8 @@ const STACKS: [(&str, bool); 24] = [
     ("lxc:init=systemd,net=veth", true),
     ("lxc:net=macvlan", true),
     ("podman:net=bridge", true),
+    ("podman:net=user,runtime=crun", true),
+    ("podman:net=bridge,runtime=runsc", true),
     ("podman:rootless=on,net=slirp4netns", false),
     ("podman:rootless=on,net=host", true),
     ("docker:net=host", true),

@@ -20,11 +20,12 @@ mod runtimes;
 mod skeleton;
 mod storage;
 
+use super::engine_runtime::Kernel;
 use super::first_process::FirstProcess;
 use super::oci::config;
 use super::{
     Card, Choice, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
-    rootless as layer_rootless, scratch, value_of,
+    engine_runtime, publish, rootless as layer_rootless, scratch, value_of,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -61,9 +62,9 @@ static CARD: Card = Card {
     summary: "a container by Docker's daemon: the machine's own, or a private one",
     options: &[
         network::NET,
-        network::PUBLISH,
+        publish::CHOICE,
         Choice {
-            key: "runtime",
+            key: engine_runtime::KEY,
             values: &[],
             help: "the OCI runtime by the daemon's name for it; a private daemon knows runc, crun, runsc and youki \
                    where they are installed (default: the daemon's)",
@@ -76,11 +77,7 @@ static CARD: Card = Card {
         storage::CHOICE,
         layer_rootless::CHOICE,
         scratch::choice(&["layer", "bind", "tmpfs", "volume"]),
-        Choice {
-            key: "seccomp",
-            values: &["default", "unconfined"],
-            help: "the daemon's filter of system calls, or none (default: default)",
-        },
+        engine_runtime::SECCOMP,
         Choice {
             key: "privileged",
             values: &["true", "false"],
@@ -102,10 +99,11 @@ impl Layer for Docker {
     fn refuse(
         &self,
         spec: &LayerSpec,
-        _: &Limits,
+        limits: &Limits,
         inside: Option<&LayerSpec>,
     ) -> Result<(), Fault> {
         rootless::refuse(spec, inside)?;
+        engine_runtime::refuse(spec, limits)?;
         network::Asked::read(spec)?;
         Storage::read(spec).map(drop)
     }
@@ -275,15 +273,9 @@ impl Running for RunningDocker {
         facts.push(self.first.group_is(&self.group)?);
         facts.extend(self.first.limits(&self.group, &self.limits)?);
         let privileges = self.first.privileges()?;
-        let release = value_of(inside, "kernel_release")?;
         if self.is_gvisor() {
-            if !release.contains("gvisor") {
-                let runtime = value_of(&facts, "runtime")?;
-                return Err(Fault::machine(format!(
-                    "docker: the runtime is `{runtime}`, and the kernel inside calls itself `{release}`"
-                )));
-            }
-            facts.push(Fact::new("kernel_release", release, "uname(2) inside"));
+            let runtime = value_of(&facts, "runtime")?;
+            facts.push(engine_runtime::prove_gvisor("docker", runtime, inside)?);
         } else {
             let is_rootless = self.daemon.is_rootless();
             let shared: &[&str] = match self.network.is_shared() {
@@ -298,7 +290,7 @@ impl Running for RunningDocker {
             facts.push(self.first.is_the_agent(inside)?);
             facts.extend(storage::prove(&self.spec, inside)?);
             facts.push(self.first.namespaces(shared)?);
-            self.require_filter(value_of(&privileges, "seccomp")?)?;
+            engine_runtime::prove_filter(&self.spec, &privileges)?;
         }
         facts.extend(privileges);
         Ok(facts)
@@ -320,25 +312,7 @@ impl RunningDocker {
     /// By its runtime's name: whether the kernel inside is gVisor's.
     fn is_gvisor(&self) -> bool {
         let runtime = value_of(&self.facts, "runtime").unwrap_or_default();
-        runtime.contains("runsc") || runtime.contains("gvisor")
-    }
-
-    /// That system calls are filtered, or not, as the option says where there is one.
-    fn require_filter(&self, found: &str) -> Result<(), Fault> {
-        let asked = self.spec.options.get("seccomp").map(String::as_str);
-        let expected = match asked {
-            Some("default") => "filter",
-            Some("unconfined") => "none",
-            _ => return Ok(()),
-        };
-        if found == expected {
-            return Ok(());
-        }
-        let asked = asked.unwrap_or_default();
-        Err(Fault::machine(format!(
-            "docker: `seccomp={asked}` was asked for, and the container's filter is `{found}`"
-        ))
-        .hint("look at `docker info` for its security options, and at `privileged`"))
+        Kernel::behind(runtime) == Kernel::Gvisor
     }
 }
 

@@ -10,6 +10,7 @@ use super::engine::{About, Engine};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Room, Undo};
 use crate::layer::errand::Errand;
+use crate::layer::publish::Port;
 use crate::layer::{Choice, Site, value_of};
 use crate::stack::LayerSpec;
 use bollard::models::{
@@ -27,13 +28,6 @@ pub const NET: Choice = Choice {
            (default: bridge if the daemon has one, else none)",
 };
 
-/// The option that publishes a port.
-pub const PUBLISH: Choice = Choice {
-    key: "publish",
-    values: &[],
-    help: "a port that is the same outside, by destination NAT: `8080`, `5201/udp` (default: none)",
-};
-
 /// The link below a macvlan, and the one that it is paired with.
 const PARENT: [&str; 2] = ["surtax0", "surtax1"];
 
@@ -48,13 +42,6 @@ const GATEWAY: &str = "172.31.240.1";
 pub struct Asked<'a> {
     word: Option<&'a str>,
     port: Option<Port>,
-}
-
-/// A port of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Port {
-    number: u16,
-    protocol: &'static str,
 }
 
 /// The network of a container.
@@ -74,16 +61,8 @@ impl<'a> Asked<'a> {
     /// The user's: a port that is none, or one of a network that has no NAT.
     pub fn read(spec: &'a LayerSpec) -> Result<Self, Fault> {
         let word = spec.options.get(NET.key).map(String::as_str);
-        let port = spec.options.get(PUBLISH.key).map(|text| port(text)).transpose()?;
-        match word {
-            Some(word @ ("none" | "host" | "macvlan")) if port.is_some() => {
-                Err(Fault::user(format!(
-                    "docker: `publish` needs a bridge to translate addresses, and not `net={word}`"
-                ))
-                .hint("use `net=bridge` or `net=user`, or leave `publish` out"))
-            }
-            _ => Ok(Self { word, port }),
-        }
+        let port = Port::read(spec, word.unwrap_or("bridge"))?;
+        Ok(Self { word, port })
     }
 
     /// Whether a private daemon must be in a network namespace of its own for it.
@@ -115,24 +94,6 @@ impl<'a> Asked<'a> {
             ))
             .hint("use `net=none` or `net=host`, or start the machine's own daemon")),
         }
-    }
-}
-
-/// `8080` or `5201/udp`.
-fn port(text: &str) -> Result<Port, Fault> {
-    let (number, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
-    let protocol = ["tcp", "udp"].into_iter().find(|known| *known == protocol);
-    match (number.parse(), protocol) {
-        (Ok(number @ 1..), Some(protocol)) => Ok(Port { number, protocol }),
-        _ => Err(Fault::user(format!("docker: `publish={text}` is not a port"))
-            .hint("write a number from 1 to 65535, and `/udp` behind it for UDP")),
-    }
-}
-
-impl Port {
-    /// The engine's word for it.
-    fn word(self) -> String {
-        format!("{}/{}", self.number, self.protocol)
     }
 }
 
@@ -315,10 +276,6 @@ mod tests {
         for net in ["none", "host", "macvlan"] {
             let fault = Asked::read(&spec(&[("net", net), ("publish", "80")])).unwrap_err();
             assert!(fault.message.contains(&format!("`net={net}`")), "{fault}");
-        }
-        for text in ["0", "65536", "http", "80/sctp", "80:80", "-1"] {
-            let fault = Asked::read(&spec(&[("publish", text)])).unwrap_err();
-            assert!(fault.message.contains(text), "{fault}");
         }
     }
 

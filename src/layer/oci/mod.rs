@@ -12,6 +12,7 @@ mod command_line;
 pub(super) mod config;
 mod resources;
 
+use super::engine_runtime::Kernel;
 use super::first_process::FirstProcess;
 use super::tool_network::{self, Ground, Known, ToolNetwork};
 use super::{
@@ -175,7 +176,7 @@ impl Layer for Oci {
         let bundle = room.memory_directory()?;
         let mut mounts = root::merge(&lowers, bundle)?;
         if self.refuses_hybrid {
-            mounts.extend(cover_unified(site));
+            mounts.extend(cover_unified(site.lab.hierarchies()));
         }
         if site.view.scratch == Some(scratch::Medium::Layer) {
             mounts.extend(scratch::mounts(site.view, &root::merged_at(bundle), room)?);
@@ -264,7 +265,8 @@ impl Running for RunningOci {
         facts.push(first.group_is(&self.group)?);
         facts.extend(first.limits(&self.group, &self.limits)?);
         facts.extend((self.prove)(&first, &self.spec, inside)?);
-        let proved = self.network.prove(inside);
+        let kernel = Kernel::of_layer(&self.spec.kind);
+        let proved = self.network.prove(kernel, inside);
         facts.extend(proved.map_err(|fault| fault.during(&self.spec.kind))?);
         facts.extend(self.facts.iter().cloned());
         Ok(facts)
@@ -356,8 +358,7 @@ pub(super) fn counts_swap(site: &Site<'_>) -> bool {
 }
 
 /// Hides cgroup v2 from a runtime that refuses it beside v1: only in the room's own namespace.
-fn cover_unified(site: &Site<'_>) -> Option<Mount> {
-    let hierarchies = site.lab.hierarchies();
+pub(super) fn cover_unified(hierarchies: &Hierarchies) -> Option<Mount> {
     let unified = hierarchies.unified()?;
     (hierarchies.0.len() > 1).then(|| Mount::Fresh {
         kind: "tmpfs".to_owned(),

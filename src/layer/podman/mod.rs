@@ -2,29 +2,31 @@
 //!
 //! surtax (host) ── podman run ── conmon ── runc or crun ── agent (PID 1) ── command
 //!
-//! - **Needs** `podman` in `PATH` with its `conmon` and an OCI runtime, root; with `rootless=on` also
-//!   `newuidmap`, and `slirp4netns` for a network of its own.
+//! - **Needs** `podman` in `PATH` with its `conmon` and an OCI runtime, root; plugins of CNI for its networks;
+//!   with `rootless=on` also `newuidmap`, and `slirp4netns` for a network of its own.
 //! - **Leaves out** images and storage drivers: the root is a directory (`--rootfs`); the log, since the
 //!   agent's frames are no text; health checks, events and everything else that is kept of a container.
 //! - **Payers** one group: `podman`, `conmon`, the runtime, the agent and the command; with `rootless=on` also
 //!   the process that holds the user's namespace, and `slirp4netns`.
 //! - **Checked against** podman 4.3.1, `podman-run(1)`.
 
+mod network;
+
+use super::conmon::Conmon;
 use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
 use super::container_users::{self, ContainerUsers};
+use super::engine_runtime::{self, Kernel};
 use super::first_process::THROTTLING;
+use super::publish::{self, Port};
 use super::tool_network::Ground;
-use super::{Card, Limit, Site, Unavailable, rootless, scratch, tool_network};
+use super::{Card, Choice, Limit, Site, Unavailable, oci, rootless, scratch, tool_network};
 use crate::fault::{Doing, Fault};
-use crate::lab::network::{BELOW, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Mount};
 use crate::layer::oci::config::{AGENT, open_files_max};
-use crate::stack::LayerSpec;
+use crate::stack::{LayerSpec, Limits};
 use rustix::process::{Resource, getrlimit};
-use serde_json::{Value, json};
 use std::fs;
-use std::net::Ipv4Addr;
 use std::path::Path;
 use surtax_instrument::wire::SCRATCH;
 
@@ -40,7 +42,14 @@ pub static PODMAN: ContainerTool = ContainerTool {
         kind: "podman",
         summary: "a container by podman, Docker's command line without a daemon",
         options: &[
-            tool_network::choice(&["none", "host", "bridge", "macvlan", "slirp4netns"]),
+            tool_network::choice(&["none", "host", "bridge", "user", "macvlan", "slirp4netns"]),
+            publish::CHOICE,
+            Choice {
+                key: engine_runtime::KEY,
+                values: &["runc", "crun", "youki", "runsc"],
+                help: "the OCI runtime, which must be installed (default: runc, or crun where there is no runc)",
+            },
+            engine_runtime::SECCOMP,
             rootless::CHOICE,
             container_users::CHOICE,
             scratch::choice(&["layer", "bind", "tmpfs", "volume"]),
@@ -58,30 +67,53 @@ pub static PODMAN: ContainerTool = ContainerTool {
     agent_words: |_| Vec::new(),
     networks: &[
         ("bridge", Ground::Bare),
+        ("user", Ground::Given(network::USER_GATEWAY)),
         ("macvlan", Ground::Pair),
         ("slirp4netns", Ground::UserMode),
     ],
     order,
 };
 
-/// What its macvlan is called, of which it knows by a file.
-const MACVLAN: &str = "surtax-macvlan";
+/// The network that a spec names.
+fn net(spec: &LayerSpec) -> &str {
+    spec.options.get(tool_network::KEY).map_or("none", String::as_str)
+}
 
-/// Where the plugins are that make a macvlan.
-const MACVLAN_MAKERS: [&str; 3] =
-    ["/usr/lib/cni/macvlan", "/usr/libexec/cni/macvlan", "/opt/cni/bin/macvlan"];
+/// Whether its users are others than those of the level.
+fn has_users(spec: &LayerSpec) -> bool {
+    spec.options.get(container_users::CHOICE.key).is_some_and(|word| word == "private")
+}
 
-/// What makes podman's networks: its own program, or plugins.
-const NETWORK_MAKERS: [&str; 5] = [
-    "/usr/lib/podman/netavark",
-    "/usr/libexec/podman/netavark",
-    "/usr/lib/cni/bridge",
-    "/usr/libexec/cni/bridge",
-    "/opt/cni/bin/bridge",
-];
+fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
+    Port::read(spec, net(spec))?;
+    engine_runtime::refuse(spec, limits)?;
+    refuse_of_gvisor(spec)?;
+    refuse_of_rootless(spec)
+}
+
+/// What a sandbox of gVisor's would not have, though podman was told.
+fn refuse_of_gvisor(spec: &LayerSpec) -> Result<(), Fault> {
+    if Kernel::asked(spec) != Kernel::Gvisor {
+        return Ok(());
+    }
+    let (option, why, hint) = if net(spec) == "host" {
+        (
+            "net=host",
+            "would be a network stack of its own on this level's links",
+            "use `gvisor:net=host`, which passes this level's sockets through, or `net=bridge`",
+        )
+    } else if rootless::is_asked(spec) {
+        ("rootless=on", "is not set up for such a user", "leave `runtime` or `rootless=on` out")
+    } else if has_users(spec) {
+        ("user=private", "would map the sandbox and not what is in it", "leave `user=private` out")
+    } else {
+        return Ok(());
+    };
+    Err(Fault::user(format!("podman: with `runtime=runsc`, `{option}` {why}")).hint(hint))
+}
 
 /// What a user without privileges cannot have.
-fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
+fn refuse_of_rootless(spec: &LayerSpec) -> Result<(), Fault> {
     if !rootless::is_asked(spec) {
         return Ok(());
     }
@@ -91,22 +123,16 @@ fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
             "would be on a link of this level, which its user may not touch",
             "use `net=slirp4netns`, or leave `rootless=on` out",
         ),
-        Some("bridge") => (
-            "net=bridge",
+        Some("bridge" | "user") => (
+            "net=bridge` or `net=user",
             "would stand in a namespace of its user's, where nobody outside can be called or listen",
             "use `net=slirp4netns`, or leave `rootless=on` out",
         ),
-        _ if spec
-            .options
-            .get(container_users::CHOICE.key)
-            .is_some_and(|word| word == "private") =>
-        {
-            (
-                "user=private",
-                "is what it has anyway: its users are nobody here",
-                "leave `user=private` out",
-            )
-        }
+        _ if has_users(spec) => (
+            "user=private",
+            "is what it has anyway: its users are nobody here",
+            "leave `user=private` out",
+        ),
         _ => return Ok(()),
     };
     Err(Fault::user(format!("podman: with `rootless=on`, `{option}` {why}")).hint(hint))
@@ -134,24 +160,14 @@ fn require_of_rootless(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavaila
 
 fn require(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailable> {
     require_of_rootless(spec, site)?;
-    let makers: &[&str] = match spec.options.get("net").map(String::as_str) {
-        Some("bridge") => &NETWORK_MAKERS,
-        Some("macvlan") => &MACVLAN_MAKERS,
-        Some("slirp4netns") if lab::find("slirp4netns").is_none() => {
-            return Err(Unavailable {
-                why: String::from("`net=slirp4netns` takes `slirp4netns`, which is not in `PATH`"),
-                remedy: Some(String::from("apt-get install slirp4netns")),
-            });
-        }
-        _ => return Ok(()),
-    };
-    if !makers.iter().any(|path| Path::new(path).exists()) {
-        return Err(Unavailable {
-            why: format!("podman finds no plugin for its network, such as `{}`", makers[0]),
-            remedy: Some(String::from("apt-get install containernetworking-plugins")),
-        });
-    }
-    Ok(())
+    Conmon::with(runtime(spec), Path::new(RUN))?;
+    network::require(net(spec), spec.options.contains_key(publish::CHOICE.key))
+}
+
+/// The runtime that a spec names, or the one that there is.
+fn runtime(spec: &LayerSpec) -> &str {
+    let installed = || if lab::find("runc").is_some() { "runc" } else { "crun" };
+    spec.options.get(engine_runtime::KEY).map_or_else(installed, String::as_str)
 }
 
 fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
@@ -177,16 +193,9 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
         make(&volumes)?;
         wanted.room.let_users_pass()?;
     }
-    let mut text = configuration(&books, &volumes, &temporary);
-    let network = match wanted.network.word.as_str() {
-        "macvlan" => {
-            text += &by_plugins(&books)?;
-            MACVLAN
-        }
-        // Else nobody of this level can be called.
-        "slirp4netns" => "slirp4netns:allow_host_loopback=true",
-        word => word,
-    };
+    let conmon = Conmon::with(runtime(wanted.spec), &books).map_err(Unavailable::fault)?;
+    let (network, networks) = network::known(&wanted.network.word, &books)?;
+    let text = configuration(&conmon, &books, &volumes, &temporary) + &networks;
     fs::write(&file, text).doing(format_args!("write `{}`", file.display()))?;
     let mut argv = vec![wanted.program.to_owned()];
     let at = |name: &str| word(&books.join(name));
@@ -195,16 +204,12 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     argv.extend(["--name".to_owned(), wanted.name.to_owned()]);
     argv.push(format!("--hostname={}", wanted.host_name));
     argv.push(format!("--network={network}"));
-    if wanted.users == ContainerUsers::Own {
-        argv.extend(["uid", "gid"].map(|kind| format!("--{kind}map=0:{FIRST}:{COUNT}")));
-    }
+    argv.extend(conmon.words());
+    let port = Port::read(wanted.spec, &wanted.network.word)?;
+    argv.extend(told_if_asked(wanted, port));
     // A user without privileges makes no groups: all that it starts stays in the one where it was started.
     if !is_rootless {
         argv.push(format!("--cgroup-parent=/{}", word(wanted.group)?));
-    }
-    if let Some(disk) = &wanted.throttled_disk {
-        let node = disk.node.display();
-        argv.extend(wanted.io.rates().map(|(key, rate)| format!("--device-{key}={node}:{rate}")));
     }
     if wanted.has_own_run {
         argv.push(String::from("--tmpfs=/run:rw,exec,nosuid,nodev,mode=755,notmpcopyup"));
@@ -219,8 +224,12 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     // Plugins for networks keep their books where no option moves them.
     let places = ["/run", "/var/lib"];
     let mut mounts = places.map(|place| Mount::Tmpfs { target: place.into() }).to_vec();
+    if conmon.runtime == "crun" {
+        mounts.extend(oci::cover_unified(wanted.hierarchies));
+    }
+    let conmon = Some(conmon);
     if !is_rootless {
-        return Ok(Order { argv, mounts, environment, ..Order::default() });
+        return Ok(Order { argv, mounts, environment, conmon, port, ..Order::default() });
     }
     let (home, session) = (books.join("home"), Path::new(RUN));
     make(&home)?;
@@ -228,42 +237,34 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     mounts.push(rootless::session(session));
     environment.extend(rootless::environment(&home, session));
     let (user, left_behind) = (Some(rootless::USER), Some(temporary.join("pause.pid")));
-    Ok(Order { argv, mounts, environment, user, left_behind })
+    Ok(Order { argv, mounts, environment, user, left_behind, conmon, port })
 }
 
-/// A macvlan for podman's plugins, which need no command of podman's to make it; and the part of the
-/// configuration that names them.
-fn by_plugins(books: &Path) -> Result<String, Fault> {
-    let directory = books.join("networks");
-    fs::create_dir_all(&directory).doing(format_args!("make `{}`", directory.display()))?;
-    let file = directory.join(format!("{MACVLAN}.conflist"));
-    fs::write(&file, macvlan().to_string()).doing(format_args!("write `{}`", file.display()))?;
-    let directory = directory.display();
-    Ok(format!("[network]\nnetwork_backend = \"cni\"\nnetwork_config_dir = \"{directory}\"\n"))
-}
-
-/// The network of the room's addresses.
-fn subnet() -> String {
-    let mask = u32::MAX << (32 - u32::from(PREFIX));
-    format!("{}/{PREFIX}", Ipv4Addr::from(OUTSIDE.to_bits() & mask))
-}
-
-fn macvlan() -> Value {
-    let addresses = json!({
-        "type": "host-local",
-        "routes": [{ "dst": "0.0.0.0/0" }],
-        "ranges": [[{ "subnet": subnet(), "gateway": OUTSIDE, "rangeStart": WORKLOAD }]],
-    });
-    let plugin = json!({ "type": "macvlan", "master": BELOW, "ipam": addresses });
-    json!({ "cniVersion": "0.4.0", "name": MACVLAN, "plugins": [plugin] })
+/// What is only told of where it was asked for: users, a port, no filter of system calls, limits on a disk.
+fn told_if_asked(wanted: &Wanted<'_>, port: Option<Port>) -> Vec<String> {
+    let mut words = Vec::new();
+    if wanted.users == ContainerUsers::Own {
+        words.extend(["uid", "gid"].map(|kind| format!("--{kind}map=0:{FIRST}:{COUNT}")));
+    }
+    if let Some(Port { number, protocol }) = port {
+        words.push(format!("--publish={number}:{number}/{protocol}"));
+    }
+    if wanted.spec.options.get(engine_runtime::SECCOMP.key).is_some_and(|it| it == "unconfined") {
+        words.push(String::from("--security-opt=seccomp=unconfined"));
+    }
+    if let Some(disk) = &wanted.throttled_disk {
+        let node = disk.node.display();
+        words.extend(wanted.io.rates().map(|(key, rate)| format!("--device-{key}={node}:{rate}")));
+    }
+    words
 }
 
 /// All that it keeps is in the room; and it asks for no more files and processes than we may have, since
 /// without `CAP_SYS_RESOURCE` nobody can raise a limit.
-fn configuration(books: &Path, volumes: &Path, temporary: &Path) -> String {
+fn configuration(conmon: &Conmon, books: &Path, volumes: &Path, temporary: &Path) -> String {
     let open_files = open_files_max();
     let processes = getrlimit(Resource::Nproc).maximum.unwrap_or(PROCESSES).min(PROCESSES);
-    let runtime = if lab::find("runc").is_some() { "runc" } else { "crun" };
+    let (runtime, program) = (&conmon.runtime, conmon.path.display());
     let (books, volumes, temporary) = (books.display(), volumes.display(), temporary.display());
     format!(
         "[containers]\n\
@@ -275,7 +276,9 @@ fn configuration(books: &Path, volumes: &Path, temporary: &Path) -> String {
          lock_type = \"file\"\n\
          static_dir = \"{books}/static\"\n\
          volume_path = \"{volumes}\"\n\
-         tmp_dir = \"{temporary}\"\n"
+         tmp_dir = \"{temporary}\"\n\
+         [engine.runtimes]\n\
+         {runtime} = [\"{program}\"]\n"
     )
 }
 
@@ -283,19 +286,39 @@ fn configuration(books: &Path, volumes: &Path, temporary: &Path) -> String {
 mod tests {
     use super::*;
 
+    fn spec(options: &[(&str, &str)]) -> LayerSpec {
+        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+        LayerSpec { kind: "podman".into(), options }
+    }
+
     #[test]
-    fn a_macvlan_is_told_to_the_plugins_with_the_addresses_of_the_room() {
-        let macvlan = macvlan();
-        assert_eq!(macvlan["plugins"][0]["master"], "below");
-        let range = &macvlan["plugins"][0]["ipam"]["ranges"][0][0];
-        assert_eq!(range["subnet"], "198.18.0.0/24");
-        assert_eq!(range["gateway"], "198.18.0.1");
-        assert_eq!(range["rangeStart"], "198.18.0.2");
+    fn what_a_sandbox_would_not_have_is_refused_with_a_way_out() {
+        let runsc = ("runtime", "runsc");
+        assert_eq!(refuse(&spec(&[runsc, ("net", "bridge")]), &Limits::default()), Ok(()));
+        for other in
+            [("net", "host"), ("rootless", "on"), ("user", "private"), ("seccomp", "default")]
+        {
+            let fault = refuse(&spec(&[runsc, other]), &Limits::default()).unwrap_err();
+            assert!(fault.message.contains(other.0) && fault.hint.is_some(), "{fault}");
+            assert_eq!(refuse(&spec(&[other]), &Limits::default()), Ok(()), "{}", other.0);
+        }
+    }
+
+    #[test]
+    fn a_port_is_published_from_behind_a_bridge_only() {
+        let port = ("publish", "80");
+        for net in ["bridge", "user"] {
+            assert_eq!(refuse(&spec(&[port, ("net", net)]), &Limits::default()), Ok(()));
+        }
+        let fault = refuse(&spec(&[port]), &Limits::default()).unwrap_err();
+        assert!(fault.message.contains("not `net=none`"), "{fault}");
     }
 
     #[test]
     fn no_more_is_asked_for_than_may_be_had() {
+        let shell = Conmon::with("sh", Path::new("/room/podman")).unwrap();
         let text = configuration(
+            &shell,
             Path::new("/room/podman"),
             Path::new("/disk/volumes"),
             Path::new("/run/surtax-podman/tmp"),
@@ -303,5 +326,6 @@ mod tests {
         let limit = open_files_max();
         assert!(text.contains(&format!("nofile={limit}:{limit}")), "{text}");
         assert!(text.contains("volume_path = \"/disk/volumes\"\n"), "{text}");
+        assert!(text.contains("\nruntime = \"sh\"\n"), "{text}");
     }
 }
