@@ -12,6 +12,7 @@ pub mod disk;
 mod domain;
 mod engine;
 mod holder;
+pub mod huge_pages;
 mod journal;
 mod mount;
 pub mod network;

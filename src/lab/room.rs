@@ -161,6 +161,31 @@ impl Room {
         Ok(group)
     }
 
+    /// Limits the huge pages of everybody in this room, before anybody is.
+    ///
+    /// # Errors
+    /// The machine's: no controller, or a pool that has fewer pages.
+    pub fn limit_huge_pages(&self, limits: &Limits) -> Result<(), Fault> {
+        let groups = &self.ground.groups;
+        let Some(most) = limits.hugetlb else { return Ok(()) };
+        groups.can_limit_huge_pages(limits)?;
+        if let Some((path, names)) = groups.to_enable_for_huge_pages()
+            && let Some(journal) = self.ground.journal().as_mut()
+        {
+            // The lab's and not this room's: another room may be limited as well.
+            journal.will(vec![Undo::Controllers { path, names }])?;
+        }
+        groups.limit_huge_pages(&self.group, most)
+    }
+
+    /// Puts a process that an engine started where such a limit of this room holds it.
+    ///
+    /// # Errors
+    /// The machine's: it has ended, or may not be moved.
+    pub fn admit_to_huge_pages(&self, pid: u32) -> Result<(), Fault> {
+        self.ground.groups.admit_to_huge_pages(pid, &self.group)
+    }
+
     /// Puts a process that somebody else started into a group of this room.
     ///
     /// # Errors

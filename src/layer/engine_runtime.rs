@@ -65,6 +65,8 @@ pub(super) fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
             "pids",
             "the threads of its own kernel would be counted, and it ends where it gets no more",
         )
+    } else if limits.hugetlb.is_some() {
+        ("hugetlb", "the memory of its processes is its own kernel's, which has no huge pages")
     } else if limits.io != IoLimits::default() {
         ("a limit on a disk", "its direct I/O goes through this level's page cache")
     } else {

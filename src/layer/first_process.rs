@@ -210,10 +210,15 @@ impl FirstProcess {
     /// # Errors
     /// The machine's, when it has ended or no hierarchy has it.
     pub fn group(&self) -> Result<PathBuf, Fault> {
+        self.group_of("cpuacct")
+    }
+
+    /// Its group in the hierarchy of cgroup v1 that has a controller, or else in cgroup v2.
+    fn group_of(&self, controller: &str) -> Result<PathBuf, Fault> {
         let table = self.text("cgroup")?;
         let rows = || table.lines().map(|line| line.splitn(3, ':').collect::<Vec<_>>());
         let counted = |row: &Vec<&str>| {
-            row.get(1).is_some_and(|names| names.split(',').any(|name| name == "cpuacct"))
+            row.get(1).is_some_and(|names| names.split(',').any(|name| name == controller))
         };
         let unified = |row: &Vec<&str>| row.get(1) == Some(&"");
         let found = rows().find(counted).or_else(|| rows().find(unified));
@@ -256,18 +261,23 @@ impl FirstProcess {
     }
 
     /// The limits of a group, read back; each that was asked for must be there. Those on a disk must be
-    /// there for the group of the process itself, where the kernel asks no group above it.
+    /// there for the group of the process itself, where the kernel asks no group above it; that on huge pages
+    /// for the one where the process is counted for them, which may be another than it was started in.
     ///
     /// # Errors
     /// One is not what was asked for.
     pub fn limits(&self, group: &Path, asked: &Limits) -> Result<Vec<Fact>, Fault> {
-        let limits = Limits { io: IoLimits::default(), ..asked.clone() };
+        let limits = Limits { io: IoLimits::default(), hugetlb: None, ..asked.clone() };
         let mut facts = held(&self.hierarchies, group, &limits)?;
         if asked.io != IoLimits::default() {
             let is_alone = self.hierarchies.of(THROTTLING).is_some();
             let group = if is_alone { self.group()? } else { group.to_owned() };
             let io = Limits { io: asked.io, ..Limits::default() };
             facts.extend(held(&self.hierarchies, &group, &io)?);
+        }
+        if asked.hugetlb.is_some() {
+            let huge = Limits { hugetlb: asked.hugetlb, ..Limits::default() };
+            facts.extend(held(&self.hierarchies, &self.group_of("hugetlb")?, &huge)?);
         }
         Ok(facts)
     }

@@ -263,6 +263,8 @@ pub enum Limit {
     Cpuset,
     /// `memory`
     Memory,
+    /// `hugetlb`
+    Hugetlb,
     /// `pids`
     Pids,
     /// `weight`
@@ -277,8 +279,16 @@ pub enum Limit {
 
 impl Limit {
     /// What engines and runtimes can tell the kernel of a container's group.
-    const OF_A_CONTAINER: &'static [Self] =
-        &[Self::Cpus, Self::Cpuset, Self::Memory, Self::Pids, Self::Weight, Self::Numa, Self::Io];
+    const OF_A_CONTAINER: &'static [Self] = &[
+        Self::Cpus,
+        Self::Cpuset,
+        Self::Memory,
+        Self::Hugetlb,
+        Self::Pids,
+        Self::Weight,
+        Self::Numa,
+        Self::Io,
+    ];
 
     /// What a machine has of its own, and what holds for the group of those who make it.
     const OF_A_MACHINE: &'static [Self] = &[
@@ -296,6 +306,7 @@ impl Limit {
         Self::Cpus,
         Self::Cpuset,
         Self::Memory,
+        Self::Hugetlb,
         Self::Pids,
         Self::Weight,
         Self::Numa,

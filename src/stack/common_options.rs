@@ -6,6 +6,7 @@
 
 use super::{IoLimits, LayerSpec, Limits, Partition};
 use crate::fault::Fault;
+use crate::lab::huge_pages::HUGE_PAGE_MIB;
 use crate::layer::{Card, Limit, Root};
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
@@ -14,13 +15,14 @@ use surtax_instrument::quantity::Bytes;
 const MACHINES: [&str; 4] = ["qemu", "cloud-hypervisor", "firecracker", "xen"];
 
 /// Their keys, in the order of the help.
-pub(super) const COMMON: [&str; 12] = [
+pub(super) const COMMON: [&str; 13] = [
     "cpus",
     "weight",
     "cpuset",
     "partition",
     "numa",
     "memory",
+    "hugetlb",
     "pids",
     "read-bps",
     "write-bps",
@@ -38,6 +40,9 @@ pub(super) const ANY_VARIABLE: &str = "env.NAME";
 /// Other spellings, and the one that is kept.
 pub(super) const ALIASES: [(&str, &str); 1] = [("mem", "memory")];
 
+/// The option of a machine whose memory is of huge pages.
+const HUGE_MACHINE: &str = "hugepages";
+
 /// The highest CPU number that is believed.
 const CPU_LIMIT: u32 = 8192;
 
@@ -52,6 +57,7 @@ impl LayerSpec {
             cpu_millis: text("cpus").map(cpu_millis).transpose()?,
             cpuset: text("cpuset").map(numbers).transpose()?,
             memory: text("memory").map(memory).transpose()?,
+            hugetlb: text("hugetlb").map(huge_pages).transpose()?,
             pids: text("pids").map(pids).transpose()?,
             weight: text("weight").map(weight).transpose()?,
             partition: text("partition").map(partition).transpose()?,
@@ -118,6 +124,7 @@ fn limit(key: &str) -> Option<Limit> {
         "cpus" => Some(Limit::Cpus),
         "cpuset" => Some(Limit::Cpuset),
         "memory" => Some(Limit::Memory),
+        "hugetlb" => Some(Limit::Hugetlb),
         "pids" => Some(Limit::Pids),
         "weight" => Some(Limit::Weight),
         "partition" => Some(Limit::Partition),
@@ -141,6 +148,7 @@ pub(super) fn refuse_value(
         "cpus" => cpu_millis(value).map(drop),
         "cpuset" => numbers(value).map(drop),
         "memory" => memory(value).map(drop),
+        "hugetlb" => huge_pages(value).map(drop),
         "pids" => pids(value).map(drop),
         "weight" => weight(value).map(drop),
         "partition" => partition(value).map(drop),
@@ -177,6 +185,19 @@ pub(super) fn refuse_value(
     }
 }
 
+/// What to do about an option of machines that was given to something else: its processes ask for huge pages
+/// themselves, and what can be said of them is how many they may have.
+pub(super) fn instead_of_huge_machine(card: &Card, key: &str) -> Option<String> {
+    let is_meant = key == HUGE_MACHINE && card.takes("hugetlb");
+    is_meant.then(|| {
+        format!(
+            "`{HUGE_MACHINE}` is of machines, such as `qemu`; in `{}` a command asks for huge pages itself, \
+             and `hugetlb=64M` says how many it may have",
+            card.kind
+        )
+    })
+}
+
 fn cannot_limit(card: &Card, key: &str, cards: &[&'static Card]) -> Fault {
     let kind = card.kind;
     let mapped: Vec<&str> =
@@ -187,7 +208,12 @@ fn cannot_limit(card: &Card, key: &str, cards: &[&'static Card]) -> Fault {
     };
     let others: Vec<&str> =
         cards.iter().filter(|card| card.takes(key)).map(|card| card.kind).collect();
+    let is_huge_machine =
+        key == "hugetlb" && card.options.iter().any(|choice| choice.key == HUGE_MACHINE);
     let hint = match others.as_slice() {
+        _ if is_huge_machine => {
+            format!("use `{HUGE_MACHINE}=on`, with which its memory is of huge pages")
+        }
         [] => format!("leave `{key}` out"),
         others => format!(
             "leave `{key}` out, or give it to a layer that has it: `{}`",
@@ -239,6 +265,22 @@ fn memory(text: &str) -> Result<Bytes, Fault> {
         Ok(bytes) if bytes >= Bytes(1 << 20) => Ok(bytes),
         Ok(_) => Err(Fault::user(format!("`{text}` of memory is less than one mebibyte"))
             .hint("add a suffix, such as `512M` or `2G`")),
+        Err(message) => Err(Fault::user(message)),
+    }
+}
+
+/// `64M`, `0`: memory in whole huge pages.
+fn huge_pages(text: &str) -> Result<Bytes, Fault> {
+    const PAGE: u64 = HUGE_PAGE_MIB << 20;
+    match Bytes::parse(text) {
+        Ok(bytes) if bytes.0.is_multiple_of(PAGE) => Ok(bytes),
+        Ok(bytes) => {
+            let next = bytes.0.next_multiple_of(PAGE) >> 20;
+            Err(Fault::user(format!(
+                "`{text}` is no whole number of huge pages, of {HUGE_PAGE_MIB} MiB each"
+            ))
+            .hint(format!("write `{next}M`, or `0` for none")))
+        }
         Err(message) => Err(Fault::user(message)),
     }
 }
@@ -323,6 +365,8 @@ mod tests {
             ..Limits::default()
         };
         assert_eq!(spec.limits(), Ok(expected));
+        let huge = |text| layer(&[("hugetlb", text)]).limits().unwrap().hugetlb;
+        assert_eq!((huge("64M"), huge("0")), (Some(Bytes(64 << 20)), Some(Bytes(0))));
         let spec =
             layer(&[("weight", "50"), ("numa", "0"), ("write-bps", "8M"), ("read-iops", "9")]);
         let expected = Limits {
@@ -357,6 +401,8 @@ mod tests {
             ("weight", "0"),
             ("weight", "10001"),
             ("numa", "a"),
+            ("hugetlb", "3M"),
+            ("hugetlb", "many"),
             ("read-bps", "1"),
             ("write-iops", "0"),
         ] {

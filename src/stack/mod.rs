@@ -50,6 +50,8 @@ pub struct Limits {
     pub cpuset: Option<Vec<u32>>,
     /// `memory=2G`: the most memory (in a virtual machine, its size).
     pub memory: Option<Bytes>,
+    /// `hugetlb=64M`: the most memory of huge pages that processes of its ask for; 0 for none.
+    pub hugetlb: Option<Bytes>,
     /// `pids=100`: the most processes and threads.
     pub pids: Option<u32>,
     /// `weight=200`: its share of CPUs that others want too, 100 being everybody's (work-conserving: where

@@ -3,7 +3,9 @@
 //! Every refusal points into the text, says what is valid, and names the nearest word to what was
 //! typed. What comes out prints as a text that reads as the same stack again.
 
-use super::common_options::{ALIASES, ANY_VARIABLE, COMMON, refuse_name, refuse_value, variable};
+use super::common_options::{
+    ALIASES, ANY_VARIABLE, COMMON, instead_of_huge_machine, refuse_name, refuse_value, variable,
+};
 use super::nearest::instead;
 use super::{LayerSpec, StackSpec};
 use crate::fault::Fault;
@@ -368,6 +370,9 @@ impl<'a> Source<'a> {
 
     fn unknown_option(&self, card: &Card, key: &str) -> Fault {
         let kind = card.kind;
+        if let Some(hint) = instead_of_huge_machine(card, key) {
+            return self.refuse(key, format!("unknown option `{key}` of `{kind}`")).hint(hint);
+        }
         let own = card.options.iter().map(|choice| choice.key);
         let common = COMMON.iter().copied().filter(|key| card.takes(key));
         self.refuse(key, format!("unknown option `{key}` of `{kind}`")).hint(instead(

@@ -115,6 +115,7 @@ impl StackSpec {
         let room = ground.lab.room(name)?;
         let view = ground.view(outermost)?;
         let limits = outermost.limits()?;
+        room.limit_huge_pages(&limits).map_err(|fault| fault.during(&outermost.kind))?;
         let site = ground.site(&view, &limits, !rest.is_empty());
         let driver = layer::find(&outermost.kind)?;
         let mut running = driver.start(outermost, &site, &room)?;

@@ -187,11 +187,54 @@ fn a_virtual_machine_has_the_cpus_and_the_memory_that_were_asked_for() {
 }
 
 #[test]
+fn huge_pages_are_as_few_as_was_asked_in_every_container() {
+    let machine = Machine::take();
+    // None takes no pool, which this machine may not have.
+    for stack in [
+        "native:hugetlb=0",
+        "namespaces:hugetlb=0",
+        "bubblewrap:hugetlb=0",
+        "runc:hugetlb=0",
+        "crun:hugetlb=0",
+        "nspawn:hugetlb=0",
+        "lxc:hugetlb=0",
+        "podman:hugetlb=0",
+        "podman:hugetlb=0,rootless=on",
+        "podman:hugetlb=0,runtime=crun",
+        "docker:hugetlb=0",
+        "docker:hugetlb=0,rootless=on",
+    ] {
+        if !is_usable(&machine, stack) {
+            continue;
+        }
+        let arm = holds(&machine, stack, "true");
+        assert_eq!(fact(level(&arm), "limit_hugetlb_bytes"), "0", "{stack}");
+        machine.assert_as_before();
+    }
+}
+
+#[test]
+fn more_huge_pages_than_the_pool_has_are_refused_with_how_to_get_them() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "native:hugetlb=0") {
+        return;
+    }
+    let answer = machine.answer(&compare("native:hugetlb=1024G", "1", &["true"]));
+    let trouble = &answer["arms"].as_array().unwrap().last().unwrap()["trouble"];
+    let why = trouble["why"].as_str().unwrap();
+    assert!(why.contains("of the 524288 huge pages for 1048576 MiB are missing"), "{trouble}");
+    let remedy = trouble["remedy"].as_str().unwrap();
+    assert!(remedy.starts_with("sysctl vm.nr_hugepages="), "{trouble}");
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_limit_that_a_layer_cannot_keep_is_refused_before_anything_is_started() {
     let machine = Machine::take();
     for (stack, word) in [
         ("qemu:pids=100", "cannot limit `pids`"),
         ("gvisor:pids=100", "cannot limit `pids`"),
+        ("gvisor:hugetlb=64M", "cannot limit `hugetlb`"),
         ("gvisor:write-bps=1M", "cannot limit `write-bps`"),
         ("runc:cpuset=0,partition=root", "cannot limit `partition`"),
         ("native:partition=root", "no `cpuset` says which"),

@@ -93,6 +93,11 @@ fn of_limit(limit: Limit) -> Vec<Choice> {
         ]],
         Limit::Cpuset => &[["cpuset", "0-1;3", "this machine's CPUs that it may run on"]],
         Limit::Memory => &[["memory", "2G", "the most memory; in a virtual machine its size"]],
+        Limit::Hugetlb => &[[
+            "hugetlb",
+            "64M",
+            "the most memory of huge pages (2 MiB) of this level's pool; 0 for none",
+        ]],
         Limit::Pids => &[["pids", "100", "the most processes and threads"]],
         Limit::Weight => {
             &[["weight", "1…10000", "its share of CPUs that others want too; everybody has 100"]]

@@ -10,10 +10,11 @@
 //! | `memory` | `memory.limit_in_bytes`, `memory.memsw.limit_in_bytes` | `memory.max`, `memory.swap.max` = 0 |
 //! | `pids` | `pids.max` | `pids.max` |
 //! | `io` | `blkio.throttle.*_device` | `io.max` |
+//! | `hugetlb` | `hugetlb.2MB.limit_in_bytes` of the room | `hugetlb.2MB.max` of the room |
 //!
 //! Source: Linux `Documentation/admin-guide/cgroup-v1/` and `cgroup-v2.rst`.
 
-use super::{Groups, Version, partition, write};
+use super::{Groups, Version, hugetlb, partition, write};
 use crate::fault::{Doing, Fault};
 use crate::lab::disk;
 use crate::stack::Limits;
@@ -67,6 +68,7 @@ impl Groups {
         for setting in settings(limits)? {
             self.file(group, &setting)?;
         }
+        self.can_limit_huge_pages(limits)?;
         self.can_part(group, limits)
     }
 
@@ -99,6 +101,7 @@ pub fn held(hierarchies: &Hierarchies, group: &Path, limits: &Limits) -> Result<
     };
     let mut facts = settings(limits)?.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
     facts.extend(partition::held(hierarchies, group, limits)?);
+    facts.extend(hugetlb::held(hierarchies, group, limits)?);
     Ok(facts)
 }
 

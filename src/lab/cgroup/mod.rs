@@ -9,6 +9,7 @@
 //! own processes live in its child [`OWN`] there.
 
 mod end;
+mod hugetlb;
 pub(super) mod limit;
 mod partition;
 
@@ -20,7 +21,8 @@ use std::path::{Path, PathBuf};
 use surtax_instrument::probe::cgroup::{Hierarchies, Hierarchy, Version};
 
 /// The controllers in whose cgroup v1 hierarchies we make groups.
-const USED: [&str; 7] = ["cpu", "cpuacct", "cpuset", "memory", "pids", "blkio", "freezer"];
+const USED: [&str; 8] =
+    ["cpu", "cpuacct", "cpuset", "memory", "pids", "blkio", "freezer", "hugetlb"];
 
 /// The controllers of the limits that every machine should have.
 const LIMITING: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];

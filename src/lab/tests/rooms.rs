@@ -100,6 +100,42 @@ fn limits_are_read_back_and_one_that_does_not_take_is_a_fault() {
 }
 
 #[test]
+fn huge_pages_are_limited_where_nobody_has_enabled_them_and_the_controller_is_given_back() {
+    let state = tempfile::tempdir().unwrap();
+    let groups = Groups::discover().unwrap();
+    let Some(hierarchy) = groups.hierarchies().of("hugetlb").cloned() else {
+        println!("SKIPPED: this machine's groups do not know huge pages");
+        return;
+    };
+    let control = hierarchy.mount_point.join("cgroup.subtree_control");
+    let before = fs::read_to_string(&control).unwrap_or_default();
+    let lab = lab_in(state.path(), groups);
+    let (room, other) = (lab.room("huge").unwrap(), lab.room("plain").unwrap());
+    let none = Limits { hugetlb: Some(Bytes(0)), ..Limits::default() };
+    room.limit_huge_pages(&none).unwrap();
+    let group = room.subgroup("inner", &none).unwrap();
+    let proved = |group: &Path, limits: &Limits| held(lab.hierarchies(), group, limits);
+    let facts = proved(&group, &none).unwrap();
+    assert_eq!((facts[0].key.as_str(), facts[0].value.as_str()), ("limit_hugetlb_bytes", "0"));
+    assert!(proved(other.group(), &none).is_err(), "another room has no such limit");
+    // Who is started there is counted there, and gets none.
+    let mut inside = program(&["cat", "/proc/self/cgroup"]);
+    inside.group = Some(group.clone());
+    assert!(output(&room, inside).contains(&format!("/{}", room.group().display())));
+
+    // More than any pool has: the kernel keeps it as it was told, and a room is refused it.
+    let much = Limits { hugetlb: Some(Bytes(1 << 50)), ..Limits::default() };
+    lab.ground.groups.limit_huge_pages(other.group(), Bytes(1 << 50)).unwrap();
+    assert!(proved(other.group(), &much).is_ok());
+    let fault = other.limit_huge_pages(&much).unwrap_err();
+    assert!(fault.message.contains("huge pages for 1073741824 MiB are missing"), "{fault}");
+    room.close().unwrap();
+    other.close().unwrap();
+    assert_eq!(lab.close().unwrap(), Vec::<String>::new());
+    assert_eq!(fs::read_to_string(&control).unwrap_or_default(), before);
+}
+
+#[test]
 fn a_throttled_group_dies_at_once() {
     let state = tempfile::tempdir().unwrap();
     let lab = lab(state.path());

@@ -146,6 +146,7 @@ impl Layer for Docker {
         let (engine, about) = Engine::connect(&daemon.socket, REQUEST_DEADLINE)?;
         runtimes::require_of(spec, &about)?;
         require_weight(site.limits, &about)?;
+        require_place_for_huge_pages(site.limits, &about)?;
         Storage::require_of(spec, &about)?;
         let is_private = daemon.private.is_some();
         let network = network::Asked::read(spec)?.choose(&about, is_private, site.lab.id())?;
@@ -192,6 +193,8 @@ impl Layer for Docker {
         let first = FirstProcess::of(pid(&inspected)?, site.lab.hierarchies());
         if daemon.is_rootless() {
             rootless::confine(room, pid(&inspected)?, site.limits)?;
+        } else if site.limits.hugetlb.is_some() {
+            room.admit_to_huge_pages(pid(&inspected)?)?;
         }
         let mut facts = daemon_facts(daemon.origin(), &daemon.socket, &about);
         facts.extend(container_facts(&inspected));
@@ -390,6 +393,17 @@ fn require_weight(limits: &Limits, about: &About) -> Result<(), Fault> {
                      differs between its versions",
     )
     .hint("give `weight=` to `podman` or `runc`, or leave it out"))
+}
+
+/// The limit is that of the room, above the container; a daemon that asks systemd has its containers elsewhere.
+fn require_place_for_huge_pages(limits: &Limits, about: &About) -> Result<(), Fault> {
+    let is_elsewhere =
+        about.info.cgroup_driver.is_some_and(|driver| driver.to_string() == "systemd");
+    if limits.hugetlb.is_none() || !is_elsewhere {
+        return Ok(());
+    }
+    Err(Fault::user("docker: `hugetlb` takes a daemon that makes groups itself, and this one asks systemd")
+        .hint("set `\"exec-opts\": [\"native.cgroupdriver=cgroupfs\"]` in /etc/docker/daemon.json, or use `podman`"))
 }
 
 /// Whether the daemon takes a path for the parent of a container's group; systemd's names are not ours.

@@ -13,6 +13,7 @@ const LIMITED: Limits = Limits {
     cpu_millis: Some(1500),
     cpuset: None,
     memory: Some(Bytes(512 << 20)),
+    hugetlb: None,
     pids: Some(100),
     weight: Some(200),
     partition: None,

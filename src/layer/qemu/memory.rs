@@ -11,6 +11,7 @@ use super::nic;
 use super::qmp::Qmp;
 use super::share::Protocol;
 use crate::fault::{Doing, Fault};
+use crate::lab::huge_pages::{HUGE_PAGE_MIB, Pool};
 use crate::layer::{Choice, value_of};
 use crate::stack::LayerSpec;
 use std::fs;
@@ -28,12 +29,6 @@ const OVERHEAD: (u64, u64) = (10, 96 << 20);
 
 /// A page of the guest, and of its balloon.
 const PAGE_BYTES: u64 = 4 << 10;
-
-/// The size of huge pages that is asked for: the one that every x86-64 has.
-const HUGE_PAGE_MIB: u64 = 2;
-
-/// Where their pool is.
-const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
 /// Whether this level's kernel looks for equal pages; surtax leaves that as it is.
 const KSM: &str = "/sys/kernel/mm/ksm/run";
@@ -148,28 +143,7 @@ impl Memory {
         if !self.hugepages {
             return Ok(());
         }
-        let read = |name: &str| -> Result<u64, Fault> {
-            let path = format!("{POOL}/{name}");
-            let text = fs::read_to_string(&path).doing(format_args!("read `{path}`"))?;
-            text.trim().parse().doing(format_args!("read a number of huge pages in `{path}`"))
-        };
-        let all = read("nr_hugepages")?;
-        let free = read("free_hugepages")?.saturating_sub(read("resv_hugepages")?);
-        self.fit_into(all, free)
-    }
-
-    /// The same of a pool of so many pages, of which so many are free.
-    fn fit_into(self, all: u64, free: u64) -> Result<(), Fault> {
-        let needed = self.mib / HUGE_PAGE_MIB;
-        if needed <= free {
-            return Ok(());
-        }
-        let missing = needed - free;
-        Err(Fault::machine(format!(
-            "qemu: {missing} of the {needed} huge pages for {} MiB are missing: {free} of {all} are free",
-            self.mib
-        ))
-        .hint(format!("sysctl vm.nr_hugepages={}", all + missing)))
+        Pool::read()?.require(self.mib).map_err(|fault| fault.during("qemu"))
     }
 
     /// The options of QEMU's command line that describe it.

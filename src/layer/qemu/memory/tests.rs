@@ -70,18 +70,6 @@ fn options_that_contradict_each_other_are_refused_with_what_to_do() {
 }
 
 #[test]
-fn missing_huge_pages_are_counted_and_the_setting_that_helps_is_named() {
-    let memory = read(&[("hugepages", "on")], 512, Protocol::Virtiofs).unwrap();
-    assert_eq!(memory.fit_into(300, 256), Ok(()));
-    let fault = memory.fit_into(100, 40).unwrap_err();
-    assert_eq!(
-        fault.message,
-        "qemu: 216 of the 256 huge pages for 512 MiB are missing: 40 of 100 are free"
-    );
-    assert_eq!(fault.hint.as_deref(), Some("sysctl vm.nr_hugepages=316"));
-}
-
-#[test]
 fn a_guest_may_see_a_little_less_memory_than_it_was_given_but_never_more() {
     let asked = 1u64 << 30;
     let memory = Memory::plain(1024, true);
