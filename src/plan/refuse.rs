@@ -167,6 +167,7 @@ impl Draft {
         let (stacks, baseline) = self.checked_stacks(&cwd, around)?;
         self.check_scratch(&stacks)?;
         let added = added_baseline(&self, &stacks, &baseline);
+        let connected = self.network_note(around.cards)?;
         let usual = if self.precision_ppm.is_some() { PRECISION_RUNS } else { DEFAULT_RUNS };
         let runs = if self.time.is_none() { self.runs.or(Some(usual)) } else { self.runs };
         let plan = Plan {
@@ -191,7 +192,7 @@ impl Draft {
             seed: self.seed.unwrap_or(around.fresh_seed),
         };
         let mut notes = notes(&plan);
-        notes.extend(added);
+        notes.extend(added.into_iter().chain(connected));
         Ok(Decided { plan, notes })
     }
 

@@ -1,5 +1,6 @@
 //! The stacks of a plan: each once, with absolute paths, held to the CPUs that the plan names.
 
+use super::networks::connected;
 use super::refuse::{Draft, Surroundings, is_native};
 use crate::fault::{Blame, Fault};
 use crate::layer::{self, Card, Root, scratch};
@@ -16,6 +17,11 @@ impl Draft {
         around: &Surroundings<'_>,
     ) -> Result<(Vec<StackSpec>, StackSpec), Fault> {
         let cards = around.cards;
+        let has_two_sides = self.has_two_sides()?;
+        let adapted = |field, stack| {
+            let stack = self.pinned(self.located(field, stack, cwd)?, cards)?;
+            Ok::<_, Fault>(if has_two_sides { connected(&stack, cards) } else { stack })
+        };
         if self.stacks.is_empty() {
             return Err(self.refuse("stacks", "there is no stack to run the command in").hint(
                 "name some, as in `--in native,runc` or `stacks = [\"native\", \"runc\"]`; `surtax doctor` lists them",
@@ -27,7 +33,7 @@ impl Draft {
         }
         let mut stacks = Vec::with_capacity(self.stacks.len() + 1);
         for stack in &self.stacks {
-            let stack = self.pinned(self.located("stacks", stack, cwd)?, cards)?;
+            let stack = adapted("stacks", stack)?;
             if stacks.contains(&stack) {
                 return Err(self
                     .refuse("stacks", format!("the stack `{stack}` is listed twice"))
@@ -36,7 +42,7 @@ impl Draft {
             stacks.push(stack);
         }
         let baseline = match &self.baseline {
-            Some(baseline) => self.pinned(self.located("baseline", baseline, cwd)?, cards)?,
+            Some(baseline) => adapted("baseline", baseline)?,
             None => match stacks.iter().find(|stack| is_native(stack)) {
                 Some(native) => native.clone(),
                 None => self.pinned(StackSpec::parse_with("native", cards)?, cards)?,

@@ -81,10 +81,21 @@ fn every_network_workload_has_its_numbers() {
 }
 
 #[test]
+fn a_stack_that_names_no_network_gets_one_of_its_own_and_it_is_said() {
+    let machine = Machine::take();
+    let output = machine.surtax(&compare("native,runc", "net.tcp_rr:time=50"));
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.contains("`runc` is `runc:net=veth`"), "{said}");
+    let answer = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(arm(&answer, "runc:net=veth")["trial_count"], 1);
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_stack_without_a_way_is_a_gap_before_it_is_started() {
     let machine = Machine::take();
-    let answer = machine.json(&compare("native,runc", "net.tcp_rr:time=50"));
-    let found = arm(&answer, "runc");
+    let answer = machine.json(&compare("native,runc:net=none", "net.tcp_rr:time=50"));
+    let found = arm(&answer, "runc:net=none");
     assert_eq!(found["trial_count"], 0);
     assert!(found.to_string().contains("there is no way between it and the outside"), "{found:#}");
     machine.assert_as_before();

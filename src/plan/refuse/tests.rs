@@ -206,6 +206,27 @@ fn where_one_stack_names_a_medium_all_of_them_have_a_scratch_directory() {
     assert!(why(&["runc:scratch=layer", "runc"]).contains("is there twice"));
 }
 
+#[test]
+fn where_one_side_is_outside_every_stack_has_a_network_and_it_is_said() {
+    let cards = registered();
+    let around = Surroundings { cards: &cards, ..around() };
+    let read = |stacks: &[&str], name: &str| {
+        let stacks = stacks.iter().map(|text| StackSpec::parse(text).unwrap()).collect();
+        let workload = Some(Workload::find(name).unwrap());
+        Draft { stacks, workload, ..Draft::default() }.complete(&around)
+    };
+    let decided = read(&["runc", "qemu"], "net.tcp_rr").unwrap();
+    let stacks: Vec<String> = decided.plan.stacks.iter().map(ToString::to_string).collect();
+    assert_eq!(stacks, ["native", "runc:net=veth", "qemu:net=tap"]);
+    let note = "one side of `net.tcp_rr` is outside of the stack, so `runc` is `runc:net=veth`, \
+                `qemu` is `qemu:net=tap`";
+    assert!(decided.notes.iter().any(|line| line == note), "{:?}", decided.notes);
+    let plan = read(&["runc"], "cpu.sysbench").unwrap().plan;
+    assert_eq!(plan.stacks[1].to_string(), "runc");
+    let fault = read(&["runc", "runc:net=veth"], "net.tcp_rr").unwrap_err();
+    assert_eq!(fault.message, "the stack `runc:net=veth` is listed twice");
+}
+
 fn with_workload(stacks: &[&str], text: &str) -> Draft {
     let workload = Workload::of("mine", text.to_owned(), Vec::new()).unwrap();
     Draft { workload: Some(workload), command: Vec::new(), ..draft(stacks) }
