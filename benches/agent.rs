@@ -91,6 +91,7 @@ impl Started {
         assert!(matches!(answer, Reply::Identity(_)), "{answer:?}");
         let command = wire::Command {
             argv: vec![b"true".to_vec()],
+            instances: Vec::new(),
             env: vec![(b"PATH".to_vec(), b"/usr/bin:/bin".to_vec())],
             cwd: b"/".to_vec(),
             keep_bytes: 16 << 10,

@@ -188,6 +188,7 @@ fn record(
             stops: None,
             stdout: output("done"),
             stderr: output(""),
+            instances: Vec::new(),
         },
         readings,
         iterations: Vec::new(),

@@ -19,10 +19,14 @@ mod relay;
 mod program;
 mod run;
 mod serve;
+mod started;
 mod stops;
+mod stream;
+mod together;
 mod vsock;
 
 use channel::Channel;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -34,7 +38,12 @@ fn main() -> ExitCode {
     if rustix::process::getpid().is_init() && std::path::Path::new(init::SCRIPT).exists() {
         init::main();
     }
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let typed: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some((_, words)) = typed.split_first().filter(|(word, _)| *word == together::GATE) {
+        return together::gate(words);
+    }
+    let text = |word: OsString| word.to_string_lossy().into_owned();
+    let arguments: Vec<String> = typed.into_iter().map(text).collect();
     if let Some(("engine", words)) =
         arguments.split_first().map(|(word, rest)| (word.as_str(), rest))
     {

@@ -43,7 +43,8 @@ pub fn facts(command: &Command) -> Vec<Fact> {
     facts
 }
 
-fn find(command: &Command) -> Option<PathBuf> {
+/// The file of its first word, if there is one.
+pub fn find(command: &Command) -> Option<PathBuf> {
     let program = command.argv.first().filter(|program| !program.is_empty())?;
     let cwd = path(&command.cwd);
     if program.contains(&b'/') {

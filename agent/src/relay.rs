@@ -4,7 +4,8 @@
 //! Nothing here waits: a process that does not read its input must still be able to print, and what
 //! it has not read yet is kept, up to a limit beyond which the host has to wait.
 
-use crate::run::{Stream, cannot_start, prepare, status, watch};
+use crate::run::{cannot_start, prepare, status, watch};
+use crate::stream::Stream;
 use rustix::io::ioctl_fionbio;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};

@@ -4,16 +4,15 @@
 //! its end, so that a command which floods its output costs time but no memory.
 
 use crate::engine::OWN_FILE;
-use crate::serve::watched;
+use crate::started::Started;
 use crate::stops::Watcher;
+use crate::together;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, kill_process, kill_process_group, pidfd_open, waitpid,
 };
-use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, ErrorKind, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, ErrorKind};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -21,15 +20,11 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::engine::OURSELVES;
-use surtax_instrument::quantity::{Bytes, Nanoseconds};
-use surtax_instrument::wire::{Command, Failure, Outcome, Output, Status, WireError};
-use xxhash_rust::xxh3::Xxh3Default;
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{Command, Failure, Outcome, Status, WireError};
 
 /// How long output is awaited after the command has ended and all it left behind was killed.
 const DRAIN: Duration = Duration::from_secs(1);
-
-/// How many buffers are read at once: a pipe holds four.
-const READ_LIMIT: u32 = 64;
 
 /// How often what a command left is killed, with 2 ms between: a bomb forks while it is killed.
 const KILL_ROUNDS: u32 = 500;
@@ -37,42 +32,38 @@ const KILL_ROUNDS: u32 = 500;
 /// How many dead children are reaped between two such rounds.
 const REAP_LIMIT: u32 = 100_000;
 
-/// A command that runs.
+/// A command that runs: one process, or several instances of it that began at once.
 pub struct Running {
-    pid: Pid,
-    pidfd: OwnedFd,
+    processes: Vec<Started>,
     began: Nanoseconds,
     deadline: Nanoseconds,
-    stdout: Stream,
-    stderr: Stream,
     stops: Option<Watcher>,
     killed: Option<Status>,
-    reaped: bool,
 }
 
 impl Running {
     /// Starts it, in a process group of its own.
     pub fn start(command: &Command) -> Result<Self, Failure> {
+        let deadline = command.deadline;
+        if !command.instances.is_empty() {
+            let (processes, began) = together::start(command)?;
+            return Ok(Self { processes, began, deadline, stops: None, killed: None });
+        }
         let mut process = prepare(command)?;
         process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let stops = Watcher::open();
         let began = clock::monotonic_raw();
-        let mut child = process.spawn().map_err(|error| cannot_start(command, &error))?;
+        let child = process.spawn().map_err(|error| cannot_start(command, &error))?;
         let keep = usize::try_from(command.keep_bytes).unwrap_or(0);
-        let stdout = Stream::new(child.stdout.take().map(OwnedFd::from), keep);
-        let stderr = Stream::new(child.stderr.take().map(OwnedFd::from), keep);
-        let (pid, pidfd) = watch(&child)?;
-        let stops = stops.map(|stops| stops.begin(pid));
-        let deadline = command.deadline;
-        Ok(Self { pid, pidfd, began, deadline, stdout, stderr, stops, killed: None, reaped: false })
+        let started = Started::of(child, [keep, keep])?;
+        let stops = stops.map(|stops| stops.begin(started.pid));
+        Ok(Self { processes: vec![started], began, deadline, stops, killed: None })
     }
 
     /// What `poll` must watch.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let signals = self.stops.as_ref().map(Watcher::descriptor);
-        [Some(self.pidfd.as_fd()), signals, watched(&self.stdout.file), watched(&self.stderr.file)]
-            .into_iter()
-            .flatten()
+        let signals = self.stops.iter().map(Watcher::descriptor);
+        self.processes.iter().flat_map(Started::descriptors).chain(signals)
     }
 
     /// How long `poll` may wait; `None` is for ever.
@@ -91,48 +82,30 @@ impl Running {
         if self.time_left().is_some_and(|left| left.is_zero()) {
             self.kill(Status::Deadline);
         }
-        let Some((status, usage)) = wait(self.pid)? else {
+        let mut is_over = true;
+        for process in &mut self.processes {
+            is_over &= process.turn(self.began, self.killed)?;
+        }
+        if !is_over {
             if let Some(stops) = &mut self.stops {
                 stops.look();
             }
-            self.stdout.read_available()?;
-            self.stderr.read_available()?;
             return Ok(None);
-        };
-        let wall = clock::monotonic_raw().since(self.began);
-        self.reaped = true;
+        }
         let stops = self.stops.take().map(Watcher::end);
-        let _ = kill_process_group(self.pid, Signal::KILL);
+        self.processes.iter().for_each(Started::kill);
         kill_leftovers();
         let until = clock::monotonic_raw() + DRAIN.into();
-        self.stdout.drain(until)?;
-        self.stderr.drain(until)?;
-        Ok(Some(Outcome {
-            status: self.killed.unwrap_or(status),
-            wall,
-            cpu_user: time(usage.ru_utime),
-            cpu_system: time(usage.ru_stime),
-            memory_peak: Bytes(u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10),
-            stops,
-            stdout: self.stdout.output(),
-            stderr: self.stderr.output(),
-        }))
+        let mut instances = Vec::new();
+        for process in &mut self.processes {
+            instances.extend(process.end(until)?);
+        }
+        Ok(together::whole(instances).map(|outcome| Outcome { stops, ..outcome }))
     }
 
     fn kill(&mut self, why: Status) {
         self.killed.get_or_insert(why);
-        let _ = kill_process_group(self.pid, Signal::KILL);
-        // It may have moved itself into the group of one of its children.
-        let _ = kill_process(self.pid, Signal::KILL);
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if !self.reaped {
-            self.kill(Status::Cancelled);
-            let _ = waitpid(Some(self.pid), WaitOptions::empty());
-        }
+        self.processes.iter().for_each(Started::kill);
     }
 }
 
@@ -195,7 +168,7 @@ pub fn watch(child: &Child) -> Result<(Pid, OwnedFd), Failure> {
 /// Reaps a child if it has ended, with what it and its waited-for descendants used.
 ///
 /// Source: `wait4(2)`, `getrusage(2)`.
-fn wait(pid: Pid) -> Result<Option<(Status, libc::rusage)>, WireError> {
+pub fn wait(pid: Pid) -> Result<Option<(Status, libc::rusage)>, WireError> {
     let mut raw = 0;
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     let number = pid.as_raw_nonzero().get();
@@ -262,91 +235,4 @@ fn children(parent: Pid) -> Vec<Pid> {
     let list = std::fs::read_to_string(format!("/proc/{number}/task/{number}/children"));
     let list = list.unwrap_or_default();
     list.split_whitespace().filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw)).collect()
-}
-
-fn time(value: libc::timeval) -> Nanoseconds {
-    let seconds = u64::try_from(value.tv_sec).unwrap_or(0);
-    let micros = u64::try_from(value.tv_usec).unwrap_or(0);
-    Nanoseconds(seconds * 1_000_000_000 + micros * 1_000)
-}
-
-/// One output stream: hashed whole, kept at its end.
-pub struct Stream {
-    file: Option<File>,
-    hash: Xxh3Default,
-    length: u64,
-    tail: VecDeque<u8>,
-    keep: usize,
-}
-
-impl Stream {
-    /// A stream that keeps the last `keep` bytes.
-    pub fn new(file: Option<OwnedFd>, keep: usize) -> Self {
-        let file = file.map(File::from);
-        if let Some(file) = &file {
-            let _ = rustix::io::ioctl_fionbio(file, true);
-        }
-        let tail = VecDeque::new();
-        Self { file, hash: Xxh3Default::new(), length: 0, tail, keep }
-    }
-
-    /// For `poll`.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        watched(&self.file)
-    }
-
-    /// Reads at most one buffer of what is there.
-    pub fn read_available(&mut self) -> Result<(), WireError> {
-        let mut buffer = [0; 16 << 10];
-        let Some(file) = &mut self.file else { return Ok(()) };
-        match file.read(&mut buffer) {
-            Ok(0) => self.file = None,
-            Ok(count) => self.take(&buffer[..count]),
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
-    }
-
-    /// Reads what is there, one buffer after another.
-    pub fn read_all_available(&mut self) -> Result<(), WireError> {
-        for _ in 0..READ_LIMIT {
-            let before = self.length;
-            self.read_available()?;
-            if self.length == before {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads to the end, or until that time.
-    fn drain(&mut self, until: Nanoseconds) -> Result<(), WireError> {
-        while self.file.is_some() && clock::monotonic_raw() < until {
-            let before = self.length;
-            self.read_available()?;
-            if self.length == before && self.file.is_some() {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, bytes: &[u8]) {
-        self.hash.update(bytes);
-        self.length += bytes.len() as u64;
-        self.tail.extend(bytes);
-        let excess = self.tail.len().saturating_sub(self.keep);
-        self.tail.drain(..excess);
-    }
-
-    /// What came.
-    pub fn output(&self) -> Output {
-        Output {
-            hash: self.hash.digest128(),
-            length: Bytes(self.length),
-            tail: self.tail.iter().copied().collect(),
-        }
-    }
 }

@@ -16,7 +16,7 @@ pub use encoding::{Malformed, WireError, read_reply, read_request, write_reply, 
 use std::fmt;
 
 /// Raised whenever a frame changes its meaning; both ends must agree.
-pub const PROTOCOL: u16 = 4;
+pub const PROTOCOL: u16 = 5;
 
 /// The longest frame that either side accepts, in bytes.
 pub const FRAME_LIMIT: usize = 1 << 20;
@@ -127,6 +127,9 @@ pub enum Reply {
 pub struct Command {
     /// Program and arguments; the program is looked up in `PATH` of `env`.
     pub argv: Vec<Vec<u8>>,
+    /// [`Request::Run`] only: where several instances of it begin at once, the words of each; empty where one
+    /// runs, which is `argv`.
+    pub instances: Vec<Vec<Vec<u8>>>,
     /// The whole environment; nothing else is inherited.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     /// Working directory.
@@ -203,7 +206,36 @@ pub struct Outcome {
     pub stdout: Output,
     /// Standard error.
     pub stderr: Output,
+    /// Where several instances ran at once: each, in their order. The fields above are then those of all
+    /// together: the first that is no success, the longest time, and sums; of the streams the length and a hash of
+    /// all hashes.
+    pub instances: Vec<Instance>,
 }
+
+/// One of several instances of a command that began at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// How it ended.
+    pub status: Status,
+    /// From when all were let go to just after its `wait`, in the level's own clock.
+    pub wall: Nanoseconds,
+    /// As [`Outcome::cpu_user`].
+    pub cpu_user: Nanoseconds,
+    /// As [`Outcome::cpu_system`].
+    pub cpu_system: Nanoseconds,
+    /// As [`Outcome::memory_peak`].
+    pub memory_peak: Bytes,
+    /// Standard output.
+    pub stdout: Output,
+    /// Standard error.
+    pub stderr: Output,
+}
+
+/// The most instances of a command that run at once: what each prints must fit into one frame.
+pub const INSTANCES_LIMIT: usize = 64;
+
+/// The variable by which each of several instances knows which it is, from 0.
+pub const INSTANCE_VARIABLE: &str = "SURTAX_INSTANCE";
 
 /// How a command stood still because it was told to (`SIGSTOP`, `SIGTSTP`), and not for want of
 /// anything.

@@ -78,6 +78,14 @@ pub(super) struct MeasureArguments {
     /// many of the first ones are not yet steady is found, and they are left out.
     #[arg(long, value_name = "N", help_heading = "How often and how long")]
     iterations: Option<u32>,
+    /// Runs so many of the command at once in each started stack [default: 1].
+    ///
+    /// They begin together. Wall time is that of the slowest; of a workload's numbers, rates and sizes add up, times are
+    /// their mean, and quantiles those of all values together; how far the instances are apart is shown beside that. A
+    /// load that a workload is asked for, such as `rate=`, is split evenly among them, and each server has a port
+    /// of its own. `SURTAX_INSTANCE` tells each its number, from 0.
+    #[arg(long, value_name = "N", help_heading = "How often and how long")]
+    instances: Option<u32>,
     /// What the page caches hold when the command begins: `cold` or `warm`.
     ///
     /// With `cold` every kernel of the stack drops its caches before each run, this machine's too,
@@ -243,6 +251,7 @@ impl MeasureArguments {
             warm_up: self.warmup,
             conduct: ConductDraft {
                 iterations: self.iterations,
+                instances: self.instances,
                 cache: self.cache,
                 settle: self.settle,
                 padding_limit_bytes: self.env_padding,
@@ -325,6 +334,7 @@ mod tests {
             time: Some(Duration::from_secs(120)),
             precision: Some(15_000),
             iterations: Some(5),
+            instances: Some(4),
             cache: Some(Cache::Cold),
             settle: Some(Duration::from_millis(200)),
             env_padding: Some(0),
@@ -341,6 +351,7 @@ runs = 40
 time = "2m"
 precision = "1.5%"
 iterations = 5
+instances = 4
 cache = "cold"
 settle = "200ms"
 env_padding = 0
@@ -381,6 +392,7 @@ seed = 5
             warm_up: Some(2),
             conduct: ConductDraft {
                 iterations: Some(3),
+                instances: Some(2),
                 cache: Some(Cache::Warm),
                 settle: Some(Duration::from_millis(10)),
                 padding_limit_bytes: Some(100),

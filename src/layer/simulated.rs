@@ -223,6 +223,7 @@ fn outcome(wall: Nanoseconds) -> Outcome {
         stops: None,
         stdout: Output::default(),
         stderr: Output::default(),
+        instances: Vec::new(),
     }
 }
 

@@ -77,6 +77,7 @@ pub(crate) fn measured(wall_ns: u64) -> Measured {
             stops: None,
             stdout: output("ok"),
             stderr: output(""),
+            instances: Vec::new(),
         },
         readings: vec![
             reading("agent's group", 0, wall_ns + 101_000, true),

@@ -3,7 +3,7 @@
 use super::record::integer;
 use super::{KnownMetric, Ledger, refused};
 use crate::fault::Fault;
-use crate::workload::{Absence, Better, Histogrammed, Metric, Reading};
+use crate::workload::{Absence, Better, Histogrammed, Instanced, Metric, Reading};
 use rusqlite::{Row, Transaction, params};
 use std::collections::BTreeMap;
 use surtax_statistics::Histogram;
@@ -33,6 +33,11 @@ pub(super) fn insert(
         transaction
             .prepare_cached("INSERT INTO samples VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![trial, name, unit, value])?;
+    }
+    for Instanced { instance, metric, unit, value } in &reading.instances {
+        transaction
+            .prepare_cached("INSERT INTO instances VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute(params![trial, instance, metric, unit, value])?;
     }
     for Histogrammed { name, histogram } in &reading.histograms {
         transaction

@@ -29,7 +29,7 @@ use surtax_instrument::wire::{LevelFacts, Reading, Role};
 pub const APPLICATION_ID: i32 = 0x7375_7274;
 
 /// `PRAGMA user_version`: raised when a field changes its meaning.
-pub const FORMAT_VERSION: i32 = 4;
+pub const FORMAT_VERSION: i32 = 5;
 
 /// The file name's end.
 pub const EXTENSION: &str = "surtax";
@@ -114,6 +114,8 @@ pub struct StoredTrial {
     pub evidence: Option<i64>,
     /// Its numbers, by metric.
     pub samples: Vec<Sample>,
+    /// The numbers of each of several instances, in their order; empty where one ran.
+    pub instances: Vec<Sample>,
     /// What each iteration took, in nanoseconds of host time; empty where there was one.
     pub iterations: Vec<f64>,
     /// What each payer used, gross, in order of reading.

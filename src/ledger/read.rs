@@ -26,14 +26,12 @@ struct Part {
 
 type Add = fn(&Row, &mut StoredTrial) -> rusqlite::Result<()>;
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     Part {
         since: 1,
         query: "SELECT trial, metric, unit, value, CAST(value AS INTEGER) FROM samples",
         add: |row, trial| {
-            let (metric, unit) = (row.get(1)?, row.get(2)?);
-            let whole = natural(row.get(4)?);
-            trial.samples.push(Sample { metric, unit, value: row.get(3)?, whole });
+            trial.samples.push(sample(row)?);
             Ok(())
         },
     },
@@ -60,6 +58,15 @@ const PARTS: [Part; 6] = [
         query: "SELECT trial, CAST(wall_ns AS REAL) FROM iterations ORDER BY trial, iteration",
         add: |row, trial| {
             trial.iterations.push(row.get(1)?);
+            Ok(())
+        },
+    },
+    Part {
+        since: 5,
+        query: "SELECT trial, metric, unit, value, CAST(value AS INTEGER) FROM instances
+                ORDER BY trial, instance",
+        add: |row, trial| {
+            trial.instances.push(sample(row)?);
             Ok(())
         },
     },
@@ -331,12 +338,19 @@ fn stored_trial(row: &Row) -> rusqlite::Result<StoredTrial> {
         remedy: row.get(9)?,
         evidence: row.get(10)?,
         samples: Vec::new(),
+        instances: Vec::new(),
         iterations: Vec::new(),
         readings: Vec::new(),
         stdout_hash: None,
         disturbances: Vec::new(),
         leftovers: Vec::new(),
     })
+}
+
+/// Reads a number from the columns behind the trial's.
+fn sample(row: &Row) -> rusqlite::Result<Sample> {
+    let (metric, unit) = (row.get(1)?, row.get(2)?);
+    Ok(Sample { metric, unit, value: row.get(3)?, whole: natural(row.get(4)?) })
 }
 
 fn reading(row: &Row) -> rusqlite::Result<Reading> {

@@ -94,6 +94,16 @@ CREATE TABLE absences (
     PRIMARY KEY (trial, metric)
 ) STRICT, WITHOUT ROWID;
 
+-- Only of trials that ran several instances of the command at once.
+CREATE TABLE instances (
+    trial     INTEGER NOT NULL REFERENCES trials (trial),
+    instance  INTEGER NOT NULL,
+    metric    TEXT NOT NULL,
+    unit      TEXT NOT NULL,
+    value     REAL NOT NULL,
+    PRIMARY KEY (trial, instance, metric)
+) STRICT, WITHOUT ROWID;
+
 -- Only of trials that ran the command more than once.
 CREATE TABLE iterations (
     trial          INTEGER NOT NULL REFERENCES trials (trial),

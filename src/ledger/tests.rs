@@ -121,13 +121,13 @@ fn a_ledger_of_the_first_format_is_read_and_not_gone_on_with() {
     let (_shelf, path) = shelf();
     let mut writer = ledger(&path, &["native"]);
     add(&mut writer, &done(id(0, 0), 10));
-    let old = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE absences; DROP TABLE iterations; DROP TABLE disturbances; PRAGMA user_version = 1";
+    let old = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE absences; DROP TABLE instances; DROP TABLE iterations; DROP TABLE disturbances; PRAGMA user_version = 1";
     writer.connection.execute_batch(old).unwrap();
     drop(writer);
     assert_eq!(Ledger::open(&path).unwrap().trials().unwrap().len(), 1);
     let error = Ledger::resume(&path).unwrap_err();
     assert_eq!(error.blame, Blame::User);
-    assert!(error.message.contains("an older surtax, in format 1 of now 4"), "{error}");
+    assert!(error.message.contains("an older surtax, in format 1 of now 5"), "{error}");
 }
 
 #[test]
@@ -294,6 +294,16 @@ fn what_a_workload_measures_is_kept_with_its_unit_its_direction_and_whole_histog
         histogram.record_many(5 + u64::from(block), 10).unwrap();
         measured.workload.histograms =
             vec![Histogrammed { name: String::from("latencies"), histogram }];
+        measured.workload.instances = [1.0, 0.5 + f64::from(block)]
+            .into_iter()
+            .zip(0..)
+            .map(|(value, instance)| crate::workload::Instanced {
+                instance,
+                metric: String::from("rate"),
+                unit: "1/s",
+                value,
+            })
+            .collect();
         add(&mut ledger, &record(id(block, 0), TrialResult::Done(Box::new(measured))));
     }
     let metrics = ledger.metrics().unwrap();
@@ -302,6 +312,8 @@ fn what_a_workload_measures_is_kept_with_its_unit_its_direction_and_whole_histog
     assert_eq!(said, [("rate", "1/s", Better::Higher), ("latency", "ns", Better::Lower)]);
     let trials = ledger.trials().unwrap();
     assert!((trials[2].sample("rate").unwrap().value - 3.5).abs() < 1e-12);
+    let instances: Vec<f64> = trials[2].instances.iter().map(|it| it.value).collect();
+    assert_eq!(instances, [1.0, 2.5]);
     let histograms = ledger.histograms().unwrap();
     let merged = &histograms[&(0, String::from("latencies"))];
     assert_eq!(

@@ -20,6 +20,9 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(3600);
 pub struct Conduct {
     /// Runs of the command inside each started stack that are measured, at least 1.
     pub iterations: u32,
+    /// How many of the command run at once inside each started stack, at least 1.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub instances: u32,
     /// What the page caches hold when the command begins.
     pub cache: Cache,
     /// How long nothing is done before each trial, in nanoseconds.
@@ -44,11 +47,27 @@ pub enum Cache {
     Warm,
 }
 
+/// What runs have that were made before there was a choice.
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
 impl Conduct {
     /// That of runs which were made before there was a choice.
     #[must_use]
     pub fn plain() -> Self {
-        Self { iterations: 1, cache: Cache::AsStarted, settle_ns: 0, padding_limit_bytes: 0 }
+        Self {
+            iterations: 1,
+            instances: 1,
+            cache: Cache::AsStarted,
+            settle_ns: 0,
+            padding_limit_bytes: 0,
+        }
     }
 
     /// How long nothing is done before each trial.
@@ -88,6 +107,8 @@ impl Cache {
 pub struct ConductDraft {
     /// See [`Conduct::iterations`]; by default 1.
     pub iterations: Option<u32>,
+    /// See [`Conduct::instances`]; by default 1.
+    pub instances: Option<u32>,
     /// See [`Conduct::cache`].
     pub cache: Option<Cache>,
     /// See [`Conduct::settle_ns`]; by default none.
@@ -101,6 +122,7 @@ impl ConductDraft {
     pub(super) fn overlaid_by(self, other: Self) -> Self {
         Self {
             iterations: other.iterations.or(self.iterations),
+            instances: other.instances.or(self.instances),
             cache: other.cache.or(self.cache),
             settle: other.settle.or(self.settle),
             padding_limit_bytes: other.padding_limit_bytes.or(self.padding_limit_bytes),
@@ -143,7 +165,8 @@ impl Draft {
             (_, said) => said.unwrap_or(0),
         };
         let settle_ns = super::refuse::nanoseconds(settle);
-        Ok((Conduct { iterations, cache, settle_ns, padding_limit_bytes }, warm_up))
+        let instances = self.checked_instances()?;
+        Ok((Conduct { iterations, instances, cache, settle_ns, padding_limit_bytes }, warm_up))
     }
 }
 

@@ -19,7 +19,7 @@ use toml::de::{DeTable, DeValue};
 const FILE_LIMIT: u64 = 1 << 20;
 
 /// Every key of a plan file, in the order in which [`write()`] writes them.
-pub const KEYS: [&str; 21] = [
+pub const KEYS: [&str; 22] = [
     "title",
     "command",
     "workload",
@@ -30,6 +30,7 @@ pub const KEYS: [&str; 21] = [
     "precision",
     "warm_up",
     "iterations",
+    "instances",
     "cache",
     "settle",
     "env_padding",
@@ -131,6 +132,7 @@ impl Reader<'_> {
             "precision" => draft.precision_ppm = Some(self.share(field, value)?),
             "warm_up" => draft.warm_up = Some(self.whole(field, value)?),
             "iterations" => draft.conduct.iterations = Some(self.whole(field, value)?),
+            "instances" => draft.conduct.instances = Some(self.whole(field, value)?),
             "cache" => draft.conduct.cache = Some(self.cache(field, value)?),
             "settle" => draft.conduct.settle = Some(self.duration(field, value)?),
             "env_padding" => {
@@ -332,6 +334,9 @@ pub fn write(plan: &Plan) -> String {
 fn conduct_lines(plan: &Plan) -> Vec<String> {
     let conduct = &plan.conduct;
     let mut lines = vec![format!("iterations = {}", conduct.iterations)];
+    if conduct.instances > 1 {
+        lines.push(format!("instances = {}", conduct.instances));
+    }
     lines.extend(conduct.cache.word().map(|word| format!("cache = \"{word}\"")));
     if !conduct.settle().is_zero() {
         lines.push(format!("settle = \"{}\"", duration::text(conduct.settle())));

@@ -9,6 +9,7 @@ pub mod duration;
 mod estimate;
 mod expand;
 pub mod file;
+mod instances;
 mod networks;
 pub mod percentage;
 pub mod order;

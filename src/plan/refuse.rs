@@ -144,6 +144,7 @@ impl Draft {
             "precision" => self.precision_ppm.is_some(),
             "warm_up" => self.warm_up.is_some(),
             "iterations" => self.conduct.iterations.is_some(),
+            "instances" => self.conduct.instances.is_some(),
             "cache" => self.conduct.cache.is_some(),
             "settle" => self.conduct.settle.is_some(),
             "env_padding" => self.conduct.padding_limit_bytes.is_some(),

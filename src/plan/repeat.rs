@@ -4,6 +4,7 @@
 //! be read. The caller's own environment is not in it: see `Plan::inherit_environment`.
 
 use super::conduct::{DEFAULT_ITERATIONS, DEFAULT_PADDING};
+use super::instances::DEFAULT_INSTANCES;
 use super::refuse::{
     DEFAULT_DEADLINE, DEFAULT_MARGIN_PPM, DEFAULT_START_DEADLINE, PRECISION_RUNS, is_native,
     nanoseconds, usual_title,
@@ -62,6 +63,9 @@ impl Plan {
         }
         if self.conduct.iterations != DEFAULT_ITERATIONS {
             flag("--iterations", self.conduct.iterations.to_string());
+        }
+        if self.conduct.instances != DEFAULT_INSTANCES {
+            flag("--instances", self.conduct.instances.to_string());
         }
         if let Some(word) = self.conduct.cache.word() {
             flag("--cache", word.to_owned());

@@ -48,6 +48,8 @@ pub(super) struct Signs<'a> {
     pub(super) is_of_fixed_time: bool,
     /// The metric that a precision is also of.
     pub(super) main_metric: Option<String>,
+    /// For which share of its time several instances ran at once in each trial.
+    pub(super) at_once: &'a HashMap<TrialId, f64>,
     /// What was read from disks during each trial, in bytes.
     pub(super) page_ins: &'a HashMap<TrialId, f64>,
     /// What is wrong with the clock of a guest.
@@ -80,6 +82,7 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(super::page_ins::caution_of(signs));
     cautions.extend(changed_evidence(signs));
     cautions.extend(super::settings::unequal(signs.arms));
+    cautions.extend(super::instances::caution_of(signs));
     cautions.extend(nothing_compared(signs.arms));
     cautions.extend(unavailable(signs));
     cautions.extend(lost_trials(signs));

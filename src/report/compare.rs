@@ -17,7 +17,7 @@ use super::{
     AbsenceFindings, ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence,
     ProgressPoint, RunFacts, TrialPoint, TrialUsage, Trouble, Verdict,
 };
-use super::{guest_clock, steady};
+use super::{guest_clock, instances, steady};
 use crate::fault::Fault;
 use crate::ledger::{
     Absences, Histograms, KnownMetric, Ledger, Proofs, Run, StoredTrial, Stream, TrialState,
@@ -89,6 +89,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         is_workload: plan.workload.is_some(),
         is_of_fixed_time: steady::is_of_fixed_time(&plan),
         main_metric: main_metric(&plan),
+        at_once: &ledger.conditions_of("instances_at_once_ratio")?,
         page_ins: &ledger.conditions_of("page_in_bytes")?,
         walls: &walls,
         noise,
@@ -214,6 +215,7 @@ fn arm_findings(
         warm_up: None,
         metrics: estimate::metrics(&column.counted, baseline, sources.measures),
         histograms: distribution::of_arm(sources.histograms, column.arm.index),
+        instances: instances::of_arm(&column.counted),
         absences: absences(sources.absences, column.arm.index),
         overhead: compared.map(|compared| estimate::interval(&compared.estimate)),
         block_count: compared.map_or(0, |compared| number(compared.estimate.block_count)),

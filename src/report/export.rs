@@ -11,7 +11,7 @@ use super::{
 use std::collections::BTreeSet;
 
 /// Fields of [`csv`].
-const METRIC_FIELDS: [&str; 32] = [
+const METRIC_FIELDS: [&str; 35] = [
     "arm",
     "stack",
     "part",
@@ -44,6 +44,9 @@ const METRIC_FIELDS: [&str; 32] = [
     "p99",
     "p99_low",
     "p99_high",
+    "instance_min",
+    "instance_max",
+    "instance_variation_ratio",
 ];
 
 /// Fields of [`csv_trials`].
@@ -156,7 +159,7 @@ fn absence_row(arm: &ArmFindings, absence: &AbsenceFindings) -> Vec<String> {
     METRIC_FIELDS.iter().map(field).collect()
 }
 
-fn metric_row(arm: &ArmFindings, metric: Option<&MetricFindings>) -> [String; 32] {
+fn metric_row(arm: &ArmFindings, metric: Option<&MetricFindings>) -> [String; 35] {
     let number = |of: &dyn Fn(&MetricFindings) -> f64| or_empty(metric.map(of));
     let word = |of: &dyn Fn(&MetricFindings) -> &str| metric.map_or("", of).to_owned();
     let overhead = metric.and_then(|metric| metric.overhead);
@@ -177,6 +180,9 @@ fn metric_row(arm: &ArmFindings, metric: Option<&MetricFindings>) -> [String; 32
         let mut quantiles = metric.iter().flat_map(|metric| &metric.quantiles);
         or_empty(quantiles.find(|found| found.p.total_cmp(&p).is_eq()).and_then(of))
     };
+    let instances = metric.and_then(|metric| {
+        arm.instances.iter().find(|instances| instances.metric == metric.metric)
+    });
     let why = match &arm.verdict {
         Verdict::Invalid { reason } => reason.as_str(),
         _ => "",
@@ -214,6 +220,9 @@ fn metric_row(arm: &ArmFindings, metric: Option<&MetricFindings>) -> [String; 32
         quantile(0.99, |it| it.value),
         quantile(0.99, |it| it.low),
         quantile(0.99, |it| it.high),
+        or_empty(instances.map(|it| it.min)),
+        or_empty(instances.map(|it| it.max)),
+        or_empty(instances.and_then(|it| it.variation_ratio)),
     ]
 }
 
@@ -256,7 +265,7 @@ mod tests {
         assert_eq!(
             names(arm).join(" "),
             "absences arm because block_count detectable_effect disturbed_count evidence exit_statuses histograms \
-             metrics more_blocks name overhead p_value p_value_adjusted part payers progress repeated_count \
+             instances metrics more_blocks name overhead p_value p_value_adjusted part payers progress repeated_count \
              stack stdout_hashes trial_count trials trouble verdict warm_up"
         );
         assert_eq!(
@@ -298,11 +307,11 @@ mod tests {
             "arm,stack,part,trial_count,metric,unit,better,median,min,quartile_first,\
              quartile_third,max,overhead_ratio,overhead_low,overhead_high,confidence,verdict,why,\
              because,block_count,more_blocks,p_value,p_value_adjusted,detectable_effect,p50_low,\
-             p50_high,p90,p90_low,p90_high,p99,p99_low,p99_high"
+             p50_high,p90,p90_low,p90_high,p99,p99_low,p99_high,instance_min,instance_max,instance_variation_ratio"
         );
         assert_eq!(lines.len(), 1 + 3 * 9 + 1);
         let gap = "3,qemu,compared,0,,,,,,,,,,,,,invalid,`/dev/kvm` boots no guest\\u{1b}[2J,\
-                   no number of it counts: `/dev/kvm` boots no guest\\u{1b}[2J,,,,,,,,,,,,,";
+                   no number of it counts: `/dev/kvm` boots no guest\\u{1b}[2J,,,,,,,,,,,,,,,,";
         assert_eq!(*lines.last().unwrap(), gap);
         assert!(lines[1].starts_with("0,native,baseline,6,wall_ns,ns,lower,100"), "{}", lines[1]);
     }

@@ -22,6 +22,7 @@ pub fn markdown(findings: &Findings) -> String {
     } else {
         text += &overheads(findings);
         text += &of_workload(findings);
+        text += &instances(findings);
         text += &noise_floor(findings);
         text += &reasons(findings);
     }
@@ -128,6 +129,26 @@ fn of_workload(findings: &Findings) -> String {
     }
     for (what, why) in workload::gaps(findings) {
         text += &format!("- no number of {}: {}\n", plain(&what), plain(why));
+    }
+    text + "\n"
+}
+
+/// How far the instances were apart, where several ran at once.
+fn instances(findings: &Findings) -> String {
+    let rows = super::instances::rows(findings);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "## Between the instances\n\n| Metric | Stack | Instances | Least | Most | Variation |\n|---|---|--:|--:|--:|--:|\n",
+    );
+    for row in &rows {
+        let (metric, stack) = (code(&row.found.metric), name(row.arm));
+        let (count, variation) = (row.found.instance_count, &row.variation);
+        text += &format!(
+            "| {metric} | {stack} | {count} | {} | {} | {variation} |\n",
+            row.least, row.most
+        );
     }
     text + "\n"
 }

@@ -12,6 +12,7 @@ pub mod export;
 pub mod foreign;
 mod guest_clock;
 pub mod html;
+mod instances;
 pub mod markdown;
 pub mod number;
 pub mod page;
@@ -124,6 +125,8 @@ pub struct ArmFindings {
     pub metrics: Vec<MetricFindings>,
     /// The distributions that its workload measured, over all trials that count.
     pub histograms: Vec<DistributionFindings>,
+    /// How far several instances of the command, which ran at once, were apart; empty where one ran.
+    pub instances: Vec<InstanceFindings>,
     /// What its workload could not measure in it.
     pub absences: Vec<AbsenceFindings>,
     /// What was found about its first iterations, where each start runs the command several times.
@@ -291,6 +294,23 @@ pub struct JudgementFindings {
     /// How far values may be apart that the workload prints alike, as a share of them: 0.1 for `1.2` and `1.2`
     /// is one of 12. `None` where its file does not say in which unit it prints them.
     pub step_share: Option<f64>,
+}
+
+/// One metric of the several instances of a command that ran at once: medians over the trials that count.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InstanceFindings {
+    /// A metric of the workload, or `wall_ns`: what the instance took.
+    pub metric: String,
+    /// See [`MetricFindings::unit`].
+    pub unit: String,
+    /// How many ran at once.
+    pub instance_count: u32,
+    /// Of the instance with the least.
+    pub min: f64,
+    /// Of the instance with the most.
+    pub max: f64,
+    /// The standard deviation of the instances by their mean; `None` where that is zero.
+    pub variation_ratio: Option<f64>,
 }
 
 /// A metric that the workload could not measure in a stack, by its own word.

@@ -97,6 +97,12 @@ pub(super) fn conduct(plan: &Plan) -> String {
     if is_of_fixed_time(plan) {
         words.push(String::from("the workload runs for a fixed time, so wall time says nothing"));
     }
+    if conduct.instances > 1 {
+        words.push(format!(
+            "{} instances of the command run at once in each stack",
+            conduct.instances
+        ));
+    }
     if conduct.iterations > 1 {
         words.push(format!("each start runs the command {} times", conduct.iterations));
     }

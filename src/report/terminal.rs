@@ -83,6 +83,7 @@ pub fn render(findings: &Findings, look: Look) -> String {
         page.add(&table(findings, look));
         page.gap();
         workload(&mut page, findings, look);
+        instances(&mut page, findings);
         noise_floor(&mut page, findings);
         reasons(&mut page, findings);
     }
@@ -294,6 +295,21 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
     }
     for (what, why) in workload::gaps(findings) {
         page.paragraph(&format!("No number of {what}: "), why, 2);
+    }
+    page.gap();
+}
+
+/// How far the instances were apart, where several ran at once.
+fn instances(page: &mut Page, findings: &Findings) {
+    let lines = super::instances::lines(findings);
+    if lines.is_empty() {
+        return;
+    }
+    for (metric, stacks) in lines.iter().take(REASONS_MAX) {
+        page.paragraph(&format!("Between instances, {metric}: "), stacks, 2);
+    }
+    if lines.len() > REASONS_MAX {
+        page.paragraph("", "The instances' other metrics are in the other formats.", 0);
     }
     page.gap();
 }

@@ -56,8 +56,13 @@ fn row<'a>(place: usize, arm: &'a ArmFindings, found: &'a MetricFindings) -> Row
 
 /// Whether it is a quantile of a distribution that a short table leaves out.
 pub(super) fn is_detail(row: &Row<'_>) -> bool {
-    let of = |name: &str| row.metric.strip_prefix(name)?.strip_prefix("_p");
-    let quantile = row.arm.histograms.iter().find_map(|found| of(&found.metric));
+    is_detail_of(row.arm, row.metric)
+}
+
+/// The same of a metric by its name.
+pub(super) fn is_detail_of(arm: &ArmFindings, metric: &str) -> bool {
+    let of = |name: &str| metric.strip_prefix(name)?.strip_prefix("_p");
+    let quantile = arm.histograms.iter().find_map(|found| of(&found.metric));
     quantile.is_some_and(|quantile| !["50", "99"].contains(&quantile))
 }
 

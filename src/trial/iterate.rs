@@ -119,6 +119,7 @@ mod tests {
             memory_peak: Bytes(wall),
             stdout: Output { hash, ..Output::default() },
             stderr: Output::default(),
+            instances: Vec::new(),
             stops: None,
         };
         let bill = vec![Reading {

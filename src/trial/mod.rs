@@ -12,6 +12,7 @@ mod repeat;
 mod sandwich;
 mod opposite;
 mod task;
+mod together;
 pub mod watch;
 
 use crate::plan::TrialId;

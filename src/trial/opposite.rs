@@ -93,12 +93,15 @@ impl Opposite {
     /// The machine's: the stack has no way to the outside after all, or the outside cannot be raised.
     pub(super) fn open(
         definition: &Definition,
+        sides: &[Definition],
         standing: &Standing,
         command: &Command,
         ground: &Ground<'_>,
         name: &str,
     ) -> Result<Option<Self>, Fault> {
-        let Some(server) = &definition.server else { return Ok(None) };
+        if definition.server.is_none() {
+            return Ok(None);
+        }
         let place = definition.client.clone();
         let network = standing.network().ok_or_else(|| {
             Fault::machine("the stack has no way to the outside, where one side of its workload is")
@@ -110,8 +113,10 @@ impl Opposite {
             let address = address.to_string();
             words.iter().map(|word| word.replace(ADDRESS, &address).into_bytes()).collect()
         };
-        let server = Command { argv: words(server, listen), ..command.clone() };
-        let mut client = Command { argv: words(&definition.command, address), ..command.clone() };
+        let servers = sides.iter().flat_map(|it| &it.server);
+        let server = several(command, servers.map(|it| words(it, listen)).collect());
+        let clients = sides.iter().map(|it| words(&it.command, address));
+        let mut client = several(command, clients.collect());
         if place != Client::Stack {
             // As a command in the stack is told of the outside.
             tell_address(&mut client, Some(address));
@@ -205,6 +210,8 @@ impl Opposite {
             let address = self.outside.network().and_then(|network| network.workload);
             let address = address.map(|address| address.to_string());
             facts.extend(address.map(|it| Fact::new("client_address", it, "that stack's network")));
+            let clock = if self.clock.is_some() { "its own, and watched" } else { "the host's" };
+            facts.push(Fact::new("client_clock", clock, "exchanges with its agent"));
             let innermost = self.outside.evidence().last();
             let seen = innermost.into_iter().flat_map(|level| &level.facts);
             let told = seen.filter(|fact| TOLD.contains(&fact.key.as_str()));
@@ -265,6 +272,15 @@ fn require_same(
 fn same_file(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).map(|it| (it.dev(), it.ino())).ok();
     identity(one).is_some() && identity(one) == identity(other)
+}
+
+/// The command of these words, or several of it at once.
+fn several(command: &Command, mut words: Vec<Vec<Vec<u8>>>) -> Command {
+    let argv = words.first().cloned().unwrap_or_default();
+    if words.len() == 1 {
+        words.clear();
+    }
+    Command { argv, instances: words, ..command.clone() }
 }
 
 fn require_success(ended: &Outcome) -> Result<(), Fault> {

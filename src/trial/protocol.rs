@@ -5,6 +5,7 @@ use super::opposite::Opposite;
 use super::quiet::{self, Quiet};
 use super::sandwich::Sandwich;
 use super::task::{Task, settings};
+use super::together;
 use super::watch::Watch;
 use super::{Evidence, Measured, Record, TrialResult};
 use super::{cold, disturbance};
@@ -62,6 +63,9 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
     let mut command = command(plan, stack);
     command.env.extend(variable_of(padding));
     let task = Task::of(plan);
+    if let Ok(task) = &task {
+        task.multiply(&mut command);
+    }
     let inside = task.as_ref().map_or_else(|_| command.clone(), |task| task.inside(&command));
     let raised = stack.raise(&Ground { command: Some(&inside), ..*ground }, &name);
     let start_wall = clock::monotonic_raw().since(asked_at);
@@ -162,6 +166,7 @@ fn measure(
         used_by_all(readings.iter().chain(&outside), payer_count + outside_count),
     );
     conditions.extend(quiet::stood_still(runs.iter().map(|ran| &ran.outcome)));
+    conditions.extend(together::at_once(&runs));
     let mut is_guest_time_void = opposite.as_mut().map_or(Ok(false), Opposite::is_time_void)?;
     if !sandwich.is_shared() {
         let rate = sandwich.rate_until(Sandwich::take(standing.link()?)?);
@@ -175,6 +180,7 @@ fn measure(
     if let Some(innermost) = levels.last_mut() {
         innermost.facts.extend(sandwich.facts());
         innermost.facts.extend(prepared.facts);
+        innermost.facts.extend(task.instances());
         innermost.facts.extend(opposite.iter().flat_map(Opposite::facts));
         innermost.facts.extend(read.iter().flat_map(settings));
         let inside = opposite.as_ref().map_or(command, |opposite| opposite.inside());
@@ -252,11 +258,12 @@ pub(super) fn finish(
     let link = standing.link()?;
     let mut pulse = Pulse::default();
     let ended = link.outlast(&mut pulse, deadline.saturating_add(GRACE))?;
-    let outcome = match ended.reply {
+    let mut outcome = match ended.reply {
         Reply::Exited(outcome) => outcome,
         Reply::Failed(failure) => return Err(refused(failure)),
         other => return Err(unexpected(&other, "the end of the command")),
     };
+    together::show(&mut outcome);
     let between = ended.at.since(began);
     let bill = if is_nested {
         match link.receive(BILL_DEADLINE)?.reply {
@@ -284,6 +291,7 @@ pub fn command(plan: &Plan, stack: &StackSpec) -> Command {
     environment.extend(stack.variables().map(|(key, value)| (key.into(), value.into())));
     Command {
         argv: plan.command.iter().map(bytes).collect(),
+        instances: Vec::new(),
         env: environment.into_iter().collect(),
         cwd: plan.cwd.as_os_str().as_bytes().to_vec(),
         keep_bytes: if plan.workload.is_some() { OUTPUT_LIMIT } else { KEEP_OUTPUT },

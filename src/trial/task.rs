@@ -8,13 +8,18 @@ use crate::plan::Plan;
 use crate::stack::StackSpec;
 use crate::stack::rise::{Ground, Standing};
 use crate::workload::definition::Version;
-use crate::workload::{Definition, Histogrammed, Metric, OUTPUT_LIMIT, Reading, SETTING};
+use crate::workload::{
+    Definition, Histogrammed, Instanced, Metric, OUTPUT_LIMIT, Reading, SETTING,
+};
 use std::collections::BTreeMap;
-use surtax_instrument::wire::{Command, Fact, Outcome, Status};
+use surtax_instrument::wire::{Command, Fact, Instance, Outcome, Output, Status};
 use surtax_statistics::{Sample, Summary};
 
 /// How much of what a failed set-up said last is told, in characters.
 const SAID_MAX: usize = 300;
+
+/// What an instance took, by the clock of the innermost level.
+const WALL_OF_INSTANCE: &str = "wall_ns";
 
 /// What is between two settings of one start.
 const THEN: &str = "; then ";
@@ -22,6 +27,10 @@ const THEN: &str = "; then ";
 /// What a plan's trials do beside their command.
 pub(super) struct Task {
     definition: Option<Definition>,
+    /// Of a workload of which several run at once: each.
+    instances: Vec<Definition>,
+    /// How many run at once.
+    count: u32,
 }
 
 /// What is known before the command runs.
@@ -37,7 +46,46 @@ impl Task {
     pub(super) fn of(plan: &Plan) -> Result<Self, Fault> {
         let definition =
             plan.workload.as_ref().map(crate::workload::Workload::resolve).transpose()?;
-        Ok(Self { definition })
+        let count = plan.conduct.instances;
+        let instances = match &plan.workload {
+            Some(workload) if count > 1 => workload.instances(count)?,
+            _ => Vec::new(),
+        };
+        Ok(Self { definition, instances, count })
+    }
+
+    /// Makes of the command so many as the plan has at once.
+    pub(super) fn multiply(&self, command: &mut Command) {
+        if self.count < 2 {
+            return;
+        }
+        let bytes = |words: &Vec<String>| words.iter().map(|word| word.clone().into()).collect();
+        command.instances = match self.definition {
+            Some(_) => self.instances.iter().map(|it| bytes(&it.command)).collect(),
+            None => (0..self.count).map(|_| command.argv.clone()).collect(),
+        };
+    }
+
+    /// How many ran at once, where that was asked for.
+    pub(super) fn instances(&self) -> Option<Fact> {
+        let source = "the agent, which let them go at once and told how each ended";
+        (self.count > 1).then(|| Fact::new("instances", self.count.to_string(), source))
+    }
+
+    /// The steps of a set-up or a clean-up, those of each instance where they differ.
+    fn steps(&self, of: fn(&Definition) -> &Vec<Vec<String>>) -> Vec<Vec<String>> {
+        let mut steps: Vec<Vec<String>> = Vec::new();
+        let all = if self.count < 2 { self.definition.as_slice() } else { &self.instances };
+        let count = all.first().map_or(0, |first| of(first).len());
+        for place in 0..count {
+            let first = steps.len();
+            for step in all.iter().filter_map(|it| of(it).get(place)) {
+                if !steps[first..].contains(step) {
+                    steps.push(step.clone());
+                }
+            }
+        }
+        steps
     }
 
     /// The command that runs in the stack, which is the server of a workload whose client is outside.
@@ -54,7 +102,8 @@ impl Task {
         name: &str,
     ) -> Result<Option<Opposite>, Fault> {
         let Some(definition) = &self.definition else { return Ok(None) };
-        Opposite::open(definition, standing, command, ground, name)
+        let sides = if self.count < 2 { std::slice::from_ref(definition) } else { &self.instances };
+        Opposite::open(definition, sides, standing, command, ground, name)
     }
 
     /// Why a stack cannot have its side of a workload that has two.
@@ -81,9 +130,9 @@ impl Task {
                 Err(why) => prepared.flaw = Some(why),
             }
         }
-        for step in &definition.setup {
-            let ended = run(&like(command, step)).map_err(|fault| self.explained(fault))?;
-            require_success("the set-up", step, &ended).map_err(|fault| self.explained(fault))?;
+        for step in self.steps(|it| &it.setup) {
+            let ended = run(&like(command, &step)).map_err(|fault| self.explained(fault))?;
+            require_success("the set-up", &step, &ended).map_err(|fault| self.explained(fault))?;
         }
         Ok(prepared)
     }
@@ -110,9 +159,9 @@ impl Task {
         command: &Command,
         mut run: impl FnMut(&Command) -> Result<Outcome, Fault>,
     ) -> Result<(), Fault> {
-        for step in self.definition.iter().flat_map(|definition| &definition.cleanup) {
-            let ended = run(&like(command, step))?;
-            require_success("the clean-up", step, &ended)?;
+        for step in self.steps(|it| &it.cleanup) {
+            let ended = run(&like(command, &step))?;
+            require_success("the clean-up", &step, &ended)?;
         }
         Ok(())
     }
@@ -126,21 +175,54 @@ impl Task {
         &self,
         outcomes: impl Iterator<Item = &'a Outcome>,
     ) -> Result<Reading, String> {
-        let Some(definition) = &self.definition else { return Ok(Reading::default()) };
         let mut readings = Vec::new();
         for outcome in outcomes.filter(|outcome| outcome.status == Status::Exit(0)) {
-            let output = &outcome.stdout;
-            if u64::try_from(output.tail.len()) != Ok(output.length.0) {
-                return Err(format!(
-                    "it printed {}, and no more than {} KiB are read",
-                    output.length,
-                    OUTPUT_LIMIT >> 10
-                ));
-            }
-            let said = [&output.tail, &outcome.stderr.tail].map(|it| String::from_utf8_lossy(it));
-            readings.push(definition.read_beside(&said[0], &said[1])?);
+            readings.push(if self.count < 2 {
+                self.read_one(&outcome.stdout, &outcome.stderr)?
+            } else {
+                self.read_each(outcome)?
+            });
         }
         Ok(whole(readings))
+    }
+
+    /// The numbers of several instances that ran at once, and the time that each took.
+    fn read_each(&self, outcome: &Outcome) -> Result<Reading, String> {
+        let (asked, ran) = (self.count, outcome.instances.len());
+        if u32::try_from(ran) != Ok(asked) {
+            return Err(format!("{asked} instances were to run at once, and {ran} are known of"));
+        }
+        let read = |(number, it): (u32, &Instance)| {
+            let read = self.read_one(&it.stdout, &it.stderr);
+            read.map_err(|why| format!("instance {number} of {asked}: {why}"))
+        };
+        let readings: Vec<Reading> =
+            (0..).zip(&outcome.instances).map(read).collect::<Result<_, _>>()?;
+        let mut all =
+            self.definition.as_ref().map_or_else(Reading::default, |it| it.together(readings));
+        #[expect(clippy::cast_precision_loss, reason = "a day in nanoseconds is below 2^53")]
+        let wall = |(instance, it): (u32, &Instance)| Instanced {
+            instance,
+            metric: String::from(WALL_OF_INSTANCE),
+            unit: "ns",
+            value: it.wall.0 as f64,
+        };
+        all.instances.extend((0..).zip(&outcome.instances).map(wall));
+        Ok(all)
+    }
+
+    /// The numbers in what one process printed.
+    fn read_one(&self, stdout: &Output, stderr: &Output) -> Result<Reading, String> {
+        let Some(definition) = &self.definition else { return Ok(Reading::default()) };
+        if u64::try_from(stdout.tail.len()) != Ok(stdout.length.0) {
+            return Err(format!(
+                "it printed {}, and no more than {} KiB are read, of several instances together 640",
+                stdout.length,
+                OUTPUT_LIMIT >> 10
+            ));
+        }
+        let said = [&stdout.tail, &stderr.tail].map(|it| String::from_utf8_lossy(it));
+        definition.read_beside(&said[0], &said[1])
     }
 }
 
@@ -155,7 +237,7 @@ pub(super) fn settings(read: &Reading) -> Vec<Fact> {
 /// Another command in the place of the one that is measured.
 fn like(command: &Command, argv: &[String]) -> Command {
     let argv = argv.iter().map(|word| word.clone().into_bytes()).collect();
-    Command { argv, ..command.clone() }
+    Command { argv, instances: Vec::new(), ..command.clone() }
 }
 
 fn version_of(version: &Version, ended: &Outcome) -> Result<String, String> {
@@ -188,6 +270,13 @@ fn whole(readings: Vec<Reading>) -> Reading {
     if count == 1 {
         return all;
     }
+    let mut of_instances: BTreeMap<(u32, String), Vec<f64>> = BTreeMap::new();
+    let mut note_instances = |found: &[Instanced]| {
+        for it in found {
+            of_instances.entry((it.instance, it.metric.clone())).or_default().push(it.value);
+        }
+    };
+    note_instances(&all.instances);
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let mut note = |metrics: &[Metric]| {
         for metric in metrics {
@@ -197,6 +286,7 @@ fn whole(readings: Vec<Reading>) -> Reading {
     note(&all.metrics);
     for reading in readings {
         note(&reading.metrics);
+        note_instances(&reading.instances);
         for absence in reading.absences {
             if all.absences.iter().all(|known| known.metric != absence.metric) {
                 all.absences.push(absence);
@@ -213,14 +303,17 @@ fn whole(readings: Vec<Reading>) -> Reading {
             }
         }
     }
-    all.metrics.retain_mut(|metric| {
-        let values = values.get(&metric.name).filter(|values| values.len() == count);
-        let median = values.and_then(|values| Sample::counts(values).ok());
-        let median = median.map(|sample| Summary::of(&sample).median);
-        median.is_some_and(|median| {
-            metric.value = median;
-            true
-        })
+    let settle = |value: &mut f64, values: Option<&Vec<f64>>| {
+        let values = values.filter(|values| values.len() == count);
+        let sample = values.and_then(|values| Sample::counts(values).ok());
+        let median = sample.map(|sample| Summary::of(&sample).median);
+        *value = median.unwrap_or(*value);
+        median.is_some()
+    };
+    all.metrics.retain_mut(|it| settle(&mut it.value, values.get(&it.name)));
+    all.instances.retain_mut(|it| {
+        let key = (it.instance, it.metric.clone());
+        settle(&mut it.value, of_instances.get(&key))
     });
     all
 }
@@ -241,6 +334,7 @@ mod tests {
             memory_peak: Bytes(1),
             stdout: output(stdout),
             stderr: output(stderr),
+            instances: Vec::new(),
             stops: None,
         }
     }

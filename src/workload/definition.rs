@@ -1,6 +1,7 @@
 //! What a workload file says.
 
 use super::extract::Extract;
+use super::instances::Fold;
 use super::metric::{Better, quantile_name};
 pub use super::parameter::{Kind, Parameter};
 use super::unit::Unit;
@@ -30,6 +31,8 @@ pub struct Definition {
     pub packages: Vec<(String, Vec<String>)>,
     /// Whether it needs the stack's scratch directory.
     pub scratch: bool,
+    /// Whether only one of it can run at a time in a stack.
+    pub is_alone: bool,
     /// Whether it works for a time that it is told, so that its wall time says nothing.
     pub is_of_fixed_time: bool,
     /// In the order of the file.
@@ -117,6 +120,8 @@ pub struct Rule {
     pub is_optional: bool,
     /// Where it says why, if it does.
     pub why: Option<Extract>,
+    /// What the numbers of several instances are together.
+    pub fold: Fold,
 }
 
 /// A text without which the numbers say little: where both ends were, how they waited.

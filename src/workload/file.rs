@@ -4,6 +4,7 @@ use super::definition::{
     Check, Client, Definition, Kind, Limits, Parameter, Rule, Setting, Version,
 };
 use super::extract::Extract;
+use super::instances::{Fold, INSTANCE, Share};
 use super::metric::{Better, name_fault};
 use super::parameter::{has_mistaken_braces, is_name, named_in};
 use super::reader::{Fields, Reader, Value};
@@ -16,7 +17,7 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 /// Keys of a file.
-pub const KEYS: [&str; 15] = [
+pub const KEYS: [&str; 16] = [
     "about",
     "command",
     "server",
@@ -25,6 +26,7 @@ pub const KEYS: [&str; 15] = [
     "cleanup",
     "packages",
     "scratch",
+    "alone",
     "fixed_time",
     "parameters",
     "version",
@@ -51,6 +53,7 @@ fn client() -> Parameter {
         ),
         default: String::from("native"),
         kind: Kind::Client,
+        share: None,
     }
 }
 
@@ -58,7 +61,8 @@ fn client() -> Parameter {
 const WORD_SHOWN: usize = 80;
 
 /// Keys of a parameter.
-pub const PARAMETER_KEYS: [&str; 6] = ["about", "default", "min", "max", "words", "pattern"];
+pub const PARAMETER_KEYS: [&str; 7] =
+    ["about", "default", "min", "max", "words", "pattern", "instances"];
 
 /// Keys of `version`.
 pub const VERSION_KEYS: [&str; 4] = ["command", "jsonpath", "regex", "known"];
@@ -67,8 +71,8 @@ pub const VERSION_KEYS: [&str; 4] = ["command", "jsonpath", "regex", "known"];
 pub const CHECK_KEYS: [&str; 5] = ["about", "jsonpath", "regex", "min", "max"];
 
 /// Keys of a metric.
-pub const METRIC_KEYS: [&str; 9] =
-    ["name", "unit", "better", "jsonpath", "regex", "min", "max", "optional", "why"];
+pub const METRIC_KEYS: [&str; 10] =
+    ["name", "unit", "better", "jsonpath", "regex", "min", "max", "optional", "why", "instances"];
 
 /// Keys of a histogram.
 pub const HISTOGRAM_KEYS: [&str; 5] = ["name", "unit", "jsonpath", "min", "max"];
@@ -94,15 +98,7 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
         fault
     })?;
     let file = reader.fields("a workload", &KEYS, table.get_ref(), 0..0)?;
-    let mut parameters =
-        file.get("parameters").map_or(Ok(Vec::new()), |it| reader.parameters(it))?;
-    if file.get("server").is_some() {
-        if let Some(taken) = parameters.iter().find(|it| RESERVED.contains(&it.name.as_str())) {
-            let message = format!("a workload with a `server` has a `{}` of its own", taken.name);
-            return Err(file.refuse(message).hint("give that parameter another name"));
-        }
-        parameters.push(client());
-    }
+    let parameters = reader.all_parameters(&file)?;
     let mut definition = Definition {
         about: file.string("about")?,
         command: reader.command("command", file.need("command")?, &parameters)?,
@@ -116,6 +112,7 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
         cleanup: reader.commands("cleanup", file.get("cleanup"), &parameters)?,
         packages: file.get("packages").map_or(Ok(Vec::new()), |it| reader.packages(it))?,
         scratch: reader.truth("scratch", file.get("scratch"))?,
+        is_alone: reader.truth("alone", file.get("alone"))?,
         is_of_fixed_time: reader.truth("fixed_time", file.get("fixed_time"))?,
         parameters,
         version: file.get("version").map(|it| reader.version(it)).transpose()?,
@@ -153,6 +150,26 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
 }
 
 impl Reader<'_> {
+    /// The parameters of a file, and those that every file of its kind has.
+    fn all_parameters(&self, file: &Fields<'_, '_>) -> Result<Vec<Parameter>, Fault> {
+        let mut parameters =
+            file.get("parameters").map_or(Ok(Vec::new()), |it| self.parameters(it))?;
+        if parameters.iter().any(|it| it.name == INSTANCE) {
+            return Err(file
+                .refuse(format!("`{{{INSTANCE}}}` is the number of an instance, and no parameter"))
+                .hint("give that parameter another name"));
+        }
+        if file.get("server").is_some() {
+            if let Some(taken) = parameters.iter().find(|it| RESERVED.contains(&it.name.as_str())) {
+                let message =
+                    format!("a workload with a `server` has a `{}` of its own", taken.name);
+                return Err(file.refuse(message).hint("give that parameter another name"));
+            }
+            parameters.push(client());
+        }
+        Ok(parameters)
+    }
+
     fn commands(
         &self,
         field: &str,
@@ -196,6 +213,7 @@ impl Reader<'_> {
             ));
         }
         let mut known: Vec<&str> = parameters.iter().map(|it| it.name.as_str()).collect();
+        known.push(INSTANCE);
         if known.contains(&Client::PARAMETER) {
             known.push(ADDRESS);
         }
@@ -265,7 +283,18 @@ impl Reader<'_> {
             }
         };
         let about = fields.string("about")?;
-        let parameter = Parameter { name: name.to_owned(), about, default, kind };
+        let share = match fields.get("instances") {
+            Some(_) if !matches!(kind, Kind::Whole { .. }) => {
+                return Err(fields
+                    .refuse(format!("`{name}` is text, and instances can only share a number"))
+                    .hint("leave `instances` out; `{instance}` in a word is the number of each"));
+            }
+            Some(word) => {
+                Some(self.one_of("instances", word, &Share::ALL.map(|it| (it.word(), it)))?)
+            }
+            None => None,
+        };
+        let parameter = Parameter { name: name.to_owned(), about, default, kind, share };
         match parameter.refusal(&parameter.default) {
             Some(wanted) => {
                 let shown = parameter.default.escape_debug();
@@ -273,6 +302,25 @@ impl Reader<'_> {
             }
             None => Ok(parameter),
         }
+    }
+
+    /// What one of these words means.
+    fn one_of<T: Copy>(
+        &self,
+        field: &str,
+        value: &Value<'_>,
+        known: &[(&'static str, T)],
+    ) -> Result<T, Fault> {
+        let word = self.string(field, value)?;
+        let found = known.iter().find(|(known, _)| *known == word).map(|(_, meant)| *meant);
+        found.ok_or_else(|| {
+            let shown = word.escape_debug();
+            self.refuse(&value.span(), format!("`{field}` cannot be `{shown}`")).hint(instead(
+                &word,
+                "words",
+                known.iter().map(|(word, _)| *word),
+            ))
+        })
     }
 
     fn words_or_pattern(&self, fields: &Fields<'_, '_>) -> Result<Kind, Fault> {
@@ -373,7 +421,11 @@ impl Reader<'_> {
         })?;
         let (extract, limits) = (self.extract(fields)?, limits(fields)?);
         let is_optional = self.truth("optional", fields.get("optional"))?;
-        Ok(Rule { name, unit, better, extract, limits, is_optional, why: None })
+        let fold = match fields.get("instances") {
+            Some(word) => self.one_of("instances", word, &Fold::ALL.map(|it| (it.word(), it)))?,
+            None => Fold::usual(unit),
+        };
+        Ok(Rule { name, unit, better, extract, limits, is_optional, why: None, fold })
     }
 
     fn extract(&self, fields: &Fields<'_, '_>) -> Result<Extract, Fault> {

@@ -10,6 +10,7 @@ pub mod definition;
 mod extract;
 mod file;
 mod histogram;
+pub mod instances;
 pub mod metric;
 mod output;
 mod parameter;
@@ -19,6 +20,8 @@ mod unit;
 
 use crate::fault::Fault;
 pub use definition::Definition;
+pub use instances::Instanced;
+use instances::Place;
 pub use metric::{Better, Metric, quantile_name};
 pub use output::{Absence, Histogrammed, Reading};
 use serde::{Deserialize, Serialize};
@@ -69,7 +72,21 @@ impl Workload {
     /// # Errors
     /// The user's: a file that an older surtax took, and this one does not.
     pub fn resolve(&self) -> Result<Definition, Fault> {
-        Definition::parse(&self.text, &shelf::shown(&self.name))?.with(&self.name, &self.parameters)
+        self.resolve_at(Place::ONLY)
+    }
+
+    /// The same for each of so many instances that run at once: a load is split among them, and each has ports of
+    /// its own.
+    ///
+    /// # Errors
+    /// As [`Workload::resolve`]; also the user's where an instance would have a value that cannot be.
+    pub fn instances(&self, count: u32) -> Result<Vec<Definition>, Fault> {
+        (0..count).map(|instance| self.resolve_at(Place { instance, count })).collect()
+    }
+
+    fn resolve_at(&self, place: Place) -> Result<Definition, Fault> {
+        let definition = Definition::parse(&self.text, &shelf::shown(&self.name))?;
+        definition.with(&self.name, &self.parameters, place)
     }
 
     /// As [`Workload::find`] reads it.

@@ -3,6 +3,7 @@
 use super::definition::{Definition, Rule, Setting, Version};
 use super::extract::Printed;
 use super::histogram;
+use super::instances::Instanced;
 use super::metric::{Metric, quantiles};
 use serde_json::Value;
 use surtax_statistics::Histogram;
@@ -24,6 +25,8 @@ pub struct Reading {
     pub absences: Vec<Absence>,
     /// What it was measured with: names and words, in the order of the file.
     pub settings: Vec<(String, String)>,
+    /// The numbers of each of several instances that ran at once; empty where one ran.
+    pub instances: Vec<Instanced>,
 }
 
 /// A metric that could not be measured where the workload ran, by its own word.
@@ -100,7 +103,7 @@ impl Definition {
         }
         let setting = |it: &Setting| Ok((it.name.clone(), it.read(&printed)?));
         let settings = self.settings.iter().map(setting).collect::<Result<_, String>>()?;
-        Ok(Reading { metrics, histograms, absences, settings })
+        Ok(Reading { metrics, histograms, absences, settings, instances: Vec::new() })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Parameters: named words in the commands of a workload, each with a default and with limits.
 
 use super::definition::{Client, Definition};
+use super::instances::{INSTANCE, Place, Share};
 use crate::fault::Fault;
 use crate::stack::instead;
 use regex::Regex;
@@ -16,6 +17,8 @@ pub struct Parameter {
     pub default: String,
     /// What it may be.
     pub kind: Kind,
+    /// What several instances make of it; nothing where each has the same.
+    pub share: Option<Share>,
 }
 
 /// What a parameter may be.
@@ -135,9 +138,46 @@ impl Definition {
         Ok(ordered)
     }
 
+    /// Puts what one of several instances has in the place of what all have together.
+    fn share(
+        &self,
+        name: &str,
+        given: &mut Vec<(String, String)>,
+        place: Place,
+    ) -> Result<(), Fault> {
+        for parameter in &self.parameters {
+            let Some(share) = parameter.share else { continue };
+            let key = &parameter.name;
+            let said = given.iter().position(|(known, _)| known == key);
+            let all = said.map_or(&parameter.default, |at| &given[at].1);
+            let own = share.apply(key, all, place)?;
+            if let Some(wanted) = parameter.refusal(&own) {
+                let (Place { instance, count }, name) = (place, name.escape_debug());
+                return Err(Fault::user(format!(
+                    "instance {instance} of {count} would have `{key}={own}`, which cannot be a parameter of `{name}`"
+                ))
+                .hint(format!("`{key}` is {wanted}")));
+            }
+            match said {
+                Some(at) => given[at].1 = own,
+                None => given.push((key.clone(), own)),
+            }
+        }
+        Ok(())
+    }
+
     /// The same with these values in every command.
-    pub(super) fn with(mut self, name: &str, given: &[(String, String)]) -> Result<Self, Fault> {
-        let given = self.ordered(name, given.to_vec())?;
+    pub(super) fn with(
+        mut self,
+        name: &str,
+        given: &[(String, String)],
+        place: Place,
+    ) -> Result<Self, Fault> {
+        let mut given = self.ordered(name, given.to_vec())?;
+        if place.count > 1 {
+            self.share(name, &mut given, place)?;
+        }
+        given.push((INSTANCE.to_owned(), place.instance.to_string()));
         let parameters = std::mem::take(&mut self.parameters);
         let value = |wanted: &str| {
             let named = given.iter().find(|(key, _)| key == wanted).map(|(_, value)| value);

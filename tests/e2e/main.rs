@@ -21,6 +21,7 @@ mod enter;
 mod guests;
 mod hostile;
 mod hosts;
+mod instances;
 mod interrupts;
 mod key_value;
 mod kills;

@@ -4,8 +4,8 @@
 //! tables at the end. A frame that is longer than its fields is as malformed as one that is shorter.
 
 use super::{
-    Command, Descend, Dropped, FRAME_LIMIT, Fact, Failure, Hello, LevelFacts, Outcome, Output,
-    Reading, Reply, Request, Role, Status, Stops,
+    Command, Descend, Dropped, FRAME_LIMIT, Fact, Failure, Hello, Instance, LevelFacts, Outcome,
+    Output, Reading, Reply, Request, Role, Status, Stops,
 };
 use crate::quantity::{Bytes, Nanoseconds};
 use std::fmt;
@@ -277,9 +277,10 @@ macro_rules! structs {
     )*};
 }
 structs! {
-    Command { argv, env, cwd, keep_bytes, deadline, terminal }
+    Command { argv, instances, env, cwd, keep_bytes, deadline, terminal }
     Hello { protocol, pid, at }
-    Outcome { status, wall, cpu_user, cpu_system, memory_peak, stops, stdout, stderr }
+    Outcome { status, wall, cpu_user, cpu_system, memory_peak, stops, stdout, stderr, instances }
+    Instance { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr }
     Stops { count, time }
     Output { hash, length, tail }
     Failure { errno, what, hint }
@@ -411,6 +412,15 @@ mod tests {
                 stops: Some(Stops { count: 1, time: Nanoseconds(wall) }),
                 stdout: Output { hash, length: Bytes(wall), tail },
                 stderr: Output::default(),
+                instances: vec![Instance {
+                    status: Status::Exit(code),
+                    wall: Nanoseconds(wall),
+                    cpu_user: Nanoseconds(4),
+                    cpu_system: Nanoseconds(5),
+                    memory_peak: Bytes(6),
+                    stdout: Output::default(),
+                    stderr: Output { hash, length: Bytes(7), tail: Vec::new() },
+                }],
             };
             let reply = Reply::Exited(outcome);
             prop_assert_eq!(round_trip(&reply), reply);

@@ -237,6 +237,7 @@ impl Conversation {
             stops: None,
             stdout: run.answer.output(),
             stderr: Answer::new(None, 0).output(),
+            instances: Vec::new(),
         };
         self.say(&Reply::Exited(outcome))
     }
@@ -255,6 +256,9 @@ impl Conversation {
                 "the appliance takes one command in each start",
                 "leave `--iterations` and `--warmup` out",
             ),
+            Request::Run(command) if !command.instances.is_empty() => {
+                self.refuse("the appliance runs one command at a time", "leave `--instances` out")
+            }
             Request::Run(command) => match self.connect() {
                 Ok(()) => {
                     self.ready = Some(command);

@@ -23,6 +23,7 @@ runs = 0x10
 time = "1h30m"
 warm_up = 1
 iterations = 5
+instances = 2
 cache = "warm"
 settle = "100ms"
 env_padding = 0
@@ -54,7 +55,7 @@ fn an_unknown_key_is_answered_with_the_nearest_and_its_line() {
     refused(
         "command = [\"true\"]\nwarmup = 3\n",
         "plans/io.toml:2: unknown key `warmup`
-  hint: use `warm_up`; the keys of a plan are `title`, `command`, `workload`, `stacks`, `baseline`, `runs`, `time`, `precision`, `warm_up`, `iterations`, `cache`, `settle`, `env_padding`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
+  hint: use `warm_up`; the keys of a plan are `title`, `command`, `workload`, `stacks`, `baseline`, `runs`, `time`, `precision`, `warm_up`, `iterations`, `instances`, `cache`, `settle`, `env_padding`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
     );
 }
 

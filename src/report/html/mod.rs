@@ -12,6 +12,7 @@ mod curves;
 mod details;
 mod escape;
 mod heading;
+mod instances;
 mod legend;
 mod measured;
 mod overhead;
@@ -39,6 +40,7 @@ pub fn html(findings: &Findings) -> String {
         overhead::overhead(findings, &arms),
         Some(comparison::comparison(&arms)),
         measured::measured(findings, &arms),
+        instances::instances(findings, &arms),
         curves::curves(findings, &arms),
         progress::progress(findings, &arms),
         spread::spread(findings, &arms),

@@ -83,7 +83,8 @@ fn every_format_shows_the_prices_with_their_ratios_and_the_reason_of_a_gap() {
     let gap = rows.lines().find(|row| row.contains("page_fault_huge") && row.starts_with("2,"));
     let gap = gap.unwrap();
     assert!(gap.contains(",,the kernel gave 0 huge pages of 1,,"), "{gap}");
-    assert_eq!(gap.matches(',').count(), 31);
+    let fields = rows.lines().next().unwrap().matches(',').count();
+    assert_eq!(gap.matches(',').count(), fields);
 }
 
 #[test]

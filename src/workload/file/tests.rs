@@ -124,8 +124,8 @@ fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
     refused(
         &with("about =", "abuot ="),
         "mine.toml:2: a workload has no key `abuot`\n  hint: use `about`; the keys are `about`, \
-         `command`, `server`, `stop_server`, `setup`, `cleanup`, `packages`, `scratch`, `fixed_time`, `parameters`, `version`, \
-         `check`, `metric`, `histogram`, `setting`",
+         `command`, `server`, `stop_server`, `setup`, `cleanup`, `packages`, `scratch`, `alone`, `fixed_time`, `parameters`, \
+         `version`, `check`, `metric`, `histogram`, `setting`",
     );
     refused(
         &with("MB/s", "Mb/s"),
@@ -137,7 +137,7 @@ fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
     refused(
         &with("{from}", "{form}"),
         "mine.toml:3: `{form}` in `command` is no parameter of this file\n  hint: use `from`; the \
-         parameters are `from`, `kind`; braces that mean themselves are written `{{form}}`",
+         parameters are `from`, `kind`, `instance`; braces that mean themselves are written `{{form}}`",
     );
     refused(
         &with("(\\d+)", "\\d+"),

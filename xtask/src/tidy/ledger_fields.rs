@@ -11,8 +11,18 @@ const UNITS: &[&str] =
     &["_ns", "_bytes", "_mib", "_count", "_ratio", "_ppm", "_joules", "_hz", "_celsius"];
 
 /// Numbers that are no quantities: places and names. `value` has its unit in the row's other fields.
-const PLACES: &[&str] =
-    &["block", "position", "arm", "attempt", "iteration", "level", "seed", "value", "limit_value"];
+const PLACES: &[&str] = &[
+    "block",
+    "position",
+    "arm",
+    "attempt",
+    "iteration",
+    "instance",
+    "level",
+    "seed",
+    "value",
+    "limit_value",
+];
 
 /// The field that keeps a table to one row, which nobody reads.
 const SINGLE_ROW: &str = "one";

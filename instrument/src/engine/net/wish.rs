@@ -6,6 +6,7 @@
 
 use super::place::{Place, list_of};
 use crate::engine::Refused;
+use crate::wire::INSTANCES_LIMIT;
 use std::fmt;
 
 /// What is wanted.
@@ -13,10 +14,10 @@ use std::fmt;
 pub(super) enum Wish {
     /// Whatever the schedulers do.
     Free,
-    /// A CPU of its own for each, where there are two.
-    Apart,
-    /// One CPU for both.
-    Together,
+    /// A CPU of its own for each, where there are two; for the instance of this number among several that run at once.
+    Apart(usize),
+    /// One CPU for both, likewise.
+    Together(usize),
     /// These.
     Named {
         /// Of the client.
@@ -27,16 +28,21 @@ pub(super) enum Wish {
 }
 
 impl Wish {
-    /// Reads `apart`, `together`, `free`, or the client's CPU and the server's: `0/1`, `any/1`.
+    /// Reads `apart`, `together`, `free`, or the client's CPU and the server's: `0/1`, `any/1`; with the number of an
+    /// instance, `apart@2`, the ends of each have other CPUs as long as there are any.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let cpu = |text: &str| match text {
             "any" => Some(None),
             number => number.parse().ok().filter(|cpu: &usize| *cpu <= 65_535).map(Some),
         };
+        let (text, instance) = match text.split_once('@') {
+            Some((text, number)) => (text, number.parse().ok().filter(|it| *it < INSTANCES_LIMIT)?),
+            None => (text, 0),
+        };
         match text {
             "free" => Some(Self::Free),
-            "apart" => Some(Self::Apart),
-            "together" => Some(Self::Together),
+            "apart" => Some(Self::Apart(instance)),
+            "together" => Some(Self::Together(instance)),
             pair => {
                 let (client, server) = pair.split_once('/')?;
                 Some(Self::Named { client: cpu(client)?, server: cpu(server)? })
@@ -53,22 +59,36 @@ impl Wish {
         client: &Place,
         server: &Place,
     ) -> Result<Option<usize>, Refused> {
-        let (theirs, ours) = (list_of(&client.cpus), list_of(&server.cpus));
+        let theirs = list_of(&client.cpus);
+        let ours = self.last_first(&server.cpus);
         let is_one_kernel = client.is_with(server);
         Ok(match self {
             Self::Free => None,
             Self::Named { server, .. } => server,
-            Self::Together if is_one_kernel => {
-                let shared = ours.iter().rev().find(|cpu| theirs.contains(cpu)).copied();
+            Self::Together(_) if is_one_kernel => {
+                let shared = ours.iter().find(|cpu| theirs.contains(cpu)).copied();
                 Some(shared.ok_or_else(|| nothing_shared(&client.cpus, &server.cpus))?)
             }
-            Self::Together => ours.last().copied(),
-            Self::Apart => {
-                // The last one: the first is where a kernel does most of its own work.
+            Self::Together(_) => ours.first().copied(),
+            Self::Apart(_) => {
                 let is_left = |cpu: &&usize| !is_one_kernel || theirs != [**cpu];
-                ours.iter().rev().find(is_left).or(ours.last()).copied()
+                ours.iter().find(is_left).or(ours.first()).copied()
             }
         })
+    }
+
+    /// The CPUs of a list, the last one first: the first is where a kernel does most of its own work. Of several
+    /// instances each begins two further.
+    fn last_first(self, cpus: &str) -> Vec<usize> {
+        let mut cpus = list_of(cpus);
+        cpus.reverse();
+        let steps = match self {
+            Self::Apart(instance) | Self::Together(instance) => 2 * instance,
+            Self::Free | Self::Named { .. } => 0,
+        };
+        let count = cpus.len().max(1);
+        cpus.rotate_left(steps % count);
+        cpus
     }
 
     /// The CPU for the client, given where it is and where the server has gone; `are_siblings` tells two
@@ -79,20 +99,20 @@ impl Wish {
         server: &Place,
         are_siblings: impl Fn(usize, usize) -> bool,
     ) -> Option<usize> {
-        let ours = list_of(&client.cpus);
-        let last = ours.last().copied();
+        let ours = self.last_first(&client.cpus);
+        let last = ours.first().copied();
         let is_one_kernel = client.is_with(server);
         let theirs = if is_one_kernel { list_of(&server.cpus).last().copied() } else { last };
         match self {
             Self::Free => None,
             Self::Named { client, .. } => client,
-            Self::Together => theirs,
+            Self::Together(_) => theirs,
             // The server's number, also where that is another kernel's: so the client has the same one in all stacks.
-            Self::Apart => {
-                let others = || ours.iter().rev().filter(|cpu| Some(**cpu) != theirs);
+            Self::Apart(_) => {
+                let others = || ours.iter().filter(|cpu| Some(**cpu) != theirs);
                 let on_own_core =
                     others().find(|cpu| theirs.is_none_or(|theirs| !are_siblings(**cpu, theirs)));
-                on_own_core.or_else(|| others().next()).or(ours.last()).copied()
+                on_own_core.or_else(|| others().next()).or(ours.first()).copied()
             }
         }
     }
@@ -110,8 +130,10 @@ impl fmt::Display for Wish {
         let word = |cpu: Option<usize>| cpu.map_or(String::from("any"), |cpu| cpu.to_string());
         match self {
             Self::Free => f.write_str("free"),
-            Self::Apart => f.write_str("apart"),
-            Self::Together => f.write_str("together"),
+            Self::Apart(0) => f.write_str("apart"),
+            Self::Together(0) => f.write_str("together"),
+            Self::Apart(instance) => write!(f, "apart@{instance}"),
+            Self::Together(instance) => write!(f, "together@{instance}"),
             Self::Named { client, server } => write!(f, "{}/{}", word(*client), word(*server)),
         }
     }
@@ -155,20 +177,32 @@ mod tests {
     }
 
     #[test]
+    fn the_ends_of_several_instances_have_cpus_of_their_own_as_long_as_there_are_any() {
+        let of = |wish: &str, cpus: &str| seats(wish, cpus, (cpus, "a"));
+        let apart = ["apart@0", "apart@1", "apart@2"].map(|wish| of(wish, "0-7"));
+        assert_eq!(apart, [(Some(5), Some(7)), (Some(3), Some(5)), (Some(1), Some(3))]);
+        assert_eq!(["apart", "apart@1"].map(|wish| of(wish, "0-1")), [(Some(0), Some(1)); 2]);
+        assert_eq!(of("together@1", "0-3"), (Some(1), Some(1)));
+        assert_eq!(of("0/1@3", "0-3"), (Some(0), Some(1)));
+    }
+
+    #[test]
     fn ends_together_share_a_cpu_or_are_refused() {
         assert_eq!(seats("together", "0-1", ("0-1", "a")), (Some(1), Some(1)));
         assert_eq!(seats("together", "0-1", ("0", "a")), (Some(0), Some(0)));
         assert_eq!(seats("together", "0-1", ("0-3", "b")), (Some(1), Some(3)));
-        let refused = Wish::Together.of_server(&place("0", "a"), &place("1", "a")).unwrap_err();
+        let refused = Wish::Together(0).of_server(&place("0", "a"), &place("1", "a")).unwrap_err();
         assert!(refused.what.starts_with("both ends have no CPU in common: the client 0, "));
     }
 
     #[test]
     fn a_wish_is_read_as_it_is_written() {
-        for text in ["free", "apart", "together", "0/1", "any/7", "3/any"] {
+        for text in ["free", "apart", "together", "0/1", "any/7", "3/any", "apart@2", "together@1"]
+        {
             assert_eq!(Wish::parse(text).unwrap().to_string(), text);
         }
-        for text in ["", "near", "0", "0/", "/1", "-1/0", "0/1/2", "0/70000"] {
+        for text in ["", "near", "0", "0/", "/1", "-1/0", "0/1/2", "0/70000", "apart@", "apart@64"]
+        {
             assert_eq!(Wish::parse(text), None, "{text}");
         }
         assert_eq!(seats("free", "0-1", ("0-1", "a")), (None, None));

@@ -1,0 +1,34 @@
+//! Several instances at once: one row per metric and arm, with the least and the most of them.
+
+use super::super::{Findings, instances};
+use super::legend::Arm;
+use super::number;
+use super::table::{Cell, Table};
+
+/// The section; nothing where one ran.
+pub fn instances(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
+    let rows = instances::rows(findings);
+    if rows.is_empty() {
+        return None;
+    }
+    let columns = ["Metric", "Stack", "#Instances", "#Least", "#Most", "#Variation"];
+    let mut table = Table::new("Medians over the trials that count", &columns).sortable();
+    for row in rows {
+        let found = row.found;
+        let arm = arms.iter().find(|arm| arm.found.arm == row.arm.arm);
+        let cells = vec![
+            Cell::Code(found.metric.clone()),
+            arm.map_or_else(|| Cell::Code(row.arm.name.clone()), |arm| Cell::Markup(arm.label())),
+            Cell::Number(found.instance_count.to_string(), f64::from(found.instance_count)),
+            Cell::Number(row.least, found.min),
+            Cell::Number(row.most, found.max),
+            Cell::number(found.variation_ratio, number::percent),
+        ];
+        table.row(Some(row.arm.arm), cells);
+    }
+    Some(format!(
+        "<section id=\"instances\"><h2>Between the instances</h2>\n<p>Several of the command ran at once; the \
+         variation is their standard deviation by their mean.</p>\n{}</section>\n",
+        table.finish()
+    ))
+}
