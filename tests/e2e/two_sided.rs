@@ -64,6 +64,45 @@ fn a_client_in_another_stack_meets_the_server_on_its_bridge_or_on_this_machines_
 }
 
 #[test]
+fn a_server_two_levels_deep_is_reached_and_what_its_client_measures_is_believed() {
+    let machine = Machine::take();
+    let stack = "qemu:accel=tcg,memory=512M,net=tap+runc:net=host";
+    if !is_usable(&machine, stack) || !is_usable(&machine, "runc") {
+        return;
+    }
+    let workload = "net.tcp_rr:time=200";
+    let answer = machine.json(&[
+        "compare",
+        "--in",
+        stack,
+        "--baseline",
+        "simulated",
+        "--runs",
+        "1",
+        "--workload",
+        workload,
+        "--format",
+        "json",
+    ]);
+    let found = arm(&answer, stack);
+    assert_eq!(found["trial_count"], 1, "{}", found["trouble"]);
+    let levels = found["evidence"].as_array().unwrap();
+    assert_eq!(levels.len(), 2, "{levels:?}");
+    let innermost = innermost(&answer, stack);
+    assert_eq!(fact(innermost, "client_place"), OUTSIDE);
+    // The guest's clock is its own, and was watched; the client measures by this machine's.
+    assert_eq!(fact(innermost, "clock"), "its own");
+    assert_ne!(fact(innermost, "server_address"), "127.0.0.1");
+    assert_eq!(found["absences"].as_array().unwrap().len(), 0, "{}", found["absences"]);
+    assert!(
+        found["histograms"][0]["value_count"].as_u64().unwrap() > 20,
+        "{}",
+        found["histograms"]
+    );
+    machine.assert_as_before();
+}
+
+#[test]
 fn every_network_workload_has_its_numbers() {
     let machine = Machine::take();
     for (workload, metric) in [
