@@ -2,11 +2,12 @@
 //!
 //! runc, crun and youki leave a container on this level's kernel. gVisor's runsc gives it a kernel in user
 //! space: to that, the engine's filter of system calls is nothing, and what the group's limits count is the
-//! sentry with its threads.
+//! sentry with its threads. Kata Containers gives it a machine, whose size, kernel and devices are those of its
+//! own configuration.
 //!
 //! Source: OCI runtime specification 1.0.2; gVisor's `runsc flags` (`-oci-seccomp` is off).
 
-use super::{Choice, value_of};
+use super::{Choice, Site, Unavailable, value_of};
 use crate::fault::Fault;
 use crate::stack::{IoLimits, LayerSpec, Limits};
 use surtax_instrument::wire::Fact;
@@ -28,13 +29,17 @@ pub(super) enum Kernel {
     Shared,
     /// gVisor's.
     Gvisor,
+    /// That of a virtual machine, by Kata Containers.
+    Machine,
 }
 
 impl Kernel {
     /// By the name that a runtime is known by.
     pub fn behind(runtime: &str) -> Self {
-        match runtime.contains("runsc") || runtime.contains("gvisor") {
+        let is = |word| runtime.contains(word);
+        match is("runsc") || is("gvisor") {
             true => Self::Gvisor,
+            false if is("kata") => Self::Machine,
             false => Self::Shared,
         }
     }
@@ -54,10 +59,19 @@ impl Kernel {
 ///
 /// # Errors
 /// The user's: an option or a limit that means nothing to the runtime, and what to write instead.
-pub(super) fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
-    if Kernel::asked(spec) == Kernel::Shared {
-        return Ok(());
+pub(super) fn refuse(
+    spec: &LayerSpec,
+    limits: &Limits,
+    inside: Option<&LayerSpec>,
+) -> Result<(), Fault> {
+    match Kernel::asked(spec) {
+        Kernel::Shared => Ok(()),
+        Kernel::Gvisor => refuse_of_gvisor(spec, limits),
+        Kernel::Machine => refuse_of_machine(spec, limits, inside),
     }
+}
+
+fn refuse_of_gvisor(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
     let (what, why) = if spec.options.contains_key(SECCOMP.key) {
         ("seccomp", "its kernel takes no filter of an engine's")
     } else if limits.pids.is_some() {
@@ -75,6 +89,56 @@ pub(super) fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
     let kind = &spec.kind;
     Err(Fault::user(format!("{kind}: `runtime=runsc` and {what}: {why}"))
         .hint(format!("leave {what} out, or use another runtime")))
+}
+
+fn refuse_of_machine(
+    spec: &LayerSpec,
+    limits: &Limits,
+    inside: Option<&LayerSpec>,
+) -> Result<(), Fault> {
+    let is = |key: &str, value: &str| spec.options.get(key).is_some_and(|word| word == value);
+    let (what, why, hint) = if *limits != Limits::default() {
+        (
+            "a limit",
+            "its machine has the CPUs and the memory of Kata's own configuration",
+            "leave the limits out, and set `default_vcpus` and `default_memory` there",
+        )
+    } else if spec.options.contains_key(SECCOMP.key) {
+        (
+            "seccomp",
+            "whether there is a filter in its machine is a matter of Kata's own configuration",
+            "leave `seccomp` out, and set `disable_guest_seccomp` there",
+        )
+    } else if is("net", "host") {
+        ("net=host", "a machine has no part in this level's network", "use `net=bridge`")
+    } else if is("privileged", "true") || inside.is_some() {
+        (
+            "a layer inside",
+            "the devices of this level would be put into its machine",
+            "nest in `docker` with another runtime, or in `qemu`",
+        )
+    } else {
+        return Ok(());
+    };
+    let (kind, runtime) = (&spec.kind, &spec.options[KEY]);
+    Err(Fault::user(format!("{kind}: with `runtime={runtime}`, {what} is refused: {why}"))
+        .hint(hint))
+}
+
+/// That KVM runs machines here, for whoever would only try. A device that opens proves nothing: it may spin
+/// without a word. What proves it is the reference guest of `qemu`.
+///
+/// # Errors
+/// Nothing proves it.
+pub(super) fn require_kvm(what: &str, remedy: &str, site: &Site<'_>) -> Result<(), Unavailable> {
+    let options = [(String::from("accel"), String::from("kvm"))].into();
+    let guest = LayerSpec { kind: String::from("qemu"), options };
+    let refuted = match super::find(&guest.kind)?.check(&guest, site) {
+        Ok(_) => return Ok(()),
+        Err(refuted) => refuted.why,
+    };
+    let why = format!("nothing proves KVM for `{what}`: {refuted}");
+    Err(Unavailable { why, remedy: Some(remedy.to_owned()) })
 }
 
 /// That system calls are filtered, or not, as the option says where there is one.
@@ -122,11 +186,31 @@ mod tests {
     fn what_a_runtime_would_leave_undone_is_refused() {
         let pids = Limits { pids: Some(9), ..Limits::default() };
         let asked = spec(&[("runtime", "runsc")]);
-        assert_eq!(refuse(&asked, &Limits::default()), Ok(()));
-        assert!(refuse(&asked, &pids).unwrap_err().message.contains("pids"));
-        assert_eq!(refuse(&spec(&[("runtime", "crun")]), &pids), Ok(()));
+        assert_eq!(refuse(&asked, &Limits::default(), None), Ok(()));
+        assert!(refuse(&asked, &pids, None).unwrap_err().message.contains("pids"));
+        assert_eq!(refuse(&spec(&[("runtime", "crun")]), &pids, None), Ok(()));
         let asked = spec(&[("runtime", "runsc"), ("seccomp", "unconfined")]);
-        assert!(refuse(&asked, &Limits::default()).unwrap_err().message.contains("no filter"));
+        let fault = refuse(&asked, &Limits::default(), None).unwrap_err();
+        assert!(fault.message.contains("no filter"), "{fault}");
+    }
+
+    #[test]
+    fn what_a_machine_of_katas_decides_itself_is_refused_with_where() {
+        let kata = ("runtime", "kata-qemu");
+        let nothing = Limits::default();
+        assert_eq!(refuse(&spec(&[kata, ("net", "bridge")]), &nothing, None), Ok(()));
+        for other in [("seccomp", "default"), ("net", "host"), ("privileged", "true")] {
+            let fault = refuse(&spec(&[kata, other]), &nothing, None).unwrap_err();
+            assert!(
+                fault.message.contains("`runtime=kata-qemu`") && fault.hint.is_some(),
+                "{fault}"
+            );
+        }
+        let limits = Limits { cpu_millis: Some(2000), ..Limits::default() };
+        let fault = refuse(&spec(&[kata]), &limits, None).unwrap_err();
+        assert!(fault.hint.unwrap().contains("default_vcpus"));
+        let inner = LayerSpec { kind: "runc".into(), options: [].into() };
+        assert!(refuse(&spec(&[kata]), &nothing, Some(&inner)).is_err());
     }
 
     #[test]

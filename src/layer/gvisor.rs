@@ -14,7 +14,7 @@
 use super::first_process::FirstProcess;
 use super::oci::{Oci, PRIVILEGED};
 use super::tool_network::{self, Ground};
-use super::{Card, Choice, Limit, Site, Unavailable, scratch, value_of};
+use super::{Card, Choice, Limit, Site, Unavailable, engine_runtime, scratch, value_of};
 use crate::fault::Fault;
 use crate::lab;
 use crate::stack::LayerSpec;
@@ -135,22 +135,11 @@ fn require(runsc: &Path, spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavai
             remedy: Some(GVISOR.remedy.to_owned()),
         });
     }
-    if platform == "kvm" { require_kvm(site) } else { Ok(()) }
-}
-
-/// A device that opens proves nothing: gVisor would spin in it without a word. What proves it is the
-/// reference guest of `qemu`.
-fn require_kvm(site: &Site<'_>) -> Result<(), Unavailable> {
-    let remedy = Some(String::from("use `gvisor:platform=systrap`"));
-    let options = [(String::from("accel"), String::from("kvm"))].into();
-    let guest = LayerSpec { kind: String::from("qemu"), options };
-    let proved = super::find(&guest.kind)?;
-    match proved.check(&guest, site) {
-        Ok(_) => Ok(()),
-        Err(refuted) => {
-            let why = format!("nothing proves KVM for `platform=kvm`: {}", refuted.why);
-            Err(Unavailable { why, remedy })
-        }
+    let remedy = "use `gvisor:platform=systrap`";
+    if platform == "kvm" {
+        engine_runtime::require_kvm("platform=kvm", remedy, site)
+    } else {
+        Ok(())
     }
 }
 

@@ -47,7 +47,7 @@ fn asked_about(text: &'static str) -> Result<LayerSpec, Fault> {
 /// Whether the answer may wait for the proof of KVM.
 fn may_prove(text: &str) -> bool {
     let kind = text.split(':').next().unwrap_or(text);
-    PROVED.contains(&kind) || text.ends_with("=kvm")
+    PROVED.contains(&kind) || text.ends_with("=kvm") || text.ends_with("=kata")
 }
 
 fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {

@@ -6,7 +6,8 @@
 //!   one also `rootlesskit`, `slirp4netns` and `newuidmap`.
 //! - **Leaves out** the log driver, since the agent's frames are no text; pulling and building images:
 //!   the root is a skeleton image with an overlay volume for each directory of it; plain files in `/`.
-//! - **Payers** the container's group, which carries the command; shim, containerd and dockerd: engine.
+//! - **Payers** the container's group, which carries the command; shim, containerd and dockerd: engine. With
+//!   Kata, virtual CPUs: guest, which carry the command; the hypervisor's other threads and virtiofsd: hypervisor.
 //! - **Checked against** Docker Engine API 1.41, dockerd 20.10.24.
 
 mod attach;
@@ -14,6 +15,7 @@ mod container;
 mod daemon;
 mod engine;
 mod facts;
+mod kata;
 mod network;
 mod rootless;
 mod runtimes;
@@ -103,7 +105,7 @@ impl Layer for Docker {
         inside: Option<&LayerSpec>,
     ) -> Result<(), Fault> {
         rootless::refuse(spec, inside)?;
-        engine_runtime::refuse(spec, limits)?;
+        engine_runtime::refuse(spec, limits, inside)?;
         network::Asked::read(spec)?;
         Storage::read(spec).map(drop)
     }
@@ -116,6 +118,10 @@ impl Layer for Docker {
                 asked.choose(&about, false, site.lab.id())?;
                 runtimes::require_of(spec, &about)?;
                 Storage::require_of(spec, &about)?;
+                if Kernel::asked(spec) == Kernel::Machine {
+                    let remedy = "use `docker` with another runtime, or `qemu:accel=tcg`";
+                    engine_runtime::require_kvm("runtime=kata", remedy, site)?;
+                }
                 Ok(Usable { facts: daemon_facts("system", &socket, &about) })
             }
             Candidate::Private(program) => {
@@ -237,7 +243,12 @@ impl Running for RunningDocker {
     }
 
     fn payers(&self) -> Vec<Payer> {
-        let mut payers = vec![payer("container", Source::Group(self.group.clone()), true)];
+        let is_machine = self.kernel() == Kernel::Machine;
+        let machine = is_machine.then(|| self.machine().ok()).flatten();
+        let mut payers = match &machine {
+            Some(machine) => machine.payers(Path::new(kata::PROCESSES)),
+            None => vec![payer("container", Source::Group(self.group.clone()), true)],
+        };
         match &self.daemon.private {
             Some(service) => {
                 let source = Source::Group(service.group.clone());
@@ -248,7 +259,9 @@ impl Running for RunningDocker {
                 payers.push(payer(names, source, false));
             }
             None => {
-                let shim = self.first.parent().ok().map(|pid| ("shim".to_owned(), pid));
+                // That of a machine is among its own.
+                let parent = self.first.parent().ok().filter(|_| !is_machine);
+                let shim = parent.map(|pid| ("shim".to_owned(), pid));
                 let daemons = daemon::processes().into_iter().chain(shim);
                 payers.extend(daemons.map(|(name, pid)| payer(&name, Source::Process(pid), false)));
             }
@@ -259,7 +272,7 @@ impl Running for RunningDocker {
     fn network(&self) -> Option<Network> {
         match self.network.word.as_str() {
             // gVisor has a loopback interface of its own there.
-            "host" if self.is_gvisor() => None,
+            "host" if self.kernel() == Kernel::Gvisor => None,
             "host" => self.first.shares("net").then(Network::of_level),
             "none" => None,
             _ => {
@@ -273,10 +286,14 @@ impl Running for RunningDocker {
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let mut facts = self.facts.clone();
         facts.extend(self.network.prove(&self.engine, &self.inspected, inside)?);
+        if self.kernel() == Kernel::Machine {
+            facts.extend(self.machine()?.prove(pid(&self.inspected)?, inside)?);
+            return Ok(facts);
+        }
         facts.push(self.first.group_is(&self.group)?);
         facts.extend(self.first.limits(&self.group, &self.limits)?);
         let privileges = self.first.privileges()?;
-        if self.is_gvisor() {
+        if self.kernel() == Kernel::Gvisor {
             let runtime = value_of(&facts, "runtime")?;
             facts.push(engine_runtime::prove_gvisor("docker", runtime, inside)?);
         } else {
@@ -312,10 +329,15 @@ impl Running for RunningDocker {
 }
 
 impl RunningDocker {
-    /// By its runtime's name: whether the kernel inside is gVisor's.
-    fn is_gvisor(&self) -> bool {
-        let runtime = value_of(&self.facts, "runtime").unwrap_or_default();
-        Kernel::behind(runtime) == Kernel::Gvisor
+    /// Whose kernel is inside, by the name that the daemon says its runtime has.
+    fn kernel(&self) -> Kernel {
+        Kernel::behind(value_of(&self.facts, "runtime").unwrap_or_default())
+    }
+
+    /// The machine in which it lives.
+    fn machine(&self) -> Result<kata::Machine, Fault> {
+        let id = self.inspected.id.as_deref().unwrap_or_default();
+        kata::Machine::find(Path::new(kata::PROCESSES), id)
     }
 }
 

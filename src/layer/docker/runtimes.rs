@@ -3,6 +3,7 @@
 use super::engine::About;
 use crate::fault::{Doing, Fault};
 use crate::lab;
+use crate::layer::engine_runtime::Kernel;
 use crate::stack::LayerSpec;
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -12,12 +13,17 @@ use std::path::Path;
 /// What a daemon is given beside `runc`.
 const NAMES: [&str; 3] = ["crun", "runsc", "youki"];
 
-/// Runtimes that come as a shim of containerd, with an installation of their own.
-const SHIMS: [&str; 2] = ["kata", "kata-runtime"];
+/// How the full name of a shim begins, as in `io.containerd.kata.v2`.
+const SHIM_TYPE: &str = "io.containerd.";
 
 /// What helps where one is missing.
 const INSTALL_SHIM: &str =
     "install Kata Containers and add it to `runtimes` of the machine's own daemon";
+
+/// Whether a runtime is Kata's, which comes as a shim of containerd with an installation of its own.
+fn is_kata(name: &str) -> bool {
+    Kernel::behind(name) == Kernel::Machine
+}
 
 /// That a private daemon would have the runtime of a spec.
 ///
@@ -31,7 +37,7 @@ pub fn require(spec: &LayerSpec) -> Result<(), Fault> {
             None => Err(Fault::user(format!("docker: the runtime `{name}` is not in `PATH`"))
                 .hint("install it, as `surtax doctor` says of the layer of its name")),
         },
-        Some(name) if SHIMS.contains(&name) => Err(Fault::user(format!(
+        Some(name) if is_kata(name) => Err(Fault::user(format!(
             "docker: a private daemon has no `{name}`, which starts virtual machines by a shim of its own"
         ))
         .hint(INSTALL_SHIM)),
@@ -49,6 +55,12 @@ pub fn require(spec: &LayerSpec) -> Result<(), Fault> {
 /// The user's: it has others.
 pub fn require_of(spec: &LayerSpec, about: &About) -> Result<(), Fault> {
     let Some(wanted) = spec.options.get("runtime") else { return Ok(()) };
+    // From 23.0 on, with which version 1.42 came, a daemon finds a shim by its full name, without being told.
+    let is_found = wanted.starts_with(SHIM_TYPE)
+        && (about.spoken.major_version, about.spoken.minor_version) >= (1, 42);
+    if is_found {
+        return Ok(());
+    }
     let runtimes = about.info.runtimes.as_ref();
     if runtimes.is_some_and(|runtimes| runtimes.contains_key(wanted)) {
         return Ok(());
@@ -60,7 +72,7 @@ pub fn require_of(spec: &LayerSpec, about: &About) -> Result<(), Fault> {
         "docker: the daemon has no runtime `{wanted}`, only {}",
         names.join(", ")
     ))
-    .hint(match SHIMS.contains(&wanted.as_str()) {
+    .hint(match is_kata(wanted) {
         true => INSTALL_SHIM,
         false => "add it to `runtimes` in /etc/docker/daemon.json",
     }))

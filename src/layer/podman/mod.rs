@@ -86,7 +86,7 @@ fn has_users(spec: &LayerSpec) -> bool {
 
 fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
     Port::read(spec, net(spec))?;
-    engine_runtime::refuse(spec, limits)?;
+    engine_runtime::refuse(spec, limits, None)?;
     refuse_of_gvisor(spec)?;
     refuse_of_rootless(spec)
 }
