@@ -46,9 +46,9 @@ test: setup appliance ## Runs every test; the layers named in REQUIRED must run 
 	SURTAX_REQUIRE=$(REQUIRED) $(if $(AS_ROOT),CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E -H") \
 	    $(CARGO) test --workspace --locked
 
-# The unikernel that `appliance:arceos` boots is built once, and only where its tests must run.
+# The images of `appliance:arceos` and `appliance:grub-xen` are built once, and only where their tests must run.
 appliance:
-	@$(if $(filter appliance,$(subst $(COMMA), ,$(REQUIRED))),setup/arceos.sh)
+	@$(if $(filter appliance,$(subst $(COMMA), ,$(REQUIRED))),setup/arceos.sh && setup/grub-xen.sh)
 
 bench: setup ## Measures surtax itself against the bars of SPECIFICATION.md (ten minutes, as root)
 	@missed=; for name in $(BENCHES); do \

@@ -35,10 +35,15 @@ const INTERFACES: [u32; 3] = [0x15, 0x16, 0x17];
 /// Memory that Xen reads and writes is one page.
 const PAGE: usize = 4096;
 
-/// Where a domain's number is in the answer, where it has pages, and where time.
+/// Where a domain's number is in the answer, where its flags are, its pages, and its time.
 const AT_DOMAIN: usize = 16;
+const AT_FLAGS: usize = 20;
 const AT_PAGES: usize = 24;
 const AT_CPU_TIME: usize = 72;
+
+/// `XEN_DOMINF_shutdown`: it has ended by itself; and where the reason stands.
+const SHUTDOWN: u32 = 1 << 2;
+const REASON_SHIFT: u32 = 16;
 
 /// What a domain has used and has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +87,18 @@ impl Domain {
     /// # Errors
     /// The domain is gone.
     pub fn read(&self) -> io::Result<Usage> {
+        usage(&self.ask()?, self.id)
+    }
+
+    /// Why it has ended, if it has: 0 is by its own will, 3 by a crash (`SHUTDOWN_*` in Xen's `sched.h`).
+    ///
+    /// # Errors
+    /// The domain is gone.
+    pub fn end(&self) -> io::Result<Option<u8>> {
+        end(&self.ask()?, self.id)
+    }
+
+    fn ask(&self) -> io::Result<[u8; PAGE]> {
         let mut request = [0; PAGE];
         request[..4].copy_from_slice(&GET_DOMAIN_INFO.to_ne_bytes());
         request[4..8].copy_from_slice(&self.interface.to_ne_bytes());
@@ -94,17 +111,31 @@ impl Domain {
         if done < 0 {
             return Err(Error::last_os_error());
         }
-        usage(&self.page.read(), self.id)
+        Ok(self.page.read())
     }
+}
+
+/// That an answer is about this domain, and no other.
+fn require(answer: &[u8; PAGE], id: u16) -> io::Result<()> {
+    let told = u16::from_ne_bytes([answer[AT_DOMAIN], answer[AT_DOMAIN + 1]]);
+    if told != id {
+        return Err(Error::new(ErrorKind::NotFound, format!("Xen has no domain {id}")));
+    }
+    Ok(())
+}
+
+/// Why this domain has ended, as an answer says it.
+fn end(answer: &[u8; PAGE], id: u16) -> io::Result<Option<u8>> {
+    require(answer, id)?;
+    let flags = answer[AT_FLAGS..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+    let reason = (flags >> REASON_SHIFT).to_le_bytes()[0];
+    Ok((flags & SHUTDOWN != 0).then_some(reason))
 }
 
 /// What an answer says of this domain.
 fn usage(answer: &[u8; PAGE], id: u16) -> io::Result<Usage> {
     let long = |at: usize| answer[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
-    let told = u16::from_ne_bytes([answer[AT_DOMAIN], answer[AT_DOMAIN + 1]]);
-    if told != id {
-        return Err(Error::new(ErrorKind::NotFound, format!("Xen has no domain {id}")));
-    }
+    require(answer, id)?;
     Ok(Usage { cpu: Nanoseconds(long(AT_CPU_TIME)), memory: Bytes(long(AT_PAGES) << 12) })
 }
 
@@ -169,6 +200,9 @@ mod tests {
         let read = usage(&answer, 3).unwrap();
         assert_eq!((read.cpu, read.memory), (Nanoseconds(5_000_000_000), Bytes(256 << 20)));
         assert!(usage(&answer, 4).is_err());
+        assert_eq!(end(&answer, 3).unwrap(), None);
+        answer[AT_FLAGS..AT_FLAGS + 4].copy_from_slice(&(SHUTDOWN | 3 << 16).to_ne_bytes());
+        assert_eq!(end(&answer, 3).unwrap(), Some(3));
     }
 
     #[test]

@@ -194,8 +194,10 @@ pub(super) const VARIANTS: &[(&str, &[&str])] = &[
         &[
             "appliance:arceos",
             "appliance:arceos-echo",
+            "appliance:grub-xen",
             "appliance:hermit",
             "appliance:mirage",
+            "appliance:mirage-xen",
             "appliance:nanos",
             "appliance:osv",
             "appliance:rumprun",

@@ -5,6 +5,7 @@ use crate::fault::{Doing, Fault};
 use crate::layer::qemu::evidence;
 use crate::layer::qemu::qmp::{Qmp, VirtualCpu};
 use crate::layer::value_of;
+use std::path::Path;
 use surtax_instrument::wire::Fact;
 
 /// What QEMU says that it runs. Nobody inside can be asked whether that is so.
@@ -76,8 +77,7 @@ pub(super) fn of_network(pid: u32, client: Option<&[Fact]>) -> Result<Fact, Faul
 ///
 /// # Errors
 /// The machine's: the image cannot be read.
-pub(super) fn of_image(machine: &Machine) -> Result<Vec<Fact>, Fault> {
-    let image = machine.image().ok_or_else(|| Fault::bug("an appliance runs without an image"))?;
+pub(super) fn of_image(image: &Path) -> Result<Vec<Fact>, Fault> {
     let bytes = std::fs::read(image).doing(format_args!("hash the image `{}`", image.display()))?;
     let hash = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&bytes));
     Ok(vec![

@@ -1,19 +1,22 @@
-//! Appliances: a unikernel, or any image that is one application, in a machine of QEMU's. No agent can
-//! run there.
+//! Appliances: a unikernel, or any image that is one application, in a machine of QEMU's or a domain of Xen's. No
+//! agent can run there.
 //!
-//! surtax (host) ── a thread that answers for it ── console or TCP ── appliance on qemu-system-x86_64
+//! surtax (host) ── a thread that answers for it ── console or TCP ── appliance on qemu-system-x86_64, or on Xen
 //!                └─ agent ── command, as a client: only where the recipe says `runs = "beside"`
 //!
-//! - **Needs** `qemu-system-x86_64` 7.2 or later, a recipe, and an image; root for one with a network, and
-//!   for a client.
+//! - **Needs** `qemu-system-x86_64` 7.2 or later, or a Dom0 as the layer `xen` does; a recipe, and an image; root for
+//!   one with a network, and for a client.
 //! - **Leaves out** every device that the recipe does not name, and the way out: a network card leads to
-//!   one port only, which QEMU forwards from the loopback of a network namespace of its own.
+//!   one port only, which QEMU forwards from the loopback of a network namespace of its own; a domain's to a bridge.
 //! - **Payers** vCPU threads: guest kernel, with the application in it; QEMU's other threads: hypervisor;
-//!   a client's agent and the client: surtax.
-//! - **Checked against** QEMU 7.2.22 and ArceOS 0.3.0-preview.3; the other recipes not yet run.
+//!   a client's agent and the client: surtax. Of a domain: itself, and all of Dom0.
+//! - **Checked against** QEMU 7.2.22 and ArceOS 0.3.0-preview.3; Xen 4.17.7 and GRUB 2.06, `xen-pv` alone; the other
+//!   recipes not yet run.
 
 mod answer;
+mod booted;
 mod command_line;
+mod domain;
 mod evidence;
 mod proxy;
 mod ready;
@@ -26,24 +29,23 @@ use super::qemu::check::{accelerator, qemu_version};
 use super::qemu::command_line::{ACCELERATOR, Accelerator, CPU_MODEL, PROGRAM};
 use super::qemu::kernel;
 use super::qemu::qmp::{Qmp, VirtualCpu};
+use super::xen::application;
 use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
-use crate::agent::{ConsoleTail, Link, Speaker};
+use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Network, Process, Program, Room};
 use crate::stack::{LayerSpec, Limits};
+use booted::Booted;
 use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
-use proxy::{Guest, Manner, Proxy};
-use recipe::Place;
+use proxy::InQemu;
 use request::Asked;
+use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use surtax_instrument::wire::{Fact, Request, Role};
-
-/// The variable that tells a client where the appliance is.
-const ADDRESS: &str = "SURTAX_APPLIANCE";
+use surtax_instrument::wire::{Fact, Role};
 
 /// How long the end of the machine's process is waited for when it hung up.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -56,13 +58,13 @@ pub struct Appliance;
 
 static CARD: Card = Card {
     kind: "appliance",
-    summary: "a unikernel or another image that is one application, by QEMU and without an agent",
+    summary: "a unikernel or another image that is one application, by QEMU or Xen and without an agent",
     options: &[
         Choice {
             key: "recipe",
             values: &[],
-            help: "how it is booted and spoken to: `arceos`, `arceos-echo`, or, not yet run, `hermit`, `mirage`, \
-                   `nanos`, `osv`, `rumprun`, `unikraft`; or a file of yours that ends with `.toml`",
+            help: "how it is booted and spoken to: `arceos`, `arceos-echo`, `grub-xen`, or, not yet run, `hermit`, \
+                   `mirage`, `mirage-xen`, `nanos`, `osv`, `rumprun`, `unikraft`; or a file of yours that ends with `.toml`",
         },
         Choice {
             key: "image",
@@ -72,8 +74,9 @@ static CARD: Card = Card {
         ACCELERATOR,
         Choice {
             key: "machine",
-            values: &["q35", "pc", "microvm"],
-            help: "the board (default: the recipe's)",
+            values: &["q35", "pc", "microvm", "xen-pv", "xen-pvh"],
+            help: "the board, or how a domain of Xen's is virtualized (default: the recipe's; xen-pvh has not yet \
+                   run)",
         },
         CPU_MODEL,
     ],
@@ -83,6 +86,11 @@ static CARD: Card = Card {
     elsewhere: false,
     ran_on_hardware: false,
 };
+
+/// Whether an appliance is a domain of Xen's, as far as its text and its recipe say.
+pub(super) fn is_domain(spec: &LayerSpec) -> bool {
+    request::kind_of(spec).is_ok_and(|kind| kind.is_some())
+}
 
 impl Layer for Appliance {
     fn card(&self) -> &'static Card {
@@ -117,6 +125,9 @@ impl Layer for Appliance {
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
         let asked = Asked::read(spec, site)?;
+        if let Some(order) = asked.order(site, room)? {
+            return domain::start(&asked, order, site, room);
+        }
         let chosen = accelerator(asked.accelerator.as_deref(), site, room)?;
         let machine = asked.machine(chosen, site)?;
         let mut running = RunningAppliance::boot(machine, &asked, site, room)?;
@@ -196,53 +207,20 @@ impl RunningAppliance {
     fn open(&mut self, asked: &Asked, site: &Site<'_>, room: &Room) -> Result<(), Fault> {
         let talk = &asked.found.recipe.command;
         let console = self.console.take();
-        let mut console = console.ok_or_else(|| Fault::bug("an appliance was opened twice"))?;
-        if talk.runs != Place::Boot {
-            let (deadline, tail) = (site.start_deadline, &self.tail);
-            let port = (self.network.as_deref(), talk.port.unwrap_or_default());
-            let (waited, fact) = match (&talk.ready, &talk.probe) {
-                (None, Some(probe)) => (
-                    ready::wait_for_answer(&mut console, port, probe, deadline, tail),
-                    Fact::new("appliance_ready", "it answered", "a question to its port"),
-                ),
-                (line, _) => {
-                    let line = line.as_deref().unwrap_or_default();
-                    let waited = ready::wait(&mut console, line, deadline, tail);
-                    (waited, Fact::new("appliance_ready", line, "its console"))
-                }
-            };
-            waited.map_err(|fault| self.explained(fault))?;
-            self.facts.push(fact);
-        }
-        if talk.runs == Place::Beside {
-            self.tail.drain(console.into());
-            let network = self.network.as_ref().map(|network| network.namespace()).transpose()?;
-            let mut client = PlainProcess::start_in(network, CARD.kind, &["stdio"], site, room)?;
-            let Link { speaker, listener } = client.link()?;
-            let address = format!("127.0.0.1:{}", talk.port.unwrap_or_default());
-            let speaker = Box::new(Guide { speaker, address });
-            self.link = Some(Link { speaker, listener });
-            self.client = Some(client);
-            return Ok(());
-        }
-        let guest = Guest { pid: self.process.pid(), tids: self.tids() };
-        let proxy = Proxy {
-            manner: Manner {
-                runs: talk.runs,
-                over: talk.over,
-                port: talk.port,
-                ended: talk.ended.clone(),
-            },
-            guest,
-            qmp: Arc::clone(&self.qmp),
-            network: self.network.clone(),
+        let console = console.ok_or_else(|| Fault::bug("an appliance was opened twice"))?;
+        let mut booted = Booted {
             console,
             tail: self.tail.clone(),
-            image: evidence::of_image(&self.machine)?,
+            network: self.network.clone(),
+            address: Ipv4Addr::LOCALHOST,
         };
-        let ours = proxy.start()?;
-        let reader = ours.try_clone().doing("duplicate the socket of an appliance")?;
-        self.link = Some(Link::over(CARD.kind, reader, ours, &self.tail));
+        let ready = booted.wait(talk, site).map_err(|fault| self.explained(fault))?;
+        self.facts.extend(ready);
+        let qmp = Arc::clone(&self.qmp);
+        let guest = Box::new(InQemu { pid: self.process.pid(), tids: self.tids(), qmp });
+        let image = self.machine.image().unwrap_or(Path::new(""));
+        let (link, client) = booted.open(talk, guest, image, site, room)?;
+        (self.link, self.client) = (Some(link), client);
         Ok(())
     }
 
@@ -322,29 +300,22 @@ impl Running for RunningAppliance {
     }
 }
 
-/// Tells a client where the appliance is, in a variable of its environment.
-struct Guide {
-    speaker: Box<dyn Speaker>,
-    address: String,
-}
-
-impl Speaker for Guide {
-    fn send(&mut self, request: &Request) -> Result<(), Fault> {
-        let Request::Run(command) = request else { return self.speaker.send(request) };
-        let mut command = command.clone();
-        command.env.push((ADDRESS.into(), self.address.clone().into_bytes()));
-        self.speaker.send(&Request::Run(command))
-    }
-}
-
 fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+    let asked = Asked::read(spec, site)?;
+    let run = if asked.found.recipe.ran { "run by surtax's tests" } else { "not yet run" };
+    if let Some(kind) = asked.domain()? {
+        let mut facts = application::check(kind, asked.has_network(), site)?;
+        let order = asked.order(site, room)?.map(|order| order.kernel).unwrap_or_default();
+        facts.push(Fact::new("image", order.display().to_string(), "the recipe"));
+        facts.push(Fact::new("recipe", run, "the recipe"));
+        return Ok(Usable { facts });
+    }
     if crate::lab::find(PROGRAM).is_none() {
         return Err(Unavailable {
             why: format!("`{PROGRAM}`, which boots appliances, is not in `PATH`"),
             remedy: Some(String::from("apt-get install qemu-system-x86")),
         });
     }
-    let asked = Asked::read(spec, site)?;
     let machine = asked.machine(Accelerator::Tcg, site)?;
     if machine.network.is_some() && !rustix::process::geteuid().is_root() {
         return Err(Unavailable {
@@ -355,7 +326,6 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
     let version = qemu_version(room)?;
     let chosen = accelerator(asked.accelerator.as_deref(), site, room)?;
     let image = machine.image().unwrap_or(Path::new("")).display().to_string();
-    let run = if asked.found.recipe.ran { "run by surtax's tests" } else { "not yet run" };
     Ok(Usable {
         facts: vec![
             Fact::new("image", image, "the recipe"),

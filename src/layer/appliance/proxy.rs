@@ -39,25 +39,63 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 pub(super) struct Manner {
     pub(super) runs: Place,
     pub(super) over: Option<Carrier>,
-    /// Its port, on the loopback of its network.
+    /// Where it is on its network.
+    pub(super) address: Ipv4Addr,
+    /// Its port there.
     pub(super) port: Option<u16>,
     /// How the last line of an answer begins.
     pub(super) ended: Option<String>,
 }
 
-/// Whose time the command's is.
-#[derive(Clone, Debug)]
-pub(super) struct Guest {
+/// Whose time the command's is, and who lets it go.
+pub(super) trait Guest: Send {
+    /// What its virtual CPUs have used; of one that is gone, nothing is known.
+    fn usage(&self) -> Usage;
+
+    /// How much of its memory it has touched.
+    fn touched(&self) -> Bytes;
+
+    /// Lets one go that stands still.
+    ///
+    /// # Errors
+    /// Who makes it does not answer.
+    fn let_go(&self) -> Result<(), Fault>;
+
+    /// The status with which one that ended has ended, as far as that can be known.
+    fn status(&self) -> i32;
+}
+
+/// An appliance in a machine of QEMU's.
+pub(super) struct InQemu {
     pub(super) pid: u32,
     /// The virtual CPUs.
     pub(super) tids: Vec<u32>,
+    pub(super) qmp: Arc<Mutex<Qmp>>,
+}
+
+impl Guest for InQemu {
+    fn usage(&self) -> Usage {
+        usage_of_threads(self.pid, &self.tids).unwrap_or_default()
+    }
+
+    fn touched(&self) -> Bytes {
+        touched(self.pid)
+    }
+
+    fn let_go(&self) -> Result<(), Fault> {
+        self.qmp.lock().unwrap_or_else(PoisonError::into_inner).resume()
+    }
+
+    /// It tells none.
+    fn status(&self) -> i32 {
+        0
+    }
 }
 
 /// Who answers.
 pub(super) struct Proxy {
     pub(super) manner: Manner,
-    pub(super) guest: Guest,
-    pub(super) qmp: Arc<Mutex<Qmp>>,
+    pub(super) guest: Box<dyn Guest>,
     /// The network of its own in which its port is.
     pub(super) network: Option<Arc<Network>>,
     pub(super) console: UnixStream,
@@ -203,7 +241,8 @@ impl Conversation {
             // The machine is gone. If it was booted for one command, that has ended with it.
             let is_end = self.proxy.manner.runs == Place::Boot && self.proxy.manner.ended.is_none();
             if is_end && self.running.is_some() {
-                self.end(Status::Exit(0), now)?;
+                let status = self.proxy.guest.status();
+                self.end(Status::Exit(status), now)?;
             }
             return Err(Over);
         }
@@ -227,24 +266,19 @@ impl Conversation {
     fn end(&mut self, status: Status, now: Nanoseconds) -> Result<(), Over> {
         let Some(run) = self.running.take() else { return Ok(()) };
         self.connection = None;
-        let after = self.usage();
+        let after = self.proxy.guest.usage();
         let outcome = Outcome {
             status,
             wall: now.since(run.began),
             cpu_user: after.cpu_user.since(run.before.cpu_user),
             cpu_system: after.cpu_system.since(run.before.cpu_system),
-            memory_peak: touched(self.proxy.guest.pid),
+            memory_peak: self.proxy.guest.touched(),
             stops: None,
             stdout: run.answer.output(),
             stderr: Answer::new(None, 0).output(),
             instances: Vec::new(),
         };
         self.say(&Reply::Exited(outcome))
-    }
-
-    /// Of an ended machine, nothing more is known.
-    fn usage(&self) -> Usage {
-        usage_of_threads(self.proxy.guest.pid, &self.proxy.guest.tids).unwrap_or_default()
     }
 
     fn answer(&mut self, request: Request) -> Result<(), Over> {
@@ -306,7 +340,7 @@ impl Conversation {
         }
         let port = self.proxy.manner.port.unwrap_or_default();
         let open = || {
-            let address = (Ipv4Addr::LOCALHOST, port).into();
+            let address = (self.proxy.manner.address, port).into();
             let connection = TcpStream::connect_timeout(&address, CONNECT_DEADLINE)?;
             connection.set_nodelay(true)?;
             connection.set_write_timeout(Some(CONNECT_DEADLINE))?;
@@ -327,13 +361,12 @@ impl Conversation {
         };
         let keep = usize::try_from(command.keep_bytes).unwrap_or(0);
         let answer = Answer::new(self.proxy.manner.ended.as_deref(), keep);
-        let before = self.usage();
+        let before = self.proxy.guest.usage();
         let began = clock::monotonic_raw();
         let sent = match (self.proxy.manner.runs, &mut self.connection) {
             (Place::Boot, _) => {
                 self.is_spent = true;
-                let mut qmp = self.proxy.qmp.lock().unwrap_or_else(PoisonError::into_inner);
-                qmp.resume().map_err(|fault| fault.message)
+                self.proxy.guest.let_go().map_err(|fault| fault.message)
             }
             (_, Some(tcp)) => tcp.write_all(line.as_bytes()).map_err(|error| error.to_string()),
             (_, None) if self.proxy.manner.over == Some(Carrier::Tcp) => {

@@ -4,7 +4,7 @@ use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
 use crate::lab::Network;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddrV4, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -74,7 +74,7 @@ pub(super) fn wait(
 /// The machine's: none came in time, or the console was closed.
 pub(super) fn wait_for_answer(
     console: &mut UnixStream,
-    (network, port): (Option<&Network>, u16),
+    (network, address): (Option<&Network>, SocketAddrV4),
     probe: &str,
     deadline: Duration,
     tail: &ConsoleTail,
@@ -88,11 +88,11 @@ pub(super) fn wait_for_answer(
                 has_ended.store(hear(console, tail), Ordering::Relaxed);
             }
         });
-        let answered = ask_until(network, (port, probe), deadline, &has_ended);
+        let answered = ask_until(network, (address, probe), deadline, &has_ended);
         is_over.store(true, Ordering::Relaxed);
         answered
     })?;
-    let words = || tail.quote();
+    let (words, port) = (|| tail.quote(), address.port());
     if has_ended.into_inner() {
         return Err(Fault::machine(format!(
             "appliance: it ended before it answered on port {port}{}",
@@ -125,7 +125,7 @@ fn hear(console: &mut UnixStream, tail: &ConsoleTail) -> bool {
 /// Whether an answer came before the deadline; that `has_ended` is no answer either.
 fn ask_until(
     network: Option<&Network>,
-    (port, probe): (u16, &str),
+    (address, probe): (SocketAddrV4, &str),
     deadline: Duration,
     has_ended: &AtomicBool,
 ) -> Result<bool, Fault> {
@@ -136,7 +136,7 @@ fn ask_until(
         if left.is_zero() {
             return Ok(false);
         }
-        let ask = || Ok(answers(port, probe, patience.min(left)));
+        let ask = || Ok(answers(address, probe, patience.min(left)));
         if network.map_or_else(ask, |network| network.within(ask))? {
             return Ok(true);
         }
@@ -147,10 +147,9 @@ fn ask_until(
 }
 
 /// Whether a question is answered so soon.
-fn answers(port: u16, probe: &str, patience: Duration) -> bool {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+fn answers(address: SocketAddrV4, probe: &str, patience: Duration) -> bool {
     let ask = || {
-        let mut stream = TcpStream::connect_timeout(&address, patience)?;
+        let mut stream = TcpStream::connect_timeout(&address.into(), patience)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
         stream.write_all(probe.as_bytes())?;
@@ -195,7 +194,8 @@ mod tests {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         let tail = ConsoleTail::new();
         let ask = |console: &mut UnixStream, port| {
-            wait_for_answer(console, (None, port), "hi\n", Duration::from_secs(5), &tail)
+            let address = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port);
+            wait_for_answer(console, (None, address), "hi\n", Duration::from_secs(5), &tail)
         };
         assert_eq!(ask(&mut ours, port), Ok(()));
         assert_eq!(&server.join().unwrap(), b"hi\n");

@@ -6,6 +6,7 @@
 
 use crate::fault::{Doing, Fault};
 use crate::layer::qemu::command_line::Board;
+use crate::layer::xen::Kind;
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,11 +19,13 @@ const FILE_LIMIT: u64 = 64 << 10;
 const SUFFIX: &str = ".toml";
 
 /// The recipes that have names.
-pub(super) const BUILT_IN: [(&str, &str); 8] = [
+pub(super) const BUILT_IN: [(&str, &str); 10] = [
     ("arceos", include_str!("../../../appliances/arceos/appliance.toml")),
     ("arceos-echo", include_str!("../../../appliances/arceos/echo.toml")),
+    ("grub-xen", include_str!("../../../appliances/grub-xen/appliance.toml")),
     ("hermit", include_str!("../../../appliances/hermit.toml")),
     ("mirage", include_str!("../../../appliances/mirage.toml")),
+    ("mirage-xen", include_str!("../../../appliances/mirage-xen.toml")),
     ("nanos", include_str!("../../../appliances/nanos.toml")),
     ("osv", include_str!("../../../appliances/osv.toml")),
     ("rumprun", include_str!("../../../appliances/rumprun.toml")),
@@ -50,8 +53,8 @@ pub(super) struct Recipe {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Image {
-    /// Its file, for QEMU's `-kernel`: multiboot, PVH or Linux's own protocol. A recipe without one is
-    /// completed by `image=`.
+    /// Its file: for QEMU's `-kernel` by multiboot, PVH or Linux's own protocol, for a domain of Xen's an ELF
+    /// with notes for Xen or a kernel of Linux. A recipe without one is completed by `image=`.
     pub(super) kernel: Option<String>,
     /// A raw disk, which is never written to.
     pub(super) disk: Option<String>,
@@ -68,13 +71,13 @@ pub(super) struct Image {
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MachineOfRecipe {
-    /// `q35`, `pc` or `microvm`.
+    /// `q35`, `pc` or `microvm`; or `xen-pv` or `xen-pvh`, a domain of Xen's.
     pub(super) board: String,
     /// With a suffix, as in `128M`.
     pub(super) memory: String,
     /// Virtual CPUs.
     pub(super) cpus: u32,
-    /// QEMU's name of its network card, if it has one.
+    /// QEMU's name of its network card, if it has one; `vif` in a domain.
     pub(super) network: Option<String>,
     /// QEMU's name of its disk's device; `virtio-blk-pci` unless told.
     pub(super) disk: Option<String>,
@@ -181,6 +184,15 @@ impl Recipe {
     }
 }
 
+/// The kind of Xen's domain that a board of this name is, if it is none of QEMU's.
+pub(super) fn domain(name: &str) -> Option<Kind> {
+    match name {
+        "xen-pv" => Some(Kind::Pv),
+        "xen-pvh" => Some(Kind::Pvh),
+        _ => None,
+    }
+}
+
 /// The board of this name, which was checked.
 pub(super) fn board(name: &str) -> Board {
     match name {
@@ -210,8 +222,15 @@ fn contradiction(recipe: &Recipe) -> Option<&'static str> {
         name.as_ref().is_none_or(|name| !name.is_empty() && name.chars().all(is_plain))
     };
     let has_tcp = command.over == Some(Carrier::Tcp) || command.runs == Place::Beside;
-    if !["q35", "pc", "microvm"].contains(&machine.board.as_str()) {
-        return Some("names no board: `q35`, `pc` or `microvm`");
+    let is_domain = domain(&machine.board).is_some();
+    if !is_domain && !["q35", "pc", "microvm"].contains(&machine.board.as_str()) {
+        return Some("names no board: `q35`, `pc` or `microvm`, or `xen-pv` or `xen-pvh`");
+    }
+    if is_domain && machine.network.as_ref().is_some_and(|network| network != "vif") {
+        return Some("names a network card of QEMU's for a domain of Xen's, whose is `vif`");
+    }
+    if is_domain && (image.disk.is_some() || machine.disk.is_some()) {
+        return Some("names a disk, which a domain of Xen's is not given");
     }
     if recipe.memory_mib() == 0 || machine.cpus == 0 {
         return Some("gives it no memory, or no CPU");
@@ -246,7 +265,8 @@ mod tests {
     fn every_recipe_that_is_built_in_is_understood() {
         for (name, _) in BUILT_IN {
             let found = Found::find(name, Path::new("/cache")).unwrap();
-            assert_eq!(found.recipe.ran, name.starts_with("arceos"), "{name}");
+            let ran = name.starts_with("arceos") || name == "grub-xen";
+            assert_eq!(found.recipe.ran, ran, "{name}");
         }
     }
 
@@ -287,6 +307,7 @@ mod tests {
             ("ready = \"surtax: ready\"", "", "by which line it is `ready`"),
             ("\"inside\"", "\"boot\"", "no `{command}` in `append`"),
             ("virtio-net-pci", "virtio,addr=1", "names a device by more"),
+            ("\"q35\"", "\"xen-pv\"", "names a network card of QEMU's"),
         ] {
             assert!(ARCEOS.contains(good), "{good}");
             let fault = parse(&ARCEOS.replace(good, bad), "own.toml").unwrap_err();

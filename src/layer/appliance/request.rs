@@ -2,12 +2,15 @@
 
 use super::command_line::Machine;
 use super::proxy;
-use super::recipe::{Found, Place, board};
+use super::recipe::{Found, Place, board, domain};
 use crate::fault::Fault;
+use crate::lab::Room;
 use crate::layer::qemu::command_line::Accelerator;
 use crate::layer::qemu::request::cpu_model;
+use crate::layer::xen::application::Order;
+use crate::layer::xen::{Kind, image};
 use crate::layer::{Root, Site};
-use crate::stack::{LayerSpec, Limits};
+use crate::stack::{IoLimits, LayerSpec, Limits};
 use std::path::{Path, PathBuf};
 
 /// What a spec asks for.
@@ -66,6 +69,45 @@ impl Asked {
         Ok(machine)
     }
 
+    /// The kind of Xen's domain that it is, if it is none of QEMU's machines.
+    ///
+    /// # Errors
+    /// The user's: stack and recipe contradict each other.
+    pub(super) fn domain(&self) -> Result<Option<Kind>, Fault> {
+        domain_of(&self.spec, &self.found)
+    }
+
+    /// Whether it has a network device.
+    pub(super) fn has_network(&self) -> bool {
+        self.found.recipe.machine.network.is_some()
+    }
+
+    /// The domain of Xen's that it is, all of whose files are there; nothing where it is QEMU's.
+    ///
+    /// # Errors
+    /// As [`Asked::machine`]'s; or Xen cannot enter the image.
+    pub(super) fn order(&self, site: &Site<'_>, room: &Room) -> Result<Option<Order>, Fault> {
+        let Some(kind) = self.domain()? else { return Ok(None) };
+        let machine = self.machine(Accelerator::Tcg, site)?;
+        let kernel = machine.kernel.ok_or_else(|| Fault::bug("a domain without a kernel"))?;
+        image::require(kind, &kernel, room)?;
+        let append = machine.append.unwrap_or_default();
+        // The tools' own file would end there.
+        if append.contains(['"', '\n']) {
+            return Err(Fault::user("appliance: a domain's command line has a quote in it")
+                .hint("use `'` in the recipe's `append`"));
+        }
+        Ok(Some(Order {
+            kind,
+            cpus: machine.cpus,
+            memory_mib: machine.memory_mib,
+            kernel,
+            initrd: machine.initrd,
+            append,
+            has_nic: machine.network.is_some(),
+        }))
+    }
+
     fn require_files(&self, machine: &Machine) -> Result<(), Fault> {
         let name = &self.found.name;
         if machine.image().is_none() {
@@ -92,10 +134,49 @@ impl Asked {
 /// # Errors
 /// The user's: there is no such recipe, or an option is none for a machine.
 pub(super) fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
-    let name = spec.options.get("recipe").map_or("", String::as_str);
-    Found::find(name, Path::new("/"))?;
+    if kind_of(spec)?.is_some() {
+        refuse_for_domain(spec, limits)?;
+    }
     spec.options.get("cpu").map(|name| cpu_model(name)).transpose()?;
     limits.cpu_millis.map(whole_cpus).transpose().map(drop)
+}
+
+/// The kind of Xen's domain that a spec asks for, wherever its image is; nothing where it asks for QEMU's machine.
+///
+/// # Errors
+/// The user's: there is no such recipe, or stack and recipe contradict each other.
+pub(super) fn kind_of(spec: &LayerSpec) -> Result<Option<Kind>, Fault> {
+    let name = spec.options.get("recipe").map_or("", String::as_str);
+    domain_of(spec, &Found::find(name, Path::new("/"))?)
+}
+
+/// The kind of Xen's domain that it is, if it is none of QEMU's machines: what the stack says, or the recipe.
+fn domain_of(spec: &LayerSpec, found: &Found) -> Result<Option<Kind>, Fault> {
+    let of_recipe = domain(&found.recipe.machine.board);
+    let Some(asked) = spec.options.get("machine") else { return Ok(of_recipe) };
+    let of_stack = domain(asked);
+    if of_stack.is_some() == of_recipe.is_some() {
+        return Ok(of_stack);
+    }
+    let whose = if of_recipe.is_some() { "a domain of Xen's" } else { "a machine of QEMU's" };
+    let name = &found.name;
+    let board = &found.recipe.machine.board;
+    Err(Fault::user(format!("appliance: `machine={asked}`: the recipe `{name}` is for {whose}"))
+        .hint(format!(
+            "leave it out for the recipe's `{board}`, or write a recipe of your own with `board = \"{asked}\"`"
+        )))
+}
+
+/// Refuses what only a machine of QEMU's has.
+fn refuse_for_domain(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
+    let options = ["accel", "cpu"].into_iter().find(|key| spec.options.contains_key(*key));
+    let numa = limits.numa.is_some().then_some("numa");
+    let io = (limits.io != IoLimits::default()).then_some("read-bps");
+    match options.or(numa).or(io) {
+        None => Ok(()),
+        Some(key) => Err(Fault::user(format!("appliance: a domain of Xen's takes no `{key}=`"))
+            .hint(format!("leave `{key}=` out, or use a recipe for QEMU"))),
+    }
 }
 
 fn whole_cpus(millis: u32) -> Result<u32, Fault> {

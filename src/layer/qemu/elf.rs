@@ -90,25 +90,53 @@ impl<'a> Elf<'a> {
     }
 }
 
+/// The types of the notes of Xen's in a kernel, of 32 bits or of 64; none where it is no ELF.
+pub(in crate::layer) fn notes_of(kernel: &[u8]) -> Vec<u32> {
+    let segments: Vec<&[u8]> = match Elf::parse(kernel) {
+        Some(elf) => elf.segments(PT_NOTE).collect(),
+        None => note_segments_of_32_bits(kernel).unwrap_or_default(),
+    };
+    segments.into_iter().flat_map(|notes| types_of(notes, b"Xen\0")).collect()
+}
+
+/// The same of a file whose headers have 32 bits: offsets of four bytes, and all at other places.
+fn note_segments_of_32_bits(bytes: &[u8]) -> Option<Vec<&[u8]>> {
+    let elf = bytes.starts_with(b"\x7fELF\x01\x01").then_some(Elf { bytes })?;
+    let number = |at: usize| usize::try_from(elf.word(at)?).ok();
+    let (start, size, count) = (number(0x1c)?, elf.half(0x2a)?, elf.half(0x2c)?);
+    let found = (0..usize::from(count)).filter_map(|index| {
+        let header = start.checked_add(index.checked_mul(usize::from(size))?)?;
+        let is_note = elf.word(header)? == PT_NOTE;
+        let (offset, length) = (number(header.checked_add(4)?)?, number(header.checked_add(16)?)?);
+        let segment = bytes.get(offset..offset.checked_add(length)?)?;
+        is_note.then_some(segment)
+    });
+    Some(found.collect())
+}
+
+fn notes_hold(notes: &[u8], owner: &[u8], kind: u32) -> bool {
+    types_of(notes, owner).contains(&kind)
+}
+
 /// Walks `Elf64_Nhdr` records: two lengths, a type, the owner and the description, each padded to 4.
-fn notes_hold(mut notes: &[u8], owner: &[u8], kind: u32) -> bool {
+fn types_of(mut notes: &[u8], owner: &[u8]) -> Vec<u32> {
+    let mut found = Vec::new();
     while let Some((head, rest)) = notes.split_first_chunk::<12>() {
-        let field = |at: usize| -> usize {
-            let bytes = [head[at], head[at + 1], head[at + 2], head[at + 3]];
-            usize::try_from(u32::from_le_bytes(bytes)).unwrap_or(usize::MAX)
-        };
-        let (name, description) = (field(0), field(4));
-        if rest.get(..name) == Some(owner) && field(8) == usize::try_from(kind).unwrap_or(0) {
-            return true;
+        let field =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let length = |at: usize| usize::try_from(field(at)).unwrap_or(usize::MAX);
+        let (name, description) = (length(0), length(4));
+        if rest.get(..name) == Some(owner) {
+            found.push(field(8));
         }
         let padded = |length: usize| length.checked_next_multiple_of(4);
         let next = padded(name).zip(padded(description)).and_then(|(a, b)| a.checked_add(b));
         match next.and_then(|next| rest.get(next..)) {
             Some(rest) => notes = rest,
-            None => return false,
+            None => return found,
         }
     }
-    false
+    found
 }
 
 #[cfg(test)]

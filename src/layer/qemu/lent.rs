@@ -25,9 +25,11 @@ pub(in crate::layer) use super::command_line::{Accelerator, Board};
 #[cfg(test)]
 pub(in crate::layer) use super::disk::Disk;
 pub(in crate::layer) use super::disk::{DISK_SIZE, FORMAT, Made};
+pub(in crate::layer) use super::elf::notes_of;
 pub(in crate::layer) use super::initramfs::Channel;
 pub(in crate::layer) use super::kernel::sha256;
 pub(in crate::layer) use super::reference_guest::is_guest_of_ours;
+pub(in crate::layer) use super::unpack::unpack;
 
 /// How long virtiofsd may take to notice that its machine has ended.
 const FILES_STOP_DEADLINE: Duration = Duration::from_secs(1);

@@ -139,13 +139,16 @@ impl Layer for Qemu {
         inside: Option<&LayerSpec>,
     ) -> Result<(), Fault> {
         let asked = Asked::read(spec, limits)?;
-        match inside.filter(|inside| inside.kind == "xen" && asked.dom0.is_none()) {
-            Some(_) => {
-                Err(Fault::user("qemu: no Xen runs in this machine for the `xen` inside it")
-                    .hint("write `qemu:hypervisor=xen+xen`"))
+        let Some(inside) = inside.filter(|_| asked.dom0.is_none()) else { return Ok(()) };
+        let (what, hint) = match inside.kind.as_str() {
+            "xen" => ("`xen`", "write `qemu:hypervisor=xen+xen`"),
+            "appliance" if super::appliance::is_domain(inside) => {
+                ("domain", "write `qemu:hypervisor=xen+appliance:…`")
             }
-            None => Ok(()),
-        }
+            _ => return Ok(()),
+        };
+        Err(Fault::user(format!("qemu: no Xen runs in this machine for the {what} inside it"))
+            .hint(hint))
     }
 
     /// Changes nothing but our own cache: where KVM might be usable, a reference guest is booted

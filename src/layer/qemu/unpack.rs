@@ -25,7 +25,7 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 ///
 /// # Errors
 /// Broken data, or a format whose tool is not there.
-pub(super) fn unpack(packed: Vec<u8>, room: &Room) -> Result<Vec<u8>, Fault> {
+pub(in crate::layer) fn unpack(packed: Vec<u8>, room: &Room) -> Result<Vec<u8>, Fault> {
     if let Some(blocks) = packed.strip_prefix(LZ4_LEGACY) {
         lz4_legacy(blocks)
     } else if packed.starts_with(GZIP) {

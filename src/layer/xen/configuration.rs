@@ -5,9 +5,8 @@
 //!
 //! Source: `xl.cfg(5)` of Xen 4.17, `docs/misc/channel.txt`.
 
+use super::Kind;
 use super::vif::Nic;
-use super::{Kind, vbd};
-use crate::layer::qemu::lent::Made;
 use std::path::{Path, PathBuf};
 
 /// The name of the channel, and of what is shared.
@@ -34,16 +33,18 @@ pub(super) struct Domain {
     pub(super) weight: Option<u32>,
     /// An ELF kernel.
     pub(super) kernel: PathBuf,
-    /// Its initramfs.
-    pub(super) initramfs: PathBuf,
+    /// Its initramfs, or whatever it takes for one.
+    pub(super) initramfs: Option<PathBuf>,
+    /// Its command line.
+    pub(super) command_line: String,
     /// What is served by 9p, if anything is.
     pub(super) export: Option<PathBuf>,
-    /// The disk of the scratch directory, if that is on one.
-    pub(super) disk: Option<Made>,
+    /// Its disk, if it has one, as the tools write it.
+    pub(super) disk: Option<String>,
     /// Its network device, if it has one.
     pub(super) nic: Option<Nic>,
-    /// Where the other end of the agent's channel is.
-    pub(super) socket: PathBuf,
+    /// Where the other end of the agent's channel is, if there is an agent in it.
+    pub(super) socket: Option<PathBuf>,
 }
 
 impl Domain {
@@ -54,13 +55,16 @@ impl Domain {
             format!("name = \"{}\"", self.name),
             format!("type = \"{}\"", self.kind.name()),
             format!("kernel = \"{}\"", text(&self.kernel)),
-            format!("ramdisk = \"{}\"", text(&self.initramfs)),
-            format!("cmdline = \"{COMMAND_LINE}\""),
+        ];
+        let initramfs = self.initramfs.as_ref();
+        lines.extend(initramfs.map(|path| format!("ramdisk = \"{}\"", text(path))));
+        lines.extend([
+            format!("cmdline = \"{}\"", self.command_line),
             format!("vcpus = {}", self.cpus),
             format!("maxvcpus = {}", self.cpus),
             format!("memory = {}", self.memory_mib),
             format!("maxmem = {}", self.memory_mib),
-        ];
+        ]);
         if let Some(cpuset) = &self.cpuset {
             let numbers: Vec<String> = cpuset.iter().map(u32::to_string).collect();
             lines.push(format!("cpus = \"{}\"", numbers.join(",")));
@@ -79,10 +83,12 @@ impl Domain {
             let export = text(export);
             lines.push(format!("p9 = [ \"tag={TAG},path={export},security_model=passthrough\" ]"));
         }
-        lines.extend(self.disk.as_ref().map(|disk| format!("disk = [ \"{}\" ]", vbd::text(disk))));
+        lines.extend(self.disk.as_ref().map(|disk| format!("disk = [ \"{disk}\" ]")));
         lines.extend(self.nic.as_ref().map(|nic| format!("vif = [ \"{}\" ]", nic.text())));
-        let socket = text(&self.socket);
-        lines.push(format!("channel = [ \"name={CHANNEL},connection=socket,path={socket}\" ]"));
+        if let Some(socket) = &self.socket {
+            let socket = text(socket);
+            lines.push(format!("channel = [ \"name={CHANNEL},connection=socket,path={socket}\" ]"));
+        }
         lines.push(String::new());
         lines.join("\n")
     }
@@ -101,11 +107,12 @@ mod tests {
             memory_mib: 512,
             weight: None,
             kernel: "/cache/vmlinux".into(),
-            initramfs: "/room/initramfs.cpio".into(),
+            initramfs: Some("/room/initramfs.cpio".into()),
+            command_line: COMMAND_LINE.into(),
             export: Some("/room/served".into()),
             disk: None,
             nic: None,
-            socket: "/room/agent.sock".into(),
+            socket: Some("/room/agent.sock".into()),
         }
     }
 
@@ -174,6 +181,16 @@ channel = [ "name=surtax,connection=socket,path=/room/agent.sock" ]
         let text = Domain { nic: Some(nic), ..domain() }.text();
         let added: Vec<&str> = text.lines().filter(|line| !plain.contains(line)).collect();
         assert_eq!(added, ["vif = [ \"mac=00:16:3e:12:34:56,script=/bin/true\" ]"]);
+    }
+
+    #[test]
+    fn an_image_that_holds_no_agent_has_neither_channel_nor_files() {
+        let alone = Domain { initramfs: None, export: None, socket: None, ..domain() };
+        let text = Domain { command_line: "hello world".into(), ..alone }.text();
+        assert!(text.contains("\ncmdline = \"hello world\"\n"), "{text}");
+        for absent in ["ramdisk", "p9", "channel"] {
+            assert!(!text.contains(absent), "{text}");
+        }
     }
 
     #[test]

@@ -16,15 +16,11 @@ const LATER_MAX: f64 = 60.0;
 /// # Errors
 /// `xl` does not answer, or two of asked, told and seen disagree.
 pub(super) fn of_domain(domain: &Domain, id: u16, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+    let mut facts = of_image(domain, id)?;
     let info = Info::ask()?;
-    let listed = toolstack::list(&domain.name)?;
-    let told_type = toolstack::read(&format!("/libxl/{id}/type"))?;
     let vm = toolstack::read(&format!("/local/domain/{id}/vm"))?;
     let uuid = vm.rsplit('/').next().unwrap_or_default();
-    let version = info.get("xen_version");
-    let (cpus, memory) = (domain.cpus.to_string(), domain.memory_mib.to_string());
     for (what, one, other) in [
-        ("the type", ("asked for", domain.kind.name()), ("the store says", told_type.as_str())),
         (
             "the type",
             ("asked for", domain.kind.seen_as()),
@@ -33,38 +29,41 @@ pub(super) fn of_domain(domain: &Domain, id: u16, inside: &[Fact]) -> Result<Vec
         ("the domain", ("the store says", uuid), ("it sees", value_of(inside, "hypervisor_uuid")?)),
         (
             "Xen's version",
-            ("`xl info` says", version),
+            ("`xl info` says", info.get("xen_version")),
             ("the domain sees", value_of(inside, "hypervisor_version")?),
-        ),
-        (
-            "the number of CPUs",
-            ("asked for", cpus.as_str()),
-            ("`xl list` says", &listed.cpus.to_string()),
-        ),
-        (
-            "the memory in MiB",
-            ("asked for", memory.as_str()),
-            ("`xl list` says", &listed.memory_mib.to_string()),
         ),
     ] {
         agree(what, one, other)?;
     }
+    let clock = value_of(inside, "clocksource")?;
+    facts.push(Fact::new("clocksource", clock, "/sys/devices/system/clocksource inside"));
+    Ok(facts)
+}
+
+/// The same, as far as it can be told without asking inside.
+///
+/// # Errors
+/// `xl` does not answer, or what it says is not what was asked for.
+pub(super) fn of_image(domain: &Domain, id: u16) -> Result<Vec<Fact>, Fault> {
+    let info = Info::ask()?;
+    let listed = toolstack::list(&domain.name)?;
+    let told_type = toolstack::read(&format!("/libxl/{id}/type"))?;
+    let (cpus, memory) = (domain.cpus.to_string(), domain.memory_mib.to_string());
+    let (told_cpus, told_memory) = (listed.cpus.to_string(), listed.memory_mib.to_string());
+    for (what, asked, (who, told)) in [
+        ("the type", domain.kind.name(), ("the store says", told_type.as_str())),
+        ("the number of CPUs", cpus.as_str(), ("`xl list` says", told_cpus.as_str())),
+        ("the memory in MiB", memory.as_str(), ("`xl list` says", told_memory.as_str())),
+    ] {
+        agree(what, ("asked for", asked), (who, told))?;
+    }
     // Equal trials have equal proofs: the name is of this one alone.
     let configuration = domain.text().replace(&domain.name, "NAME").replace('\n', "; ");
     let mut facts = vec![
-        Fact::new("xen_version", version, "xl info, and /sys/hypervisor/version inside"),
+        Fact::new("xen_version", info.get("xen_version"), "xl info"),
         Fact::new("xen_abilities", info.get("virt_caps"), "xl info"),
         Fact::new("xen_scheduler", info.get("xen_scheduler"), "xl info"),
-        Fact::new(
-            "domain_type",
-            domain.kind.name(),
-            "xenstore, and /sys/hypervisor/guest_type inside",
-        ),
-        Fact::new(
-            "clocksource",
-            value_of(inside, "clocksource")?,
-            "/sys/devices/system/clocksource inside",
-        ),
+        Fact::new("domain_type", domain.kind.name(), "xenstore"),
         Fact::new("domain_configuration", configuration.trim_end_matches("; "), "xl create"),
         counted(id, listed.cpu_seconds)?,
     ];

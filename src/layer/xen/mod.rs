@@ -13,8 +13,10 @@
 //! - **Checked against** Xen 4.17.7 and QEMU 7.2.22 of Debian 12, `type=pv` under QEMU's translator. `pvh` and
 //!   `hvm` have not yet run: Xen's hardware domains hang there. None has yet run on hardware.
 
+pub(super) mod application;
 mod configuration;
 mod evidence;
+pub(super) mod image;
 mod toolstack;
 mod vbd;
 mod vif;
@@ -89,7 +91,7 @@ static CARD: Card = Card {
 
 /// How a domain is virtualized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     /// By a kernel that asks Xen for everything.
     Pv,
     /// By the processor, entered like a paravirtual one.
@@ -108,7 +110,7 @@ impl Kind {
     }
 
     /// As `xl` writes it.
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Pv => "pv",
             Self::Pvh => "pvh",
@@ -155,17 +157,7 @@ impl Layer for Xen {
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-        require_dom0()?;
-        if Nic::is_asked_for(spec) {
-            vif::require(site)?;
-        }
-        let info = Info::ask()?;
-        let kind = Kind::of(spec);
-        require_ability(kind, &info)?;
-        let fact = |key: &str, name: &str| Fact::new(key, info.get(name), "xl info");
-        Ok(Usable {
-            facts: vec![fact("xen_version", "xen_version"), fact("xen_abilities", "virt_caps")],
-        })
+        usable(Kind::of(spec), Nic::is_asked_for(spec), site)
     }
 
     fn start(
@@ -189,11 +181,12 @@ impl Layer for Xen {
             memory_mib: lent.memory_mib(),
             weight: site.limits.weight.map(weight),
             kernel: lent.kernel().to_owned(),
-            initramfs: lent.initramfs().to_owned(),
+            initramfs: Some(lent.initramfs().to_owned()),
+            command_line: configuration::COMMAND_LINE.to_owned(),
             export: served.as_ref().map(|(export, _)| export.clone()),
-            disk: lent.disk().cloned(),
+            disk: lent.disk().map(vbd::text),
             nic,
-            socket: room.directory().join("agent.sock"),
+            socket: Some(room.directory().join("agent.sock")),
         };
         let network = has_nic.then(|| room.network()).transpose()?;
         let file = room.directory().join("domain.cfg");
@@ -206,12 +199,26 @@ impl Layer for Xen {
         toolstack::require_channel(id)?;
         let server = device_model(id)?;
         let vif = network.map(|network| Vif::plug_in(id, network)).transpose()?;
-        let channel = connect(&domain.socket)?;
+        let channel = connect(domain.socket.as_deref().unwrap_or(Path::new("")))?;
         toolstack::unpause(&domain.name)?;
         let reader = channel.try_clone().doing("copy the socket of a domain's channel")?;
         let link = Some(Link::over("xen", reader, channel, &console));
         Ok(Box::new(RunningXen { link, lent, domain, id, server, vif }))
     }
+}
+
+/// That such a domain can be made here.
+fn usable(kind: Kind, has_nic: bool, site: &Site<'_>) -> Result<Usable, Unavailable> {
+    require_dom0()?;
+    if has_nic {
+        vif::require(site)?;
+    }
+    let info = Info::ask()?;
+    require_ability(kind, &info)?;
+    let fact = |key: &str, name: &str| Fact::new(key, info.get(name), "xl info");
+    Ok(Usable {
+        facts: vec![fact("xen_version", "xen_version"), fact("xen_abilities", "virt_caps")],
+    })
 }
 
 /// That this machine is a Dom0 with its tools.

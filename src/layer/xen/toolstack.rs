@@ -228,7 +228,7 @@ fn channel_entries(id: u16) -> Vec<(String, String)> {
     [under(&front, &fronts), under(&back, &backs)].concat()
 }
 
-/// The terminal on which the domain's first console is shown.
+/// The terminal on which the domain's first console is shown, and heard.
 ///
 /// # Errors
 /// Nobody keeps consoles.
@@ -236,7 +236,7 @@ pub(super) fn console(id: u16) -> Result<OwnedFd, Fault> {
     let path = read(&format!("/local/domain/{id}/console/tty"))
         .map_err(|fault| fault.hint("start `xenconsoled`"))?;
     let mut options = OpenOptions::new();
-    let opened = options.read(true).custom_flags(libc::O_NOCTTY).open(&path);
+    let opened = options.read(true).write(true).custom_flags(libc::O_NOCTTY).open(&path);
     let file: File = opened.doing(format_args!("open the console `{path}`"))?;
     Ok(file.into())
 }

@@ -16,6 +16,7 @@ use crate::layer::{Choice, Network, Site, Unavailable, value_of};
 use crate::stack::LayerSpec;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use surtax_instrument::wire::Fact;
 
 /// The device's own address, out of those that are Xen's.
@@ -97,7 +98,8 @@ fn require_netback() -> Result<(), Unavailable> {
 pub(super) struct Vif {
     id: u16,
     name: String,
-    network: lab::Network,
+    /// Where it is.
+    pub(super) network: Arc<lab::Network>,
 }
 
 impl Vif {
@@ -106,7 +108,7 @@ impl Vif {
     /// # Errors
     /// The machine's: there is no such link, or it cannot be moved.
     pub(super) fn plug_in(id: u16, network: lab::Network) -> Result<Self, Fault> {
-        let vif = Self { id, name: format!("vif{id}.0"), network };
+        let vif = Self { id, name: format!("vif{id}.0"), network: Arc::new(network) };
         vif.network.take_in(&vif.name)?;
         toolstack::write(&format!("{}/hotplug-status", vif.place()), "connected")?;
         Ok(vif)
@@ -132,45 +134,65 @@ impl Vif {
     /// # Errors
     /// One of them does not have what was asked for.
     pub(super) fn prove(&self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
-        let place = self.place();
-        let read = |key: &str| toolstack::read(&format!("{place}/{key}"));
-        let front = format!("/local/domain/{}/device/vif/0", self.id);
+        let state = |place: &str| toolstack::read(&format!("{place}/state"));
+        let (ours, theirs) =
+            (state(&self.place())?, state(&format!("/local/domain/{}/device/vif/0", self.id))?);
+        for (what, asked, found) in [
+            ("state for Dom0", CONNECTED, ours.as_str()),
+            ("state for the domain", CONNECTED, theirs.as_str()),
+            ("address in the domain", MAC, value_of(inside, "link_address")?),
+            ("driver in the domain", "vif", value_of(inside, "link_driver")?),
+        ] {
+            agree(what, asked, found)?;
+        }
+        let mut facts = self.prove_outside()?;
+        facts.extend([
+            Fact::new("nic_driver", "xen-netfront", "/sys inside: its name there is `vif`"),
+            Fact::new("nic_offloads", value_of(inside, "link_offloads")?, "ethtool(8) inside"),
+            Fact::new("nic_queues", value_of(inside, "link_queues")?, "/sys inside"),
+        ]);
+        Ok(facts)
+    }
+
+    /// The same, as far as it can be told without asking inside.
+    ///
+    /// # Errors
+    /// As [`Vif::prove`].
+    pub(super) fn prove_outside(&self) -> Result<Vec<Fact>, Fault> {
+        let address = toolstack::read(&format!("{}/mac", self.place()))?;
         let device = format!("/sys/bus/xen-backend/devices/vif-{}-0/driver", self.id);
         let driver = fs::read_link(&device).doing(format_args!("see whose `{device}` is"))?;
         let driver = driver.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let is_plugged_in = if self.network.has(&self.name)? { "there" } else { "elsewhere" };
-        let front_state = toolstack::read(&format!("{front}/state"))?;
         for (what, asked, found) in [
-            ("address for Dom0", MAC, read("mac")?.as_str()),
-            ("address in the domain", MAC, value_of(inside, "link_address")?),
-            ("state for Dom0", CONNECTED, read("state")?.as_str()),
-            ("state for the domain", CONNECTED, front_state.as_str()),
+            ("address for Dom0", MAC, address.as_str()),
             ("driver in Dom0", "vif", driver.as_str()),
-            ("driver in the domain", "vif", value_of(inside, "link_driver")?),
             ("link on the bridge", "there", is_plugged_in),
         ] {
-            if asked != found {
-                return Err(Fault::machine(format!(
-                    "xen: the network device's {what} was to be `{asked}`, and is `{found}`"
-                )));
-            }
+            agree(what, asked, found)?;
         }
         let offloads = self.network.offloads(&self.name)?.join(" ");
         Ok(vec![
             Fact::new("network", "bridge", "xenstore, and the bridge's namespace"),
             // Nothing of it is translated: nothing leads out of it.
             Fact::new("network_translation", "none", "the bridge's namespace"),
-            Fact::new("nic_model", "vif", "xenstore, and /sys inside"),
-            Fact::new("nic_address", MAC, "xenstore, and /sys inside"),
-            Fact::new("nic_driver", "xen-netfront", "/sys inside: its name there is `vif`"),
+            Fact::new("nic_model", "vif", "xenstore"),
+            Fact::new("nic_address", MAC, "xenstore"),
             Fact::new(
                 "nic_backend",
                 "xen-netback",
                 "/sys/bus/xen-backend: its name there is `vif`",
             ),
-            Fact::new("nic_offloads", value_of(inside, "link_offloads")?, "ethtool(8) inside"),
-            Fact::new("nic_queues", value_of(inside, "link_queues")?, "/sys inside"),
             Fact::new("vif_offloads", offloads, "ethtool(8) of netback's link"),
         ])
     }
+}
+
+fn agree(what: &str, asked: &str, found: &str) -> Result<(), Fault> {
+    if asked == found {
+        return Ok(());
+    }
+    Err(Fault::machine(format!(
+        "xen: the network device's {what} was to be `{asked}`, and is `{found}`"
+    )))
 }

@@ -32,9 +32,12 @@ fn link(runs: Place, over: Option<Carrier>, port: Option<u16>) -> (Link, UnixStr
     let ended = (runs == Place::Inside).then(|| String::from("exit "));
     let talks = runs == Place::Boot;
     let proxy = Proxy {
-        manner: Manner { runs, over, port, ended },
-        guest: Guest { pid: std::process::id(), tids: vec![std::process::id()] },
-        qmp: Arc::new(Mutex::new(qemu(talks.then(|| theirs.try_clone().unwrap())))),
+        manner: Manner { runs, over, address: Ipv4Addr::LOCALHOST, port, ended },
+        guest: Box::new(InQemu {
+            pid: std::process::id(),
+            tids: vec![std::process::id()],
+            qmp: Arc::new(Mutex::new(qemu(talks.then(|| theirs.try_clone().unwrap())))),
+        }),
         network: None,
         console,
         tail: tail.clone(),
