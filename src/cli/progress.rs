@@ -41,6 +41,8 @@ pub struct Meter {
     ended: Vec<u32>,
     dropped: BTreeSet<u32>,
     failures: u32,
+    /// The reasons of those that have been said whole.
+    reasons: Vec<String>,
     /// Of a plan that names a precision: what it allows at most, and who is known least so far.
     limit: u32,
     widest: Option<Widest>,
@@ -59,6 +61,7 @@ impl Meter {
             ended: Vec::new(),
             dropped: BTreeSet::new(),
             failures: 0,
+            reasons: Vec::new(),
             limit: plan.block_limit(),
             widest: None,
         };
@@ -186,17 +189,25 @@ impl Meter {
     /// What to say about a trial that did not go well.
     fn trouble(&mut self, record: &Record, arm: &Arm) -> Option<String> {
         let stack = &arm.stack;
-        let text = match &record.result {
+        let (what, why) = match &record.result {
             TrialResult::Done(_) | TrialResult::Disturbed(_) => return None,
-            TrialResult::CommandFailed(_) => format!("the command failed in `{stack}`"),
-            TrialResult::Unavailable { why, .. } => format!("`{stack}` is not usable here: {why}"),
-            TrialResult::Broken { why } => format!("`{stack}` broke: {why}"),
+            TrialResult::CommandFailed(_) => (format!("the command failed in `{stack}`"), None),
+            TrialResult::Unavailable { why, .. } => {
+                (format!("`{stack}` is not usable here"), Some(why))
+            }
+            TrialResult::Broken { why } => (format!("`{stack}` broke"), Some(why)),
             TrialResult::Invalid { why, .. } => {
-                format!("a trial of `{stack}` does not count: {why}")
+                (format!("a trial of `{stack}` does not count"), Some(why))
             }
         };
         self.failures += 1;
-        Some(text)
+        let Some(why) = why else { return Some(what) };
+        // A reason may be long, and one that holds for one trial often holds for all.
+        let is_new = !self.reasons.contains(why);
+        if is_new {
+            self.reasons.push(why.clone());
+        }
+        Some(if is_new { format!("{what}: {why}") } else { format!("{what}, as before") })
     }
 }
 
@@ -503,7 +514,8 @@ mod tests {
         let trial = TrialId { block: 0, position: 0, arm: 2 };
         let broke = broken(trial, TrialResult::Broken { why: String::from("silence") });
         assert_eq!(meter.trouble(&broke, arm).as_deref(), Some("`runc` broke: silence"));
-        assert_eq!(meter.failures, 1);
+        assert_eq!(meter.trouble(&broke, arm).as_deref(), Some("`runc` broke, as before"));
+        assert_eq!(meter.failures, 2);
         assert_eq!(ended(&broke, arm), "trial 1.1 of `runc` ended: broken");
     }
 }

@@ -256,9 +256,15 @@ fn check(typed: &str, output: Option<&Path>, globals: &Globals) -> Result<(), Fa
     };
     let printed = read_output(output)
         .map_err(|error| Fault::user(format!("cannot read {shown}: {error}")))?;
+    let hint = match printed.trim_ascii().is_empty() {
+        true => {
+            "if the program prints on standard error, add 2>&1, here and in the file: \
+             command = [\"sh\", \"-c\", \"PROGRAM 2>&1\"]"
+        }
+        false => "correct the file, or record the output of the version that it is for",
+    };
     let lines = definition.account(&String::from_utf8_lossy(&printed)).map_err(|why| {
-        Fault::user(format!("{shown} would make a trial invalid: {why}"))
-            .hint("correct the file, or record the output of the version that it is for")
+        Fault::user(format!("{shown} would make a trial invalid: {why}")).hint(hint)
     })?;
     let mut rows = Rows::new(&["What", "Name", "Value", "Unit", "Plausible"]);
     for line in lines {

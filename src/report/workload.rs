@@ -87,7 +87,7 @@ pub(super) fn remark(rows: &[Row<'_>]) -> Option<String> {
     let names =
         if first.is_empty() { last.clone() } else { format!("{} and {last}", first.join(", ")) };
     Some(format!(
-        "of {names} more is better: +25 % is what each costs more, so a rate of four fifths"
+        "of {names} more is better, so it is what one of them costs: +25 % is four fifths of the number"
     ))
 }
 
