@@ -5,6 +5,8 @@
 //! alone. One test runs always, as does the one of vhost in
 //! `nesting.rs`; the rest are `cargo xtask lab --all`.
 
+mod domains;
+
 use crate::answers::{arm, fact};
 use crate::machine::{Machine, is_usable};
 use serde_json::Value;
