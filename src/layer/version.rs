@@ -28,12 +28,40 @@ pub fn of(path: &Path, words: &[&str]) -> Result<String, Fault> {
 /// # Errors
 /// As [`of`].
 pub fn asked(question: Vec<String>) -> Result<String, Fault> {
+    let argv = question.clone();
+    once(question, || lab::ask(&argv, None, DEADLINE))
+}
+
+/// The same, asked in a way of the caller's own.
+///
+/// # Errors
+/// That of the caller's way.
+pub fn once(
+    question: Vec<String>,
+    ask: impl FnOnce() -> Result<String, Fault>,
+) -> Result<String, Fault> {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(version) = known.get(&question) {
         return Ok(version.clone());
     }
-    let answer = lab::ask(&question, None, DEADLINE)?;
+    let answer = ask()?;
     let version = answer.lines().next().unwrap_or_default().trim().to_owned();
     known.insert(question, version.clone());
     Ok(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_asked_until_it_is_answered_and_then_no_more() {
+        let question = || vec![String::from("a tool of this test's"), String::from("--version")];
+        let refused = once(question(), || Err(Fault::machine("it is not there")));
+        assert_eq!(refused.unwrap_err().message, "it is not there");
+        let answer = || Ok(String::from("tool 1.2 \nand more\n"));
+        assert_eq!(once(question(), answer).unwrap(), "tool 1.2");
+        let again = once(question(), || Err(Fault::machine("it was asked again")));
+        assert_eq!(again.unwrap(), "tool 1.2");
+    }
 }

@@ -4,7 +4,7 @@ use super::checks::Check;
 use super::variants::{NOT_YET_RUN, VARIANTS};
 use crate::cli::measuring::Footing;
 use crate::fault::Fault;
-use crate::layer::{self, Root, View};
+use crate::layer::{self, Layer, Root, Unavailable, Usable, View};
 use crate::stack::{LayerSpec, StackSpec, registered};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,15 +33,19 @@ pub(super) fn about_all(footing: &Arc<Footing>) -> Result<Vec<Check>, Fault> {
     Ok(questions)
 }
 
-/// The layer of a text. One that needs a subject, such as a host, is asked about without it: whether
+/// The layers of a text. One that needs a subject, such as a host, is asked about without it: whether
 /// its own tool is here.
-fn asked_about(text: &'static str) -> Result<LayerSpec, Fault> {
+fn asked_about(text: &'static str) -> Result<Vec<LayerSpec>, Fault> {
     if registered().iter().any(|card| card.kind == text) {
-        return Ok(LayerSpec { kind: text.to_owned(), options: BTreeMap::new() });
+        return Ok(vec![LayerSpec { kind: text.to_owned(), options: BTreeMap::new() }]);
     }
-    let stack = StackSpec::parse(text)?;
-    let layer = stack.layers.into_iter().next();
-    layer.ok_or_else(|| Fault::bug("the doctor asks about a stack without a layer"))
+    Ok(StackSpec::parse(text)?.layers)
+}
+
+/// Whether what an inner layer needs is seen from here: its files are, in the roots of the levels around it.
+/// Whether a kernel is Xen's is not.
+fn is_seen_from_here(inner: &LayerSpec) -> bool {
+    inner.kind != "xen"
 }
 
 /// Whether the answer may wait for the proof of KVM.
@@ -51,8 +55,13 @@ fn may_prove(text: &str) -> bool {
 }
 
 fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
-    let spec = asked_about(text)?;
+    let mut layers = asked_about(text)?;
+    if layers.is_empty() {
+        return Err(Fault::bug("the doctor asks about a stack without a layer"));
+    }
+    let spec = layers.remove(0);
     let driver = layer::find(&spec.kind)?;
+    let inner: Vec<LayerSpec> = layers.into_iter().filter(is_seen_from_here).collect();
     let footing = Arc::clone(footing);
     Ok(Check {
         layer: String::from(text),
@@ -60,17 +69,26 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
         has_run: driver.card().ran_on_hardware && !NOT_YET_RUN.contains(&text),
         deadline: if may_prove(text) { PROOF_DEADLINE } else { DEADLINE },
         ask: Box::new(move || {
-            let view = View {
-                root: spec.root().unwrap_or(Root::Overlay),
-                writable: Vec::<PathBuf>::new(),
-                cwd: Path::new("/").to_path_buf(),
-                scratch: None,
-            };
-            let limits = spec.limits()?;
-            let site = footing.site(&view, &limits, PROOF_DEADLINE);
-            let usable = driver.check(&spec, &site)?;
-            site.lab.require_limits(&limits)?;
+            let usable = look(driver, &spec, &footing)?;
+            for spec in &inner {
+                look(layer::find(&spec.kind)?, spec, &footing)?;
+            }
             Ok(usable)
         }),
     })
+}
+
+/// Asks one layer, and whether its limits can be kept.
+fn look(driver: &dyn Layer, spec: &LayerSpec, footing: &Footing) -> Result<Usable, Unavailable> {
+    let view = View {
+        root: spec.root().unwrap_or(Root::Overlay),
+        writable: Vec::<PathBuf>::new(),
+        cwd: Path::new("/").to_path_buf(),
+        scratch: None,
+    };
+    let limits = spec.limits()?;
+    let site = footing.site(&view, &limits, PROOF_DEADLINE);
+    let usable = driver.check(spec, &site)?;
+    site.lab.require_limits(&limits)?;
+    Ok(usable)
 }

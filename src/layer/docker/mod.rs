@@ -27,7 +27,7 @@ use super::first_process::FirstProcess;
 use super::oci::config;
 use super::{
     Card, Choice, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
-    engine_runtime, publish, rootless as layer_rootless, scratch, value_of,
+    engine_runtime, publish, rootless as layer_rootless, scratch, value_of, version,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -126,13 +126,11 @@ impl Layer for Docker {
             }
             Candidate::Private(program) => {
                 daemon::require_of_private(spec)?;
-                let question = [program.to_string_lossy().into_owned(), "--version".to_owned()];
-                let version = lab::ask(&question, None, REQUEST_DEADLINE)?;
+                let version = version::of(&program, &[])?;
                 if !rustix::process::geteuid().is_root() {
                     let why = "a private Docker daemon can only be started by root".to_owned();
                     return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
                 }
-                let version = version.lines().next().unwrap_or_default().to_owned();
                 let daemon = Fact::new("daemon", "private, started when needed".to_owned(), "PATH");
                 Ok(Usable {
                     facts: vec![daemon, Fact::new("docker_version", version, "--version")],

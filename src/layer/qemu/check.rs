@@ -12,7 +12,7 @@ use super::virtiofsd::{self, Virtiofsd};
 use super::xen;
 use crate::fault::Fault;
 use crate::lab::Room;
-use crate::layer::{Root, Site, Unavailable, Usable};
+use crate::layer::{Root, Site, Unavailable, Usable, version};
 use crate::stack::{LayerSpec, Limits};
 use std::ffi::OsStr;
 use surtax_instrument::wire::Fact;
@@ -196,7 +196,9 @@ fn kvm(asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Result<String, Str
 /// # Errors
 /// It does not say, or is not there.
 pub(in crate::layer) fn qemu_version(room: &Room) -> Result<String, Fault> {
-    let text = Errand::new(&[PROGRAM, "--version"]).text(room)?;
+    let question = [PROGRAM, "--version"];
+    let ask = || Errand::new(&question).text(room);
+    let text = version::once(question.map(str::to_owned).to_vec(), ask)?;
     let words = text.lines().next().unwrap_or_default().split_ascii_whitespace();
     let number = words.skip_while(|word| *word != "version").nth(1);
     number.map(String::from).ok_or_else(|| {

@@ -6,7 +6,7 @@ use super::errand::Errand;
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Process, Program, Room};
-use crate::layer::Unavailable;
+use crate::layer::{Unavailable, version};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -62,9 +62,10 @@ impl Virtiofsd {
     pub(super) fn find(room: &Room) -> Result<Option<Self>, Fault> {
         let places = PLACES.iter().map(PathBuf::from).find(|path| path.is_file());
         let Some(program) = crate::lab::find("virtiofsd").or(places) else { return Ok(None) };
-        let said = Errand::new(&[&program.display().to_string(), "--version"]).text(room)?;
-        let dialect = dialect_of(&said);
-        let version = said.lines().next().unwrap_or_default().trim().to_owned();
+        let question = vec![program.display().to_string(), String::from("--version")];
+        let ask = || Errand::new(&[&program.display().to_string(), "--version"]).text(room);
+        let version = version::once(question, ask)?;
+        let dialect = dialect_of(&version);
         Ok(Some(Self { program, dialect, version }))
     }
 

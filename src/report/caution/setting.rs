@@ -22,6 +22,12 @@ const MEMORY_SLACK_SHARE: f64 = 0.1;
 /// Ways of a disk's writes through the page cache of the level below.
 const CACHED: [&str; 3] = ["writeback", "writethrough", "unsafe"];
 
+/// Media of a scratch directory that are files of the level below.
+const ON_A_DISK: [&str; 3] = ["layer", "bind", "volume"];
+
+/// A quota is counted in periods of 100 ms.
+const QUOTA_US_OF_A_THOUSANDTH: u64 = 100;
+
 /// Networks whose packets leave under another address.
 const TRANSLATED: [&str; 2] = ["bridge", "user"];
 
@@ -57,12 +63,35 @@ fn unequal(
     (!others.is_empty()).then_some((expected, others))
 }
 
+/// The least number that any level proved, of those that hold for all that is inside.
+fn least(evidence: &[LevelEvidence], key: &str) -> Option<u64> {
+    let facts = evidence.iter().flat_map(|level| &level.facts).filter(|fact| fact.key == key);
+    // A quota of cgroup v2 has its period behind it.
+    facts.filter_map(|fact| fact.value.split(' ').next()?.parse().ok()).min()
+}
+
+/// What a command could use of CPUs, in thousandths: those that it saw, or the quota for it if that is less.
+fn cpu_millis(evidence: &[LevelEvidence]) -> Option<u64> {
+    let seen = fact(evidence, "cpus_online")?.saturating_mul(1000);
+    let quota = least(evidence, "limit_cpu_quota_us");
+    Some(quota.map_or(seen, |quota_us| seen.min(quota_us / QUOTA_US_OF_A_THOUSANDTH)))
+}
+
+/// A number of CPUs: `2`, `0.5`.
+fn cpus_text(millis: u64) -> String {
+    let (whole, rest) = (millis / 1000, millis % 1000);
+    let text = format!("{whole}.{rest:03}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 pub(super) fn cpus(arms: &[ArmFindings]) -> Option<Caution> {
-    let had = |evidence: &[LevelEvidence]| fact(evidence, "cpus_online");
-    let (expected, others) = unequal(arms, had, |a, b| a == b)?;
-    let words: Vec<String> =
-        others.iter().map(|(stack, count)| format!("`{stack}` had {count}")).collect();
-    let least = others.iter().map(|(_, count)| *count).fold(expected, u64::min);
+    let (expected, others) = unequal(arms, cpu_millis, |a, b| a == b)?;
+    let words: Vec<String> = others
+        .iter()
+        .map(|(stack, millis)| format!("`{stack}` had {}", cpus_text(*millis)))
+        .collect();
+    let least = others.iter().map(|(_, millis)| *millis).fold(expected, u64::min);
+    let (expected, least) = (cpus_text(expected), cpus_text(least.next_multiple_of(1000)));
     Some(caution(
         "unequal-cpus",
         format!("the baseline had {expected} CPUs, but {}", words.join(", ")),
@@ -74,7 +103,7 @@ pub(super) fn memory(arms: &[ArmFindings]) -> Option<Caution> {
     let float = estimate::float;
     let near = |a: u64, b: u64| float(a.abs_diff(b)) <= MEMORY_SLACK_SHARE * float(a.max(b));
     let had = |evidence: &[LevelEvidence]| {
-        let limit = fact(evidence, "limit_memory_bytes").unwrap_or(u64::MAX);
+        let limit = least(evidence, "limit_memory_bytes").unwrap_or(u64::MAX);
         Some(fact(evidence, "memory_total_bytes")?.min(limit))
     };
     let (expected, others) = unequal(arms, had, near)?;
@@ -127,10 +156,16 @@ pub(super) fn helpers(arms: &[ArmFindings]) -> Option<Caution> {
     })
 }
 
-/// A guest's disk whose writes end in this machine's memory.
+/// A guest's disk whose writes end in this machine's memory; gVisor's files, which it opens for its guest as
+/// any program does, are one as well.
 pub(super) fn page_cache(arms: &[ArmFindings]) -> Option<Caution> {
     let is_cached = |arm: &ArmFindings| {
-        said(&arm.evidence, "disk_cache").is_some_and(|cache| CACHED.contains(&cache))
+        let is_in = |key: &str, words: &[&str]| {
+            said(&arm.evidence, key).is_some_and(|word| words.contains(&word))
+        };
+        let is_gvisor = said(&arm.evidence, "inside_kernel_release")
+            .is_some_and(|release| release.contains("gvisor"));
+        is_in("disk_cache", &CACHED) || is_gvisor && is_in("scratch", &ON_A_DISK)
     };
     let found = stacks(arms, is_cached);
     (!found.is_empty()).then(|| {
@@ -141,7 +176,7 @@ pub(super) fn page_cache(arms: &[ArmFindings]) -> Option<Caution> {
                  writes memory here",
                 named(found)
             ),
-            "compare disks with `cache=none`, or read the times as those of a cache",
+            "compare disks with `cache=none`, which gVisor has not, or read the times as those of a cache",
         )
     })
 }

@@ -152,6 +152,11 @@ fn what_a_stack_has_around_the_command_and_the_baseline_has_not_is_said() {
     for (facts, code, part) in [
         (limited.as_slice(), "helpers-limited", "those of `runc` used "),
         (&[("disk_cache", "writeback")], "host-page-cache", "the disk of `runc` goes through"),
+        (
+            &[("inside_kernel_release", "4.19.0-gvisor"), ("scratch", "bind")],
+            "host-page-cache",
+            "the disk of `runc` goes through",
+        ),
         (&[("inside_seccomp", "2")], "seccomp-differs", "a seccomp filter in `runc`, and none in"),
         (&[("network", "bridge")], "address-translation", "what leaves `runc` for another"),
         (
@@ -179,6 +184,53 @@ fn what_a_stack_has_around_the_command_and_the_baseline_has_not_is_said() {
     assert_eq!(found(&plain), []);
     let unshared = [("limit_cpu_quota_us", "50000"), ("inside_seccomp", "0")];
     assert_eq!(found(&unshared), []);
+    let in_memory = [("inside_kernel_release", "4.19.0-gvisor"), ("scratch", "tmpfs")];
+    assert_eq!(found(&in_memory), [], "memory has no page cache behind it");
+}
+
+/// The code and the finding of each caution of an example whose baseline saw two CPUs and 2 GiB, and whose arm
+/// `runc` has these facts.
+fn beside_two_cpus(facts: &[(&str, &str)]) -> Vec<(String, String)> {
+    let plain = [("inside_cpus_online", "2"), ("inside_memory_total_bytes", "2147483648")];
+    let findings = example(10, |record| {
+        let arm = record.trial.arm;
+        change_measured(record, |measured| {
+            let theirs = if arm == 2 { facts } else { &plain };
+            let facts = theirs.iter().map(|(key, value)| fact(key, value)).collect();
+            let layer = String::from("runc");
+            measured.evidence = Evidence::of(vec![LevelFacts { layer, facts }]).unwrap();
+        });
+    });
+    let cautions = findings.cautions.into_iter().filter(|it| it.code.starts_with("unequal"));
+    cautions.map(|it| (it.code, it.finding)).collect()
+}
+
+#[test]
+fn cpus_and_memory_that_a_stack_could_not_use_are_said_whatever_took_them_away() {
+    let two_gib = ("inside_memory_total_bytes", "2147483648");
+    let cpus = |text: &str| vec![(String::from("unequal-cpus"), text.to_owned())];
+    // A quota of either version, and CPUs that are not there.
+    for quota in ["50000", "50000 100000"] {
+        let facts = [("inside_cpus_online", "2"), ("limit_cpu_quota_us", quota), two_gib];
+        assert_eq!(beside_two_cpus(&facts), cpus("the baseline had 2 CPUs, but `runc` had 0.5"));
+    }
+    let facts = [("inside_cpus_online", "1"), two_gib];
+    assert_eq!(beside_two_cpus(&facts), cpus("the baseline had 2 CPUs, but `runc` had 1"));
+    let enough = [("inside_cpus_online", "2"), ("limit_cpu_quota_us", "300000"), two_gib];
+    assert_eq!(beside_two_cpus(&enough), [], "a quota that is more than there is");
+
+    for memory in [
+        [("inside_memory_total_bytes", "1073741824"), ("limit_pids", "9")],
+        [two_gib, ("limit_memory_bytes", "1073741824")],
+    ] {
+        let facts = [memory.as_slice(), &[("inside_cpus_online", "2")]].concat();
+        let found = beside_two_cpus(&facts);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].0, "unequal-memory");
+        assert!(found[0].1.ends_with("but `runc` had 1.00 GiB"), "{}", found[0].1);
+    }
+    let slack = [("inside_cpus_online", "2"), ("inside_memory_total_bytes", "2040109465")];
+    assert_eq!(beside_two_cpus(&slack), [], "a kernel keeps a little for itself");
 }
 
 /// Marks a trial; `share` of a CPU was used by others.
