@@ -11,6 +11,9 @@ use super::protocol::{Read, Reply, Strange};
 /// The length of what every message begins with, in bytes.
 const HEAD: usize = 24;
 
+/// The length of what a value is told with.
+const FLAGS: usize = 4;
+
 const REQUEST: u8 = 0x80;
 const RESPONSE: u8 = 0x81;
 const GET: u8 = 0;
@@ -44,6 +47,12 @@ pub(super) fn set(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0; 8]);
     out.extend_from_slice(key);
     out.extend_from_slice(value);
+}
+
+/// How long an answer is that everything is as it was asked for.
+#[inline]
+pub(super) fn expected(value: &[u8], is_set: bool) -> usize {
+    if is_set { HEAD } else { HEAD + FLAGS + value.len() }
 }
 
 /// Reads an answer; one with a value has 4 bytes of flags before it.

@@ -4,7 +4,7 @@ use super::keys::Keys;
 use super::protocol::{Protocol, Reply};
 use super::record::Record;
 use crate::engine::Refused;
-use crate::engine::net::{receive, send};
+use crate::engine::net::{receive, send, set};
 use crate::quantity::Nanoseconds;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -17,6 +17,9 @@ const AROUND: usize = 4096;
 
 /// The least room for answers, in bytes: so much is received at once.
 const ROOM: usize = 64 << 10;
+
+/// So many bytes of answers are awaited together at most: less than the room.
+const TOGETHER: usize = ROOM / 2;
 
 /// A request that waits for its answer.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +41,8 @@ pub(super) struct Lane {
     begin: usize,
     end: usize,
     going: VecDeque<Going>,
+    /// How many bytes the kernel gives news of.
+    awaited: usize,
 }
 
 /// What came of a look at a connection.
@@ -63,6 +68,7 @@ impl Lane {
             begin: 0,
             end: 0,
             going: VecDeque::with_capacity(depth),
+            awaited: 1,
         }
     }
 
@@ -112,6 +118,51 @@ impl Lane {
         self.out.clear();
         self.sent = 0;
         Ok(())
+    }
+
+    /// Asks the kernel to give news of this connection only when all answers are there that are awaited, or many bytes:
+    /// a server sends them one by one, and to take each by itself costs both ends more than the request.
+    ///
+    /// Source: `socket(7)`, `SO_RCVLOWAT`.
+    ///
+    /// # Errors
+    /// The connection's.
+    #[inline]
+    pub(super) fn await_all(&mut self, keys: &Keys) -> Result<(), Refused> {
+        let expected = |going: &Going| {
+            let (name, value) = (keys.name(going.key), keys.value(going.key));
+            self.protocol.expected(name, value, going.is_set)
+        };
+        let due: usize = self.going.iter().map(expected).sum();
+        // What has come of them already is in no queue of the kernel.
+        let left = due.saturating_sub(self.end - self.begin);
+        self.await_bytes(left.clamp(1, TOGETHER))
+    }
+
+    /// Asks the kernel to give news of whatever comes.
+    ///
+    /// # Errors
+    /// The connection's.
+    #[inline]
+    pub(super) fn await_any(&mut self) -> Result<(), Refused> {
+        self.await_bytes(1)
+    }
+
+    #[inline]
+    fn await_bytes(&mut self, count: usize) -> Result<(), Refused> {
+        if count == self.awaited {
+            return Ok(());
+        }
+        self.awaited = count;
+        let count = libc::c_int::try_from(count).unwrap_or(1);
+        set(self.socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, count)
+            .map_err(|error| broken(&error))
+    }
+
+    /// Since when the request has waited that was made first, where there is one.
+    #[inline]
+    pub(super) fn oldest(&self) -> Option<Nanoseconds> {
+        self.going.front().map(|going| going.from)
     }
 
     /// Receives what is there; with `flags` of 0 it waits for something, or for a tick.
@@ -169,6 +220,9 @@ impl Lane {
                 }
                 _ => return Err(strange(bytes)),
             }
+            let expected =
+                self.protocol.expected(keys.name(going.key), keys.value(going.key), going.is_set);
+            record.odd_count += u64::from(length != expected);
             record.note(going.is_set, going.from, now);
             record.received_bytes += length as u64;
             self.begin += length;

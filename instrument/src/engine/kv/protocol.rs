@@ -77,6 +77,16 @@ impl Protocol {
         }
     }
 
+    /// The length of the answer that is expected, in bytes: that the key is there, or was stored.
+    #[inline]
+    pub(super) fn expected(self, key: &[u8], value: &[u8], is_set: bool) -> usize {
+        match self {
+            Self::Text => text::expected(key, value, is_set),
+            Self::Binary => binary::expected(value, is_set),
+            Self::Resp => resp::expected(value, is_set),
+        }
+    }
+
     /// Reads the answer that bytes begin with, to a request of this key.
     ///
     /// # Errors
@@ -89,6 +99,12 @@ impl Protocol {
             Self::Resp => resp::read(bytes),
         }
     }
+}
+
+/// How many digits a number has.
+#[inline]
+pub(super) fn digits(number: usize) -> usize {
+    number.checked_ilog10().map_or(1, |more| more as usize + 1)
 }
 
 /// Adds a number in digits.

@@ -31,6 +31,8 @@ pub(super) struct Record {
     pub(super) wrong_count: u64,
     /// Requests that the server did not do.
     pub(super) refused_count: u64,
+    /// Answers that are not as long as expected: where a key is missing, say.
+    pub(super) odd_count: u64,
     /// Why it did not do the first of them.
     pub(super) refusal: Option<String>,
     pub(super) received_bytes: u64,
@@ -55,6 +57,7 @@ impl Record {
             miss_count: 0,
             wrong_count: 0,
             refused_count: 0,
+            odd_count: 0,
             refusal: None,
             received_bytes: 0,
         }
@@ -83,6 +86,7 @@ impl Record {
         self.miss_count += other.miss_count;
         self.wrong_count += other.wrong_count;
         self.refused_count += other.refused_count;
+        self.odd_count += other.odd_count;
         self.refusal = self.refusal.take().or(other.refusal);
         self.received_bytes += other.received_bytes;
     }

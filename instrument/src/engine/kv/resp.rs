@@ -2,7 +2,7 @@
 //!
 //! Source: Redis documentation, *Redis serialization protocol specification*.
 
-use super::protocol::{Read, Reply, Strange, line, number_in, put_number};
+use super::protocol::{Read, Reply, Strange, digits, line, number_in, put_number};
 
 fn word(word: &[u8], out: &mut Vec<u8>) {
     out.push(b'$');
@@ -23,6 +23,15 @@ pub(super) fn set(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
     word(key, out);
     word(value, out);
+}
+
+/// How long an answer is that everything is as it was asked for.
+#[inline]
+pub(super) fn expected(value: &[u8], is_set: bool) -> usize {
+    if is_set {
+        return b"+OK\r\n".len();
+    }
+    b"$\r\n\r\n".len() + digits(value.len()) + value.len()
 }
 
 /// Reads an answer: `+OK`, `-WHY`, `$-1` for nothing, or `$LENGTH` and a value.

@@ -2,7 +2,7 @@
 //!
 //! Source: memcached, `doc/protocol.txt`.
 
-use super::protocol::{Read, Reply, Strange, line, number_in, put_number};
+use super::protocol::{Read, Reply, Strange, digits, line, number_in, put_number};
 
 const VALUE: &[u8] = b"VALUE ";
 
@@ -26,6 +26,16 @@ pub(super) fn set(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
+}
+
+/// How long an answer is that everything is as it was asked for.
+#[inline]
+pub(super) fn expected(key: &[u8], value: &[u8], is_set: bool) -> usize {
+    if is_set {
+        return b"STORED\r\n".len();
+    }
+    let line = VALUE.len() + key.len() + b" 0 ".len() + digits(value.len()) + b"\r\n".len();
+    line + value.len() + END.len()
 }
 
 /// Reads an answer; a value's names its key: `VALUE KEY FLAGS LENGTH`.

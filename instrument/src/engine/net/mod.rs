@@ -29,7 +29,7 @@ use asked::Asked;
 
 /// What the key-value engine shares with these.
 pub(super) use asked::{address, rate};
-pub(super) use wire::{receive, send};
+pub(super) use wire::{receive, send, set};
 pub(super) use worst::Worst;
 
 /// What two ends do with each other.

@@ -160,7 +160,7 @@ fn has_news(socket: RawFd) -> bool {
 }
 
 /// Sets an option of a socket to a whole number.
-pub(super) fn set(
+pub(in crate::engine) fn set(
     socket: RawFd,
     level: libc::c_int,
     option: libc::c_int,

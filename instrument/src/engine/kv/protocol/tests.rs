@@ -83,6 +83,23 @@ fn an_answer_is_read_once_it_is_whole_and_no_further() {
 }
 
 #[test]
+fn an_answer_that_is_as_expected_has_the_length_that_is_expected() {
+    for protocol in ALL {
+        for (bytes, reply) in answers(protocol) {
+            let (value, is_set) = match reply {
+                Reply::Value(value) => (value, false),
+                Reply::Stored => (b"any".as_slice(), true),
+                _ => continue,
+            };
+            assert_eq!(protocol.expected(b"ab", value, is_set), bytes.len(), "{reply:?}");
+        }
+        for (count, digits) in [(9, 1), (10, 2), (99, 2), (100, 3), (1_000_000, 7)] {
+            assert_eq!(super::digits(count), digits);
+        }
+    }
+}
+
+#[test]
 fn what_is_no_answer_is_strange_in_every_language() {
     for protocol in ALL {
         for bytes in [
