@@ -204,6 +204,9 @@ pub struct Network {
     /// Whether the workload is itself in `namespace`, as on the level's own network: then it reaches all
     /// that the level reaches, under the same addresses.
     pub is_shared: bool,
+    /// The port at which what was booted serves by itself, where it can hold no server of ours: then a command in
+    /// the stack is its client.
+    pub serves: Option<u16>,
 }
 
 impl Network {
@@ -216,6 +219,7 @@ impl Network {
             outside: address,
             workload: Some(address),
             is_shared: true,
+            serves: None,
         }
     }
 }

@@ -222,7 +222,7 @@ impl ToolNetwork {
         }
         let (outside, workload) = self.seen?;
         let namespace = self.held.as_ref()?.path();
-        Some(Network { namespace, outside, workload, is_shared: false })
+        Some(Network { namespace, outside, workload, is_shared: false, serves: None })
     }
 }
 

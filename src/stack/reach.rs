@@ -118,8 +118,8 @@ fn of_layer(layer: &LayerSpec) -> Way {
         (_, Some("none")) => Way::Nothing,
         (_, Some("host")) => Way::Shared,
         (_, Some(_)) => Way::BothWays,
-        // A daemon may have a bridge, or none.
-        ("docker", None) => Way::Unknown,
+        // A daemon may have a bridge, or none; an image may be a server, or none.
+        ("docker" | "appliance", None) => Way::Unknown,
         (_, None) => Way::Nothing,
     }
 }

@@ -86,6 +86,37 @@ pub(super) fn gap(definition: &Definition, stack: &StackSpec) -> Option<Unavaila
     })
 }
 
+/// Makes of a command the client of a server that was booted as the stack itself.
+///
+/// # Errors
+/// The machine's: the client is to be elsewhere, there are several, or they call another port.
+pub(super) fn call(
+    definition: &Definition,
+    network: &Network,
+    port: u16,
+    command: &mut Command,
+) -> Result<(), Fault> {
+    if definition.client != Client::Native {
+        return Err(Fault::machine("the image is the server itself, and its client beside it")
+            .hint("leave `client=` out"));
+    }
+    if !command.instances.is_empty() {
+        return Err(Fault::machine("the image is one server, and several were asked for")
+            .hint("leave `--instances` out"));
+    }
+    let there = format!("{ADDRESS}:{port}");
+    if !definition.command.iter().any(|word| word.contains(&there)) {
+        return Err(Fault::machine(format!(
+            "the image serves at port {port}, and the workload's client does not call that"
+        ))
+        .hint(format!("take a client of such a server, such as `net.tcp_echo:port={port}`")));
+    }
+    let address = network.workload.unwrap_or(network.outside).to_string();
+    let filled = |word: &String| word.replace(ADDRESS, &address).into_bytes();
+    command.argv = definition.command.iter().map(filled).collect();
+    Ok(())
+}
+
 impl Opposite {
     /// Raises the outside of a stack that stands.
     ///

@@ -79,7 +79,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
             standing.tell(&mut command);
             let measured = task
                 .and_then(|task| {
-                    let mut opposite = task.opposite(&standing, &command, ground, &name)?;
+                    let mut opposite = task.opposite(&standing, &mut command, ground, &name)?;
                     let trial = What { plan, level: ground.level, task: &task };
                     let measured = measure(&mut standing, &mut opposite, &command, &trial);
                     leftovers.extend(opposite.into_iter().flat_map(Opposite::stop));
@@ -181,6 +181,7 @@ fn measure(
         innermost.facts.extend(sandwich.facts());
         innermost.facts.extend(prepared.facts);
         innermost.facts.extend(task.instances());
+        innermost.facts.extend(task.places(standing));
         innermost.facts.extend(opposite.iter().flat_map(Opposite::facts));
         innermost.facts.extend(read.iter().flat_map(settings));
         let inside = opposite.as_ref().map_or(command, |opposite| opposite.inside());

@@ -3,7 +3,7 @@
 
 use super::opposite::{self, Opposite};
 use crate::fault::Fault;
-use crate::layer::Unavailable;
+use crate::layer::{Network, Unavailable};
 use crate::plan::Plan;
 use crate::stack::StackSpec;
 use crate::stack::rise::{Ground, Standing};
@@ -97,13 +97,34 @@ impl Task {
     pub(super) fn opposite(
         &self,
         standing: &Standing,
-        command: &Command,
+        command: &mut Command,
         ground: &Ground<'_>,
         name: &str,
     ) -> Result<Option<Opposite>, Fault> {
         let Some(definition) = &self.definition else { return Ok(None) };
+        if let Some((network, port)) = self.served_by(standing) {
+            opposite::call(definition, network, port, command)?;
+            return Ok(None);
+        }
         let sides = if self.count < 2 { std::slice::from_ref(definition) } else { &self.instances };
         Opposite::open(definition, sides, standing, command, ground, name)
+    }
+
+    /// The network and the port at which what was booted serves by itself, for a workload that has a server.
+    fn served_by<'a>(&self, standing: &'a Standing) -> Option<(&'a Network, u16)> {
+        self.definition.as_ref()?.server.as_ref()?;
+        let network = standing.network()?;
+        Some((network, network.serves?))
+    }
+
+    /// Where the sides were, if what was booted is the server.
+    pub(super) fn places(&self, standing: &Standing) -> Vec<Fact> {
+        let Some((network, port)) = self.served_by(standing) else { return Vec::new() };
+        let address = network.workload.unwrap_or(network.outside);
+        vec![
+            Fact::new("client_place", "beside the image, which is the server", "the recipe"),
+            Fact::new("server_address", format!("{address}:{port}"), "the recipe, and its answers"),
+        ]
     }
 
     /// Why a stack cannot have its side of a workload that has two.

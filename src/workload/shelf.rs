@@ -59,6 +59,7 @@ pub const READY: &[(&str, &str)] = ready![
     "net.iperf3",
     "net.ping",
     "net.tcp_crr",
+    "net.tcp_echo",
     "net.tcp_maerts",
     "net.tcp_rr",
     "net.tcp_rr_rate",

@@ -144,6 +144,47 @@ fn requests_over_tcp_are_answered_by_the_unikernel() {
     }
 }
 
+#[test]
+fn a_unikernel_is_the_server_of_a_workload_and_compared_with_an_echo_in_native() {
+    let machine = Machine::take();
+    let stack = "appliance:accel=tcg,recipe=arceos-echo";
+    if !is_usable(&machine, "appliance:arceos-echo,accel=tcg") {
+        return;
+    }
+    let ask = |workload: &str| {
+        let stacks = format!("native,{stack}");
+        machine.json(&[
+            "compare",
+            "--in",
+            &stacks,
+            "--workload",
+            workload,
+            "--runs",
+            "1",
+            "--format",
+            "json",
+        ])
+    };
+    let answer = ask("net.tcp_echo:time=100");
+    for (stack, place) in [
+        ("native", "outside, on the level of the measurement"),
+        (stack, "beside the image, which is the server"),
+    ] {
+        let found = arm(&answer, stack);
+        assert_eq!(found["trial_count"], 1, "{stack}: {}", found["trouble"]);
+        let innermost = found["evidence"].as_array().unwrap().last().unwrap();
+        assert_eq!(fact(innermost, "client_place"), place, "{stack}");
+        let count = found["histograms"][0]["value_count"].as_u64().unwrap();
+        assert!(count > 20, "{stack}: {count}");
+    }
+    let innermost = arm(&answer, stack)["evidence"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(fact(&innermost, "server_address"), "127.0.0.1:7");
+    let other = ask("net.tcp_rr:time=50");
+    let said = arm(&other, stack).to_string();
+    assert!(said.contains("serves at port 7"), "{said}");
+    machine.assert_as_before();
+}
+
 fn ask_for_echoes(machine: &Machine, stack: &str) {
     let lab = lab();
     let mut standing = raise(&lab, stack, "echo", Duration::from_secs(60)).unwrap();

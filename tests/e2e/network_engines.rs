@@ -127,6 +127,24 @@ fn a_schedule_is_kept_and_counts_from_the_time_at_which_it_was_due() {
     machine.assert_as_before();
 }
 
+#[test]
+fn a_plain_echo_answers_several_clients_and_ends_with_the_last_of_them() {
+    let machine = Machine::take();
+    let at = format!("127.0.0.1:{}", port());
+    let server = start(&format!("serve --echo --listen {at} --for 10s"));
+    let client =
+        start(&format!("tcp_rr --echo --sockets 3 --request 100 --time 50ms --connect {at}"));
+    let (client, server) = (answer(client), answer(server));
+    assert_eq!(number(&server, "session_count"), 3.0);
+    let count = number(&client, "transactions");
+    let bytes = number(&server, "served_bytes");
+    // What was on its way at the end was echoed too.
+    assert!((100.0 * count..=100.0 * (count + 3.0)).contains(&bytes), "{client} {server}");
+    let nobody = end(start(&format!("serve --echo --listen 127.0.0.1:{} --for 50ms", port())));
+    assert_eq!(nobody, (3, String::from("surtax engine: no client of the echo came in 0.05 s\n")));
+    machine.assert_as_before();
+}
+
 /// An echo that stands still for `pause` after the first `before` requests.
 fn pausing_echo(before: usize, pause: Duration) -> (u16, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

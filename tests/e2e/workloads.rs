@@ -234,6 +234,7 @@ const READY: &[(&str, Need)] = &[
     ("net.iperf3:seconds=1", Nothing),
     ("net.ping:count=5", Network),
     ("net.tcp_crr:time=50", Network),
+    ("net.tcp_echo:time=50", Network),
     ("net.tcp_maerts:time=50", Network),
     ("net.tcp_rr:time=50", Network),
     ("net.tcp_rr_rate:time=100,rate=500", Network),

@@ -23,6 +23,7 @@ mod ready;
 mod recipe;
 mod request;
 
+use super::Network as ReachedBy;
 use super::first_process::{FirstProcess, limited_together};
 use super::native::{PlainProcess, same_kernel};
 use super::qemu::check::{accelerator, qemu_version};
@@ -42,7 +43,7 @@ use request::Asked;
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
@@ -149,6 +150,8 @@ struct RunningAppliance {
     process: Process,
     cpus: Vec<VirtualCpu>,
     machine: Machine,
+    /// Where it is spoken to, over TCP.
+    port: Option<u16>,
     facts: Vec<Fact>,
 }
 
@@ -200,7 +203,8 @@ impl RunningAppliance {
         }
         let (link, client, console) = (None, None, Some(console));
         let (qmp, network) = (Arc::new(Mutex::new(qmp)), network.map(Arc::new));
-        Ok(Self { link, client, console, tail, qmp, network, process, cpus, machine, facts })
+        let port = asked.found.recipe.command.port;
+        Ok(Self { link, client, console, tail, qmp, network, process, cpus, machine, port, facts })
     }
 
     /// Waits until it is ready, and opens the way that its recipe names.
@@ -281,6 +285,14 @@ impl Running for RunningAppliance {
         }
         facts.append(&mut self.facts);
         Ok(facts)
+    }
+
+    /// An image that serves is met on the loopback of its network, where its client is, too.
+    fn network(&self) -> Option<ReachedBy> {
+        self.client.as_ref()?;
+        let namespace = PathBuf::from(format!("/proc/{}/ns/net", self.process.pid()));
+        let serves = Some(self.port?);
+        Some(ReachedBy { namespace, is_shared: false, serves, ..ReachedBy::of_level() })
     }
 
     fn obituary(&mut self) -> Option<String> {

@@ -276,7 +276,7 @@ impl Running for RunningDocker {
             _ => {
                 let (outside, workload) = self.network.addresses(&self.inspected)?;
                 let namespace = self.daemon.network_namespace();
-                Some(Network { namespace, outside, workload, is_shared: false })
+                Some(Network { namespace, outside, workload, is_shared: false, serves: None })
             }
         }
     }

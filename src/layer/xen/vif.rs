@@ -126,6 +126,7 @@ impl Vif {
             outside: network::OUTSIDE.into(),
             workload: Some(self.network.workload().into()),
             is_shared: false,
+            serves: None,
         }
     }
 

@@ -10,6 +10,7 @@
 mod alarm;
 mod asked;
 mod crr;
+mod echo;
 mod flow;
 mod offload;
 mod place;
@@ -147,6 +148,11 @@ pub(super) const SERVE: Engine = Engine {
             key: "sessions",
             value: "N",
             help: "how many clients to answer before it ends; 1",
+        },
+        Choice {
+            key: "echo",
+            value: "",
+            help: "be a plain echo (RFC 862) until the last client has hung up",
         },
     ],
     run: serve::run,

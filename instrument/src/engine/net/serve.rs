@@ -6,7 +6,7 @@ use super::offload;
 use super::place::{Place, current_cpu};
 use super::session::{Served, greet, hear, limited, say};
 use super::wire::{Lost, Patience, wait, watched};
-use super::{Kind, crr, flow, rr, stream, udp_stream};
+use super::{Kind, crr, echo, flow, rr, stream, udp_stream};
 use crate::clock;
 use crate::engine::{Answer, Options, Refused};
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
@@ -33,6 +33,9 @@ pub(super) fn run(options: &Options) -> Result<Answer, Refused> {
         Refused::machine(format!("cannot listen at {address}: {error}"))
             .hint("let another port be listened at (`--listen`), or end who does at this one")
     })?;
+    if options.has("echo") {
+        return echo::run(&listener, limit);
+    }
     let cpus = sched_getaffinity(None);
     let mut total = Served::default();
     for _ in 0..sessions {
