@@ -15,6 +15,7 @@ pub fn plan(stack: &str, command: &[&str]) -> Plan {
         stacks: vec![stack.clone()],
         baseline: stack,
         workload: None,
+        beside: Vec::new(),
         command: command.iter().map(|word| String::from(*word)).collect(),
         cwd: PathBuf::from("/"),
         environment: Vec::new(),

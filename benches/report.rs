@@ -127,6 +127,7 @@ fn plan(blocks: u32) -> Plan {
         stacks: ["native", "runc", "qemu"].map(stack).into(),
         baseline: stack("native"),
         workload: None,
+        beside: Vec::new(),
         command: vec![String::from("make")],
         cwd: PathBuf::from("/src"),
         environment: Vec::new(),

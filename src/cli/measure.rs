@@ -3,7 +3,9 @@
 use super::Globals;
 use crate::fault::{Doing, Fault};
 use crate::layer::Card;
-use crate::plan::{Cache, ConductDraft, Decided, Draft, Plan, Surroundings, duration, percentage};
+use crate::plan::{
+    Cache, ConductDraft, Decided, Draft, Neighbour, Plan, Surroundings, duration, percentage,
+};
 use crate::report::threshold::Threshold;
 use crate::stack::{StackSpec, parse_list_with, registered};
 use crate::workload::Workload;
@@ -36,6 +38,14 @@ pub(super) struct MeasureArguments {
     /// named by its path, such as `./mine.toml`.
     #[arg(long, value_name = "NAME", help_heading = "What to measure")]
     workload: Option<String>,
+    /// Runs this workload in a stack of its own meanwhile, such as `adversary.load:cpu=50,time=600000@runc:cpus=1`;
+    /// may be repeated.
+    ///
+    /// Every stack is then measured alone and beside such neighbours, in the same blocks, and what they cost it is said
+    /// beside its overhead. A neighbour is started before the command and ended after it. A trial counts only where the
+    /// neighbour used CPU time while the command ran, and had not ended before it: give it time enough.
+    #[arg(long, value_name = "WORKLOAD@STACK", help_heading = "What to measure")]
+    beside: Vec<String>,
     /// Names the run in lists and reports [default: the command].
     #[arg(long, value_name = "TEXT", help_heading = "What to measure")]
     title: Option<String>,
@@ -160,7 +170,7 @@ impl GateArguments {
     fn require_an_answer(&self, plan: &Plan) -> Result<(), Fault> {
         self.require_metrics(plan)?;
         let Some(threshold) = self.fail_if.first() else { return Ok(()) };
-        if plan.stacks.len() == 1 {
+        if plan.stacks.len() == 1 && plan.beside.is_empty() {
             let baseline = &plan.baseline;
             return Err(Fault::user(format!(
                 "`--fail-if '{threshold}'` has nothing to decide: only `{baseline}` is measured"
@@ -232,6 +242,9 @@ impl MeasureArguments {
         let baseline = self.baseline.as_deref().map(|text| {
             StackSpec::parse_with(text, cards).map_err(|fault| fault.during("`--baseline`"))
         });
+        let neighbour = |text: &String| {
+            Neighbour::parse_with(text, cards).map_err(|fault| fault.during("`--beside`"))
+        };
         let workload = self
             .workload
             .as_deref()
@@ -240,6 +253,7 @@ impl MeasureArguments {
             workload: workload.transpose()?,
             stacks,
             baseline: baseline.transpose()?,
+            beside: self.beside.iter().map(neighbour).collect::<Result<_, _>>()?,
             command: command.to_vec(),
             title: self.title.clone(),
             environment: self.env.clone(),
@@ -330,6 +344,7 @@ mod tests {
         let arguments = MeasureArguments {
             stacks: vec![String::from("native,qemu:mem=1G,accel=tcg+runc"), String::from("runc")],
             env: vec![variable("A=b=c").unwrap()],
+            beside: vec![String::from("adversary.load:cpu=30@runc")],
             runs: Some(40),
             time: Some(Duration::from_secs(120)),
             precision: Some(15_000),
@@ -347,6 +362,7 @@ mod tests {
 command = ["make"]
 stacks = ["native", "qemu:memory=1G,accel=tcg+runc", "runc"]
 environment = { A = "b=c" }
+beside = ["adversary.load:cpu=30@runc"]
 runs = 40
 time = "2m"
 precision = "1.5%"
@@ -386,6 +402,7 @@ seed = 5
             environment: vec![(String::from("A"), String::from("b = c"))],
             inherit_environment: Some(false),
             writable: vec![PathBuf::from("/tmp")],
+            beside: vec![Neighbour::parse_with("adversary.load@runc:cpus=1", CARDS).unwrap()],
             runs: Some(40),
             time: Some(Duration::from_millis(90_500)),
             precision_ppm: Some(20_000),

@@ -77,7 +77,7 @@ struct Shown<'a> {
 fn shown(plan: &Plan, format: Format, width: u16) -> Result<String, Fault> {
     let costs = Costs::of(plan);
     let block_count = costs.blocks(plan, 0, Duration::ZERO);
-    let stacks: Vec<String> = plan.arms().iter().map(|arm| arm.stack.to_string()).collect();
+    let stacks: Vec<String> = plan.arms().iter().map(ToString::to_string).collect();
     let trials: Vec<Line<'_>> = (0..block_count)
         .flat_map(|block| plan.block(block))
         .map(|TrialId { block, position, arm }| Line {

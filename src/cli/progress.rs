@@ -188,7 +188,7 @@ impl Meter {
 
     /// What to say about a trial that did not go well.
     fn trouble(&mut self, record: &Record, arm: &Arm) -> Option<String> {
-        let stack = &arm.stack;
+        let stack = arm;
         let (what, why) = match &record.result {
             TrialResult::Done(_) | TrialResult::Disturbed(_) => return None,
             TrialResult::CommandFailed(_) => (format!("the command failed in `{stack}`"), None),
@@ -229,7 +229,7 @@ fn ended(record: &Record, arm: &Arm) -> String {
         "trial {}.{} of `{}` ended: {how}",
         u64::from(block) + 1,
         u64::from(position) + 1,
-        arm.stack
+        arm
     );
     if let Some(disturbed) = disturbed(record) {
         text += &format!("; {disturbed}");
@@ -250,7 +250,7 @@ fn disturbed(record: &Record) -> Option<String> {
 /// The stack of an arm; the baseline's second arm is told apart.
 fn arm_name(arm: &Arm) -> String {
     let again = if arm.index == 1 { " (again)" } else { "" };
-    format!("{}{again}", arm.stack)
+    format!("{arm}{again}")
 }
 
 /// What is said when an arm will not run any more.
@@ -363,7 +363,7 @@ impl Bar {
 impl Observer for Bar {
     fn trial_begins(&mut self, _: TrialId, arm: &Arm) {
         self.meter.begin(clock::monotonic_raw());
-        let stack = arm.stack.to_string();
+        let stack = arm.to_string();
         let last = self.last.take().map_or_else(String::new, |words| format!(" (before: {words})"));
         self.show(&(stack + &last));
     }

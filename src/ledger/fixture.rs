@@ -21,6 +21,7 @@ pub(crate) fn plan(stacks: &[&str]) -> Plan {
         title: String::from("make of a small tree"),
         stacks: stacks.iter().map(|kind| stack(kind)).collect(),
         baseline: stack("native"),
+        beside: Vec::new(),
         command: vec!["make".into(), "-j4".into()],
         workload: None,
         cwd: "/src".into(),

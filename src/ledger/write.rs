@@ -197,7 +197,7 @@ fn insert_run(transaction: &Transaction, plan: &Plan, plan_json: &str) -> rusqli
         let part = ["baseline", "baseline-again"].get(usize::try_from(arm.index).unwrap_or(2));
         transaction.execute(
             "INSERT INTO arms (arm, stack, part) VALUES (?1, ?2, ?3)",
-            params![arm.index, arm.stack.to_string(), part.unwrap_or(&"compared")],
+            params![arm.index, arm.to_string(), part.unwrap_or(&"compared")],
         )?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 //! A key that is not known is refused with the nearest one that is: a plan that silently ignored
 //! `warmup = 3` would measure something else than its author believes.
 
-use super::{Cache, Draft, Plan, duration, percentage, shelf};
+use super::{Cache, Draft, Neighbour, Plan, duration, percentage, shelf};
 use crate::fault::Fault;
 use crate::layer::Card;
 use crate::stack::{StackSpec, instead};
@@ -19,12 +19,13 @@ use toml::de::{DeTable, DeValue};
 const FILE_LIMIT: u64 = 1 << 20;
 
 /// Every key of a plan file, in the order in which [`write()`] writes them.
-pub const KEYS: [&str; 22] = [
+pub const KEYS: [&str; 23] = [
     "title",
     "command",
     "workload",
     "stacks",
     "baseline",
+    "beside",
     "runs",
     "time",
     "precision",
@@ -127,6 +128,7 @@ impl Reader<'_> {
             }
             "stacks" => draft.stacks = self.stacks(value)?,
             "baseline" => draft.baseline = Some(self.stack(value)?),
+            "beside" => draft.beside = self.neighbours(field, value)?,
             "runs" => draft.runs = Some(self.whole(field, value)?),
             "time" => draft.time = Some(self.duration(field, value)?),
             "precision" => draft.precision_ppm = Some(self.share(field, value)?),
@@ -237,6 +239,14 @@ impl Reader<'_> {
         list.iter().map(|stack| self.stack(stack)).collect()
     }
 
+    fn neighbours(&self, field: &str, value: &Value<'_>) -> Result<Vec<Neighbour>, Fault> {
+        let read = |text: &String| {
+            let read = Neighbour::parse_with(text, self.cards);
+            read.map_err(|fault| fault.during(self.place(&value.span())))
+        };
+        self.strings(field, value)?.iter().map(read).collect()
+    }
+
     /// One stack: a string as after `--in`, or a list with one table per layer.
     fn stack(&self, value: &Value<'_>) -> Result<StackSpec, Fault> {
         let text = match value.get_ref() {
@@ -314,6 +324,10 @@ pub fn write(plan: &Plan) -> String {
         format!("stacks = {}", toml_strings(&texts)),
         format!("baseline = {}", toml_string(&plan.baseline.to_string())),
     ];
+    if !plan.beside.is_empty() {
+        let beside: Vec<String> = plan.beside.iter().map(ToString::to_string).collect();
+        lines.push(format!("beside = {}", toml_strings(&beside)));
+    }
     lines.extend(plan.runs.map(|runs| format!("runs = {runs}")));
     lines.extend(plan.time_budget().map(|time| format!("time = \"{}\"", duration::text(time))));
     let precision = plan.precision_ppm.map(percentage::text);

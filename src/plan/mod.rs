@@ -3,6 +3,7 @@
 //! It comes from the command line or from a TOML file, is written into the ledger whole, and is
 //! enough to expand every trial again: same seed, same order, on every version.
 
+mod beside;
 mod budget;
 mod conduct;
 pub mod duration;
@@ -21,12 +22,14 @@ mod stacks;
 
 use crate::stack::StackSpec;
 use crate::workload::Workload;
+pub use beside::Neighbour;
 pub use conduct::{Cache, Conduct, ConductDraft};
 pub use estimate::Costs;
 pub use expand::BLOCK_LIMIT;
 pub use refuse::{Decided, Draft, Surroundings};
 use serde::{Deserialize, Serialize};
 pub use shell::line as shell_line;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,6 +47,9 @@ pub struct Plan {
     pub stacks: Vec<StackSpec>,
     /// Which stack the others are compared with; it runs as two arms.
     pub baseline: StackSpec,
+    /// What runs in other stacks meanwhile; with any, each stack is also measured without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Neighbour>,
     /// Program and arguments.
     pub command: Vec<String>,
     /// Where the command is that of a workload: which.
@@ -106,16 +112,30 @@ impl Plan {
         self.precision_ppm.map(|ppm| f64::from(ppm) / 1e6)
     }
 
-    /// The arms, baseline twice: arm 0 and arm 1 are the baseline, the others follow in order.
+    /// The arms, baseline twice: arm 0 and arm 1 are the baseline, the others follow in order; and where the plan has
+    /// neighbours, all once more beside them.
     #[must_use]
     pub fn arms(&self) -> Vec<Arm> {
-        let others = self.stacks.iter().filter(|stack| **stack != self.baseline);
-        [&self.baseline, &self.baseline]
-            .into_iter()
-            .chain(others)
+        let each = || {
+            let others = self.stacks.iter().filter(|stack| **stack != self.baseline);
+            std::iter::once(&self.baseline).chain(others)
+        };
+        let alone =
+            std::iter::once(&self.baseline).chain(each()).map(|stack| (stack, String::new()));
+        let words: Vec<String> = self.beside.iter().map(ToString::to_string).collect();
+        let words = words.join(" and ");
+        let beside = each().filter(|_| !words.is_empty()).map(|stack| (stack, words.clone()));
+        alone
+            .chain(beside)
             .zip(0u32..)
-            .map(|(stack, index)| Arm { index, stack: stack.clone() })
+            .map(|((stack, beside), index)| Arm { index, stack: stack.clone(), beside })
             .collect()
+    }
+
+    /// What runs beside an arm.
+    #[must_use]
+    pub fn neighbours(&self, arm: u32) -> &[Neighbour] {
+        if arm < self.alone_count() { &[] } else { &self.beside }
     }
 }
 
@@ -126,6 +146,15 @@ pub struct Arm {
     pub index: u32,
     /// What runs.
     pub stack: StackSpec,
+    /// Beside what, as typed; empty where it is alone.
+    pub beside: String,
+}
+
+impl fmt::Display for Arm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stack.fmt(f)?;
+        if self.beside.is_empty() { Ok(()) } else { write!(f, " beside {}", self.beside) }
+    }
 }
 
 /// One line of the expanded plan: who runs when.

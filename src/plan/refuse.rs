@@ -4,7 +4,7 @@
 //! cannot. What was decided for the user and might surprise is returned as a note.
 
 use super::expand::BLOCK_LIMIT;
-use super::{ConductDraft, Plan, SCHEMA_VERSION, budget, shell};
+use super::{ConductDraft, Neighbour, Plan, SCHEMA_VERSION, budget, shell};
 use crate::fault::Fault;
 use crate::layer::{Card, Root};
 use crate::stack::StackSpec;
@@ -35,6 +35,8 @@ pub struct Draft {
     pub pin: Option<String>,
     /// See [`Plan::baseline`]; by default the first `native`, added if there is none.
     pub baseline: Option<StackSpec>,
+    /// See [`Plan::beside`].
+    pub beside: Vec<Neighbour>,
     /// See [`Plan::command`].
     pub command: Vec<String>,
     /// What to run instead of a command.
@@ -104,6 +106,7 @@ impl Draft {
             stacks: list_over(other.stacks, self.stacks),
             pin: other.pin.or(self.pin),
             baseline: other.baseline.or(self.baseline),
+            beside: list_over(other.beside, self.beside),
             // What is run is said once: as a command, or as a workload.
             workload: if other.command.is_empty() {
                 other.workload.or(self.workload)
@@ -137,6 +140,7 @@ impl Draft {
         match field {
             "stacks" => !self.stacks.is_empty(),
             "baseline" => self.baseline.is_some(),
+            "beside" => !self.beside.is_empty(),
             "command" | "workload" => !self.command.is_empty() || self.workload.is_some(),
             "cwd" => self.cwd.is_some(),
             "writable" => !self.writable.is_empty(),
@@ -167,6 +171,7 @@ impl Draft {
         let (conduct, warm_up) = self.checked_conduct()?;
         let (stacks, baseline) = self.checked_stacks(&cwd, around)?;
         self.check_scratch(&stacks)?;
+        let beside = self.checked_neighbours(&cwd, around)?;
         let added = added_baseline(&self, &stacks, &baseline);
         let connected = self.network_note(around.cards)?;
         let usual = if self.precision_ppm.is_some() { PRECISION_RUNS } else { DEFAULT_RUNS };
@@ -176,6 +181,7 @@ impl Draft {
             title: self.title.unwrap_or_else(|| usual_title(&command, self.workload.as_ref())),
             stacks,
             baseline,
+            beside,
             command,
             workload: self.workload,
             cwd,
@@ -396,7 +402,7 @@ fn notes(plan: &Plan) -> Vec<String> {
             "`{word}` is given to the command as it is; for a line of the shell write `-- sh -c '…'`"
         ));
     }
-    if plan.stacks.len() == 1 {
+    if plan.stacks.len() == 1 && plan.beside.is_empty() {
         notes.push(format!(
             "only `{}` is measured: its two arms show the noise and nothing else",
             plan.baseline

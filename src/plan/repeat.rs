@@ -33,6 +33,9 @@ impl Plan {
         if self.stacks.iter().find(|stack| is_native(stack)) != Some(&self.baseline) {
             flag("--baseline", self.baseline.to_string());
         }
+        for neighbour in &self.beside {
+            flag("--beside", neighbour.to_string());
+        }
         if let Some(workload) = &self.workload {
             flag("--workload", workload.typed());
         }

@@ -71,7 +71,11 @@ impl Draft {
     }
 
     /// That a stack can be, on some machine, and that the CPUs that it names are here.
-    fn check_sense(&self, stack: &StackSpec, around: &Surroundings<'_>) -> Result<(), Fault> {
+    pub(super) fn check_sense(
+        &self,
+        stack: &StackSpec,
+        around: &Surroundings<'_>,
+    ) -> Result<(), Fault> {
         let labelled = |fault: Fault| {
             let message = format!("`{stack}` cannot be: {}", fault.message);
             Fault { hint: fault.hint, ..self.refuse("stacks", message) }
@@ -139,7 +143,12 @@ impl Draft {
     }
 
     /// The stack with absolute paths, the outermost of which must be there.
-    fn located(&self, field: &str, stack: &StackSpec, cwd: &Path) -> Result<StackSpec, Fault> {
+    pub(super) fn located(
+        &self,
+        field: &str,
+        stack: &StackSpec,
+        cwd: &Path,
+    ) -> Result<StackSpec, Fault> {
         let mut stack = stack.clone();
         for (depth, layer) in stack.layers.iter_mut().enumerate() {
             layer.make_root_absolute(cwd);

@@ -17,7 +17,7 @@ use super::{
     AbsenceFindings, ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence,
     ProgressPoint, RunFacts, TrialPoint, TrialUsage, Trouble, Verdict,
 };
-use super::{guest_clock, instances, steady};
+use super::{guest_clock, instances, isolation, steady};
 use crate::fault::Fault;
 use crate::ledger::{
     Absences, Histograms, KnownMetric, Ledger, Proofs, Run, StoredTrial, Stream, TrialState,
@@ -78,6 +78,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         arms.push(arm);
         bills.push(bill);
     }
+    isolation::add_to(&mut arms, &columns, &measures);
     let noise_floor = noise.map(|noise| estimate::interval(&noise.estimate));
     let run = run_facts(&plan, &run, &trials, blocks_done(&columns), margin);
     let signs = Signs {
@@ -98,15 +99,14 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         guest_clock: guest_clock::caution(ledger, &columns)?,
         block_ns: block_ns(&trials, run.blocks_done),
     };
-    let cautions = caution::all(&signs);
     Ok(Findings {
+        cautions: caution::all(&signs),
         schema_version: SCHEMA_VERSION,
         surtax_version: env!("CARGO_PKG_VERSION").into(),
         run,
         machine: machine.iter().map(key_value).collect(),
         arms,
         noise_floor,
-        cautions,
     })
 }
 
@@ -205,7 +205,7 @@ fn arm_findings(
     let points = column.ended.iter().map(|trial| point(trial, sources));
     Ok(ArmFindings {
         arm: column.arm.index,
-        stack: line(&column.arm.stack.to_string()),
+        stack: line(&column.arm.to_string()),
         name: name(column, &evidence),
         part: column.part().into(),
         trials: points.collect(),
@@ -216,6 +216,7 @@ fn arm_findings(
         metrics: estimate::metrics(&column.counted, baseline, sources.measures),
         histograms: distribution::of_arm(sources.histograms, column.arm.index),
         instances: instances::of_arm(&column.counted),
+        beside: None,
         absences: absences(sources.absences, column.arm.index),
         overhead: compared.map(|compared| estimate::interval(&compared.estimate)),
         block_count: compared.map_or(0, |compared| number(compared.estimate.block_count)),
@@ -264,7 +265,7 @@ fn name(column: &Column<'_>, evidence: &[LevelEvidence]) -> String {
         .map(|fact| fact.value.as_str())
         .collect();
     said.extend((column.part() == "baseline-again").then_some("again"));
-    let stack = line(&column.arm.stack.to_string());
+    let stack = line(&column.arm.to_string());
     if said.is_empty() { stack } else { format!("{stack} ({})", line(&said.join(", "))) }
 }
 

@@ -11,7 +11,7 @@ use super::{
 use std::collections::BTreeSet;
 
 /// Fields of [`csv`].
-const METRIC_FIELDS: [&str; 35] = [
+const METRIC_FIELDS: [&str; 38] = [
     "arm",
     "stack",
     "part",
@@ -47,6 +47,9 @@ const METRIC_FIELDS: [&str; 35] = [
     "instance_min",
     "instance_max",
     "instance_variation_ratio",
+    "alone_ratio",
+    "alone_low",
+    "alone_high",
 ];
 
 /// Fields of [`csv_trials`].
@@ -159,7 +162,7 @@ fn absence_row(arm: &ArmFindings, absence: &AbsenceFindings) -> Vec<String> {
     METRIC_FIELDS.iter().map(field).collect()
 }
 
-fn metric_row(arm: &ArmFindings, metric: Option<&MetricFindings>) -> [String; 35] {
+fn metric_row(arm: &ArmFindings, metric: Option<&MetricFindings>) -> [String; 38] {
     let number = |of: &dyn Fn(&MetricFindings) -> f64| or_empty(metric.map(of));
     let word = |of: &dyn Fn(&MetricFindings) -> &str| metric.map_or("", of).to_owned();
     let overhead = metric.and_then(|metric| metric.overhead);
@@ -182,6 +185,11 @@ fn metric_row(arm: &ArmFindings, metric: Option<&MetricFindings>) -> [String; 35
     };
     let instances = metric.and_then(|metric| {
         arm.instances.iter().find(|instances| instances.metric == metric.metric)
+    });
+    // Beside a neighbour: over the same stack alone.
+    let alone = metric.zip(arm.beside.as_ref()).and_then(|(metric, beside)| {
+        let found = beside.overheads.iter().find(|it| it.metric == metric.metric);
+        found.map(|it| it.overhead)
     });
     let why = match &arm.verdict {
         Verdict::Invalid { reason } => reason.as_str(),
@@ -223,6 +231,9 @@ fn metric_row(arm: &ArmFindings, metric: Option<&MetricFindings>) -> [String; 35
         or_empty(instances.map(|it| it.min)),
         or_empty(instances.map(|it| it.max)),
         or_empty(instances.and_then(|it| it.variation_ratio)),
+        or_empty(alone.map(|it| it.ratio)),
+        or_empty(alone.map(|it| it.low)),
+        or_empty(alone.map(|it| it.high)),
     ]
 }
 
@@ -264,7 +275,7 @@ mod tests {
         let arm = &findings["arms"][2];
         assert_eq!(
             names(arm).join(" "),
-            "absences arm because block_count detectable_effect disturbed_count evidence exit_statuses histograms \
+            "absences arm because beside block_count detectable_effect disturbed_count evidence exit_statuses histograms \
              instances metrics more_blocks name overhead p_value p_value_adjusted part payers progress repeated_count \
              stack stdout_hashes trial_count trials trouble verdict warm_up"
         );
@@ -307,11 +318,11 @@ mod tests {
             "arm,stack,part,trial_count,metric,unit,better,median,min,quartile_first,\
              quartile_third,max,overhead_ratio,overhead_low,overhead_high,confidence,verdict,why,\
              because,block_count,more_blocks,p_value,p_value_adjusted,detectable_effect,p50_low,\
-             p50_high,p90,p90_low,p90_high,p99,p99_low,p99_high,instance_min,instance_max,instance_variation_ratio"
+             p50_high,p90,p90_low,p90_high,p99,p99_low,p99_high,instance_min,instance_max,instance_variation_ratio,alone_ratio,alone_low,alone_high"
         );
         assert_eq!(lines.len(), 1 + 3 * 9 + 1);
         let gap = "3,qemu,compared,0,,,,,,,,,,,,,invalid,`/dev/kvm` boots no guest\\u{1b}[2J,\
-                   no number of it counts: `/dev/kvm` boots no guest\\u{1b}[2J,,,,,,,,,,,,,,,,";
+                   no number of it counts: `/dev/kvm` boots no guest\\u{1b}[2J,,,,,,,,,,,,,,,,,,,";
         assert_eq!(*lines.last().unwrap(), gap);
         assert!(lines[1].starts_with("0,native,baseline,6,wall_ns,ns,lower,100"), "{}", lines[1]);
     }

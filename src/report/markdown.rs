@@ -23,6 +23,7 @@ pub fn markdown(findings: &Findings) -> String {
         text += &overheads(findings);
         text += &of_workload(findings);
         text += &instances(findings);
+        text += &isolation(findings);
         text += &noise_floor(findings);
         text += &reasons(findings);
     }
@@ -129,6 +130,22 @@ fn of_workload(findings: &Findings) -> String {
     }
     for (what, why) in workload::gaps(findings) {
         text += &format!("- no number of {}: {}\n", plain(&what), plain(why));
+    }
+    text + "\n"
+}
+
+/// What a neighbour cost each stack, where there was one.
+fn isolation(findings: &Findings) -> String {
+    let rows = super::isolation::rows(findings);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "## Beside a neighbour, over the same stack alone\n\n| Metric | Stack | Neighbour | Overhead |\n|---|---|---|---|\n",
+    );
+    for row in &rows {
+        let (metric, stack) = (code(&row.found.metric), code(row.stack));
+        text += &format!("| {metric} | {stack} | {} | {} |\n", code(row.neighbour), row.overhead);
     }
     text + "\n"
 }

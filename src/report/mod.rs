@@ -13,6 +13,7 @@ pub mod foreign;
 mod guest_clock;
 pub mod html;
 mod instances;
+mod isolation;
 pub mod markdown;
 pub mod number;
 pub mod page;
@@ -127,6 +128,8 @@ pub struct ArmFindings {
     pub histograms: Vec<DistributionFindings>,
     /// How far several instances of the command, which ran at once, were apart; empty where one ran.
     pub instances: Vec<InstanceFindings>,
+    /// Where something ran beside it: what that cost the stack.
+    pub beside: Option<BesideFindings>,
     /// What its workload could not measure in it.
     pub absences: Vec<AbsenceFindings>,
     /// What was found about its first iterations, where each start runs the command several times.
@@ -294,6 +297,26 @@ pub struct JudgementFindings {
     /// How far values may be apart that the workload prints alike, as a share of them: 0.1 for `1.2` and `1.2`
     /// is one of 12. `None` where its file does not say in which unit it prints them.
     pub step_share: Option<f64>,
+}
+
+/// What it costs a stack that something runs beside it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BesideFindings {
+    /// What ran, and in which stack.
+    pub neighbour: String,
+    /// The stack alone.
+    pub alone: String,
+    /// By metric: the stack beside it over the same stack alone, paired by block.
+    pub overheads: Vec<BesideOverhead>,
+}
+
+/// One metric of a stack beside a neighbour, over the same stack alone.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BesideOverhead {
+    /// The metric.
+    pub metric: String,
+    /// As a ratio of the costs: 1.12 is 12 % slower, dearer or larger beside the neighbour.
+    pub overhead: Interval,
 }
 
 /// One metric of the several instances of a command that ran at once: medians over the trials that count.

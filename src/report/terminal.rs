@@ -84,6 +84,7 @@ pub fn render(findings: &Findings, look: Look) -> String {
         page.gap();
         workload(&mut page, findings, look);
         instances(&mut page, findings);
+        isolation(&mut page, findings);
         noise_floor(&mut page, findings);
         reasons(&mut page, findings);
     }
@@ -295,6 +296,22 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
     }
     for (what, why) in workload::gaps(findings) {
         page.paragraph(&format!("No number of {what}: "), why, 2);
+    }
+    page.gap();
+}
+
+/// What a neighbour cost each stack, where there was one.
+fn isolation(page: &mut Page, findings: &Findings) {
+    let Some(neighbour) = super::isolation::neighbour(findings) else { return };
+    let lines = super::isolation::lines(findings);
+    for (metric, stacks) in lines.iter().take(REASONS_MAX) {
+        page.paragraph(&format!("Beside {neighbour}, {metric}: "), stacks, 2);
+    }
+    if lines.is_empty() {
+        page.paragraph("", "What the neighbour costs takes three blocks or more.", 0);
+    }
+    if lines.len() > REASONS_MAX {
+        page.paragraph("", "What it cost in other metrics is in the other formats.", 0);
     }
     page.gap();
 }

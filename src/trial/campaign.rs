@@ -228,7 +228,19 @@ fn check(arm: &Arm, plan: &Plan, ground: &Ground<'_>) -> Result<Result<(), Unava
     let command = task.inside(&protocol::command(plan, &arm.stack));
     let ground = Ground { command: Some(&command), ..*ground };
     let site = ground.site(&view, &limits, arm.stack.layers.len() > 1);
-    Ok(layer::find(&outermost.kind)?.check(outermost, &site).map(|_| ()))
+    let usable = layer::find(&outermost.kind)?.check(outermost, &site).map(|_| ());
+    let neighbours = plan.neighbours(arm.index).iter().map(|it| it.stack.layers.first());
+    for outermost in neighbours.flatten() {
+        if usable.is_err() {
+            break;
+        }
+        let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
+        let site = ground.site(&view, &limits, false);
+        if let Err(unavailable) = layer::find(&outermost.kind)?.check(outermost, &site) {
+            return Ok(Err(unavailable));
+        }
+    }
+    Ok(usable)
 }
 
 fn gap(trial: TrialId, unavailable: Unavailable) -> Record {

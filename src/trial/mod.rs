@@ -9,6 +9,7 @@ mod iterate;
 pub mod protocol;
 pub mod quiet;
 mod repeat;
+mod neighbour;
 mod sandwich;
 mod opposite;
 mod task;

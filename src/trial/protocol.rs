@@ -1,6 +1,7 @@
 //! The protocol of one trial. The order of the lines in [`run`] and `measure` is the protocol.
 
 use super::iterate::{self, Ran};
+use super::neighbour::Neighbours;
 use super::opposite::Opposite;
 use super::quiet::{self, Quiet};
 use super::sandwich::Sandwich;
@@ -80,8 +81,12 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
             let measured = task
                 .and_then(|task| {
                     let mut opposite = task.opposite(&standing, &mut command, ground, &name)?;
+                    let neighbours = plan.neighbours(trial.arm);
+                    let mut beside = Neighbours::raise(neighbours, &command, ground, &name)?;
                     let trial = What { plan, level: ground.level, task: &task };
-                    let measured = measure(&mut standing, &mut opposite, &command, &trial);
+                    let mut sides = Sides { opposite: &mut opposite, beside: &mut beside };
+                    let measured = measure(&mut standing, &mut sides, &command, &trial);
+                    leftovers.extend(beside.stop());
                     leftovers.extend(opposite.into_iter().flat_map(Opposite::stop));
                     measured
                 })
@@ -118,24 +123,25 @@ struct What<'a> {
     task: &'a Task,
 }
 
+/// What stands beside the stack.
+struct Sides<'a> {
+    opposite: &'a mut Option<Opposite>,
+    beside: &'a mut Neighbours,
+}
+
 /// Warms up, watches, runs the command in its iterations, and reads what everybody used. Gives back what was
 /// measured, why it cannot be believed if it cannot, and the conditions right around the command.
 fn measure(
     standing: &mut Standing,
-    opposite: &mut Option<Opposite>,
+    Sides { opposite, beside }: &mut Sides<'_>,
     command: &Command,
     &What { plan, level, task }: &What<'_>,
 ) -> Result<(Measured, Flaw, Conditions), Fault> {
-    let deadline = plan.command_deadline();
-    let once = |standing: &mut Standing, opposite: &mut Option<Opposite>| match opposite {
-        Some(opposite) => opposite.run(standing, deadline),
-        None => execute(standing, command, deadline),
-    };
     let sandwich = Sandwich::take(standing.link()?)?;
-    let is_cold = plan.conduct.cache == Cache::Cold;
     let prepared = task.prepare(command, |command| outcome(standing, command, plan))?;
+    beside.start(plan)?;
     for _ in 0..plan.warm_up {
-        once(standing, opposite)?;
+        once(standing, opposite, command, plan)?;
     }
     let payers = standing.payers();
     let payer_count = payers.len();
@@ -143,28 +149,24 @@ fn measure(
     let before = quiet.read();
     let outside = opposite.as_ref().map(Opposite::payers).unwrap_or_default();
     let outside_count = outside.len();
+    beside.watch();
     let watch_outside = Watch::begin(outside, level);
     let watch = Watch::begin(payers, level);
-    let mut runs: Vec<Ran> = Vec::new();
-    for _ in 0..plan.conduct.iterations {
-        if is_cold {
-            cold::drop_caches(standing.link()?, runs.is_empty())?;
-        }
-        let ran = once(standing, opposite).map_err(|fault| task.explained(fault))?;
-        let goes_on = ran.outcome.status == Status::Exit(0);
-        runs.push(ran);
-        if !goes_on {
-            break;
-        }
-    }
+    let runs = iterations(standing, opposite, command, plan);
+    let runs = runs.map_err(|fault| task.explained(fault))?;
     let mut readings = watch.end();
     let outside = watch_outside.end();
+    let seen = beside.look()?;
     let after = quiet.read();
     let mut conditions = quiet.between(
         &before,
         &after,
-        used_by_all(readings.iter().chain(&outside), payer_count + outside_count),
+        used_by_all(
+            readings.iter().chain(&outside).chain(&seen.readings),
+            payer_count + outside_count + seen.payer_count,
+        ),
     );
+    conditions.extend(seen.conditions);
     conditions.extend(quiet::stood_still(runs.iter().map(|ran| &ran.outcome)));
     conditions.extend(together::at_once(&runs));
     let mut is_guest_time_void = opposite.as_mut().map_or(Ok(false), Opposite::is_time_void)?;
@@ -182,6 +184,7 @@ fn measure(
         innermost.facts.extend(prepared.facts);
         innermost.facts.extend(task.instances());
         innermost.facts.extend(task.places(standing));
+        innermost.facts.extend(seen.facts);
         innermost.facts.extend(opposite.iter().flat_map(Opposite::facts));
         innermost.facts.extend(read.iter().flat_map(settings));
         let inside = opposite.as_ref().map_or(command, |opposite| opposite.inside());
@@ -191,12 +194,47 @@ fn measure(
         .map_err(|layer| Fault::bug(format!("`{layer}` proved nothing about itself")))?;
     let iterations = iterate::iterations(&runs, sandwich);
     let (wall, outcome) = iterate::whole(&iterations, runs)?;
-    let flaw = prepared.flaw.or_else(|| read.as_ref().err().cloned());
+    let flaw = prepared.flaw.or(seen.flaw).or_else(|| read.as_ref().err().cloned());
     let read = if flaw.is_none() { read.unwrap_or_default() } else { Reading::default() };
     let workload = if is_guest_time_void { read.without_numbers(CLOCK_RAN_WRONG) } else { read };
     let measured =
         Measured { wall, outcome, readings, iterations, workload, evidence, is_guest_time_void };
     Ok((measured, flaw, conditions))
+}
+
+/// Runs the command as often as the plan has it in one start, or until it fails.
+fn iterations(
+    standing: &mut Standing,
+    opposite: &mut Option<Opposite>,
+    command: &Command,
+    plan: &Plan,
+) -> Result<Vec<Ran>, Fault> {
+    let mut runs: Vec<Ran> = Vec::new();
+    for _ in 0..plan.conduct.iterations {
+        if plan.conduct.cache == Cache::Cold {
+            cold::drop_caches(standing.link()?, runs.is_empty())?;
+        }
+        let ran = once(standing, opposite, command, plan)?;
+        let goes_on = ran.outcome.status == Status::Exit(0);
+        runs.push(ran);
+        if !goes_on {
+            break;
+        }
+    }
+    Ok(runs)
+}
+
+/// Runs the command once, or both sides of a workload that has two.
+fn once(
+    standing: &mut Standing,
+    opposite: &mut Option<Opposite>,
+    command: &Command,
+    plan: &Plan,
+) -> Result<Ran, Fault> {
+    match opposite {
+        Some(opposite) => opposite.run(standing, plan.command_deadline()),
+        None => execute(standing, command, plan.command_deadline()),
+    }
 }
 
 /// Which file the command was, asked after it has ended so that it was in no cache because of us.

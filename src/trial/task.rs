@@ -256,7 +256,7 @@ pub(super) fn settings(read: &Reading) -> Vec<Fact> {
 }
 
 /// Another command in the place of the one that is measured.
-fn like(command: &Command, argv: &[String]) -> Command {
+pub(super) fn like(command: &Command, argv: &[String]) -> Command {
     let argv = argv.iter().map(|word| word.clone().into_bytes()).collect();
     Command { argv, instances: Vec::new(), ..command.clone() }
 }
@@ -268,7 +268,7 @@ fn version_of(version: &Version, ended: &Outcome) -> Result<String, String> {
     version.read(if stdout.trim().is_empty() { &stderr } else { &stdout })
 }
 
-fn require_success(what: &str, step: &[String], ended: &Outcome) -> Result<(), Fault> {
+pub(super) fn require_success(what: &str, step: &[String], ended: &Outcome) -> Result<(), Fault> {
     if ended.status == Status::Exit(0) {
         return Ok(());
     }

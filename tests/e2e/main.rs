@@ -31,6 +31,7 @@ mod libvirt;
 mod limits;
 mod machine;
 mod monitors;
+mod neighbours;
 mod nested_suite;
 mod nesting;
 mod network_engines;

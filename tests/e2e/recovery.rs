@@ -50,6 +50,7 @@ fn plan(seed: u64) -> Plan {
         stacks: vec![stack(1.0), stack(COST)],
         baseline: stack(1.0),
         workload: None,
+        beside: Vec::new(),
         command: vec![String::from("true")],
         cwd: "/".into(),
         environment: Vec::new(),

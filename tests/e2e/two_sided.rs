@@ -131,6 +131,18 @@ fn a_stack_that_names_no_network_gets_one_of_its_own_and_it_is_said() {
 }
 
 #[test]
+fn a_rate_that_cannot_be_reached_is_a_number_and_no_failure() {
+    let machine = Machine::take();
+    let answer = machine.json(&compare("native", "net.tcp_rr_rate:time=100,rate=10000000"));
+    let found = arm(&answer, "native");
+    assert_eq!(found["trial_count"], 1, "{}", found["trouble"]);
+    let metrics = found["metrics"].as_array().unwrap();
+    let shortfall = metrics.iter().find(|metric| metric["metric"] == "shortfall").unwrap();
+    assert!(shortfall["median"].as_f64().unwrap() > 0.5, "{shortfall}");
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_stack_without_a_way_is_a_gap_before_it_is_started() {
     let machine = Machine::take();
     let answer = machine.json(&compare("native,runc:net=none", "net.tcp_rr:time=50"));

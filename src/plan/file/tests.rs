@@ -19,6 +19,7 @@ title = "compile"
 command = ["make", "-j4"]
 stacks = ["native", "qemu:mem=1G,accel=tcg+runc", [{ layer = "qemu", memory = "2G", cpus = 1.5 }, { layer = "docker" }]]
 baseline = "runc"
+beside = ["adversary.load:cpu=30@runc"]
 runs = 0x10
 time = "1h30m"
 warm_up = 1
@@ -45,7 +46,7 @@ environment = { LANG = "C" }
     assert_eq!(draft.time, Some(Duration::from_secs(5400)));
     assert_eq!(draft.environment, [(String::from("LANG"), String::from("C"))]);
     assert_eq!(draft.inherit_environment, Some(false));
-    assert_eq!(draft.places["runs"], "plan.toml:6");
+    assert_eq!(draft.places["runs"], "plan.toml:7");
     let said = draft.places.keys().count();
     assert_eq!(said, KEYS.len(), "this test says every key");
 }
@@ -55,7 +56,7 @@ fn an_unknown_key_is_answered_with_the_nearest_and_its_line() {
     refused(
         "command = [\"true\"]\nwarmup = 3\n",
         "plans/io.toml:2: unknown key `warmup`
-  hint: use `warm_up`; the keys of a plan are `title`, `command`, `workload`, `stacks`, `baseline`, `runs`, `time`, `precision`, `warm_up`, `iterations`, `instances`, `cache`, `settle`, `env_padding`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
+  hint: use `warm_up`; the keys of a plan are `title`, `command`, `workload`, `stacks`, `baseline`, `beside`, `runs`, `time`, `precision`, `warm_up`, `iterations`, `instances`, `cache`, `settle`, `env_padding`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
     );
 }
 

@@ -13,6 +13,7 @@ mod details;
 mod escape;
 mod heading;
 mod instances;
+mod isolation;
 mod legend;
 mod measured;
 mod overhead;
@@ -41,6 +42,7 @@ pub fn html(findings: &Findings) -> String {
         Some(comparison::comparison(&arms)),
         measured::measured(findings, &arms),
         instances::instances(findings, &arms),
+        isolation::isolation(findings),
         curves::curves(findings, &arms),
         progress::progress(findings, &arms),
         spread::spread(findings, &arms),

@@ -80,6 +80,7 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
         because: because(&verdict),
         histograms: vec![latency(ratio)],
         instances: Vec::new(),
+        beside: None,
         absences: Vec::new(),
         warm_up: None,
         more_blocks: (verdict == Verdict::Inconclusive).then_some(26),

@@ -1,0 +1,29 @@
+//! Isolation: one row per metric and stack, beside a neighbour over the same stack alone.
+
+use super::super::{Findings, isolation};
+use super::table::{Cell, Table};
+
+/// The section; nothing where no neighbour ran.
+pub fn isolation(findings: &Findings) -> Option<String> {
+    let rows = isolation::rows(findings);
+    if rows.is_empty() {
+        return None;
+    }
+    let columns = ["Metric", "Stack", "Neighbour", "#Overhead"];
+    let caption = "Beside the neighbour, over the same stack alone";
+    let mut table = Table::new(caption, &columns).sortable();
+    for row in rows {
+        let cells = vec![
+            Cell::Code(row.found.metric.clone()),
+            Cell::Code(row.stack.to_owned()),
+            Cell::Code(row.neighbour.to_owned()),
+            Cell::Number(row.overhead, row.found.overhead.ratio),
+        ];
+        table.row(Some(row.arm.arm), cells);
+    }
+    Some(format!(
+        "<section id=\"isolation\"><h2>Isolation</h2>\n<p>What it costs a stack that something runs beside it, in the \
+         same blocks.</p>\n{}</section>\n",
+        table.finish()
+    ))
+}

@@ -1,0 +1,145 @@
+//! Isolation: what it costs a stack that a neighbour runs beside it.
+//!
+//! Each block has the stack alone and beside the neighbour, so the ratio of the two is estimated as every
+//! overhead is, against the same stack and not against the baseline.
+
+use super::compare::Column;
+use super::estimate::{Baseline, Measure, interval};
+use super::foreign::line;
+use super::number;
+use super::{ArmFindings, BesideFindings, BesideOverhead, Findings, workload};
+use surtax_statistics::overhead;
+
+/// One metric of one stack, in words.
+pub(super) struct Row<'a> {
+    /// The stack alone.
+    pub(super) stack: &'a str,
+    pub(super) neighbour: &'a str,
+    pub(super) arm: &'a ArmFindings,
+    pub(super) found: &'a BesideOverhead,
+    pub(super) overhead: String,
+}
+
+/// Compares every arm beside neighbours with the same stack alone.
+pub(super) fn add_to(arms: &mut [ArmFindings], columns: &[Column<'_>], measures: &[Measure]) {
+    for (arm, column) in arms.iter_mut().zip(columns) {
+        if column.arm.beside.is_empty() {
+            continue;
+        }
+        let is_alone =
+            |it: &&Column<'_>| it.arm.beside.is_empty() && it.arm.stack == column.arm.stack;
+        // The baseline is there twice.
+        let mut alone = columns.iter().filter(is_alone).map(|it| it.counted.as_slice());
+        let first = alone.next().unwrap_or_default();
+        let baseline = Baseline { first, again: alone.next().unwrap_or_default() };
+        let found = |measure: &Measure| {
+            let blocks = baseline.blocks(&column.counted, measure)?;
+            let estimate = overhead(&blocks).ok()?;
+            let metric = measure.metric.clone();
+            Some(BesideOverhead { metric, overhead: interval(&estimate) })
+        };
+        arm.beside = Some(BesideFindings {
+            neighbour: line(&column.arm.beside),
+            alone: line(&column.arm.stack.to_string()),
+            overheads: [Measure::wall()].iter().chain(measures).filter_map(found).collect(),
+        });
+    }
+}
+
+/// Every metric of every stack beside neighbours, metric by metric.
+pub(super) fn rows(findings: &Findings) -> Vec<Row<'_>> {
+    let beside = || findings.arms.iter().filter_map(|arm| Some((arm, arm.beside.as_ref()?)));
+    let mut names: Vec<&str> = Vec::new();
+    for found in beside().flat_map(|(_, it)| &it.overheads) {
+        if !names.contains(&found.metric.as_str()) {
+            names.push(&found.metric);
+        }
+    }
+    let mut rows = Vec::new();
+    for name in names {
+        for (arm, it) in beside() {
+            let Some(found) = it.overheads.iter().find(|it| it.metric == name) else { continue };
+            let (stack, neighbour) = (it.alone.as_str(), it.neighbour.as_str());
+            let overhead = number::overhead(&found.overhead);
+            rows.push(Row { stack, neighbour, arm, found, overhead });
+        }
+    }
+    rows
+}
+
+/// One line for each metric that a short report has room for: its name, and what the neighbour cost each stack.
+pub(super) fn lines(findings: &Findings) -> Vec<(String, String)> {
+    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    for row in rows(findings) {
+        if workload::is_detail_of(row.arm, &row.found.metric) {
+            continue;
+        }
+        let words = format!("{} {}", row.stack, row.overhead);
+        match lines.iter_mut().find(|(metric, _)| *metric == row.found.metric) {
+            Some((_, stacks)) => stacks.push(words),
+            None => lines.push((row.found.metric.clone(), vec![words])),
+        }
+    }
+    lines.into_iter().map(|(metric, stacks)| (metric, stacks.join("; "))).collect()
+}
+
+/// What ran beside the stacks, where anything did.
+pub(super) fn neighbour(findings: &Findings) -> Option<&str> {
+    findings.arms.iter().find_map(|arm| Some(arm.beside.as_ref()?.neighbour.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ledger::Ledger;
+    use crate::ledger::fixture::{add, done, id, plan};
+    use crate::plan::Neighbour;
+    use crate::report::{Findings, compare, export, html, markdown, terminal};
+    use crate::stack::tests::CARDS;
+
+    /// Ten blocks: alone 1 s and 1.1 s, beside a neighbour 1.5 s and 1.1 s, with a little noise.
+    fn measured() -> Findings {
+        let shelf = tempfile::tempdir().unwrap();
+        let path = shelf.path().join("run.surtax");
+        let mut plan = plan(&["native", "runc"]);
+        plan.beside = vec![Neighbour::parse_with("adversary.load@runc", CARDS).unwrap()];
+        let mut ledger = Ledger::create(&path, &plan, &[]).unwrap();
+        for block in 0..10 {
+            let wobble = u64::from(block * 7 % 5) * 100_000;
+            for (arm, wall) in [(0, 1_000), (1, 1_000), (2, 1_100), (3, 1_500), (4, 1_100)] {
+                add(&mut ledger, &done(id(block, arm), wall * 1_000_000 + wobble));
+            }
+        }
+        drop(ledger);
+        compare(&Ledger::open(&path).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_a_neighbour_costs_is_over_the_same_stack_alone_in_every_format() {
+        let findings = measured();
+        let ratio = |arm: usize| {
+            let beside = findings.arms[arm].beside.as_ref().unwrap();
+            beside.overheads.iter().find(|it| it.metric == "wall_ns").unwrap().overhead.ratio
+        };
+        assert!((ratio(3) - 1.5).abs() < 1e-3, "{}", ratio(3));
+        assert!((ratio(4) - 1.0).abs() < 1e-3, "{}", ratio(4));
+        assert!(findings.arms[..3].iter().all(|arm| arm.beside.is_none()));
+        assert_eq!(findings.arms[4].stack, "runc beside adversary.load@runc");
+        let text = terminal::render(&findings, terminal::PLAIN);
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains("Beside adversary.load@runc, wall_ns: native +50.0 %"), "{text}");
+        let text = markdown::markdown(&findings);
+        assert!(
+            text.contains("| `wall_ns` | `native` | `adversary.load@runc` | +50.0 %"),
+            "{text}"
+        );
+        let page = html::html(&findings);
+        let section = &page[page.find("<section id=\"isolation\"").unwrap()..];
+        assert!(section.contains("+50.0 %"), "{section}");
+        let json: serde_json::Value = serde_json::from_str(&export::json(&findings)).unwrap();
+        assert_eq!(json["arms"][3]["beside"]["alone"], "native");
+        let rows = export::csv(&findings);
+        let starts = "3,native beside adversary.load@runc,compared,10,wall_ns,";
+        let row = rows.lines().find(|row| row.starts_with(starts)).unwrap();
+        assert!(row.contains(",1.49") || row.contains(",1.5"), "{row}");
+    }
+}

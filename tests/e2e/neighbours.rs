@@ -1,0 +1,57 @@
+//! What runs beside a stack while it is measured.
+
+use crate::answers::{arm, fact};
+use crate::machine::{Machine, is_usable, text};
+
+/// Compares a shell's loop in `native`, alone and beside this.
+fn beside<'a>(neighbour: &'a str, runs: &'a str, script: &'a str) -> Vec<&'a str> {
+    let mut words = vec!["compare", "--in", "native", "--beside", neighbour, "--runs", runs];
+    words.extend(["--format", "json", "--", "sh", "-c", script]);
+    words
+}
+
+#[test]
+fn a_neighbour_runs_all_the_while_and_what_it_costs_is_over_the_same_stack_alone() {
+    let machine = Machine::take();
+    let stack = "runc:cpus=1,memory=64M";
+    if !is_usable(&machine, "runc") {
+        return;
+    }
+    let neighbour = format!("adversary.load:cpu=80,time=60000@{stack}");
+    let answer = machine.json(&beside(&neighbour, "3", "sleep 0.3"));
+    let label = format!("native beside {neighbour}");
+    let found = arm(&answer, &label);
+    assert_eq!(found["trial_count"], 3, "{}", found["trouble"]);
+    let innermost = found["evidence"].as_array().unwrap().last().unwrap();
+    assert_eq!(fact(innermost, "neighbour_0"), neighbour);
+    let beside = &found["beside"];
+    assert_eq!((&beside["alone"], &beside["neighbour"]), (&"native".into(), &neighbour.into()));
+    let wall = &beside["overheads"][0];
+    assert_eq!(wall["metric"], "wall_ns");
+    // Who sleeps is not hurt by who works.
+    let ratio = wall["overhead"]["ratio"].as_f64().unwrap();
+    assert!((0.9..1.3).contains(&ratio), "{wall}");
+    let alone = arm(&answer, "native");
+    assert!(alone["beside"].is_null() && alone["trial_count"] == 3, "{alone}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_neighbour_that_ends_too_early_or_cannot_be_makes_no_number() {
+    let machine = Machine::take();
+    let short = "adversary.load:cpu=50,time=300@native";
+    let answer = machine.json(&beside(short, "1", "sleep 1.5"));
+    let found = arm(&answer, &format!("native beside {short}"));
+    assert_eq!(found["trial_count"], 0, "{found}");
+    assert!(found.to_string().contains("ended before the command did"), "{}", found["trouble"]);
+    for (neighbour, expected) in [
+        ("adversary.load", "does not say in which stack it runs"),
+        ("net.tcp_rr@native", "has two sides"),
+        ("adversary.lod@native", "adversary.load"),
+    ] {
+        let output = machine.surtax(&beside(neighbour, "1", "true"));
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{said}");
+    }
+    machine.assert_as_before();
+}
