@@ -62,6 +62,7 @@ qemu-system-x86     qemu-system-x86_64
 qemu-system-common  /usr/lib/qemu/virtiofsd
 qemu-utils          qemu-img
 dpdk-dev            dpdk-testpmd
+dmsetup             dmsetup
 e2fsprogs           mke2fs
 btrfs-progs         mkfs.btrfs
 seabios             /usr/share/seabios/bios-256k.bin

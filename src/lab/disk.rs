@@ -6,6 +6,13 @@ use crate::stack::IoLimits;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How many devices may lie one on the other.
+const DEPTH_LIMIT: usize = 16;
+
+/// How long the device mapper may take to answer.
+const ASK_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A whole block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +51,59 @@ pub fn under_scratch() -> Result<Disk, Fault> {
     of(Path::new("/sys"), &format!("{major}:{minor}"))
 }
 
+/// What lies below `/var/tmp`, from the file system down: `vda1`, or `dm-0 (crypt) vdb` where the device mapper has
+/// a device in between; empty where it is on no disk of this level.
+///
+/// # Errors
+/// The machine's: the directory cannot be looked at.
+pub fn below_scratch() -> Result<String, Fault> {
+    let meta = fs::metadata(DISK_DIRECTORY).doing(format_args!("look at `{DISK_DIRECTORY}`"))?;
+    let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+    let first = Path::new("/sys/dev/block").join(format!("{major}:{minor}"));
+    Ok(below(&first, &targets_of).join(" "))
+}
+
+/// A device and those that it is made of, each with how it is made of them.
+fn below(device: &Path, targets: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    let Ok(mut device) = fs::canonicalize(device) else { return Vec::new() };
+    let mut lines = Vec::new();
+    // A device that is made of several stands for them by the first.
+    for _ in 0..DEPTH_LIMIT {
+        let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mapped = fs::read_to_string(device.join("dm/name")).ok();
+        let kind = mapped.map(|mapped| {
+            let kind = targets(mapped.trim_end());
+            let uuid = fs::read_to_string(device.join("dm/uuid")).unwrap_or_default();
+            let owner = uuid.split('-').next().unwrap_or_default().trim_end().to_lowercase();
+            kind.unwrap_or(if owner.is_empty() { String::from("mapped") } else { owner })
+        });
+        lines.push(kind.map_or_else(|| name.clone(), |kind| format!("{name} ({kind})")));
+        let mut parts = children(&device.join("slaves"));
+        parts.sort();
+        match parts.into_iter().next().and_then(|part| fs::canonicalize(part).ok()) {
+            Some(part) => device = part,
+            None => break,
+        }
+    }
+    lines
+}
+
+fn children(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// The kinds of target that a mapped device is made of, as in `linear` or `crypt`; none where nobody can be asked.
+fn targets_of(mapped: &str) -> Option<String> {
+    super::find("dmsetup")?;
+    let argv = ["dmsetup", "table", mapped].map(String::from);
+    let said = super::ask(&argv, None, ASK_DEADLINE).ok()?;
+    let mut kinds: Vec<&str> =
+        said.lines().filter_map(|line| line.split_ascii_whitespace().nth(2)).collect();
+    kinds.dedup();
+    (!kinds.is_empty()).then(|| kinds.join(","))
+}
+
 fn of(sys: &Path, number: &str) -> Result<Disk, Fault> {
     let none = || {
         Fault::user(format!("`{DISK_DIRECTORY}` is on no disk of this level that could be limited"))
@@ -67,6 +127,25 @@ fn of(sys: &Path, number: &str) -> Result<Disk, Fault> {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_lies_below_is_named_with_how_the_device_mapper_makes_it() {
+        let sys = tempfile::tempdir().unwrap();
+        let at = |name: &str| sys.path().join(name);
+        for (upper, lower) in [("dm-1", "dm-0"), ("dm-0", "vda1")] {
+            fs::create_dir_all(at(upper).join("slaves")).unwrap();
+            fs::create_dir_all(at(upper).join("dm")).unwrap();
+            fs::create_dir_all(at(lower)).unwrap();
+            symlink(at(lower), at(upper).join("slaves").join(lower)).unwrap();
+            fs::write(at(upper).join("dm/name"), format!("mapped-{upper}\n")).unwrap();
+        }
+        fs::write(at("dm-1/dm/uuid"), "LVM-abc\n").unwrap();
+        fs::write(at("dm-0/dm/uuid"), "\n").unwrap();
+        let told = |name: &str| (name == "mapped-dm-0").then(|| String::from("crypt"));
+        assert_eq!(below(&at("dm-1"), &told), ["dm-1 (lvm)", "dm-0 (crypt)", "vda1"]);
+        assert_eq!(below(&at("dm-0"), &|_| None), ["dm-0 (mapped)", "vda1"]);
+        assert_eq!(below(&at("nothing"), &told), [""; 0]);
+    }
 
     #[test]
     fn a_partition_stands_for_its_disk_and_memory_for_none() {

@@ -14,6 +14,7 @@ mod engine;
 mod holder;
 pub mod huge_pages;
 mod journal;
+pub mod kernel_part;
 mod mount;
 pub mod network;
 mod process;
@@ -22,6 +23,7 @@ mod room;
 mod service;
 mod session;
 mod settings;
+mod shaping;
 mod sweep;
 mod undo;
 pub mod users;
@@ -38,6 +40,7 @@ pub use process::{Process, Program, find, pipe, signal};
 pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};
 pub use room::Room;
 pub use service::Service;
+pub use shaping::Shape;
 pub use sweep::{Swept, gc};
 pub use undo::{TAG, Undo};
 pub use users::Users;
@@ -112,6 +115,8 @@ struct Ground {
     disk_directory: PathBuf,
     group: PathBuf,
     groups: Groups,
+    /// Where systemd has given the groups their place, if it was asked.
+    scope: Option<PathBuf>,
     /// `None` once the lab is closed.
     journal: Mutex<Option<Journal>>,
 }
@@ -128,7 +133,9 @@ impl Ground {
             Undo::Directory { path: self.memory_directory.clone() },
             Undo::Directory { path: self.disk_directory.clone() },
         ];
-        if let Some((path, names)) = self.groups.to_enable() {
+        if self.scope.is_none()
+            && let Some((path, names)) = self.groups.to_enable()
+        {
             undos.push(Undo::Controllers { path, names });
         }
         undos.push(Undo::Group { path: self.group.clone() });
@@ -137,7 +144,11 @@ impl Ground {
             journal.will(undos)?;
             reaper = Some(Reaper::start(&setup.reaper, journal.path())?);
         }
-        match self.make() {
+        let placed = match (&self.scope, &reaper) {
+            (Some(scope), Some(reaper)) => self.groups.move_in(scope, &self.id, reaper.pid()),
+            _ => Ok(()),
+        };
+        match placed.and_then(|()| self.make()) {
             Ok(()) => Ok(reaper),
             Err(fault) => {
                 // It waits for the journal, which we still hold, and we would wait for it.
@@ -219,12 +230,14 @@ impl Lab {
         let swept = sweep::orphans(state)?;
         let header = Header::of_this_process()?;
         let id = header.lab.clone();
+        let (scope, group) = (setup.groups.scope(&id), format!("{PREFIX}{id}"));
         let mut ground = Ground {
             directory: run_directory().join(&id),
             memory_directory: Path::new(MEMORY_DIRECTORY).join(format!("{PREFIX}{id}")),
             disk_directory: Path::new(DISK_DIRECTORY).join(format!("{PREFIX}{id}")),
-            group: PathBuf::from(format!("{PREFIX}{id}")),
+            group: scope.as_ref().map_or_else(|| PathBuf::from(&group), |it| it.join(&group)),
             groups: setup.groups.clone(),
+            scope,
             journal: Mutex::new(Some(Journal::create(state, header)?)),
             id,
         };

@@ -52,13 +52,14 @@ const OUTER_ENDS: [&str; 2] = ["veth0", "veth1"];
 /// Where taps come from.
 const TUN: &str = "/dev/net/tun";
 
-/// How long `ip` may take.
-const IP_DEADLINE: Duration = Duration::from_secs(10);
+/// How long `ip` or `tc` may take.
+const TOOL_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Requests that `libc` does not name. Source: Linux `uapi/linux/sockios.h`, `uapi/linux/if_tun.h`.
 const SIOCBRADDBR: libc::Ioctl = 0x89a0;
 const SIOCBRADDIF: libc::Ioctl = 0x89a2;
 const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
+const TUNSETPERSIST: libc::Ioctl = 0x4004_54cb;
 
 /// A network namespace of a room.
 #[derive(Debug)]
@@ -171,6 +172,22 @@ impl Network {
         })
     }
 
+    /// A tap on the bridge that is there without a holder, for one queue: a monitor opens it by its name, [`TAP`]. It
+    /// is gone with the namespace.
+    ///
+    /// # Errors
+    /// As [`Network::tap`].
+    pub fn kept_tap(&self) -> Result<(), Fault> {
+        within(self.namespace.as_fd(), || {
+            let tap = tap(1)?;
+            // SAFETY: the descriptor is that of a tap, and this request takes a number and no memory.
+            link::said(unsafe { libc::ioctl(tap.as_raw_fd(), TUNSETPERSIST, 1) })
+                .doing("keep a tap without a holder")?;
+            plug_in(TAP)?;
+            link::raise(TAP).doing("bring up a tap that is kept")
+        })
+    }
+
     /// Makes a tap called [`TAP`] that a program in the namespace has made a port of the bridge; false where
     /// there is none yet.
     ///
@@ -196,7 +213,7 @@ impl Network {
         let path = self.path();
         let argv = ["ip", "link", "set", link, "netns", &path.to_string_lossy()];
         let argv: Vec<String> = argv.into_iter().map(String::from).collect();
-        ask::ask(&argv, None, IP_DEADLINE).map_err(hint_at_ip)?;
+        ask::ask(&argv, None, TOOL_DEADLINE).map_err(hint_at_ip)?;
         within(self.namespace.as_fd(), || {
             plug_in(link)?;
             link::raise(link).doing(format_args!("bring up `{link}`"))
@@ -231,13 +248,23 @@ impl Network {
 
     /// Runs `ip` in the namespace.
     fn ip(&self, words: &[&str]) -> Result<(), Fault> {
-        let argv = [&["ip"], words].concat();
+        self.ask(&[&["ip"], words].concat()).map(drop)
+    }
+
+    /// Runs a tool of iproute2's in the namespace, and gives back what it says.
+    pub(super) fn ask(&self, argv: &[&str]) -> Result<String, Fault> {
         let program = Program {
-            argv: argv.into_iter().map(String::from).collect(),
+            argv: argv.iter().map(|&word| String::from(word)).collect(),
             network_namespace: Some(self.namespace()?),
             ..Program::default()
         };
-        ask::run(program, IP_DEADLINE).map(drop).map_err(hint_at_ip)
+        ask::run(program, TOOL_DEADLINE).map_err(hint_at_ip)
+    }
+
+    /// The end of the workload's link on this level, once [`Network::connect`] has made one.
+    #[must_use]
+    pub fn outer_end(&self) -> &'static str {
+        OUTER_ENDS[usize::from(self.is_joined)]
     }
 
     /// Gives a link whose name begins so, which a tool has made, the address [`OUTSIDE`]; says whether there
@@ -279,7 +306,7 @@ impl Network {
     fn connect_file(&self, path: &Path) -> Result<(), Fault> {
         let theirs = File::open(path).doing(format_args!("open `{}`", path.display()))?;
         let path = path.to_string_lossy();
-        let outer_end = OUTER_ENDS[usize::from(self.is_joined)];
+        let outer_end = self.outer_end();
         self.ip(&["link", "add", outer_end, "type", "veth", "peer", "name", LINK, "netns", &path])?;
         within(self.namespace.as_fd(), || {
             plug_in(outer_end)?;

@@ -107,7 +107,10 @@ impl Undo {
     /// Refuses what does not carry our tag.
     pub(super) fn require_tag(&self) -> Result<(), Fault> {
         let tagged = match self {
-            Self::Group { path } => is_plain(path) && starts_with_tag(path.iter().next()),
+            Self::Group { path } => {
+                let within = path.strip_prefix(cgroup::SLICE).unwrap_or(path);
+                is_plain(path) && starts_with_tag(within.iter().next())
+            }
             Self::Directory { path } => {
                 path.is_absolute()
                     && is_plain(path)

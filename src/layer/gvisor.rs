@@ -14,7 +14,9 @@
 use super::first_process::FirstProcess;
 use super::oci::{Oci, PRIVILEGED};
 use super::tool_network::{self, Ground};
-use super::{Card, Choice, Limit, Site, Unavailable, engine_runtime, scratch, value_of};
+use super::{
+    Card, Choice, Limit, Site, Unavailable, engine_runtime, impairment, scratch, value_of,
+};
 use crate::fault::Fault;
 use crate::lab;
 use crate::stack::LayerSpec;
@@ -51,6 +53,9 @@ pub static GVISOR: Oci = Oci {
                 help: "whether the sandbox opens files itself and not through its gofer (default: true)",
             },
             tool_network::choice(&["none", "host", "sandbox"]),
+            impairment::DELAY,
+            impairment::LOSS,
+            impairment::RATE,
             scratch::CHOICE,
             PRIVILEGED,
         ],

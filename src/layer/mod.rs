@@ -14,6 +14,7 @@ mod engine_runtime;
 mod errand;
 mod first_process;
 mod gvisor;
+mod impairment;
 pub mod krun;
 mod libvirt;
 mod lxc;

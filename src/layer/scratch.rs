@@ -14,7 +14,7 @@
 
 use super::{Choice, View, value_of};
 use crate::fault::{Doing, Fault};
-use crate::lab::{Mount, Room};
+use crate::lab::{Mount, Room, disk};
 use crate::stack::LayerSpec;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -149,7 +149,14 @@ pub fn prove(view: &View, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
             "`{SCRATCH}` was to be on `{name}`, and what is mounted there is `{mounted}`"
         )));
     }
-    Ok(vec![Fact::new(KEY, name, "mountinfo inside")])
+    let mut facts = vec![Fact::new(KEY, name, "mountinfo inside")];
+    // What a disk of a machine is written to lies there, too.
+    if matches!(medium, Medium::Bind | Medium::Disk) {
+        let below = disk::below_scratch()?;
+        let below = if below.is_empty() { String::from("no disk of this level") } else { below };
+        facts.push(Fact::new("scratch_below", below, "/sys/dev/block and dmsetup(8)"));
+    }
+    Ok(facts)
 }
 
 #[cfg(test)]

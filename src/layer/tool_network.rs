@@ -6,6 +6,7 @@
 //! is seen on the machine.
 
 use super::engine_runtime::Kernel;
+use super::impairment::{self, Shaped};
 use super::{Choice, Network, Site, Unavailable, value_of};
 use crate::fault::Fault;
 use crate::lab::network::OUTSIDE;
@@ -55,6 +56,12 @@ pub(super) const fn choice(values: &'static [&'static str]) -> Choice {
     }
 }
 
+/// The words of those whose link surtax makes: it can be shaped.
+pub(super) fn made_here(known: &[Known]) -> Vec<&'static str> {
+    let is_made = |(_, ground): &&Known| *ground == Ground::Prepared;
+    known.iter().filter(is_made).map(|(word, _)| *word).collect()
+}
+
 /// That what makes the network of a spec is there.
 pub(super) fn require(spec: &LayerSpec, known: &[Known]) -> Result<(), Unavailable> {
     let word = spec.options.get(KEY).map_or("none", String::as_str);
@@ -79,6 +86,8 @@ pub(super) struct ToolNetwork {
     held: Option<lab::Network>,
     /// The one that was prepared for the container.
     prepared: Option<lab::Network>,
+    /// Its link, where that is worse than it could be.
+    shaped: Option<Shaped>,
     /// What the agent saw of it.
     seen: Option<(IpAddr, Option<IpAddr>)>,
 }
@@ -116,8 +125,14 @@ impl ToolNetwork {
             }
             _ => None,
         };
+        let shaped = match (&held, impairment::read(spec, &made_here(known))?) {
+            (Some(outside), Some(shape)) => {
+                Some(Shaped::make(outside, outside.outer_end(), shape)?)
+            }
+            _ => None,
+        };
         let ground = ground.unwrap_or(Ground::Bare);
-        Ok(Self { word: word.to_owned(), ground, held, prepared, seen: None })
+        Ok(Self { word: word.to_owned(), ground, held, prepared, shaped, seen: None })
     }
 
     /// Whether the container is in this level's network.
@@ -206,13 +221,17 @@ impl ToolNetwork {
             Ground::UserMode => "user mode",
             _ => "none",
         };
-        Ok(vec![
+        let mut facts = vec![
             Fact::new("network", asked, "its start"),
             Fact::new("network_driver", driver.unwrap_or("none"), "ethtool_drvinfo inside"),
             Fact::new("network_translation", translation, "who made the bridge"),
             Fact::new("network_address", address.to_string(), "getifaddrs(3) inside"),
             Fact::new("network_gateway", gateway.to_string(), "/proc/net/route inside"),
-        ])
+        ];
+        if let (Some(shaped), Some(held)) = (&self.shaped, &self.held) {
+            facts.extend(shaped.prove(held)?);
+        }
+        Ok(facts)
     }
 
     /// How the workload and the outside reach each other.
@@ -272,6 +291,7 @@ mod tests {
             ground: Ground::Bare,
             held: None,
             prepared: None,
+            shaped: None,
             seen: None,
         };
         assert!(network("host").reach().unwrap().is_shared);

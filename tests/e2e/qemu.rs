@@ -181,7 +181,7 @@ fn a_partition_has_all_that_it_stands_for() {
 }
 
 /// A whole Debian on a disk, made when it is first asked for.
-fn full_system() -> PathBuf {
+pub fn full_system() -> PathBuf {
     let images = surtax::lab::cache_directory().unwrap().join("images");
     let image = images.join("debian-12.qcow2");
     if !image.is_file() {

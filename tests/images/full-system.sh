@@ -10,19 +10,23 @@ set -eu
 
 out=${1:?usage: full-system.sh OUT.qcow2}
 esp_mib=96
-root_mib=900
+root_mib=2200
 
 work=$(mktemp -d /var/tmp/surtax-image.XXXXXX)
 trap 'rm -rf "$work"' EXIT INT TERM
 
 packages=systemd-sysv,udev,dbus,kmod,linux-image-cloud-amd64,initramfs-tools,cloud-init,systemd-boot-efi,iproute2
+# Layers that run inside it, beside its own init.
+layers=runc,podman,uidmap,slirp4netns,docker.io,rootlesskit,systemd-container,bubblewrap,iputils-ping
 mmdebstrap --quiet --variant=minbase --aptopt='APT::Install-Recommends "false"' \
-    --include="$packages" bookworm "$work/root.tar"
+    --include="$packages,$layers" bookworm "$work/root.tar"
 mkdir "$work/root"
 tar -C "$work/root" -xf "$work/root.tar" --exclude='./dev/*'
 rm "$work/root.tar"
 # Where cloud-init looks, without asking around in a network.
 printf 'datasource_list: [ NoCloud, None ]\nlocale: false\n' >"$work/root/etc/cloud/cloud.cfg.d/90_surtax.cfg"
+# Who carries out what the seed says of the network.
+ln -s /lib/systemd/system/systemd-networkd.service "$work/root/etc/systemd/system/multi-user.target.wants/"
 
 esp=$work/esp
 truncate -s "${esp_mib}M" "$esp"

@@ -3,17 +3,20 @@
 //! A machine has cgroup v1 (a hierarchy per controller), v2, both at once, or none. A group is one
 //! relative path, `surtax-<lab>/<room>[/<sub>]`, below each hierarchy's mount point. What a machine
 //! lacks is remembered as a gap with its reason: without groups processes can still be started, and
-//! nothing can be limited.
+//! nothing can be limited. Where systemd is the first process and cgroup v2 alone, the path begins with a scope of the
+//! lab's own: `system.slice/surtax-<lab>.scope/surtax-<lab>/…`.
 //!
 //! In cgroup v2 a group whose children have controllers cannot have processes itself, so a room's
 //! own processes live in its child [`OWN`] there.
 
+mod delegation;
 mod end;
 mod hugetlb;
 pub(super) mod limit;
 mod partition;
 
 use crate::fault::{Doing, Fault};
+pub(super) use delegation::SLICE;
 pub(super) use end::{Member, children};
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
@@ -93,7 +96,8 @@ impl Groups {
     /// Makes the lab's own group. A hierarchy that refuses becomes a gap and is used no more; in a
     /// level of ours what stands in the way of controllers is moved aside.
     pub(super) fn prepare(&mut self, group: &Path) -> Result<(), Fault> {
-        if let Some((root, missing)) = self.to_enable()
+        if group.components().count() == 1
+            && let Some((root, missing)) = self.to_enable()
             && let Err(error) = enable(&root, &missing, Manner::MoveAside)
         {
             self.gaps.push(format!(

@@ -8,8 +8,12 @@
 
 use super::http::Api;
 use super::vsock::GUEST;
-use super::{Board, Card, KERNEL, Limit, Machine, Monitor, Versions, agree, text};
+use super::{
+    Board, CACHE, Card, Choice, DISK_SIZE, KERNEL, Limit, Machine, Monitor, NET, Versions, agree,
+    impairment, nic, text,
+};
 use crate::fault::Fault;
+use crate::lab::network::TAP;
 use crate::layer::scratch;
 use serde_json::{Value, json};
 use surtax_instrument::wire::Fact;
@@ -27,7 +31,16 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
     card: &Card {
         kind: KIND,
         summary: "a virtual machine by Cloud Hypervisor, under KVM; not yet run on hardware",
-        options: &[KERNEL, scratch::CHOICE],
+        options: &[
+            KERNEL,
+            scratch::choice(&["layer", "bind", "tmpfs", "virtio-blk"]),
+            Choice { values: &["none", "writeback"], ..CACHE },
+            DISK_SIZE,
+            NET,
+            impairment::DELAY,
+            impairment::LOSS,
+            impairment::RATE,
+        ],
         subject: None,
         limits: Limit::OF_A_MACHINE,
         holds_layers: true,
@@ -43,6 +56,8 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
     cpus_max: CPUS_MAX,
     shares_files: true,
     boot,
+    // It takes io_uring, Linux's AIO or neither, as the kernel has them.
+    disk: ("none", ""),
     prove,
     end,
 };
@@ -59,7 +74,10 @@ fn config(machine: &Machine) -> Value {
         .iter()
         .map(|socket| json!({"tag": TAG, "socket": socket, "num_queues": 1, "queue_size": 1024}))
         .collect();
-    json!({
+    // Two queues are one pair. The tap is there, so that it gets no address.
+    let tap = json!({"id": "eth0", "tap": TAP, "mac": nic::MAC, "num_queues": 2});
+    let disks: Vec<Value> = machine.disk.iter().map(disk).collect();
+    let mut config = json!({
         "payload": {
             "kernel": machine.kernel,
             "initramfs": machine.initramfs,
@@ -72,7 +90,19 @@ fn config(machine: &Machine) -> Value {
         "vsock": {"cid": GUEST, "socket": machine.vsock},
         "serial": {"mode": "Tty"},
         "console": {"mode": "Off"},
-    })
+    });
+    if machine.has_tap {
+        config["net"] = json!([tap]);
+    }
+    if !disks.is_empty() {
+        config["disks"] = json!(disks);
+    }
+    config
+}
+
+/// `DiskConfig`. Past this level's page cache or through it is all that it lets one choose.
+fn disk(disk: &super::Disk) -> Value {
+    json!({"id": scratch::KEY, "path": disk.file, "direct": disk.cache == "none"})
 }
 
 /// That of `qemu`'s guests, but for the way to restart.
@@ -95,6 +125,18 @@ fn prove(api: &mut Api, machine: &Machine) -> Result<(Vec<Fact>, String), Fault>
     ] {
         agree(KIND, what, &asked, &text(&info, pointer))?;
     }
+    let mut devices = Vec::new();
+    if machine.has_tap {
+        agree(KIND, "its tap", TAP, &text(&info, "/config/net/0/tap"))?;
+        agree(KIND, "its MAC address", nic::MAC, &text(&info, "/config/net/0/mac"))?;
+        devices.push(Fact::new("nic_model", "virtio-net-pci", "GET /api/v1/vm.info"));
+    }
+    if let Some(disk) = &machine.disk {
+        let direct = (disk.cache == "none").to_string();
+        agree(KIND, "its disk", &shown(&disk.file), &text(&info, "/config/disks/0/path"))?;
+        agree(KIND, "direct I/O", &direct, &text(&info, "/config/disks/0/direct"))?;
+        devices.push(Fact::new("disk_cache", &disk.cache, "GET /api/v1/vm.info"));
+    }
     let version = text(&ping, "/version");
     let facts = vec![
         Fact::new("cloud_hypervisor_version", &version, "GET /api/v1/vmm.ping"),
@@ -102,7 +144,7 @@ fn prove(api: &mut Api, machine: &Machine) -> Result<(Vec<Fact>, String), Fault>
         Fact::new("machine_config", config(machine).to_string(), "PUT /api/v1/vm.create"),
         Fact::new("kernel_command_line", command_line(), "GET /api/v1/vm.info"),
     ];
-    Ok((facts, version))
+    Ok(([facts, devices].concat(), version))
 }
 
 /// One that is gone already needs no telling.
@@ -115,6 +157,17 @@ mod tests {
     use super::super::tests::machine;
     use super::*;
     use std::path::Path;
+
+    #[test]
+    fn a_tap_and_a_disk_are_two_more_parts_of_it() {
+        let told = config(&super::super::tests::furnished("none", ""));
+        assert_eq!(
+            told["net"].to_string(),
+            r#"[{"id":"eth0","mac":"52:54:00:12:34:56","num_queues":2,"tap":"tap0"}]"#
+        );
+        let disk = r#"[{"direct":true,"id":"scratch","path":"/room/disk.raw"}]"#;
+        assert_eq!(told["disks"].to_string(), disk);
+    }
 
     #[test]
     fn a_machine_is_one_configuration() {

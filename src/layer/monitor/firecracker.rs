@@ -9,8 +9,12 @@
 
 use super::http::Api;
 use super::vsock::GUEST;
-use super::{Board, Card, KERNEL, Limit, Machine, Monitor, Versions, agree, text};
+use super::{
+    AIO, Board, CACHE, Card, Choice, DISK_SIZE, KERNEL, Limit, Machine, Monitor, NET, Versions,
+    agree, impairment, nic, text,
+};
 use crate::fault::Fault;
+use crate::lab::network::TAP;
 use crate::layer::scratch;
 use serde_json::{Value, json};
 use surtax_instrument::wire::Fact;
@@ -22,7 +26,26 @@ pub static FIRECRACKER: Monitor = Monitor {
     card: &Card {
         kind: KIND,
         summary: "a virtual machine by Firecracker, under KVM, with `root=packed`; not yet run on hardware",
-        options: &[KERNEL, scratch::choice(&["layer", "tmpfs"])],
+        options: &[
+            KERNEL,
+            scratch::choice(&["layer", "tmpfs", "virtio-blk"]),
+            Choice {
+                values: &["writeback", "unsafe"],
+                help: "how Firecracker caches the scratch disk: in this level's page cache, with the guest's \
+                       flushes or without (default: writeback)",
+                ..CACHE
+            },
+            Choice {
+                values: &["sync", "io_uring"],
+                help: "how Firecracker reads and writes the scratch disk's file (default: sync)",
+                ..AIO
+            },
+            DISK_SIZE,
+            NET,
+            impairment::DELAY,
+            impairment::LOSS,
+            impairment::RATE,
+        ],
         subject: None,
         limits: Limit::OF_A_MACHINE,
         holds_layers: false,
@@ -38,6 +61,7 @@ pub static FIRECRACKER: Monitor = Monitor {
     cpus_max: 32,
     shares_files: false,
     boot,
+    disk: ("writeback", "sync"),
     prove,
     end: |_| {},
 };
@@ -50,19 +74,47 @@ fn boot(api: &mut Api, machine: &Machine) -> Result<(), Fault> {
 }
 
 /// What is put, in this order.
-fn requests(machine: &Machine) -> [(&'static str, Value); 4] {
+fn requests(machine: &Machine) -> Vec<(&'static str, Value)> {
     let source = json!({
         "kernel_image_path": machine.kernel,
         "initrd_path": machine.initramfs,
         "boot_args": COMMAND_LINE,
     });
     let (cpus, memory) = (machine.cpus, machine.memory_mib);
-    [
+    let mut requests = vec![
         ("/boot-source", source),
         ("/machine-config", json!({"vcpu_count": cpus, "mem_size_mib": memory, "smt": false})),
         ("/vsock", json!({"guest_cid": GUEST, "uds_path": machine.vsock})),
-        ("/actions", json!({"action_type": "InstanceStart"})),
-    ]
+    ];
+    requests.extend(machine.has_tap.then(|| ("/network-interfaces/eth0", interface())));
+    requests.extend(machine.disk.iter().map(|disk| ("/drives/scratch", drive(disk))));
+    requests.push(("/actions", json!({"action_type": "InstanceStart"})));
+    requests
+}
+
+/// `NetworkInterface`.
+fn interface() -> Value {
+    json!({"iface_id": "eth0", "host_dev_name": TAP, "guest_mac": nic::MAC})
+}
+
+/// `Drive`. It has no direct I/O, and by default drops the guest's flushes.
+fn drive(disk: &super::Disk) -> Value {
+    json!({
+        "drive_id": scratch::KEY,
+        "is_root_device": false,
+        "is_read_only": false,
+        "path_on_host": disk.file,
+        "cache_type": cache_type(disk),
+        "io_engine": io_engine(disk),
+    })
+}
+
+fn cache_type(disk: &super::Disk) -> &'static str {
+    if disk.cache == "unsafe" { "Unsafe" } else { "Writeback" }
+}
+
+fn io_engine(disk: &super::Disk) -> &'static str {
+    if disk.aio == "io_uring" { "Async" } else { "Sync" }
 }
 
 fn prove(api: &mut Api, machine: &Machine) -> Result<(Vec<Fact>, String), Fault> {
@@ -81,12 +133,27 @@ fn prove(api: &mut Api, machine: &Machine) -> Result<(Vec<Fact>, String), Fault>
     ] {
         agree(KIND, what, &asked, &text(answer, pointer))?;
     }
+    let mut devices = Vec::new();
+    if machine.has_tap {
+        let of = |key: &str| text(&whole, &format!("/network-interfaces/0/{key}"));
+        agree(KIND, "its tap", TAP, &of("host_dev_name"))?;
+        agree(KIND, "its MAC address", nic::MAC, &of("guest_mac"))?;
+        devices.push(Fact::new("nic_model", "virtio-net-device", "GET /vm/config"));
+    }
+    if let Some(disk) = &machine.disk {
+        let of = |key: &str| text(&whole, &format!("/drives/0/{key}"));
+        agree(KIND, "its disk", &shown(&disk.file), &of("path_on_host"))?;
+        agree(KIND, "its disk's cache", cache_type(disk), &of("cache_type"))?;
+        agree(KIND, "its disk's engine", io_engine(disk), &of("io_engine"))?;
+        devices.push(Fact::new("disk_cache", &disk.cache, "GET /vm/config"));
+        devices.push(Fact::new("disk_aio", &disk.aio, "GET /vm/config"));
+    }
     let facts = vec![
         Fact::new("firecracker_version", &version, "GET /version"),
         Fact::new("machine_config", told.to_string(), "GET /machine-config"),
         Fact::new("kernel_command_line", COMMAND_LINE, "GET /vm/config"),
     ];
-    Ok((facts, version))
+    Ok(([facts, devices].concat(), version))
 }
 
 #[cfg(test)]
@@ -94,6 +161,21 @@ mod tests {
     use super::super::tests::machine;
     use super::*;
     use std::path::Path;
+
+    #[test]
+    fn a_tap_and_a_disk_are_two_more_before_the_start() {
+        let requests = requests(&super::super::tests::furnished("unsafe", "io_uring"));
+        let told: Vec<String> =
+            requests[3..5].iter().map(|(path, body)| format!("{path} {body}")).collect();
+        assert_eq!(
+            told,
+            [
+                r#"/network-interfaces/eth0 {"guest_mac":"52:54:00:12:34:56","host_dev_name":"tap0","iface_id":"eth0"}"#,
+                r#"/drives/scratch {"cache_type":"Unsafe","drive_id":"scratch","io_engine":"Async","is_read_only":false,"is_root_device":false,"path_on_host":"/room/disk.raw"}"#,
+            ]
+        );
+        assert_eq!(requests[5].0, "/actions");
+    }
 
     #[test]
     fn a_machine_is_four_requests() {

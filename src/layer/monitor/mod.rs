@@ -8,7 +8,7 @@
 //!
 //! - **Needs** the monitor in `PATH`, of a version whose API was read; root; a `/dev/kvm` that boots the
 //!   reference guest of `qemu`, and so what `qemu` needs.
-//! - **Leaves out** network, disks, and jailers; KVM is all that these monitors have, so nothing is translated.
+//! - **Leaves out** network and disks unless asked for, and jailers; KVM is all that these monitors have, so nothing is translated.
 //! - **Payers** vCPU threads, by their names: guest kernel, with the workload in it; the monitor's other
 //!   threads and virtiofsd: hypervisor.
 //! - **Checked against** the published APIs, to which simulators hold it in tests; Cloud Hypervisor 53.0 and
@@ -26,7 +26,10 @@ pub use cloud_hypervisor::CLOUD_HYPERVISOR;
 pub use firecracker::FIRECRACKER;
 
 use super::first_process::{FirstProcess, limited_together};
+use super::impairment::{self, Shaped};
+use super::qemu::disk::{AIO, CACHE, DISK_SIZE};
 use super::qemu::lent::{self, Board, Channel, Lent};
+use super::qemu::nic;
 use super::{Card, Choice, Layer, Limit, Root, Running, Site, Unavailable, Usable, version};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -74,6 +77,8 @@ pub struct Monitor {
     shares_files: bool,
     /// Asks for the machine and starts it; the order of the requests is the monitor's.
     boot: fn(&mut Api, &Machine) -> Result<(), Fault>,
+    /// How a disk is cached, and read and written, unless told.
+    disk: (&'static str, &'static str),
     /// What the monitor says that it runs, held against what was asked for; and its version.
     prove: Prove,
     /// Tells it to end, where it can be told.
@@ -100,7 +105,26 @@ struct Machine {
     files: Option<PathBuf>,
     /// Where the monitor makes the socket of its vsock device.
     vsock: PathBuf,
+    /// Whether it has the tap of the network in which its monitor runs.
+    has_tap: bool,
+    /// The disk of the scratch directory.
+    disk: Option<Disk>,
 }
+
+/// A disk, as a monitor is told of it.
+struct Disk {
+    file: PathBuf,
+    /// How it is cached, and read and written, by the words of the options; empty where the monitor has no choice.
+    cache: String,
+    aio: String,
+}
+
+/// How the networks of these monitors are called.
+const NET: Choice = Choice {
+    values: &["none", "tap"],
+    help: "the network: `tap` is a bridge on this level (default: none; not yet run on hardware)",
+    ..nic::NET
+};
 
 /// A machine that was switched on.
 struct Booted {
@@ -160,6 +184,7 @@ impl Layer for Monitor {
         let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
         let way = (self.board, Channel::Vsock(vsock::PORT));
         let lent = Lent::prepare(spec, way, false, site, room, group.as_deref())?;
+        let network = lent.network(site, room)?;
         let machine = Machine {
             cpus: lent.cpus(),
             memory_mib: lent.memory_mib(),
@@ -167,10 +192,14 @@ impl Layer for Monitor {
             initramfs: lent.initramfs().to_owned(),
             files: lent.files().map(Path::to_owned),
             vsock: room.directory().join("vsock"),
+            has_tap: network.is_some(),
+            disk: lent.disk().map(|made| self.disk(spec, &made.file)),
         };
+        let place = (group.as_deref(), network.as_ref().map(|(network, _)| network));
         let booted = self
-            .boot(&program, &machine, room, group.as_deref(), site.start_deadline)
+            .boot(&program, &machine, room, place, site.start_deadline)
             .map_err(|fault| Fault { message: fault.message + &lent.words(), ..fault })?;
+        let wires = network.map(|(network, shape)| Wires::lay(network, shape)).transpose()?;
         let mut facts = Vec::new();
         if let Some(group) = &group {
             let process = FirstProcess::of(booted.process.pid(), site.lab.hierarchies());
@@ -179,11 +208,34 @@ impl Layer for Monitor {
             let server = if lent.server().is_some() { " and virtiofsd" } else { "" };
             facts.push(limited_together(&format!("vCPUs, the monitor's other threads{server}")));
         }
-        Ok(Box::new(RunningMonitor::new(self, booted, machine, lent, said, facts)))
+        Ok(Box::new(RunningMonitor::new(self, booted, machine, (lent, wires), said, facts)))
+    }
+}
+
+/// The network of a machine.
+struct Wires {
+    network: lab::Network,
+    shaped: Option<Shaped>,
+}
+
+impl Wires {
+    fn lay(network: lab::Network, shape: Option<lab::Shape>) -> Result<Self, Fault> {
+        let shape = shape.map(|shape| Shaped::make(&network, lab::network::TAP, shape));
+        let shaped = shape.transpose()?;
+        Ok(Self { network, shaped })
     }
 }
 
 impl Monitor {
+    /// The disk of the scratch directory, as a spec has it.
+    fn disk(&self, spec: &LayerSpec, file: &Path) -> Disk {
+        let word = |choice: &Choice, default: &str| {
+            spec.options.get(choice.key).map_or_else(|| default.to_owned(), Clone::clone)
+        };
+        let (cache, aio) = self.disk;
+        Disk { file: file.to_owned(), cache: word(&CACHE, cache), aio: word(&AIO, aio) }
+    }
+
     fn found(&self) -> Result<PathBuf, Fault> {
         let why = || Fault::machine(format!("`{}` is not in `PATH`", self.program));
         lab::find(self.program).ok_or_else(|| why().hint(self.remedy))
@@ -209,7 +261,7 @@ impl Monitor {
         program: &Path,
         machine: &Machine,
         room: &Room,
-        group: Option<&Path>,
+        (group, network): (Option<&Path>, Option<&lab::Network>),
         deadline: Duration,
     ) -> Result<Booted, Fault> {
         let kind = self.card.kind;
@@ -224,6 +276,7 @@ impl Monitor {
             // The guest's serial port is its standard output.
             stdio: [None, Some(output_of_monitor), Some(errors_of_monitor)],
             group: group.map(Path::to_owned),
+            network_namespace: network.map(lab::Network::namespace).transpose()?,
             ..Program::default()
         })?;
         let mut api = Api::connect(kind, &socket, &mut process, &console, LISTEN_DEADLINE)?;

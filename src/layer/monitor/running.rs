@@ -1,12 +1,12 @@
 //! A monitor's machine that runs: who pays for it, what proves it, and how it ends.
 
 use super::http::Api;
-use super::{Booted, LAST_WORDS, Machine, Monitor, Prove, agree, numbers};
+use super::{Booted, LAST_WORDS, Machine, Monitor, Prove, Wires, agree, numbers};
 use crate::agent::Link;
 use crate::fault::Fault;
-use crate::lab::Process;
+use crate::lab::{Process, network};
 use crate::layer::qemu::lent::Lent;
-use crate::layer::{Payer, Running, Source};
+use crate::layer::{Network, Payer, Running, Source};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -28,6 +28,7 @@ pub(super) struct RunningMonitor {
     vcpus: Vec<u32>,
     machine: Machine,
     lent: Lent,
+    wires: Option<Wires>,
     /// What the program said of its version.
     said: String,
     facts: Vec<Fact>,
@@ -38,14 +39,28 @@ impl RunningMonitor {
         monitor: &Monitor,
         booted: Booted,
         machine: Machine,
-        lent: Lent,
+        (lent, wires): (Lent, Option<Wires>),
         said: String,
         facts: Vec<Fact>,
     ) -> Self {
         let (kind, prove, end) = (monitor.card.kind, monitor.prove, monitor.end);
         let Booted { process, api, vcpus, link, call } = booted;
         let link = Some(link);
-        Self { kind, prove, end, link, call, process, api, vcpus, machine, lent, said, facts }
+        Self {
+            kind,
+            prove,
+            end,
+            link,
+            call,
+            process,
+            api,
+            vcpus,
+            machine,
+            lent,
+            wires,
+            said,
+            facts,
+        }
     }
 }
 
@@ -78,13 +93,27 @@ impl Running for RunningMonitor {
         payers
     }
 
+    fn network(&self) -> Option<Network> {
+        let wires = self.wires.as_ref()?;
+        Some(Network {
+            namespace: wires.network.path(),
+            outside: network::OUTSIDE.into(),
+            workload: Some(network::WORKLOAD.into()),
+            is_shared: false,
+        })
+    }
+
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let (mut facts, version) = (self.prove)(&mut self.api, &self.machine)?;
         if numbers(&version) != numbers(&self.said) {
             agree(self.kind, "its version", &self.said, &version)?;
         }
         facts.extend(self.lent.prove(inside)?);
-        facts.push(Fact::new("network", "none", "the API"));
+        let network = if self.wires.is_some() { "tap" } else { "none" };
+        facts.push(Fact::new("network", network, "the API"));
+        if let Some(Wires { network, shaped: Some(shaped) }) = &self.wires {
+            facts.extend(shaped.prove(network)?);
+        }
         facts.append(&mut self.facts);
         Ok(facts)
     }

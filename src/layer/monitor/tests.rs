@@ -27,7 +27,16 @@ pub(super) fn machine() -> Machine {
         initramfs: "/room/initramfs.cpio".into(),
         files: Some("/room/files.sock".into()),
         vsock: "/room/vsock".into(),
+        has_tap: false,
+        disk: None,
     }
+}
+
+/// The same with a tap and a disk.
+pub(super) fn furnished(cache: &str, aio: &str) -> Machine {
+    let (cache, aio) = (cache.to_owned(), aio.to_owned());
+    let disk = Some(Disk { file: "/room/disk.raw".into(), cache, aio });
+    Machine { has_tap: true, disk, ..machine() }
 }
 
 /// A lab, a simulated monitor, and a machine to ask it for.
@@ -74,7 +83,7 @@ fn a_machine_is_asked_for_as_the_published_api_wants_and_its_agent_calls() {
         let bench = bench(monitor);
         let room = bench.lab.room("machine").unwrap();
         let mut booted =
-            monitor.boot(&bench.program, &bench.machine, &room, None, DEADLINE).unwrap();
+            monitor.boot(&bench.program, &bench.machine, &room, (None, None), DEADLINE).unwrap();
         let first = booted.link.receive(DEADLINE).unwrap();
         assert!(matches!(first.reply, Reply::Hello(_)), "{first:?}");
         assert_eq!(booted.vcpus.len(), 2);
@@ -97,6 +106,45 @@ fn a_machine_is_asked_for_as_the_published_api_wants_and_its_agent_calls() {
 }
 
 #[test]
+fn a_tap_and_a_disk_are_what_the_published_api_takes_and_proved_by_what_it_says() {
+    for monitor in [&CLOUD_HYPERVISOR, &FIRECRACKER] {
+        let mut bench = bench(monitor);
+        let file = bench.machine.vsock.with_file_name("disk.raw");
+        fs::write(&file, "a disk").unwrap();
+        let (cache, aio) = monitor.disk;
+        bench.machine.disk = Some(Disk { file, cache: cache.into(), aio: aio.into() });
+        bench.machine.has_tap = true;
+        let room = bench.lab.room("machine").unwrap();
+        let network = room.network().unwrap();
+        let place = (None, Some(&network));
+        let refused = monitor.boot(&bench.program, &bench.machine, &room, place, DEADLINE);
+        let fault = refused.err().expect("there is no tap yet");
+        assert!(fault.message.contains("no `tap0`"), "{fault}");
+        room.close().unwrap();
+
+        let room = bench.lab.room("again").unwrap();
+        bench.machine.vsock.set_file_name("vsock-again");
+        network.kept_tap().unwrap();
+        let mut booted =
+            monitor.boot(&bench.program, &bench.machine, &room, place, DEADLINE).unwrap();
+        let (facts, _) = (monitor.prove)(&mut booted.api, &bench.machine).unwrap();
+        assert!(facts.iter().any(|fact| fact.key == "nic_model"));
+        assert!(facts.iter().any(|fact| fact.key == "disk_cache" && fact.value == cache));
+        bench.machine.disk.as_mut().unwrap().file = "/another".into();
+        let fault = (monitor.prove)(&mut booted.api, &bench.machine).unwrap_err();
+        assert!(fault.message.contains("its disk was to be `/another`"), "{fault}");
+
+        (monitor.end)(&mut booted.api);
+        booted.call.shutdown(Shutdown::Both).unwrap();
+        assert!(booted.process.wait(DEADLINE).unwrap().expect("it ends").success());
+        drop(booted);
+        drop(network);
+        assert_eq!(room.close().unwrap(), Vec::<String>::new());
+        bench.lab.close().unwrap();
+    }
+}
+
+#[test]
 fn what_the_api_refuses_is_quoted_with_its_reason() {
     for (monitor, why) in [
         (&CLOUD_HYPERVISOR, "`PUT /api/v1/vm.create` was refused with 500"),
@@ -105,7 +153,7 @@ fn what_the_api_refuses_is_quoted_with_its_reason() {
         let bench = bench(monitor);
         let room = bench.lab.room("machine").unwrap();
         let machine = Machine { cpus: 0, ..bench.machine };
-        let booted = monitor.boot(&bench.program, &machine, &room, None, DEADLINE);
+        let booted = monitor.boot(&bench.program, &machine, &room, (None, None), DEADLINE);
         let fault = booted.err().expect("no machine has 0 CPUs");
         assert!(fault.message.contains(why), "{fault}");
         assert!(fault.message.contains("vcpu"), "{fault}");
@@ -118,7 +166,8 @@ fn what_the_api_refuses_is_quoted_with_its_reason() {
 fn a_monitor_that_ends_at_once_is_no_wait() {
     let bench = bench(&FIRECRACKER);
     let room = bench.lab.room("machine").unwrap();
-    let booted = FIRECRACKER.boot(Path::new("/bin/false"), &bench.machine, &room, None, DEADLINE);
+    let booted =
+        FIRECRACKER.boot(Path::new("/bin/false"), &bench.machine, &room, (None, None), DEADLINE);
     let fault = booted.err().expect("`false` has no API");
     assert!(fault.message.contains("it ended with exit status: 1"), "{fault}");
     room.close().unwrap();

@@ -16,8 +16,8 @@ use super::engine_runtime::Kernel;
 use super::first_process::FirstProcess;
 use super::tool_network::{self, Ground, Known, ToolNetwork};
 use super::{
-    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch, stdio,
-    version,
+    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, impairment,
+    scratch, stdio, version,
 };
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
@@ -83,6 +83,9 @@ macro_rules! card {
             summary: $summary,
             options: &[
                 tool_network::choice(&["none", "host", "veth"]),
+                impairment::DELAY,
+                impairment::LOSS,
+                impairment::RATE,
                 scratch::CHOICE,
                 PRIVILEGED,
             ],
@@ -138,6 +141,7 @@ impl Layer for Oci {
         _: &Limits,
         inside: Option<&LayerSpec>,
     ) -> Result<(), Fault> {
+        self.shape(spec)?;
         inside.map_or(Ok(()), |inside| (self.holds)(spec, inside))
     }
 
@@ -155,6 +159,7 @@ impl Layer for Oci {
             remedy: Some(self.remedy.into()),
         })?;
         tool_network::require(spec, self.networks)?;
+        impairment::require(self.shape(spec)?, site)?;
         (self.require)(&path, spec, site)?;
         Ok(Usable { facts: runtime_facts(&path, &version) })
     }
@@ -170,7 +175,9 @@ impl Layer for Oci {
         })?;
         if site.level > 0 {
             // A level that was just made has not been asked before.
-            (self.require)(&path, spec, site).map_err(|it| it.fault().during(self.card.kind))?;
+            (self.require)(&path, spec, site)
+                .and_then(|()| impairment::require(self.shape(spec)?, site))
+                .map_err(|it| it.fault().during(self.card.kind))?;
         }
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let bundle = room.memory_directory()?;
@@ -216,6 +223,13 @@ impl Layer for Oci {
             prove: self.prove,
             facts,
         }))
+    }
+}
+
+impl Oci {
+    /// How bad the link of a spec's network is to be.
+    fn shape(&self, spec: &LayerSpec) -> Result<Option<lab::Shape>, Fault> {
+        impairment::read(spec, &tool_network::made_here(self.networks))
     }
 }
 

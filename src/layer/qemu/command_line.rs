@@ -44,7 +44,7 @@ pub(in crate::layer) enum Board {
 }
 
 /// Everything that decides what machine QEMU makes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Machine {
     /// Who runs the guest's instructions.
     pub(super) accelerator: Accelerator,

@@ -37,12 +37,12 @@ pub(in crate::layer) const FORMAT: Choice = Choice {
     values: &["raw", "qcow2", "qcow2-backed"],
     help: "the format of the scratch disk's file; `qcow2-backed` begins as a copy of another (default: raw)",
 };
-pub(super) const CACHE: Choice = Choice {
+pub(in crate::layer) const CACHE: Choice = Choice {
     key: "cache",
     values: &["none", "writeback", "writethrough", "directsync", "unsafe"],
     help: "how QEMU caches the scratch disk (default: none)",
 };
-pub(super) const AIO: Choice = Choice {
+pub(in crate::layer) const AIO: Choice = Choice {
     key: "aio",
     values: &["threads", "native", "io_uring"],
     help: "how QEMU reads and writes the scratch disk's file (default: threads)",

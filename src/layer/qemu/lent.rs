@@ -8,11 +8,12 @@ use super::command_line::Boots;
 use super::inside::Inside;
 use super::kernel::{self, Kernel};
 use super::memory;
+use super::nic::{self, Nic};
 use super::reference_guest;
 use super::request::Asked;
 use super::share::{Protocol, Share};
 use crate::fault::{Doing, Fault};
-use crate::lab::Room;
+use crate::lab::{Network, Room, Shape};
 use crate::layer::{Layer, Site, Unavailable, Usable, value_of};
 use crate::stack::{LayerSpec, Limits};
 use std::fs;
@@ -50,6 +51,8 @@ pub(in crate::layer) struct Lent {
     signature: Option<&'static str>,
     /// Who tells of the machine.
     teller: &'static str,
+    /// The network device that its initramfs sets up.
+    nic: Option<Nic>,
 }
 
 /// Whether `qemu` has what the others borrow, and KVM is proved by its reference guest.
@@ -143,19 +146,18 @@ impl Lent {
         let Boots::Kernel { initramfs, .. } = inside.boots.clone() else {
             return Err(Fault::bug("a monitor was lent a disk to boot"));
         };
-        let (cpus, memory_mib) = (asked.cpus, asked.memory.mib);
-        let kind = spec.kind.clone();
         Ok(Self {
-            kind,
+            kind: spec.kind.clone(),
             kernel,
             initramfs,
             inside,
-            cpus,
-            memory_mib,
+            cpus: asked.cpus,
+            memory_mib: asked.memory.mib,
             beside: 0,
-            disk,
             signature,
             teller,
+            disk,
+            nic: asked.nic.take(),
         })
     }
 
@@ -197,6 +199,7 @@ impl Lent {
             disk: None,
             signature: Some(Accelerator::Kvm.signature()),
             teller: "krun_set_vm_config",
+            nic: None,
         };
         Ok((lent, export, namespace))
     }
@@ -224,6 +227,23 @@ impl Lent {
     /// The disk of the scratch directory, if that is on one.
     pub(in crate::layer) fn disk(&self) -> Option<&Made> {
         self.disk.as_ref()
+    }
+
+    /// Makes the network on whose bridge the machine's tap is, where it has one, and says how bad the way to the guest
+    /// is to be.
+    ///
+    /// # Errors
+    /// The machine's: no bridges, or no taps.
+    pub(in crate::layer) fn network(
+        &self,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Option<(Network, Option<Shape>)>, Fault> {
+        let Some(nic) = &self.nic else { return Ok(None) };
+        nic.require(site, room).map_err(|fault| said_by(&self.kind, fault))?;
+        let network = room.network()?;
+        network.kept_tap()?;
+        Ok(Some((network, nic.shape())))
     }
 
     /// The socket of virtiofsd; none where the root is packed.
@@ -294,7 +314,32 @@ impl Lent {
             facts.insert(0, Fact::new("accelerator", "kvm", "CPUID leaf 0x40000000 inside"));
         }
         facts.extend(self.inside.prove(inside)?);
+        facts.extend(self.devices(inside)?);
         facts.append(&mut self.inside.facts);
+        Ok(facts)
+    }
+
+    /// That the guest drives the devices which it was given by virtio's drivers; what Xen gives is not virtio's.
+    fn devices(&self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let mut claims = Vec::new();
+        if self.disk.is_some() && self.signature.is_some() {
+            claims.push(("disk_controller", "virtio_blk", "scratch_drivers"));
+        }
+        if self.nic.is_some() {
+            claims.push(("nic_driver", "virtio_net", "link_driver"));
+            claims.push(("nic_address", nic::MAC, "link_address"));
+        }
+        let mut facts = Vec::new();
+        for (key, asked, seen) in claims {
+            let told = value_of(inside, seen)?;
+            if !told.split(' ').any(|word| word == asked) {
+                let (kind, what) = (&self.kind, key.replace('_', "'s "));
+                return Err(Fault::machine(format!(
+                    "{kind}: the {what} was to be `{asked}`, and the guest sees `{told}`"
+                )));
+            }
+            facts.push(Fact::new(key, asked, "/sys inside"));
+        }
         Ok(facts)
     }
 

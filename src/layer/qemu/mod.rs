@@ -16,7 +16,7 @@ mod apt;
 mod boot;
 pub(super) mod check;
 pub(super) mod command_line;
-mod disk;
+pub(super) mod disk;
 mod elf;
 pub(super) mod evidence;
 mod firmware;
@@ -27,7 +27,7 @@ pub(super) mod kernel;
 pub(super) mod lent;
 mod memory;
 mod modules;
-mod nic;
+pub(super) mod nic;
 mod packed;
 mod partition;
 pub(super) mod qmp;
@@ -45,6 +45,7 @@ use super::errand;
 use super::first_process::{FirstProcess, limited_together};
 use super::{
     Card, Choice, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
+    impairment,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
@@ -100,6 +101,9 @@ static CARD: Card = Card {
         nic::VHOST,
         nic::OFFLOADS,
         nic::QUEUES,
+        impairment::DELAY,
+        impairment::LOSS,
+        impairment::RATE,
         vcpu::IOTHREAD,
         vcpu::PIN,
         memory::PREALLOC,

@@ -2,7 +2,8 @@
 //!
 //! `user` is QEMU's own network stack: the guest calls this level's loopback network at an address of
 //! its own and cannot be called. `tap` is a bridge in a network namespace of the room, in which QEMU runs
-//! then; with `vhost-user`, a switch in user space stands between QEMU and that tap. What was asked is read back in three places: from QEMU, from its process and the tap on this
+//! then; with `vhost-user`, a switch in user space stands between QEMU and that tap,
+//! frames on their way to the guest can be held back or lost there. What was asked is read back in three places: from QEMU, from its process and the tap on this
 //! level, and from the guest.
 
 mod proof;
@@ -12,7 +13,8 @@ use super::errand::Errand;
 use super::reference_guest::is_guest_of_ours;
 use super::switch::{self, Switch};
 use crate::fault::Fault;
-use crate::lab::{self, Room, network};
+use crate::lab::{self, Room, Shape, network};
+use crate::layer::impairment::{self, Shaped};
 use crate::layer::{Choice, Network, Site};
 use crate::stack::LayerSpec;
 use std::fs;
@@ -29,7 +31,7 @@ const BACKEND_ID: &str = "network";
 const SWITCH_ID: &str = "switch";
 
 /// The device's own address, out of those that QEMU gives by default.
-const MAC: &str = "52:54:00:12:34:56";
+pub(in crate::layer) const MAC: &str = "52:54:00:12:34:56";
 
 /// Addresses of QEMU's own stack: the guest's, and the one under which it finds this level's loopback
 /// network. Source: QEMU `docs/system/devices/net.rst`, "Using the user mode network stack".
@@ -59,7 +61,7 @@ const VIRTIO_OFFLOADS: [&str; 12] = [
 ];
 
 /// The options of a network device.
-pub(super) const NET: Choice = Choice {
+pub(in crate::layer) const NET: Choice = Choice {
     key: "net",
     values: &["none", "user", "tap", "vhost-user"],
     help: "the network: `user` is QEMU's own stack, `tap` a bridge on this level, `vhost-user` the same \
@@ -101,14 +103,19 @@ enum Model {
     Rtl8139,
 }
 
+/// What has a tap on this level, whose link can be shaped.
+const TAPS: [&str; 2] = ["tap", "vhost-user"];
+
 /// A network device, as asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Nic {
     backend: Backend,
     model: Model,
     has_vhost: bool,
     has_offloads: bool,
     queues: u32,
+    /// How bad the way to the guest is to be.
+    shape: Option<Shape>,
     /// Where QEMU finds a switch.
     socket: PathBuf,
 }
@@ -122,6 +129,8 @@ pub(super) struct Wires {
     pub(super) taps: Vec<OwnedFd>,
     /// What stands between QEMU and the tap.
     pub(super) switch: Option<Switch>,
+    /// The way to the guest, where it is worse than it could be.
+    shaped: Option<Shaped>,
 }
 
 /// Whether a switch in user space reads and writes the machine's memory.
@@ -161,6 +170,7 @@ impl Nic {
         let said = |choices: &[&'static Choice]| {
             choices.iter().find(|choice| option(choice).is_some()).map(|choice| choice.key)
         };
+        let shape = impairment::read(spec, &TAPS)?;
         let backend = match (option(&NET), said(&own)) {
             (Some("user"), _) => Backend::User,
             (Some("tap"), _) => Backend::Tap,
@@ -200,6 +210,7 @@ impl Nic {
             has_vhost: option(&VHOST) == Some("on"),
             has_offloads: is_virtio_on_tap && option(&OFFLOADS) != Some("off"),
             queues,
+            shape,
             socket: PathBuf::new(),
         }))
     }
@@ -214,6 +225,7 @@ impl Nic {
             // Where one is built in, or there is none, what needs it will tell.
             let _ = Errand::new(&["modprobe", "-a", "tun", "bridge", "vhost_net"]).run(room);
         }
+        impairment::require(self.shape, site).map_err(|it| it.fault().during("qemu"))?;
         self.is_possible()
     }
 
@@ -233,6 +245,11 @@ impl Nic {
         Ok(())
     }
 
+    /// How bad the way to the guest is to be.
+    pub(super) fn shape(&self) -> Option<Shape> {
+        self.shape
+    }
+
     /// Whether it is one of those that were made for machines which are none.
     pub(super) fn is_virtio(&self) -> bool {
         self.model == Model::Virtio
@@ -247,7 +264,7 @@ impl Nic {
     pub(super) fn addresses(&self) -> (String, Ipv4Addr) {
         let (guest, outside) = match self.backend {
             Backend::User => (USER_GUEST, USER_OUTSIDE),
-            Backend::Tap | Backend::VhostUser => (network::WORKLOAD, network::OUTSIDE),
+            _ => (network::WORKLOAD, network::OUTSIDE),
         };
         (format!("{guest}/{}", network::PREFIX), outside)
     }
@@ -267,12 +284,16 @@ impl Nic {
         }
         let network = room.network()?;
         let mut wires = Wires::default();
-        if self.backend == Backend::Tap {
-            wires.taps = network.tap(self.queues)?;
-        } else {
-            let switch = Switch::start(&network, site, room, group)?;
-            self.socket.clone_from(&switch.socket);
-            wires.switch = Some(switch);
+        match self.backend {
+            Backend::VhostUser => {
+                let switch = Switch::start(&network, site, room, group)?;
+                self.socket.clone_from(&switch.socket);
+                wires.switch = Some(switch);
+            }
+            Backend::Tap | Backend::User => wires.taps = network.tap(self.queues)?,
+        }
+        if let Some(shape) = self.shape {
+            wires.shaped = Some(Shaped::make(&network, network::TAP, shape)?);
         }
         wires.network = Some(network);
         Ok(wires)
@@ -287,7 +308,7 @@ impl Nic {
                 is_shared: false,
                 ..Network::of_level()
             },
-            Backend::Tap | Backend::VhostUser => Network {
+            _ => Network {
                 namespace: PathBuf::from(format!("/proc/{pid}/ns/net")),
                 outside: network::OUTSIDE.into(),
                 workload: Some(network::WORKLOAD.into()),

@@ -23,7 +23,7 @@ use surtax_instrument::quantity::Bytes;
 const MEMORY_DEFAULT_MIB: u64 = 2048;
 
 /// What a spec asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Asked {
     /// The accelerator, if one was named.
     pub(super) accelerator: Option<Accelerator>,

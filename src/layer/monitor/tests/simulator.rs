@@ -177,6 +177,12 @@ impl Simulated {
         }
     }
 
+    /// What was put below a path.
+    fn all(&self, below: &str) -> Vec<Value> {
+        let found = self.put.iter().filter(|(path, _)| path.starts_with(below));
+        found.map(|(_, body)| body.clone()).collect()
+    }
+
     fn firecracker(&mut self, method: &str, path: &str, body: Option<Value>) -> Answer {
         let refused = |why: String| (400, Some(json!({"fault_message": why})));
         let running = self.guest.is_some();
@@ -192,9 +198,12 @@ impl Simulated {
                 let boot = self.put.get("/boot-source").cloned();
                 (
                     200,
-                    Some(
-                        json!({"boot-source": boot, "machine-config": self.put.get("/machine-config")}),
-                    ),
+                    Some(json!({
+                        "boot-source": boot,
+                        "machine-config": self.put.get("/machine-config"),
+                        "network-interfaces": self.all("/network-interfaces/"),
+                        "drives": self.all("/drives/"),
+                    })),
                 )
             }
             ("PUT", _, Some(_)) if running => {
@@ -247,12 +256,45 @@ fn firecracker_body(path: &str, body: &Value) -> Result<(), String> {
             Schema { required: &["guest_cid", "uds_path"], optional: &["vsock_id"] }.holds(body)?;
             at_least(body, "/guest_cid", 3).map(drop)
         }
+        "/network-interfaces/eth0" => {
+            let optional = &["guest_mac", "mtu", "rx_rate_limiter", "tx_rate_limiter"];
+            Schema { required: &["host_dev_name", "iface_id"], optional }.holds(body)?;
+            link(&body["host_dev_name"])
+        }
+        "/drives/scratch" => {
+            let optional = &[
+                "partuuid",
+                "cache_type",
+                "socket",
+                "is_read_only",
+                "path_on_host",
+                "rate_limiter",
+                "io_engine",
+            ];
+            Schema { required: &["drive_id", "is_root_device"], optional }.holds(body)?;
+            one_of(&body["cache_type"], &["Unsafe", "Writeback"])?;
+            one_of(&body["io_engine"], &["Sync", "Async"])?;
+            file(body, "/path_on_host").map(drop)
+        }
         _ => Err(format!("no such path: {path}")),
     }
 }
 
+fn one_of(value: &Value, words: &[&str]) -> Result<(), String> {
+    let is_one = value.as_str().is_some_and(|word| words.contains(&word));
+    is_one.then_some(()).ok_or(format!("{value} is none of {words:?}"))
+}
+
+/// A link of the namespace in which this runs. A tap that is there is opened by its name.
+fn link(name: &Value) -> Result<(), String> {
+    let name = name.as_str().unwrap_or_default();
+    let links = std::fs::read_to_string("/proc/self/net/dev").unwrap();
+    let is_there = links.lines().any(|line| line.trim_start().starts_with(&format!("{name}:")));
+    is_there.then_some(()).ok_or(format!("no `{name}` among the links"))
+}
+
 fn vm_config(body: &Value) -> Result<(), String> {
-    let optional = &["cpus", "memory", "fs", "serial", "console", "vsock"];
+    let optional = &["cpus", "memory", "fs", "serial", "console", "vsock", "net", "disks"];
     Schema { required: &["payload"], optional }.holds(body)?;
     let part = |key: &str| body.get(key).cloned().ok_or(format!("no `{key}`"));
     let optional = &["firmware", "kernel", "cmdline", "initramfs"];
@@ -269,6 +311,45 @@ fn vm_config(body: &Value) -> Result<(), String> {
         if body.pointer("/memory/shared") != Some(&json!(true)) {
             return Err("vhost-user needs shared memory".into());
         }
+    }
+    for one in body["net"].as_array().into_iter().flatten() {
+        let optional = &[
+            "id",
+            "tap",
+            "ip",
+            "mask",
+            "mac",
+            "host_mac",
+            "mtu",
+            "iommu",
+            "num_queues",
+            "queue_size",
+            "vhost_user",
+            "vhost_socket",
+            "vhost_mode",
+            "pci_segment",
+        ];
+        Schema { required: &[], optional }.holds(one)?;
+        at_least(one, "/num_queues", 2)?;
+        link(&one["tap"])?;
+    }
+    for one in body["disks"].as_array().into_iter().flatten() {
+        let optional = &[
+            "id",
+            "path",
+            "readonly",
+            "direct",
+            "iommu",
+            "num_queues",
+            "queue_size",
+            "vhost_user",
+            "vhost_socket",
+            "pci_segment",
+            "rate_limit_group",
+            "serial",
+        ];
+        Schema { required: &[], optional }.holds(one)?;
+        file(one, "/path")?;
     }
     Schema { required: &["cid", "socket"], optional: &["id"] }.holds(&part("vsock")?)?;
     at_least(body, "/vsock/cid", 3)?;

@@ -75,6 +75,9 @@ impl Nic {
                 facts.push(Fact::new("nic_virtio_features", features, "/sys inside"));
             }
             facts.push(Fact::new("tap_offloads", tap, "ethtool(8) of the tap"));
+            if let Some(shaped) = &wires.shaped {
+                facts.extend(shaped.prove(network)?);
+            }
         }
         for (what, asked, found) in claims {
             if asked != found {
@@ -192,6 +195,7 @@ mod tests {
             has_vhost: false,
             has_offloads: false,
             queues: 1,
+            shape: None,
             socket: PathBuf::new(),
         };
         let plain = [
