@@ -6,6 +6,7 @@
 mod beside;
 mod budget;
 mod conduct;
+mod depth;
 pub mod duration;
 mod estimate;
 mod expand;

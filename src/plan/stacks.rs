@@ -1,5 +1,6 @@
 //! The stacks of a plan: each once, with absolute paths, held to the CPUs that the plan names.
 
+use super::depth;
 use super::networks::connected;
 use super::refuse::{Draft, Surroundings, is_native};
 use crate::fault::{Blame, Fault};
@@ -94,6 +95,7 @@ impl Draft {
                 })?;
             }
         }
+        depth::refuse(stack).map_err(labelled)?;
         let Some((outermost, cpus)) = stack.layers.first().zip(around.cpus.as_ref()) else {
             return Ok(());
         };

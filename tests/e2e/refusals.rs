@@ -74,6 +74,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("krun:root=packed", "`krun` cannot take `packed` as its root", "use `root=dir:PATH`"),
     ("krun:cpus=33", "libkrun makes at most 32", "write `cpus=32` or less"),
     ("docker:net=none,publish=80", "needs a bridge", "use `net=bridge`"),
+    ("runc+runc+runc", "overlay number 3", "put a machine between"),
     ("docker:runtime=kata,cpus=2", "of Kata's own configuration", "`default_vcpus`"),
     ("docker:runtime=kata,net=host", "no part in this level's network", "use `net=bridge`"),
     ("docker:runtime=kata+runc", "would be put into its machine", "or in `qemu`"),
