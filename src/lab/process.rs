@@ -38,6 +38,8 @@ pub struct Program {
     pub descriptors: Vec<(OwnedFd, i32)>,
     /// The group it is put into before `exec`; the room's own where absent.
     pub group: Option<PathBuf>,
+    /// Whether it stays in the group of this process, and is found by its session alone.
+    pub is_ungrouped: bool,
     /// The mount namespace it enters before `exec`.
     pub mount_namespace: Option<OwnedFd>,
     /// The network namespace it enters before `exec`.

@@ -237,9 +237,10 @@ impl Room {
             return Err(Fault::bug(format!("the group `{}` is not of this room", group.display())));
         }
         let foreground = program.foreground;
-        let doors = self.ground.groups.doors(&group, own)?;
+        let is_grouped = self.ground.groups.any() && !program.is_ungrouped;
+        let doors = if is_grouped { self.ground.groups.doors(&group, own)? } else { Vec::new() };
         let process = process::spawn(program, doors)?;
-        if !self.ground.groups.any() && !foreground {
+        if !is_grouped && !foreground {
             self.remember_session(process.pid())?;
         }
         Ok(process)

@@ -10,7 +10,7 @@
 //! - **Checked against** `namespaces(7)`, `unshare(2)`, Linux 6.18.
 
 use super::first_process::FirstProcess;
-use super::native::{PlainProcess, same_kernel};
+use super::native::{Grouping, PlainProcess, same_kernel};
 use super::oci::NET;
 use super::{
     Card, Choice, Layer, Limit, Network, Payer, Running, Site, Unavailable, Usable, scratch,
@@ -18,9 +18,9 @@ use super::{
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
-use crate::stack::LayerSpec;
+use crate::stack::{LayerSpec, Limits};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
 
 /// Namespaces of this level's kernel.
@@ -42,6 +42,11 @@ static CARD: Card = Card {
         choice("ipc", "System V and POSIX queues of its own (default: private)"),
         choice("uts", "a host name of its own (default: private)"),
         choice("cgroup", "its own group as the root of them all (default: private)"),
+        Choice {
+            key: GROUP,
+            values: &["own", "none"],
+            help: "a group of its own in the hierarchies of cgroups, or this level's as it is (default: own)",
+        },
         choice("user", "users of its own, each mapped to itself (default: host)"),
         choice("time", "clock offsets of its own, all of them zero (default: host)"),
         scratch::CHOICE,
@@ -52,6 +57,17 @@ static CARD: Card = Card {
     elsewhere: false,
     ran_on_hardware: true,
 };
+
+/// The key of the option for its group.
+const GROUP: &str = "group";
+
+/// Which group it is put into.
+fn grouping(spec: &LayerSpec) -> Grouping {
+    match spec.options.get(GROUP).map(String::as_str) {
+        Some("none") => Grouping::OfTheLevel,
+        _ => Grouping::Own,
+    }
+}
 
 /// The kinds, and what each is unless told.
 const KINDS: [(&str, bool); 7] = [
@@ -76,6 +92,30 @@ fn private(spec: &LayerSpec) -> Vec<&'static str> {
 impl Layer for Namespaces {
     fn card(&self) -> &'static Card {
         &CARD
+    }
+
+    fn refuse(
+        &self,
+        spec: &LayerSpec,
+        limits: &Limits,
+        _: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        if grouping(spec) == Grouping::Own {
+            return Ok(());
+        }
+        if *limits != Limits::default() {
+            return Err(Fault::user(
+                "namespaces: a limit is one of a group, and `group=none` has none",
+            )
+            .hint("leave the limit or `group=none` out"));
+        }
+        if !private(spec).contains(&"pid") {
+            return Err(Fault::user(
+                "namespaces: with `group=none` and `pid=host` nobody could find what its command leaves behind",
+            )
+            .hint("leave `pid=host` or `group=none` out"));
+        }
+        Ok(())
     }
 
     fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
@@ -103,7 +143,13 @@ impl Layer for Namespaces {
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
         let private = private(spec);
-        let plain = PlainProcess::start(CARD.kind, &["enclosed", &private.join(",")], site, room)?;
+        let plain = PlainProcess::start(
+            grouping(spec),
+            CARD.kind,
+            &["enclosed", &private.join(",")],
+            site,
+            room,
+        )?;
         Ok(Box::new(RunningNamespaces { plain, private }))
     }
 }
@@ -127,8 +173,8 @@ impl Running for RunningNamespaces {
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
-        let agent = FirstProcess::among(&self.plain.group, &self.plain.hierarchies, inside)?;
-        let mut facts = Vec::new();
+        let agent = self.plain.agent(inside)?;
+        let mut facts = vec![self.group(&agent)?];
         for (kind, _) in KINDS {
             let path = format!("/proc/self/ns/{kind}");
             if !Path::new(&path).exists() {
@@ -155,6 +201,29 @@ impl Running for RunningNamespaces {
     }
 }
 
+impl RunningNamespaces {
+    /// That the agent is in the group that it was to be in.
+    fn group(&self, agent: &FirstProcess) -> Result<Fact, Fault> {
+        let source = "/proc/PID/cgroup";
+        let own = |group: &PathBuf| agent.group_is(group).map(|_| Fact::new(GROUP, "own", source));
+        if let Some(group) = &self.plain.group {
+            // A machine may have no hierarchy to make one in.
+            let has_any = !self.plain.hierarchies.0.is_empty();
+            return if has_any { own(group) } else { Ok(Fact::new(GROUP, "none", source)) };
+        }
+        let path = "/proc/self/cgroup";
+        let ours = fs::read_to_string(path).doing(format_args!("read `{path}`"))?;
+        let its = agent.text("cgroup")?;
+        if its == ours {
+            return Ok(Fact::new(GROUP, "none", source));
+        }
+        let its = its.trim().replace('\n', ", ");
+        Err(Fault::machine(format!(
+            "namespaces: `group=none` was asked for, and its groups are not ours but {its}"
+        )))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,6 +240,6 @@ mod tests {
     #[test]
     fn every_kind_is_an_option() {
         let keys: Vec<&str> = CARD.options.iter().map(|choice| choice.key).collect();
-        assert_eq!(keys[..KINDS.len()], KINDS.map(|(kind, _)| kind));
+        assert!(KINDS.iter().all(|(kind, _)| keys.contains(kind)), "{keys:?}");
     }
 }

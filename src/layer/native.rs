@@ -66,8 +66,14 @@ impl Layer for Native {
         let enter = |path: &Path| File::open(path).doing(format!("open `{}`", path.display()));
         let network = site.network.map(enter).transpose()?;
         let elsewhere = site.network.map(link_of).transpose()?;
-        let plain =
-            PlainProcess::start_in(network.map(OwnedFd::from), "native", &["stdio"], site, room)?;
+        let plain = PlainProcess::start_in(
+            network.map(OwnedFd::from),
+            Grouping::Own,
+            "native",
+            &["stdio"],
+            site,
+            room,
+        )?;
         Ok(Box::new(RunningNative { plain, elsewhere }))
     }
 }
@@ -77,10 +83,20 @@ pub(super) struct PlainProcess {
     kind: &'static str,
     pub process: Process,
     link: Option<Link>,
-    pub group: PathBuf,
+    /// Its group; `None` where it was left in this level's own.
+    pub group: Option<PathBuf>,
     pub hierarchies: Hierarchies,
     pub limits: Limits,
     root_facts: Vec<Fact>,
+}
+
+/// Which group a plain process is put into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grouping {
+    /// One of its own, with the limits of the site.
+    Own,
+    /// None: it stays in this level's.
+    OfTheLevel,
 }
 
 impl PlainProcess {
@@ -89,12 +105,13 @@ impl PlainProcess {
     /// # Errors
     /// The machine's: the group, a mount or the process could not be made.
     pub fn start(
+        grouping: Grouping,
         kind: &'static str,
         arguments: &[&str],
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Self, Fault> {
-        Self::start_in(None, kind, arguments, site, room)
+        Self::start_in(None, grouping, kind, arguments, site, room)
     }
 
     /// The same in a network namespace.
@@ -103,18 +120,23 @@ impl PlainProcess {
     /// As [`PlainProcess::start`].
     pub fn start_in(
         network: Option<OwnedFd>,
+        grouping: Grouping,
         kind: &'static str,
         arguments: &[&str],
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Self, Fault> {
-        let group = room.subgroup("command", site.limits)?;
+        let group = match grouping {
+            Grouping::Own => Some(room.subgroup("command", site.limits)?),
+            Grouping::OfTheLevel => None,
+        };
         let (link, ends) = stdio::link(kind)?;
         let agent = site.agent.to_string_lossy().into_owned();
         let mut program = Program {
             argv: std::iter::once(agent).chain(arguments.iter().map(|&w| w.to_owned())).collect(),
             stdio: ends,
-            group: Some(group.clone()),
+            group: group.clone(),
+            is_ungrouped: group.is_none(),
             network_namespace: network,
             ..Program::default()
         };
@@ -151,12 +173,30 @@ impl PlainProcess {
 
     /// The agent and the command.
     pub fn payers(&self) -> Vec<Payer> {
-        vec![Payer {
-            name: String::from("surtax agent"),
-            role: Role::Surtax,
-            source: Source::Group(self.group.clone()),
-            carries_workload: true,
-        }]
+        let source = match &self.group {
+            Some(group) => Source::Group(group.clone()),
+            // Of the two processes only the second has anything to do; the command is none of them.
+            None => Source::Process(child_of(self.process.pid()).unwrap_or(self.process.pid())),
+        };
+        let carries_workload = self.group.is_some();
+        let name = String::from("surtax agent");
+        vec![Payer { name, role: Role::Surtax, source, carries_workload }]
+    }
+
+    /// The agent itself, as a process of this level.
+    ///
+    /// # Errors
+    /// None of those that were started is in its namespaces.
+    pub fn agent(&self, inside: &[Fact]) -> Result<FirstProcess, Fault> {
+        match &self.group {
+            Some(group) => FirstProcess::among(group, &self.hierarchies, inside),
+            None => {
+                let pid = self.process.pid();
+                let pid = child_of(pid).unwrap_or(pid);
+                let agent = FirstProcess::of(pid, &self.hierarchies);
+                agent.is_the_agent(inside).map(|_| agent)
+            }
+        }
     }
 
     /// That `agent`, on this level, has the limits that were asked for, and where its root is from.
@@ -166,8 +206,9 @@ impl PlainProcess {
     pub fn facts(&mut self, agent: &FirstProcess) -> Result<Vec<Fact>, Fault> {
         let mut facts = Vec::new();
         if self.limits != Limits::default() {
-            facts.push(agent.group_is(&self.group)?);
-            facts.extend(agent.limits(&self.group, &self.limits)?);
+            let group = self.group.as_ref().ok_or_else(|| Fault::bug("limits without a group"))?;
+            facts.push(agent.group_is(group)?);
+            facts.extend(agent.limits(group, &self.limits)?);
         }
         facts.append(&mut self.root_facts);
         Ok(facts)
@@ -185,6 +226,12 @@ impl PlainProcess {
             None => Err(Fault::machine(format!("{kind}: the agent did not leave and was killed"))),
         }
     }
+}
+
+/// The first child of a process, if it has one.
+fn child_of(pid: u32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    text.split_whitespace().next()?.parse().ok()
 }
 
 /// That the agent runs on the kernel of this level.

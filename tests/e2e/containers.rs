@@ -73,6 +73,13 @@ fn each_kind_of_namespace_can_be_switched_alone() {
         let proved = level(&machine, &format!("namespaces{options}"), "true");
         assert_eq!(fact(&proved, "own_namespaces"), own, "{options}");
     }
+    for (options, group, script) in [
+        ("cgroup=host", "own", "grep -q /surtax- /proc/self/cgroup"),
+        ("cgroup=host,group=none", "none", "! grep -q /surtax- /proc/self/cgroup"),
+    ] {
+        let proved = level(&machine, &format!("namespaces:{options}"), script);
+        assert_eq!(fact(&proved, "group"), group, "{options}");
+    }
     machine.assert_as_before();
 }
 

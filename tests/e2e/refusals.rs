@@ -92,6 +92,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("docker:runtime=runsc,pids=20", "would be counted", "leave pids out"),
     ("podman:runtime=kata", "`kata` is not a value of option `runtime`", "`runc`, `crun`"),
     ("podman:rootless=on,user=private", "what it has anyway", "leave `user=private` out"),
+    ("namespaces:group=none,pids=9", "a limit is one of a group", "leave the limit"),
+    ("namespaces:group=none,pid=host", "nobody could find", "leave `pid=host`"),
     ("docker:rootless=on,net=host", "not this level's", "use `net=bridge`"),
     ("docker:rootless=on+runc", "no privileges to give", "nest in `docker`"),
     ("docker+podman:rootless=on", "the kernel maps none", "use `podman` without `docker`"),

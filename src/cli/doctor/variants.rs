@@ -33,6 +33,7 @@ pub(super) const VARIANTS: &[(&str, &[&str])] = &[
             "namespaces:ipc=host",
             "namespaces:uts=host",
             "namespaces:cgroup=host",
+            "namespaces:group=none",
             "namespaces:user=private",
             "namespaces:time=private",
         ],

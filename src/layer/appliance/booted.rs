@@ -8,7 +8,7 @@ use crate::agent::{ConsoleTail, Link, Speaker};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Network, Room};
 use crate::layer::Site;
-use crate::layer::native::PlainProcess;
+use crate::layer::native::{Grouping, PlainProcess};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -70,7 +70,7 @@ impl Booted {
         if talk.runs == Place::Beside {
             self.tail.drain(self.console.into());
             let network = self.network.as_ref().map(|network| network.namespace()).transpose()?;
-            let mut client = PlainProcess::start_in(network, KIND, &["stdio"], site, room)?;
+            let mut client = PlainProcess::start_in(network, Grouping::Own, KIND, &["stdio"], site, room)?;
             let Link { speaker, listener } = client.link()?;
             let address = format!("{}:{}", self.address, talk.port.unwrap_or_default());
             let speaker = Box::new(Guide { speaker, address });
