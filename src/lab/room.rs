@@ -83,6 +83,11 @@ impl Room {
         self.memory_directory.get().map(PathBuf::as_path)
     }
 
+    /// The directory on a disk, if it was asked for.
+    pub(super) fn made_on_a_disk(&self) -> Option<&Path> {
+        self.disk_directory.get().map(PathBuf::as_path)
+    }
+
     /// Lets the users of a container pass through to what is in the directory in memory, and in the one on a disk if
     /// there is one, by names that they know.
     ///

@@ -22,6 +22,8 @@ pub struct Service {
     pub group: PathBuf,
     /// Its room's directory in memory, if it has one.
     pub memory_directory: Option<PathBuf>,
+    /// Its room's directory on a disk, if it has one.
+    pub disk_directory: Option<PathBuf>,
     /// Its process, if it has one.
     pub pid: Option<u32>,
 }
@@ -93,6 +95,7 @@ impl Kept {
             directory: self.room.directory().to_path_buf(),
             group: self.room.group().to_path_buf(),
             memory_directory: self.room.made_in_memory().map(Path::to_path_buf),
+            disk_directory: self.room.made_on_a_disk().map(Path::to_path_buf),
             pid: self.process.as_ref().map(Process::pid),
         }
     }

@@ -14,6 +14,7 @@
 use super::conmon::Conmon;
 use super::container_init::{Init, Prepared};
 use super::container_users::ContainerUsers;
+use super::docker::storage;
 use super::engine_runtime::{self, Kernel};
 use super::first_process::{FirstProcess, THROTTLING, empties, limited_together};
 use super::publish::Port;
@@ -25,12 +26,13 @@ use super::{
 use crate::agent::Link;
 use crate::fault::Fault;
 use crate::lab::disk::Disk;
-use crate::lab::{self, Mount, Process, Program, Room};
+use crate::lab::{self, Lab, Mount, Process, Program, Room};
 use crate::layer::oci::config::AGENT;
 use crate::stack::root::Lower;
 use crate::stack::{IoLimits, LayerSpec, Limits, root};
 use rustix::process::Signal;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
@@ -70,6 +72,10 @@ pub(super) struct Wanted<'a> {
     pub hierarchies: &'a Hierarchies,
     /// The tool's file.
     pub program: &'a str,
+    /// The lab, for what outlives a room.
+    pub lab: &'a Lab,
+    /// The root before it was merged, in which there is nothing but its own top level.
+    pub base: &'a Path,
     /// The merged root, in the room's mount namespace.
     pub root: &'a Path,
     /// The static agent as a file that the tool can see.
@@ -84,6 +90,8 @@ pub(super) struct Wanted<'a> {
     pub name: &'a str,
     /// The level's own, so that a command sees the same name everywhere.
     pub host_name: &'a str,
+    /// Directories of the merged root whose writes are kept.
+    pub writable: &'a [PathBuf],
     /// Where its scratch directory is; a volume is the tool's to make.
     pub medium: Option<scratch::Medium>,
     /// What it may do with a disk.
@@ -119,6 +127,8 @@ pub(super) struct Order {
     pub conmon: Option<Conmon>,
     /// The port that is published.
     pub port: Option<Port>,
+    /// The image of a file system that the tool needs, and where it is to be mounted after all else.
+    pub image: Option<(PathBuf, PathBuf)>,
 }
 
 impl Layer for ContainerTool {
@@ -179,6 +189,8 @@ impl Layer for ContainerTool {
             spec,
             hierarchies: site.lab.hierarchies(),
             program: &path.to_string_lossy(),
+            lab: site.lab,
+            base,
             root: &merged,
             agent: &agent,
             room,
@@ -186,6 +198,7 @@ impl Layer for ContainerTool {
             group: &group,
             name: &site.container_name(room),
             host_name: &rustix::system::uname().nodename().to_string_lossy(),
+            writable: &site.view.writable,
             medium: site.view.scratch,
             io: site.limits.io,
             throttled_disk: throttled_disk(site)?,
@@ -194,21 +207,12 @@ impl Layer for ContainerTool {
             init: init.as_ref(),
             has_own_run: site.view.root == super::Root::Overlay,
         })?;
-        mounts.extend(order.mounts);
-        let namespace = room.mount_namespace_in(network.held(), &mounts)?;
-
         let (way, ends) = container_init::way(kind, init.as_ref())?;
         let command_line = room.nameless(&order.argv.join(" "));
-        let mut process = room.spawn(Program {
-            argv: order.argv,
-            environment: Some(environment(order.environment)),
-            stdio: ends,
-            group: Some(group.clone()),
-            mount_namespace: Some(namespace),
-            network_namespace: network.held().map(lab::Network::namespace).transpose()?,
-            user: order.user,
-            ..Program::default()
-        })?;
+        let (left_behind, conmon) = (order.left_behind.clone(), order.conmon.clone());
+        let port = order.port;
+        mounts.extend(order.mounts.iter().cloned());
+        let mut process = spawn(order, &mounts, &network, ends, &group, room)?;
         network
             .finish(&mut process, site.start_deadline)
             .map_err(|fault| fault.during(format_args!("{kind}")))?;
@@ -226,16 +230,42 @@ impl Layer for ContainerTool {
             kind,
             network,
             users,
-            left_behind: order.left_behind,
-            conmon: order.conmon,
-            port: order.port,
+            left_behind,
+            conmon,
+            port,
             spec: spec.clone(),
             facts,
         }))
     }
 }
 
+/// Starts a tool on its mounts.
+fn spawn(
+    order: Order,
+    mounts: &[Mount],
+    network: &ToolNetwork,
+    stdio: [Option<OwnedFd>; 3],
+    group: &Path,
+    room: &Room,
+) -> Result<Process, Fault> {
+    let namespace = room.mount_namespace_in(network.held(), mounts)?;
+    if let Some((image, target)) = &order.image {
+        storage::mount_image(image, target, &namespace)?;
+    }
+    room.spawn(Program {
+        argv: order.argv,
+        environment: Some(environment(order.environment)),
+        stdio,
+        group: Some(group.to_path_buf()),
+        mount_namespace: Some(namespace),
+        network_namespace: network.held().map(lab::Network::namespace).transpose()?,
+        user: order.user,
+        ..Program::default()
+    })
+}
+
 impl ContainerTool {
+    /// Its program's file.
     fn find(&self) -> Result<PathBuf, Fault> {
         lab::find(self.program).ok_or_else(|| {
             let kind = self.card.kind;
@@ -349,6 +379,10 @@ impl Running for RunningContainer {
         if self.init != Init::None {
             let proved = container_init::prove(self.init, &first.init(&self.group)?);
             facts.push(proved.map_err(|fault| fault.during(self.kind))?);
+        }
+        if let Some(proved) = storage::prove(&self.spec, inside)? {
+            let asked = self.spec.options.get(storage::CHOICE.key).cloned().unwrap_or_default();
+            facts.extend([Fact::new("storage_driver", asked, "its start"), proved]);
         }
         let proved = self.network.prove(kernel, inside);
         facts.extend(proved.map_err(|fault| fault.during(self.kind))?);

@@ -91,6 +91,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("podman:runtime=runsc,seccomp=unconfined", "no filter of an engine's", "leave seccomp out"),
     ("docker:runtime=runsc,pids=20", "would be counted", "leave pids out"),
     ("podman:runtime=kata", "`kata` is not a value of option `runtime`", "`runc`, `crun`"),
+    ("podman:rootless=on,storage=vfs", "which no driver makes", "leave `storage` out"),
     ("podman:rootless=on,user=private", "what it has anyway", "leave `user=private` out"),
     ("namespaces:group=none,pids=9", "a limit is one of a group", "leave the limit"),
     ("namespaces:group=none,pid=host", "nobody could find", "leave `pid=host`"),

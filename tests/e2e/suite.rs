@@ -72,6 +72,7 @@ conformance! {
     podman_bridge: "podman:net=bridge",
     podman_crun: "podman:runtime=crun,net=user,publish=8080",
     podman_runsc: "podman:runtime=runsc",
+    podman_storage: "podman:storage=overlay2,scratch=layer",
     podman_rootless: "podman:rootless=on,net=slirp4netns",
     qemu_q35: "qemu:accel=tcg,machine=q35",
     qemu_pc: "qemu:accel=tcg,machine=pc,cpu=Nehalem,scratch=ide,format=qcow2",

@@ -70,7 +70,8 @@ impl Booted {
         if talk.runs == Place::Beside {
             self.tail.drain(self.console.into());
             let network = self.network.as_ref().map(|network| network.namespace()).transpose()?;
-            let mut client = PlainProcess::start_in(network, Grouping::Own, KIND, &["stdio"], site, room)?;
+            let mut client =
+                PlainProcess::start_in(network, Grouping::Own, KIND, &["stdio"], site, room)?;
             let Link { speaker, listener } = client.link()?;
             let address = format!("{}:{}", self.address, talk.port.unwrap_or_default());
             let speaker = Box::new(Guide { speaker, address });

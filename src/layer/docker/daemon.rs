@@ -427,7 +427,7 @@ pub fn require_of_private(spec: &LayerSpec) -> Result<(), Fault> {
         return Err(Fault::user("docker: a network takes `iptables`, which is not in `PATH`")
             .hint("apt-get install iptables"));
     }
-    Storage::read(spec)?.require()?;
+    Storage::read(spec)?.require("docker")?;
     runtimes::require(spec)
 }
 

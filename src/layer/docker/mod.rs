@@ -19,8 +19,8 @@ mod kata;
 mod network;
 mod rootless;
 mod runtimes;
-mod skeleton;
-mod storage;
+pub(super) mod skeleton;
+pub(super) mod storage;
 
 use super::engine_runtime::Kernel;
 use super::first_process::FirstProcess;

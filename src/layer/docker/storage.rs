@@ -25,6 +25,9 @@ pub const CHOICE: Choice = Choice {
            (default: the daemon's, overlay2 in a private one)",
 };
 
+/// What the image of a btrfs is called, beside the directory where it is mounted.
+pub const BTRFS_IMAGE: &str = "btrfs.image";
+
 /// The size of the image of a btrfs, of which only what is written takes space.
 const IMAGE_BYTES: u64 = 8 << 30;
 
@@ -70,15 +73,15 @@ impl Storage {
         if self == Self::Default { String::new() } else { format!("-{}", self.driver()) }
     }
 
-    /// That a private daemon could have it.
+    /// That an engine of ours could have it.
     ///
     /// # Errors
     /// The user's: a program is missing.
-    pub fn require(self) -> Result<(), Fault> {
+    pub fn require(self, kind: &str) -> Result<(), Fault> {
         if self == Self::Btrfs && lab::find("mkfs.btrfs").is_none() {
-            return Err(Fault::user(
-                "docker: `storage=btrfs` takes `mkfs.btrfs`, which is not in `PATH`",
-            )
+            return Err(Fault::user(format!(
+                "{kind}: `storage=btrfs` takes `mkfs.btrfs`, which is not in `PATH`"
+            ))
             .hint("apt-get install btrfs-progs"));
         }
         Ok(())
@@ -112,7 +115,7 @@ impl Storage {
         let data = disk.join("data");
         fs::create_dir(&data).doing(format_args!("make `{}`", data.display()))?;
         if self == Self::Btrfs {
-            mount_btrfs(&disk.join("btrfs.image"), &data, room, namespace)?;
+            mount_btrfs(&disk.join(BTRFS_IMAGE), &data, room, namespace)?;
         }
         Ok(data)
     }
@@ -132,8 +135,17 @@ fn mount_btrfs(image: &Path, target: &Path, room: &Room, namespace: &OwnedFd) ->
     file.set_len(IMAGE_BYTES).doing(format_args!("size the image `{}`", image.display()))?;
     let (image, target) = (image.to_string_lossy(), target.to_string_lossy());
     Errand::new(&["mkfs.btrfs", "--quiet", &image]).run(room)?;
+    mount_image(Path::new(&*image), Path::new(&*target), namespace)
+}
+
+/// Mounts the image of a btrfs in a namespace.
+///
+/// # Errors
+/// The machine's: no btrfs, or no loop device.
+pub fn mount_image(image: &Path, target: &Path, namespace: &OwnedFd) -> Result<(), Fault> {
+    let (image, target) = (image.to_string_lossy(), target.to_string_lossy());
     let words = ["mount", "-t", "btrfs", "-o", "loop", &image, &target];
-    let namespace = namespace.try_clone().doing("enter the daemon's mount namespace")?;
+    let namespace = namespace.try_clone().doing("enter an engine's mount namespace")?;
     lab::ask(&words.map(str::to_owned), Some(namespace), REQUEST_DEADLINE).map(drop).map_err(
         |fault| fault.hint("use a kernel with btrfs and loop devices, or `storage=overlay2`"),
     )
@@ -157,7 +169,8 @@ pub fn prove(spec: &LayerSpec, inside: &[Fact]) -> Result<Option<Fact>, Fault> {
         return Ok(Some(Fact::new("root_file_system", kind, "mountinfo inside")));
     }
     Err(Fault::machine(format!(
-        "docker: `storage={asked}` was asked for, and the container's root is `{mounted}`"
+        "{}: `storage={asked}` was asked for, and the container's root is `{mounted}`",
+        spec.kind
     )))
 }
 

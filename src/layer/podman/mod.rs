@@ -4,13 +4,14 @@
 //!
 //! - **Needs** `podman` in `PATH` with its `conmon` and an OCI runtime, root; plugins of CNI for its networks;
 //!   with `rootless=on` also `newuidmap`, and `slirp4netns` for a network of its own.
-//! - **Leaves out** images and storage drivers: the root is a directory (`--rootfs`); the log, since the
+//! - **Leaves out** images and, unless one is named, storage drivers: the root is a directory (`--rootfs`); the log, since the
 //!   agent's frames are no text; health checks, events and everything else that is kept of a container.
 //! - **Payers** one group: `podman`, `conmon`, the runtime, the agent and the command; with `rootless=on` also
 //!   the process that holds the user's namespace, and `slirp4netns`.
 //! - **Checked against** podman 4.3.1, `podman-run(1)`.
 
 mod network;
+mod storage;
 
 use super::conmon::Conmon;
 use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
@@ -19,7 +20,7 @@ use super::engine_runtime::{self, Kernel};
 use super::first_process::THROTTLING;
 use super::publish::{self, Port};
 use super::tool_network::Ground;
-use super::{Card, Choice, Limit, Site, Unavailable, oci, rootless, scratch, tool_network};
+use super::{Card, Choice, Limit, Site, Unavailable, docker, oci, rootless, scratch, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Mount};
@@ -28,6 +29,7 @@ use crate::stack::{LayerSpec, Limits};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::Path;
+use storage::Store;
 use surtax_instrument::wire::SCRATCH;
 
 /// Where it keeps what is gone at a reboot, in a `/run` of its own: at most 50 characters, says podman.
@@ -51,6 +53,7 @@ pub static PODMAN: ContainerTool = ContainerTool {
             },
             engine_runtime::SECCOMP,
             rootless::CHOICE,
+            storage::CHOICE,
             container_users::CHOICE,
             scratch::choice(&["layer", "bind", "tmpfs", "volume"]),
         ],
@@ -85,6 +88,7 @@ fn has_users(spec: &LayerSpec) -> bool {
 }
 
 fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
+    storage::refuse(spec)?;
     Port::read(spec, net(spec))?;
     engine_runtime::refuse(spec, limits, None)?;
     refuse_of_gvisor(spec)?;
@@ -160,6 +164,9 @@ fn require_of_rootless(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavaila
 
 fn require(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailable> {
     require_of_rootless(spec, site)?;
+    if spec.options.contains_key(storage::CHOICE.key) {
+        docker::storage::Storage::read(spec)?.require("podman")?;
+    }
     Conmon::with(runtime(spec), Path::new(RUN))?;
     network::require(net(spec), spec.options.contains_key(publish::CHOICE.key))
 }
@@ -185,10 +192,7 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
         Some(scratch::Medium::Volume) => wanted.room.disk_directory()?.join("volumes"),
         _ => books.join("volumes"),
     };
-    let temporary = match is_rootless {
-        true => books.join("tmp"),
-        false => Path::new(RUN).join("tmp"),
-    };
+    let temporary = if is_rootless { books.join("tmp") } else { Path::new(RUN).join("tmp") };
     if is_rootless {
         make(&volumes)?;
         wanted.room.let_users_pass()?;
@@ -198,8 +202,13 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     let text = configuration(&conmon, &books, &volumes, &temporary) + &networks;
     fs::write(&file, text).doing(format_args!("write `{}`", file.display()))?;
     let mut argv = vec![wanted.program.to_owned()];
-    let at = |name: &str| word(&books.join(name));
-    argv.extend(["--root".to_owned(), at("root")?, "--runroot".to_owned(), RUN.to_owned()]);
+    let store = Store::of(wanted)?;
+    argv.extend(match &store {
+        Some(store) => store.words()?,
+        None => {
+            ["--root", &word(&books.join("root"))?, "--runroot", RUN].map(str::to_owned).to_vec()
+        }
+    });
     argv.extend(["run", "--rm", "--interactive", "--log-driver=none"].map(str::to_owned));
     argv.extend(["--name".to_owned(), wanted.name.to_owned()]);
     argv.push(format!("--hostname={}", wanted.host_name));
@@ -218,7 +227,11 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     if wanted.medium == Some(scratch::Medium::Volume) {
         argv.push(format!("--mount=type=volume,destination={SCRATCH}"));
     }
-    argv.extend(["--no-hosts".to_owned(), "--rootfs".to_owned(), word(wanted.root)?]);
+    argv.push(String::from("--no-hosts"));
+    argv.extend(match &store {
+        Some(store) => store.container(wanted.root)?,
+        None => vec![String::from("--rootfs"), word(wanted.root)?],
+    });
     argv.extend(agent_words());
     let mut environment = vec![(String::from("CONTAINERS_CONF"), word(&file)?)];
     // Plugins for networks keep their books where no option moves them.
@@ -229,7 +242,8 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     }
     let conmon = Some(conmon);
     if !is_rootless {
-        return Ok(Order { argv, mounts, environment, conmon, port, ..Order::default() });
+        let image = store.and_then(|store| store.image_to_mount());
+        return Ok(Order { argv, mounts, environment, image, conmon, port, ..Order::default() });
     }
     let (home, session) = (books.join("home"), Path::new(RUN));
     make(&home)?;
@@ -237,7 +251,7 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     mounts.push(rootless::session(session));
     environment.extend(rootless::environment(&home, session));
     let (user, left_behind) = (Some(rootless::USER), Some(temporary.join("pause.pid")));
-    Ok(Order { argv, mounts, environment, user, left_behind, conmon, port })
+    Ok(Order { argv, mounts, environment, user, left_behind, image: None, conmon, port })
 }
 
 /// What is only told of where it was asked for: users, a port, no filter of system calls, limits on a disk.
