@@ -110,6 +110,12 @@ fn refuse_of_gvisor(spec: &LayerSpec) -> Result<(), Fault> {
         ("rootless=on", "is not set up for such a user", "leave `runtime` or `rootless=on` out")
     } else if has_users(spec) {
         ("user=private", "would map the sandbox and not what is in it", "leave `user=private` out")
+    } else if spec.options.contains_key(storage::CHOICE.key) {
+        (
+            "storage",
+            "is hidden by the sandbox's own overlay, so that nothing could prove it",
+            "leave `storage` out, or use `docker:runtime=runsc` with it",
+        )
     } else {
         return Ok(());
     };
@@ -309,9 +315,13 @@ mod tests {
     fn what_a_sandbox_would_not_have_is_refused_with_a_way_out() {
         let runsc = ("runtime", "runsc");
         assert_eq!(refuse(&spec(&[runsc, ("net", "bridge")]), &Limits::default()), Ok(()));
-        for other in
-            [("net", "host"), ("rootless", "on"), ("user", "private"), ("seccomp", "default")]
-        {
+        for other in [
+            ("net", "host"),
+            ("rootless", "on"),
+            ("user", "private"),
+            ("seccomp", "default"),
+            ("storage", "vfs"),
+        ] {
             let fault = refuse(&spec(&[runsc, other]), &Limits::default()).unwrap_err();
             assert!(fault.message.contains(other.0) && fault.hint.is_some(), "{fault}");
             assert_eq!(refuse(&spec(&[other]), &Limits::default()), Ok(()), "{}", other.0);
