@@ -7,7 +7,7 @@ use super::vif::{Nic, Vif};
 use super::{Kind, require_ability, require_dom0, weight};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Room, Undo, network};
-use crate::layer::{Payer, Site, Source, Unavailable};
+use crate::layer::{Payer, Site, Unavailable};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use surtax_instrument::probe::xen;
-use surtax_instrument::wire::{Fact, Role};
+use surtax_instrument::wire::Fact;
 
 /// How long a silent console is listened to before the domain is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -134,16 +134,7 @@ impl Application {
 
     /// Who pays for it.
     pub(in crate::layer) fn payers(&self, carries_workload: bool) -> Vec<Payer> {
-        let payer = |name: &str, role, id, carries_workload| Payer {
-            name: name.to_owned(),
-            role,
-            source: Source::Domain(id),
-            carries_workload,
-        };
-        vec![
-            payer("the domain's vCPUs", Role::GuestKernel, self.id, carries_workload),
-            payer("Dom0", Role::Hypervisor, 0, false),
-        ]
+        super::payers(self.id, carries_workload)
     }
 
     /// What Xen, the store and Dom0's kernel say of it. Nobody inside can be asked whether that is so.

@@ -310,22 +310,27 @@ struct RunningXen {
     vif: Option<Vif>,
 }
 
+/// Who pays for a domain.
+fn payers(id: u16, carries_workload: bool) -> Vec<Payer> {
+    let payer = |name: &str, role, id, carries_workload| Payer {
+        name: name.to_owned(),
+        role,
+        source: Source::Domain(id),
+        carries_workload,
+    };
+    vec![
+        payer("the domain's vCPUs", Role::GuestKernel, id, carries_workload),
+        payer("Dom0", Role::Hypervisor, 0, false),
+    ]
+}
+
 impl Running for RunningXen {
     fn link(&mut self) -> Result<Link, Fault> {
         super::take_link(&mut self.link, "xen")
     }
 
     fn payers(&self) -> Vec<Payer> {
-        let payer = |name: &str, role, id, carries_workload| Payer {
-            name: name.to_owned(),
-            role,
-            source: Source::Domain(id),
-            carries_workload,
-        };
-        vec![
-            payer("the domain's vCPUs", Role::GuestKernel, self.id, true),
-            payer("Dom0", Role::Hypervisor, 0, false),
-        ]
+        payers(self.id, true)
     }
 
     fn network(&self) -> Option<Network> {
