@@ -62,6 +62,7 @@ qemu-system-x86     qemu-system-x86_64
 qemu-system-common  /usr/lib/qemu/virtiofsd
 qemu-utils          qemu-img
 dpdk-dev            dpdk-testpmd
+openvswitch-switch  ovs-vswitchd
 dmsetup             dmsetup
 e2fsprogs           mke2fs
 btrfs-progs         mkfs.btrfs
@@ -122,7 +123,7 @@ refuse_other_systems() {
 # agent inside of a guest; workloads start their servers themselves.
 start_no_services() {
     if [ -e /usr/sbin/policy-rc.d ]; then return; fi
-    if [ -d /run/systemd/system ]; then refused='case $1 in ssh* | qemu-guest-agent* | nginx* | redis* | memcached*) exit 101 ;; esac'; else refused='exit 101'; fi
+    if [ -d /run/systemd/system ]; then refused='case $1 in ssh* | qemu-guest-agent* | nginx* | redis* | memcached* | openvswitch* | ovs*) exit 101 ;; esac'; else refused='exit 101'; fi
     policy=/usr/sbin/policy-rc.d
     printf '#!/bin/sh\n%s\n' "$refused" | as_root tee "$policy" >/dev/null
     as_root chmod 755 "$policy"
@@ -135,7 +136,7 @@ keep_services_off() { # PACKAGES
     case " $1" in *' openssh-server '*)
         quietly "leave sshd off" as_root systemctl --quiet disable ssh.service ;;
     esac
-    for service in nginx redis-server memcached; do
+    for service in nginx redis-server memcached openvswitch-switch; do
         case " $1" in *" $service "*)
             quietly "leave $service off" as_root systemctl --quiet disable "$service.service" ;;
         esac

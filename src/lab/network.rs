@@ -163,10 +163,19 @@ impl Network {
     /// # Errors
     /// The machine's: there is no `/dev/net/tun`, or it refuses.
     pub fn tap(&self, queues: u32) -> Result<Vec<OwnedFd>, Fault> {
+        let taps = self.loose_tap(queues)?;
+        within(self.namespace.as_fd(), || plug_in(TAP))?;
+        Ok(taps)
+    }
+
+    /// The same on no bridge yet.
+    ///
+    /// # Errors
+    /// As [`Network::tap`].
+    pub fn loose_tap(&self, queues: u32) -> Result<Vec<OwnedFd>, Fault> {
         within(self.namespace.as_fd(), || {
             let taps: Result<Vec<OwnedFd>, Fault> = (0..queues).map(|_| tap(queues)).collect();
             let taps = taps?;
-            plug_in(TAP)?;
             link::raise(TAP).doing("bring a tap up")?;
             Ok(taps)
         })

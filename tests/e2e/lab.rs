@@ -1,8 +1,8 @@
 //! The second lab: what this machine's kernel may lack, in a guest whose kernel has it.
 //!
 //! The guest is a layer like any other, a machine under TCG with the host's root: nothing is made or fetched
-//! for it but the distribution's kernel. That kernel has KVM (TCG offers SVM), vhost-net, netem, the device
-//! mapper, AppArmor, and cgroup v2 alone. One test runs always, as does the one of vhost in
+//! for it but the distribution's kernel. That kernel has KVM (TCG offers SVM), vhost-net, netem, Open vSwitch, the
+//! device mapper, AppArmor, and cgroup v2 alone. One test runs always, as does the one of vhost in
 //! `nesting.rs`; the rest are `cargo xtask lab --all`.
 
 mod domains;
@@ -144,6 +144,25 @@ fn a_link_whose_frames_netem_delays_for_a_container_and_for_a_machine() {
         assert_eq!(fact(inner, "link_delay_us"), "200000", "{layers}");
         assert_eq!(fact(inner, "link_shaped_by"), "netem", "{layers}");
     }
+}
+
+#[test]
+#[ignore = "`cargo xtask lab --all`"]
+fn a_machine_on_a_bridge_of_open_vswitch() {
+    let layers = "qemu:accel=kvm,memory=256M,net=ovs";
+    let Some(arm) = in_the_guest(layers, &["sh", "-c", &ping_takes(0)]) else { return };
+    let inner = &arm["evidence"][1];
+    for (key, value) in [
+        ("network", "ovs"),
+        ("bridge", "openvswitch"),
+        ("bridge_datapath", "system@ovs-system"),
+        ("bridge_handlers", "1"),
+        ("nic_driver", "virtio_net"),
+    ] {
+        assert_eq!(fact(inner, key), value, "{key}");
+    }
+    let payers = arm["payers"].as_array().unwrap();
+    assert!(payers.iter().any(|payer| payer["payer"] == "ovs-vswitchd"), "{payers:?}");
 }
 
 /// Runs surtax itself in a machine, after a script that makes it ready; gives its answer.

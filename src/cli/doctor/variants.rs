@@ -203,6 +203,7 @@ pub(super) const VARIANTS: &[(&str, &[&str])] = &[
             "qemu:accel=tcg+docker",
             "qemu:accel=tcg+qemu:accel=tcg",
             "qemu:accel=tcg,hypervisor=xen+xen",
+            "qemu:accel=tcg,net=ovs",
             "qemu:accel=tcg,net=tap,delay=20ms",
         ],
     ),

@@ -28,6 +28,7 @@ pub(super) mod lent;
 mod memory;
 mod modules;
 pub(super) mod nic;
+mod open_vswitch;
 mod packed;
 mod partition;
 pub(super) mod qmp;
@@ -277,6 +278,13 @@ impl Running for RunningQemu {
                 payers.push(hypervisor(name, Source::Threads { pid, tids }));
             }
         }
+        if let Some(bridge) = &self.wires.bridge {
+            let daemons = [
+                (open_vswitch::DAEMON, bridge.daemon.pid()),
+                (open_vswitch::DATABASE, bridge.database.pid()),
+            ];
+            payers.extend(daemons.map(|(name, pid)| hypervisor(name, Source::Process(pid))));
+        }
         if let Some(switch) = &self.wires.switch {
             payers.push(hypervisor(switch::PROGRAM, Source::Process(switch.process.pid())));
         }
@@ -324,6 +332,7 @@ impl Running for RunningQemu {
             self.process.kill()?;
         }
         self.wires.switch.take().map_or(Ok(()), switch::Switch::stop)?;
+        self.wires.bridge.take().map_or(Ok(()), open_vswitch::Bridge::stop)?;
         if let Some(server) = self.inside.offer.as_mut().and_then(|offer| offer.server.as_mut())
             && server.process.wait(FILES_STOP_DEADLINE)?.is_none()
         {

@@ -2,14 +2,15 @@
 //!
 //! `user` is QEMU's own network stack: the guest calls this level's loopback network at an address of
 //! its own and cannot be called. `tap` is a bridge in a network namespace of the room, in which QEMU runs
-//! then; with `vhost-user`, a switch in user space stands between QEMU and that tap,
-//! frames on their way to the guest can be held back or lost there. What was asked is read back in three places: from QEMU, from its process and the tap on this
-//! level, and from the guest.
+//! then; with `vhost-user`, a switch in user space stands between QEMU and that tap, and with `ovs` the bridge is
+//! one of Open vSwitch's. Frames on their way to the guest can be held back or lost there. What was asked is read back in
+//! three places: from QEMU, from its process and the tap on this level, and from the guest.
 
 mod proof;
 
 use super::command_line::{Accelerator, Board};
 use super::errand::Errand;
+use super::open_vswitch::{self, Bridge};
 use super::reference_guest::is_guest_of_ours;
 use super::switch::{self, Switch};
 use crate::fault::Fault;
@@ -63,9 +64,9 @@ const VIRTIO_OFFLOADS: [&str; 12] = [
 /// The options of a network device.
 pub(in crate::layer) const NET: Choice = Choice {
     key: "net",
-    values: &["none", "user", "tap", "vhost-user"],
-    help: "the network: `user` is QEMU's own stack, `tap` a bridge on this level, `vhost-user` the same \
-           behind a switch in user space (default: none)",
+    values: &["none", "user", "tap", "ovs", "vhost-user"],
+    help: "the network: `user` is QEMU's own stack, `tap` a bridge on this level, `ovs` one of Open vSwitch's, \
+           `vhost-user` the first behind a switch in user space (default: none)",
 };
 pub(super) const NIC: Choice = Choice {
     key: "nic",
@@ -93,6 +94,7 @@ pub(super) const QUEUES: Choice = Choice {
 enum Backend {
     User,
     Tap,
+    OpenVswitch,
     VhostUser,
 }
 
@@ -104,7 +106,7 @@ enum Model {
 }
 
 /// What has a tap on this level, whose link can be shaped.
-const TAPS: [&str; 2] = ["tap", "vhost-user"];
+const TAPS: [&str; 3] = ["tap", "ovs", "vhost-user"];
 
 /// A network device, as asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,6 +131,8 @@ pub(super) struct Wires {
     pub(super) taps: Vec<OwnedFd>,
     /// What stands between QEMU and the tap.
     pub(super) switch: Option<Switch>,
+    /// The bridge, where it is not the kernel's own.
+    pub(super) bridge: Option<Bridge>,
     /// The way to the guest, where it is worse than it could be.
     shaped: Option<Shaped>,
 }
@@ -174,6 +178,7 @@ impl Nic {
         let backend = match (option(&NET), said(&own)) {
             (Some("user"), _) => Backend::User,
             (Some("tap"), _) => Backend::Tap,
+            (Some("ovs"), _) => Backend::OpenVswitch,
             (Some("vhost-user"), _) => Backend::VhostUser,
             (_, None) => return Ok(None),
             (_, Some(key)) => {
@@ -198,7 +203,8 @@ impl Nic {
             return Err(Fault::user(format!("qemu: `net=vhost-user` knows no `nic={word}`"))
                 .hint("use `nic=virtio`, or `net=tap`"));
         }
-        let is_virtio_on_tap = model == Model::Virtio && backend == Backend::Tap;
+        let is_on_tap = matches!(backend, Backend::Tap | Backend::OpenVswitch);
+        let is_virtio_on_tap = model == Model::Virtio && is_on_tap;
         if let Some(key) = said(&own[1..]).filter(|_| !is_virtio_on_tap) {
             return Err(Fault::user(format!("qemu: `{key}=` is of a virtio device on a tap"))
                 .hint("use `net=tap` and `nic=virtio`"));
@@ -223,7 +229,9 @@ impl Nic {
     pub(super) fn require(&self, site: &Site<'_>, room: &Room) -> Result<(), Fault> {
         if self.backend != Backend::User && site.level > 0 && is_guest_of_ours() {
             // Where one is built in, or there is none, what needs it will tell.
-            let _ = Errand::new(&["modprobe", "-a", "tun", "bridge", "vhost_net"]).run(room);
+            let is_ovs = self.backend == Backend::OpenVswitch;
+            let bridge = if is_ovs { open_vswitch::MODULE } else { "bridge" };
+            let _ = Errand::new(&["modprobe", "-a", "tun", bridge, "vhost_net"]).run(room);
         }
         impairment::require(self.shape, site).map_err(|it| it.fault().during("qemu"))?;
         self.is_possible()
@@ -235,6 +243,9 @@ impl Nic {
         }
         if self.backend == Backend::VhostUser {
             switch::require()?;
+        }
+        if self.backend == Backend::OpenVswitch {
+            open_vswitch::require()?;
         }
         if self.has_vhost && !Path::new(VHOST_DEVICE).exists() {
             return Err(Fault::machine(format!(
@@ -282,9 +293,14 @@ impl Nic {
         if self.backend == Backend::User {
             return Ok(Wires::default());
         }
-        let network = room.network()?;
+        let is_bare = self.backend == Backend::OpenVswitch;
+        let network = if is_bare { room.bare_network()? } else { room.network()? };
         let mut wires = Wires::default();
         match self.backend {
+            Backend::OpenVswitch => {
+                wires.taps = network.loose_tap(self.queues)?;
+                wires.bridge = Some(Bridge::start(&network, room, group)?);
+            }
             Backend::VhostUser => {
                 let switch = Switch::start(&network, site, room, group)?;
                 self.socket.clone_from(&switch.socket);
@@ -329,7 +345,7 @@ impl Nic {
         let backend = match self.backend {
             Backend::User => format!("user,id={BACKEND_ID},ipv6=off"),
             Backend::VhostUser => format!("vhost-user,id={BACKEND_ID},chardev={SWITCH_ID}"),
-            Backend::Tap => {
+            Backend::Tap | Backend::OpenVswitch => {
                 let first = TAP_DESCRIPTOR.unsigned_abs();
                 let numbers: Vec<String> =
                     (first..first + self.queues).map(|number| number.to_string()).collect();
@@ -366,6 +382,7 @@ impl Nic {
         match self.backend {
             Backend::User => "user",
             Backend::Tap => "tap",
+            Backend::OpenVswitch => "ovs",
             Backend::VhostUser => "vhost-user",
         }
     }

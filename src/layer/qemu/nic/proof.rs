@@ -1,7 +1,7 @@
 //! Evidence of a network device: what QEMU, this level and the guest say of it, held against each other.
 
 use super::super::qmp::Qmp;
-use super::{BACKEND_ID, MAC, Model, NIC_ID, Nic, VHOST_DEVICE, Wires};
+use super::{BACKEND_ID, Backend, MAC, Model, NIC_ID, Nic, VHOST_DEVICE, Wires};
 use crate::fault::{Doing, Fault};
 use crate::lab::network;
 use crate::layer::value_of;
@@ -37,7 +37,7 @@ impl Nic {
         let queues = self.queues.to_string();
         let mut claims = vec![
             ("model", self.model.device(bus), told.model),
-            ("backend", self.backend_name().to_owned(), told.backend),
+            ("backend", self.backend_of_qemu().to_owned(), told.backend),
             ("address", MAC.to_owned(), told.address),
             ("address", MAC.to_owned(), value_of(inside, "link_address")?.to_owned()),
             ("driver", self.model.driver().to_owned(), driver.to_owned()),
@@ -75,6 +75,9 @@ impl Nic {
                 facts.push(Fact::new("nic_virtio_features", features, "/sys inside"));
             }
             facts.push(Fact::new("tap_offloads", tap, "ethtool(8) of the tap"));
+            if let Some(bridge) = &wires.bridge {
+                facts.extend(bridge.prove()?);
+            }
             if let Some(shaped) = &wires.shaped {
                 facts.extend(shaped.prove(network)?);
             }
@@ -87,6 +90,16 @@ impl Nic {
             }
         }
         Ok(facts)
+    }
+}
+
+impl Nic {
+    /// What QEMU calls what is behind it: of a bridge it sees the tap alone.
+    fn backend_of_qemu(&self) -> &'static str {
+        match self.backend {
+            Backend::OpenVswitch => "tap",
+            _ => self.backend_name(),
+        }
     }
 }
 
@@ -166,7 +179,6 @@ fn tap_queues(pid: u32) -> Result<usize, Fault> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Backend;
     use super::*;
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixStream;

@@ -68,6 +68,18 @@ fn a_switch_is_found_at_its_socket_and_has_no_vectors_under_tcg() {
 }
 
 #[test]
+fn a_bridge_of_open_vswitch_is_behind_a_tap_as_any_other() {
+    for options in [&[][..], &[("queues", "2"), ("vhost", "on")], &[("nic", "e1000")]] {
+        let on = |net| line(&[&[("net", net)], options].concat(), "pci");
+        assert_eq!(on("ovs"), on("tap"));
+    }
+    let fault = read(&[("net", "ovs"), ("nic", "e1000"), ("queues", "2")], Board::Q35).unwrap_err();
+    assert_eq!(fault.message, "qemu: `queues=` is of a virtio device on a tap");
+    let shaped = read(&[("net", "ovs"), ("delay", "20ms")], Board::Q35).unwrap().unwrap();
+    assert!(shaped.shape().is_some());
+}
+
+#[test]
 fn without_offloads_each_of_them_is_switched_off() {
     let bare = line(&[("net", "tap"), ("offloads", "off")], "pci");
     for name in VIRTIO_OFFLOADS {
