@@ -79,7 +79,7 @@ fn a_published_port_is_reached_from_outside_the_container() {
         let namespace = standing.network().unwrap().namespace.display().to_string();
         let namespace = format!("--net={namespace}");
         let client = std::thread::spawn(move || {
-            let argv = [&namespace, "busybox", "nc", "-w", "2", outside, "8080"];
+            let argv = [&namespace, "busybox", "nc", "-w", "10", outside, "8080"];
             for _ in 0..100 {
                 let output = Command::new("nsenter").args(argv).output().unwrap();
                 if output.status.success() && !output.stdout.is_empty() {
