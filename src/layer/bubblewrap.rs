@@ -10,7 +10,7 @@
 
 use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
 use super::oci::NET;
-use super::{Card, Limit, scratch};
+use super::{Card, Files, Limit, scratch};
 use crate::fault::Fault;
 use crate::layer::oci::config::AGENT;
 
@@ -24,6 +24,8 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
         limits: Limit::OF_A_GROUP,
         holds_layers: false,
         elsewhere: false,
+        files: Files::Overlaid,
+        both_ways: &["host"],
         ran_on_hardware: true,
     },
     program: "bwrap",

@@ -15,7 +15,7 @@ use super::first_process::FirstProcess;
 use super::oci::{Oci, PRIVILEGED};
 use super::tool_network::{self, Ground};
 use super::{
-    Card, Choice, Limit, Site, Unavailable, engine_runtime, impairment, scratch, value_of,
+    Card, Choice, Files, Limit, Site, Unavailable, engine_runtime, impairment, scratch, value_of,
 };
 use crate::fault::Fault;
 use crate::lab;
@@ -66,6 +66,8 @@ pub static GVISOR: Oci = Oci {
         limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa],
         holds_layers: true,
         elsewhere: false,
+        files: Files::Overlaid,
+        both_ways: &["sandbox", "host"],
         ran_on_hardware: true,
     },
     program: "runsc",

@@ -11,7 +11,7 @@ use super::container_init;
 use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
 use super::container_users::{self, ContainerUsers};
 use super::tool_network::Ground;
-use super::{Card, Limit, scratch, tool_network};
+use super::{Card, Files, Limit, scratch, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
@@ -42,6 +42,8 @@ pub static LXC: ContainerTool = ContainerTool {
         limits: Limit::OF_A_GROUP,
         holds_layers: false,
         elsewhere: false,
+        files: Files::Overlaid,
+        both_ways: &["veth", "host"],
         ran_on_hardware: true,
     },
     program: "lxc-start",

@@ -244,8 +244,26 @@ pub struct Card {
     /// Whether the inside is another machine, with files of its own that are seen as they are: then
     /// there is no root to choose, and nothing of this level's files is there.
     pub elsewhere: bool,
+    /// How its files come to it: no more than two overlays can lie on each other.
+    pub files: Files,
+    /// Networks on which its inside and the outside can call each other, by the words after `net=`: what is nearest
+    /// to a cable first. Where one side of a workload is outside and a stack names no network, the first that
+    /// fits is taken.
+    pub both_ways: &'static [&'static str],
     /// Whether it has run on real hardware of the kind it needs, or only here in emulation.
     pub ran_on_hardware: bool,
+}
+
+/// How a layer's files come to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Files {
+    /// By an overlay over those of its level, unless these are shown as they are.
+    Overlaid,
+    /// By a server or in memory to a kernel of its own, where one overlay lies over them; a whole system from an
+    /// image has a file system of its own.
+    OfItsOwn,
+    /// Nothing is laid over those that it has: the level's, another machine's, or none.
+    AsTheyAre,
 }
 
 /// One option of a layer.

@@ -13,7 +13,7 @@ use super::first_process::FirstProcess;
 use super::native::{Grouping, PlainProcess, same_kernel};
 use super::oci::NET;
 use super::{
-    Card, Choice, Layer, Limit, Network, Payer, Running, Site, Unavailable, Usable, scratch,
+    Card, Choice, Files, Layer, Limit, Network, Payer, Running, Site, Unavailable, Usable, scratch,
 };
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
@@ -55,6 +55,8 @@ static CARD: Card = Card {
     limits: Limit::OF_A_GROUP,
     holds_layers: false,
     elsewhere: false,
+    files: Files::Overlaid,
+    both_ways: &["host"],
     ran_on_hardware: true,
 };
 

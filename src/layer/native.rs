@@ -9,8 +9,8 @@
 
 use super::first_process::FirstProcess;
 use super::{
-    Card, Layer, Limit, Network, Payer, Root, Running, Site, Source, Unavailable, Usable, scratch,
-    stdio,
+    Card, Files, Layer, Limit, Network, Payer, Root, Running, Site, Source, Unavailable, Usable,
+    scratch, stdio,
 };
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
@@ -37,6 +37,8 @@ static CARD: Card = Card {
     limits: Limit::OF_A_GROUP,
     holds_layers: false,
     elsewhere: false,
+    files: Files::Overlaid,
+    both_ways: &[],
     ran_on_hardware: true,
 };
 

@@ -13,7 +13,7 @@ use super::container_init::{self, Init};
 use super::container_tool::{ContainerTool, Order, Wanted, word};
 use super::container_users::{self, ContainerUsers};
 use super::tool_network::{Ground, ToolNetwork};
-use super::{Card, Limit, scratch, tool_network};
+use super::{Card, Files, Limit, scratch, tool_network};
 use crate::fault::Fault;
 use crate::lab::Mount;
 use crate::lab::network::{BELOW, BRIDGE, OUTSIDE, PREFIX, WORKLOAD};
@@ -42,6 +42,8 @@ pub static NSPAWN: ContainerTool = ContainerTool {
         limits: Limit::OF_A_GROUP,
         holds_layers: false,
         elsewhere: false,
+        files: Files::Overlaid,
+        both_ways: &["veth", "bridge", "host"],
         ran_on_hardware: true,
     },
     program: "systemd-nspawn",

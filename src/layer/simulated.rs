@@ -15,7 +15,7 @@ mod shape;
 /// What may follow `shape=`.
 pub use shape::NAMES as NOISE_SHAPES;
 
-use super::{Card, Choice, Layer, Payer, Running, Site, Unavailable, Usable};
+use super::{Card, Choice, Files, Layer, Payer, Running, Site, Unavailable, Usable};
 use crate::agent::{Link, Listener, Speaker, Stamped};
 use crate::fault::Fault;
 use crate::lab::Room;
@@ -52,6 +52,8 @@ static CARD: Card = Card {
     limits: &[],
     holds_layers: false,
     elsewhere: false,
+    files: Files::AsTheyAre,
+    both_ways: &[],
     ran_on_hardware: true,
 };
 

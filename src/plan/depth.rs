@@ -4,17 +4,11 @@
 //! Source: Linux `include/linux/fs.h` (`FILESYSTEM_MAX_STACK_DEPTH`).
 
 use crate::fault::Fault;
-use crate::layer::Root;
+use crate::layer::{self, Files, Root};
 use crate::stack::{LayerSpec, StackSpec};
 
 /// The most overlays on each other.
 const LIMIT: u32 = 2;
-
-/// Layers with a kernel of their own, whose root is one overlay there.
-const MACHINES: [&str; 6] = ["qemu", "cloud-hypervisor", "firecracker", "krun", "libvirt", "xen"];
-
-/// Layers that lay nothing over the files of their level, or are on another machine.
-const WITHOUT: [&str; 3] = ["simulated", "ssh", "appliance"];
 
 /// Refuses a stack in which a layer would need a third overlay.
 ///
@@ -39,13 +33,11 @@ pub(super) fn refuse(stack: &StackSpec) -> Result<(), Fault> {
 
 /// How many overlays lie on each other inside a layer, of which there are `count` around it.
 fn after(layer: &LayerSpec, count: u32) -> Result<u32, Fault> {
-    let kind = layer.kind.as_str();
-    Ok(match kind {
-        // A whole system from its image has a file system of its own.
-        kind if MACHINES.contains(&kind) => u32::from(!matches!(layer.root()?, Root::Image(_))),
-        kind if WITHOUT.contains(&kind) => 0,
-        _ if layer.root()? == Root::Host => count,
-        _ => count + 1,
+    Ok(match layer::find(&layer.kind)?.card().files {
+        Files::OfItsOwn => u32::from(!matches!(layer.root()?, Root::Image(_))),
+        Files::AsTheyAre => 0,
+        Files::Overlaid if layer.root()? == Root::Host => count,
+        Files::Overlaid => count + 1,
     })
 }
 

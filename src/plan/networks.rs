@@ -9,11 +9,8 @@ use crate::stack::{LayerSpec, StackSpec};
 /// The option.
 const KEY: &str = "net";
 
-/// Networks on which a layer's inside and the outside can call each other: what is nearest to a cable first.
-const BOTH_WAYS: [&str; 6] = ["veth", "bridge", "tap", "sandbox", "slirp4netns", "host"];
-
-/// The one on which each layer further in is on the network of its own level.
-const SHARED: [&str; 1] = ["host"];
+/// The network on which each layer further in is: that of its own level.
+const SHARED: &str = "host";
 
 impl Draft {
     /// Whether one side of what is measured is outside of the stack.
@@ -25,25 +22,13 @@ impl Draft {
         Ok(workload.resolve()?.server.is_some())
     }
 
-    /// What is said of the stacks that have got a network, if any.
-    ///
-    /// # Errors
-    /// The user's: the workload's parameters do not fit.
-    pub(super) fn network_note(&self, cards: &[&'static Card]) -> Result<Option<String>, Fault> {
-        let Some(workload) = self.workload.as_ref().filter(|_| !self.stacks.is_empty()) else {
-            return Ok(None);
-        };
-        if !self.has_two_sides()? {
-            return Ok(None);
-        }
-        let changed = self.stacks.iter().filter_map(|stack| {
-            let connected = connected(stack, cards);
-            (connected != *stack).then(|| format!("`{stack}` is `{connected}`"))
-        });
+    /// What is said of the stacks that have got a network, each before and after, if there are any.
+    pub(super) fn network_note(&self, joined: &[(StackSpec, StackSpec)]) -> Option<String> {
+        let workload = self.workload.as_ref().filter(|_| !joined.is_empty())?;
+        let changed = joined.iter().map(|(stack, joined)| format!("`{stack}` is `{joined}`"));
         let changed = changed.collect::<Vec<_>>().join(", ");
         let name = workload.name.escape_debug();
-        Ok((!changed.is_empty())
-            .then(|| format!("one side of `{name}` is outside of the stack, so {changed}")))
+        Some(format!("one side of `{name}` is outside of the stack, so {changed}"))
     }
 }
 
@@ -55,10 +40,9 @@ pub(super) fn connected(stack: &StackSpec, cards: &[&'static Card]) -> StackSpec
     }
     let mut connected = stack.clone();
     for depth in 0..connected.layers.len() {
-        let words: &[&str] = if depth == 0 { &BOTH_WAYS } else { &SHARED };
         let inside = connected.layers.get(depth + 1).cloned();
         if let Some(layer) = connected.layers.get_mut(depth)
-            && let Some(word) = network(layer, inside.as_ref(), words, cards)
+            && let Some(word) = network(layer, inside.as_ref(), depth > 0, cards)
         {
             layer.options.insert(KEY.to_owned(), word.to_owned());
         }
@@ -66,20 +50,21 @@ pub(super) fn connected(stack: &StackSpec, cards: &[&'static Card]) -> StackSpec
     if promise(&connected) == Promise::Nothing { stack.clone() } else { connected }
 }
 
-/// The first of some networks that a layer can have, if it names none itself.
+/// The first network by which a layer can be called, if it names none itself; a layer further in takes only its
+/// level's.
 fn network(
     layer: &LayerSpec,
     inside: Option<&LayerSpec>,
-    words: &[&'static str],
+    is_further_in: bool,
     cards: &[&'static Card],
 ) -> Option<&'static str> {
     if layer.options.contains_key(KEY) {
         return None;
     }
     let card = cards.iter().find(|card| card.kind == layer.kind)?;
-    let choice = card.options.iter().find(|choice| choice.key == KEY)?;
     let limits = layer.limits().ok()?;
-    words.iter().copied().filter(|word| choice.values.contains(word)).find(|word| {
+    let fits = |word: &&str| !is_further_in || *word == SHARED;
+    card.both_ways.iter().copied().filter(fits).find(|word| {
         let mut with = layer.clone();
         with.options.insert(KEY.to_owned(), (*word).to_owned());
         layer::find(&layer.kind).is_ok_and(|driver| driver.refuse(&with, &limits, inside).is_ok())
@@ -90,6 +75,19 @@ fn network(
 mod tests {
     use super::*;
     use crate::stack::registered;
+
+    #[test]
+    fn what_a_card_calls_a_way_in_and_out_is_a_word_of_its_network() {
+        for card in registered() {
+            let choice = card.options.iter().find(|choice| choice.key == KEY);
+            let words = choice.map_or(&[][..], |choice| choice.values);
+            for word in card.both_ways {
+                assert!(words.contains(word), "`net={word}` of `{}`", card.kind);
+            }
+            let is_shared = words.contains(&SHARED);
+            assert_eq!(card.both_ways.contains(&SHARED), is_shared, "`{}`", card.kind);
+        }
+    }
 
     #[test]
     fn a_stack_without_a_network_gets_the_one_that_is_nearest_to_a_cable() {

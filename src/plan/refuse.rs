@@ -4,6 +4,7 @@
 //! cannot. What was decided for the user and might surprise is returned as a note.
 
 use super::expand::BLOCK_LIMIT;
+use super::stacks::Checked;
 use super::{ConductDraft, Neighbour, Plan, SCHEMA_VERSION, budget, shell};
 use crate::fault::Fault;
 use crate::layer::{Card, Root};
@@ -169,11 +170,11 @@ impl Draft {
         let writable = self.checked_writable(&cwd)?;
         let environment = self.checked_environment()?;
         let (conduct, warm_up) = self.checked_conduct()?;
-        let (stacks, baseline) = self.checked_stacks(&cwd, around)?;
+        let Checked { stacks, baseline, joined } = self.checked_stacks(&cwd, around)?;
         self.check_scratch(&stacks)?;
         let beside = self.checked_neighbours(&cwd, around)?;
         let added = added_baseline(&self, &stacks, &baseline);
-        let connected = self.network_note(around.cards)?;
+        let connected = self.network_note(&joined);
         let usual = if self.precision_ppm.is_some() { PRECISION_RUNS } else { DEFAULT_RUNS };
         let runs = if self.time.is_none() { self.runs.or(Some(usual)) } else { self.runs };
         let plan = Plan {

@@ -11,18 +11,34 @@ use std::path::Path;
 /// How many stacks a plan may have.
 const STACK_LIMIT: usize = 100;
 
+/// The stacks of a plan, completed.
+pub(super) struct Checked {
+    /// All of them.
+    pub(super) stacks: Vec<StackSpec>,
+    /// The one that the others are compared with.
+    pub(super) baseline: StackSpec,
+    /// Those that have got a network, each as it was named and with it.
+    pub(super) joined: Vec<(StackSpec, StackSpec)>,
+}
+
 impl Draft {
+    /// The stacks, each once.
+    ///
+    /// # Errors
+    /// The user's: a stack that cannot be, is listed twice, or has no place for what another one has.
     pub(super) fn checked_stacks(
         &self,
         cwd: &Path,
         around: &Surroundings<'_>,
-    ) -> Result<(Vec<StackSpec>, StackSpec), Fault> {
+    ) -> Result<Checked, Fault> {
         let cards = around.cards;
         let has_two_sides = self.has_two_sides()?;
-        let adapted = |field, stack| {
-            let stack = self.pinned(self.located(field, stack, cwd)?, cards)?;
-            Ok::<_, Fault>(if has_two_sides { connected(&stack, cards) } else { stack })
+        let joined = |stack: &StackSpec| {
+            if has_two_sides { connected(stack, cards) } else { stack.clone() }
         };
+        let adapted =
+            |field, stack: &StackSpec| self.pinned(self.located(field, stack, cwd)?, cards);
+        let mut changed = Vec::new();
         if self.stacks.is_empty() {
             return Err(self.refuse("stacks", "there is no stack to run the command in").hint(
                 "name some, as in `--in native,runc` or `stacks = [\"native\", \"runc\"]`; `surtax doctor` lists them",
@@ -33,8 +49,12 @@ impl Draft {
             return Err(self.refuse("stacks", format!("{count} stacks are above {STACK_LIMIT}")));
         }
         let mut stacks = Vec::with_capacity(self.stacks.len() + 1);
-        for stack in &self.stacks {
-            let stack = adapted("stacks", stack)?;
+        for named in &self.stacks {
+            let joined = joined(named);
+            let stack = adapted("stacks", &joined)?;
+            if joined != *named {
+                changed.push((named.clone(), joined));
+            }
             if stacks.contains(&stack) {
                 return Err(self
                     .refuse("stacks", format!("the stack `{stack}` is listed twice"))
@@ -43,7 +63,7 @@ impl Draft {
             stacks.push(stack);
         }
         let baseline = match &self.baseline {
-            Some(baseline) => adapted("baseline", baseline)?,
+            Some(baseline) => adapted("baseline", &joined(baseline))?,
             None => match stacks.iter().find(|stack| is_native(stack)) {
                 Some(native) => native.clone(),
                 None => self.pinned(StackSpec::parse_with("native", cards)?, cards)?,
@@ -56,7 +76,7 @@ impl Draft {
             self.check_sense(stack, around)?;
         }
         if !stacks.iter().any(names_scratch) {
-            return Ok((stacks, baseline));
+            return Ok(Checked { stacks, baseline, joined: changed });
         }
         let stacks: Vec<StackSpec> = stacks
             .into_iter()
@@ -68,7 +88,7 @@ impl Draft {
                 .refuse("stacks", format!("`{twice}` is there twice, once without its `scratch=`"))
                 .hint("list it once: where another stack names a medium, the default is `layer`"));
         }
-        Ok((stacks, self.scratched(baseline, cards)?))
+        Ok(Checked { stacks, baseline: self.scratched(baseline, cards)?, joined: changed })
     }
 
     /// That a stack can be, on some machine, and that the CPUs that it names are here.

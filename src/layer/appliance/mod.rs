@@ -31,7 +31,7 @@ use super::qemu::command_line::{ACCELERATOR, Accelerator, CPU_MODEL, PROGRAM};
 use super::qemu::kernel;
 use super::qemu::qmp::{Qmp, VirtualCpu};
 use super::xen::application;
-use super::{Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
+use super::{Card, Choice, Files, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Network, Process, Program, Room};
@@ -84,6 +84,8 @@ static CARD: Card = Card {
     subject: Some("recipe"),
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa, Limit::Io],
     holds_layers: false,
+    files: Files::AsTheyAre,
+    both_ways: &[],
     elsewhere: false,
     ran_on_hardware: false,
 };

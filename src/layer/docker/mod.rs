@@ -26,7 +26,7 @@ use super::engine_runtime::Kernel;
 use super::first_process::FirstProcess;
 use super::oci::config;
 use super::{
-    Card, Choice, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
+    Card, Choice, Files, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
     engine_runtime, publish, rootless as layer_rootless, scratch, value_of, version,
 };
 use crate::agent::{ConsoleTail, Link};
@@ -90,6 +90,8 @@ static CARD: Card = Card {
     limits: Limit::OF_A_CONTAINER,
     holds_layers: true,
     elsewhere: false,
+    files: Files::Overlaid,
+    both_ways: &["bridge", "host"],
     ran_on_hardware: true,
 };
 

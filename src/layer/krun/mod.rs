@@ -21,7 +21,8 @@ use super::first_process::{FirstProcess, limited_together};
 use super::monitor::{names_of_threads, numbered_threads, vsock};
 use super::qemu::lent::{self, Lent};
 use super::{
-    Card, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch, take_link,
+    Card, Files, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
+    take_link,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
@@ -67,6 +68,8 @@ static CARD: Card = Card {
     limits: Limit::OF_A_MACHINE,
     holds_layers: true,
     elsewhere: false,
+    files: Files::OfItsOwn,
+    both_ways: &[],
     ran_on_hardware: false,
 };
 

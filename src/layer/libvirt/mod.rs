@@ -21,7 +21,9 @@ mod process;
 
 use super::arrival::{self, Arrival, KEEP_ALIVE, LEASE};
 use super::qemu::lent;
-use super::{Card, Choice, Layer, Limits, Payer, Running, Site, Unavailable, Usable, value_of};
+use super::{
+    Card, Choice, Files, Layer, Limits, Payer, Running, Site, Unavailable, Usable, value_of,
+};
 use crate::agent::{ConsoleTail, KeptAlive, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Domain, DomainState, Room, VIRSH};
@@ -69,6 +71,8 @@ static CARD: Card = Card {
     limits: &[],
     holds_layers: true,
     elsewhere: true,
+    files: Files::OfItsOwn,
+    both_ways: &[],
     ran_on_hardware: false,
 };
 

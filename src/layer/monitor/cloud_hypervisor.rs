@@ -14,7 +14,7 @@ use super::{
 };
 use crate::fault::Fault;
 use crate::lab::network::TAP;
-use crate::layer::scratch;
+use crate::layer::{Files, scratch};
 use serde_json::{Value, json};
 use surtax_instrument::wire::Fact;
 
@@ -45,6 +45,8 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
         limits: Limit::OF_A_MACHINE,
         holds_layers: true,
         elsewhere: false,
+        files: Files::OfItsOwn,
+        both_ways: &["tap"],
         ran_on_hardware: false,
     },
     program: "cloud-hypervisor",

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::fault::Fault;
 use crate::lab::network::TAP;
-use crate::layer::scratch;
+use crate::layer::{Files, scratch};
 use serde_json::{Value, json};
 use surtax_instrument::wire::Fact;
 
@@ -50,6 +50,8 @@ pub static FIRECRACKER: Monitor = Monitor {
         limits: Limit::OF_A_MACHINE,
         holds_layers: false,
         elsewhere: false,
+        files: Files::OfItsOwn,
+        both_ways: &["tap"],
         ran_on_hardware: false,
     },
     program: "firecracker",

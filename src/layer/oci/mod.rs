@@ -16,8 +16,8 @@ use super::engine_runtime::Kernel;
 use super::first_process::FirstProcess;
 use super::tool_network::{self, Ground, Known, ToolNetwork};
 use super::{
-    Card, Choice, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, impairment,
-    scratch, stdio, version,
+    Card, Choice, Files, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable,
+    impairment, scratch, stdio, version,
 };
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
@@ -93,6 +93,8 @@ macro_rules! card {
             limits: Limit::OF_A_CONTAINER,
             holds_layers: true,
             elsewhere: false,
+            files: Files::Overlaid,
+            both_ways: &["veth", "host"],
             ran_on_hardware: true,
         }
     };

@@ -20,7 +20,9 @@ use super::engine_runtime::{self, Kernel};
 use super::first_process::THROTTLING;
 use super::publish::{self, Port};
 use super::tool_network::Ground;
-use super::{Card, Choice, Limit, Site, Unavailable, docker, oci, rootless, scratch, tool_network};
+use super::{
+    Card, Choice, Files, Limit, Site, Unavailable, docker, oci, rootless, scratch, tool_network,
+};
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Mount};
@@ -61,6 +63,8 @@ pub static PODMAN: ContainerTool = ContainerTool {
         limits: Limit::OF_A_GROUP,
         holds_layers: false,
         elsewhere: false,
+        files: Files::Overlaid,
+        both_ways: &["bridge", "slirp4netns", "host"],
         ran_on_hardware: true,
     },
     program: "podman",

@@ -45,7 +45,7 @@ mod xen;
 use super::errand;
 use super::first_process::{FirstProcess, limited_together};
 use super::{
-    Card, Choice, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
+    Card, Choice, Files, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
     impairment,
 };
 use crate::agent::{ConsoleTail, Link};
@@ -129,6 +129,8 @@ static CARD: Card = Card {
     limits: Limit::OF_A_MACHINE,
     holds_layers: true,
     elsewhere: false,
+    files: Files::OfItsOwn,
+    both_ways: &["tap"],
     ran_on_hardware: false,
 };
 

@@ -21,7 +21,8 @@ mod client;
 
 use super::arrival::{self, Arrival, KEEP_ALIVE, LEASE, SYSTEM};
 use super::{
-    Card, Choice, Layer, Payer, Running, Site, Source, Unavailable, Usable, value_of, version,
+    Card, Choice, Files, Layer, Payer, Running, Site, Source, Unavailable, Usable, value_of,
+    version,
 };
 use crate::agent::{ConsoleTail, KeptAlive, Link};
 use crate::fault::{Doing, Fault};
@@ -67,6 +68,8 @@ static CARD: Card = Card {
     limits: &[],
     holds_layers: true,
     elsewhere: true,
+    files: Files::AsTheyAre,
+    both_ways: &[],
     ran_on_hardware: true,
 };
 

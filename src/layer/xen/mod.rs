@@ -23,7 +23,8 @@ mod vif;
 
 use super::qemu::lent::{self, Board, Channel, Lent};
 use super::{
-    Card, Choice, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable, scratch,
+    Card, Choice, Files, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
+    scratch,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -87,6 +88,8 @@ static CARD: Card = Card {
     holds_layers: true,
     elsewhere: false,
     ran_on_hardware: false,
+    files: Files::OfItsOwn,
+    both_ways: &["bridge"],
 };
 
 /// How a domain is virtualized.

@@ -1,7 +1,7 @@
 //! What the grammar accepts, and the words with which it refuses.
 
 use super::*;
-use crate::layer::Limit;
+use crate::layer::{Files, Limit};
 use proptest::prelude::*;
 
 const fn card(kind: &'static str, options: &'static [Choice], limits: &'static [Limit]) -> Card {
@@ -13,6 +13,8 @@ const fn card(kind: &'static str, options: &'static [Choice], limits: &'static [
         limits,
         holds_layers: true,
         elsewhere: false,
+        files: Files::Overlaid,
+        both_ways: &[],
         ran_on_hardware: true,
     }
 }
