@@ -2,8 +2,7 @@
 //!
 //! An absent file gives no fact; the host treats a missing fact as "unknown", never as zero.
 
-use crate::init::{self, LINK};
-use crate::network;
+use crate::{disk, init, network, system};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -55,15 +54,22 @@ pub fn facts() -> Vec<Fact> {
     say("interfaces", interfaces, "getifaddrs(3)");
     say("link_drivers", drivers, "ethtool_drvinfo");
     say("default_route", network::default_route(), "/proc/net/route");
-    // Elsewhere it is not ours, and its address nobody's business.
-    if init::is_this_process() {
-        say("link_driver", link::driver(LINK), "/sys/class/net/eth0/device");
-        say("link_address", read("/sys/class/net/eth0/address"), "/sys/class/net/eth0");
-        let queues = link::queues(LINK).map(|count| count.to_string());
-        say("link_queues", queues, "/sys/class/net/eth0/queues");
-        let offloads = link::offloads(LINK).ok().map(|names| names.join(" "));
-        say("link_offloads", offloads, "ethtool(8) of eth0");
-        say("link_virtio_features", virtio_features(), "/sys/class/net/eth0/device/features");
+    // Elsewhere the hardware is not ours, and its numbers nobody's business.
+    if init::is_this_process() || system::is_this_process() {
+        let serial = scratch_disk(mounts).and_then(|it| disk::serial(&it));
+        say("scratch_serial", serial, "/sys/class/block");
+    }
+    if let Some(name) = network::of_the_machine() {
+        let place = format!("/sys/class/net/{name}");
+        say("link_name", Some(name.to_owned()), "/sys/class/net");
+        say("link_driver", link::driver(name), &format!("{place}/device"));
+        say("link_address", read(&format!("{place}/address")), &place);
+        let queues = link::queues(name).map(|count| count.to_string());
+        say("link_queues", queues, &format!("{place}/queues"));
+        let offloads = link::offloads(name).ok().map(|names| names.join(" "));
+        say("link_offloads", offloads, &format!("ethtool(8) of {name}"));
+        let features = format!("{place}/device/features");
+        say("link_virtio_features", virtio_features(&features), &features);
     }
     say("seccomp", status_line(&status, "Seccomp"), "/proc/self/status");
     say("capabilities", status_line(&status, "CapEff"), "/proc/self/status");
@@ -231,8 +237,8 @@ fn mount_at(mounts: Option<&str>, path: &str) -> Option<Option<String>> {
 }
 
 /// The numbers of the virtio features that the link's driver and its device agreed on.
-fn virtio_features() -> Option<String> {
-    let bits = read("/sys/class/net/eth0/device/features")?;
+fn virtio_features(place: &str) -> Option<String> {
+    let bits = read(place)?;
     let set = bits.bytes().enumerate().filter(|(_, bit)| *bit == b'1');
     Some(set.map(|(number, _)| number.to_string()).collect::<Vec<_>>().join(" "))
 }

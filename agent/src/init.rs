@@ -27,6 +27,7 @@
 //! A directive that fails is printed on the console and answered to the first request.
 
 use crate::channel::Channel;
+use crate::disk;
 use crate::hvc;
 use crate::serve::Session;
 use crate::vsock;
@@ -122,14 +123,7 @@ fn follow(words: &[&str]) -> io::Result<()> {
             fs::create_dir_all(directory)?;
             fs::set_permissions(directory, fs::Permissions::from_mode(0o1777))
         }
-        ["disk", directory] => {
-            fs::create_dir_all(directory)?;
-            let device = wait_for(find_disk, "disk")?;
-            mount(&device, directory, c"ext4", MountFlags::empty(), None)?;
-            // So that it is as empty as on any other medium.
-            fs::remove_dir(Path::new(directory).join("lost+found"))?;
-            fs::set_permissions(directory, fs::Permissions::from_mode(0o1777))
-        }
+        ["disk", directory] => disk::mount_at(&wait_for(disk::only, "disk")?, directory),
         ["virtiofs", tag, directory] => {
             fs::create_dir_all(directory)?;
             Ok(mount(tag, directory, c"virtiofs", MountFlags::empty(), None)?)
@@ -314,19 +308,6 @@ fn wait_for_balloon(pages: u64) -> io::Result<()> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-/// The machine's disk; it has at most one.
-fn find_disk() -> Option<PathBuf> {
-    let is_disk =
-        |name: &str| ["vd", "sd", "hd", "nvme", "xvd"].iter().any(|kind| name.starts_with(kind));
-    let names = fs::read_dir("/sys/block")
-        .ok()?
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok());
-    let device =
-        names.into_iter().find(|name| is_disk(name)).map(|name| Path::new("/dev").join(name))?;
-    device.exists().then_some(device)
 }
 
 fn find_port() -> Option<PathBuf> {

@@ -2,13 +2,14 @@
 //!
 //! In a container it is the entry process and speaks on its standard input and output
 //! (`agent stdio`; `agent enclosed` makes namespaces first); below an init it is a service and calls the
-//! host (`agent dial SOCKET`); in a virtual machine it is PID 1 of an
-//! initramfs; on another machine it lives under a lease (`agent leased SECONDS`) and takes its own file
+//! host (`agent dial SOCKET`), or waits for what its machine was given (`agent system`); in a virtual machine
+//! it is PID 1 of an initramfs; on another machine it lives under a lease (`agent leased SECONDS`) and takes its own file
 //! away. It starts, times and reaps the command, relays bytes to a starter of the next layer, and says
 //! what it sees. Started as `agent engine NAME`, it measures. It has no threads but those that an engine
 //! asks for, no async runtime and no JSON.
 
 mod channel;
+mod disk;
 mod enclosed;
 mod engine;
 mod hvc;
@@ -22,6 +23,7 @@ mod serve;
 mod started;
 mod stops;
 mod stream;
+mod system;
 mod together;
 mod vsock;
 
@@ -33,6 +35,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
+use surtax_instrument::wire::Failure;
 
 fn main() -> ExitCode {
     if rustix::process::getpid().is_init() && std::path::Path::new(init::SCRIPT).exists() {
@@ -68,6 +71,7 @@ fn start(words: &[&str]) -> ExitCode {
         ["dial", socket] => serve_over(socket),
         ["leased", seconds] => serve_leased(seconds),
         ["enclosed", kinds] => enclosed::main(kinds),
+        ["system", given @ ..] => system::main(given),
         _ => {
             eprintln!("surtax agent: started by surtax as `agent stdio`, not by hand");
             ExitCode::from(2)
@@ -114,6 +118,13 @@ fn remove_own_file() -> io::Result<()> {
 }
 
 fn serve(channel: impl FnOnce(File, File) -> io::Result<Channel>) -> ExitCode {
+    serve_after(Ok(()), channel)
+}
+
+fn serve_after(
+    prepared: Result<(), Failure>,
+    channel: impl FnOnce(File, File) -> io::Result<Channel>,
+) -> ExitCode {
     let (Ok(requests), Ok(replies)) = (
         std::io::stdin().as_fd().try_clone_to_owned(),
         std::io::stdout().as_fd().try_clone_to_owned(),
@@ -121,7 +132,7 @@ fn serve(channel: impl FnOnce(File, File) -> io::Result<Channel>) -> ExitCode {
         return ExitCode::from(3);
     };
     match channel(File::from(requests), File::from(replies)) {
-        Ok(channel) => serve_channel(channel),
+        Ok(channel) => serve_prepared(channel, prepared),
         Err(error) => {
             eprintln!("surtax agent: {error}");
             ExitCode::from(3)
@@ -130,8 +141,17 @@ fn serve(channel: impl FnOnce(File, File) -> io::Result<Channel>) -> ExitCode {
 }
 
 fn serve_channel(channel: Channel) -> ExitCode {
+    serve_prepared(channel, Ok(()))
+}
+
+/// Serves after what had to be done before; where that failed, the first request is told.
+fn serve_prepared(channel: Channel, prepared: Result<(), Failure>) -> ExitCode {
     let mut session = serve::Session::new(channel);
-    match session.greet().and_then(|()| session.serve()) {
+    let refused = |session: &mut serve::Session| match &prepared {
+        Ok(()) => Ok(()),
+        Err(failure) => session.refuse(failure),
+    };
+    match session.greet().and_then(|()| refused(&mut session)).and_then(|()| session.serve()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("surtax agent: {error}");

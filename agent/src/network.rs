@@ -5,12 +5,14 @@
 //!
 //! Source: `getifaddrs(3)`, `netdevice(7)`, `proc(5)` on `/proc/net/route`.
 
+use crate::init::{self, LINK};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 use surtax_instrument::{clock, link};
 
@@ -19,6 +21,39 @@ const READY_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The most interfaces that are told of.
 const INTERFACE_LIMIT: usize = 32;
+
+/// Where the kernel lists its links.
+const LINKS: &str = "/sys/class/net";
+
+/// The link that the machine was given, where it does not bear the kernel's own name.
+static OF_THE_MACHINE: OnceLock<String> = OnceLock::new();
+
+/// The network device of a machine of ours; elsewhere it is not ours, and nobody's business.
+pub fn of_the_machine() -> Option<&'static str> {
+    OF_THE_MACHINE.get().map(String::as_str).or_else(|| init::is_this_process().then_some(LINK))
+}
+
+/// Says that this link is the machine's network device.
+pub fn belongs_to_the_machine(link: &str) {
+    OF_THE_MACHINE.get_or_init(|| link.to_owned());
+}
+
+/// The link with this hardware address, whatever it is called. A link on top of another may share that one's
+/// address, and has no device.
+pub fn with_address(address: &str) -> Option<String> {
+    let has_it = |link: &fs::DirEntry| {
+        let said = fs::read_to_string(link.path().join("address")).unwrap_or_default();
+        said.trim() == address && link.path().join("device").exists()
+    };
+    let found = fs::read_dir(LINKS).ok()?.flatten().find(has_it)?;
+    found.file_name().into_string().ok()
+}
+
+/// Whether a link has an address with the length of its network, in what is said of all [`interfaces`].
+pub fn has(interfaces: &str, link: &str, address: &str) -> bool {
+    let mut words = interfaces.split(' ').filter_map(|word| word.split_once('='));
+    words.any(|(name, given)| name == link && given.split(',').any(|one| one == address))
+}
 
 /// Every interface, in the order of their names, with its IPv4 addresses:
 /// `eth0=172.17.0.2/16 lo=127.0.0.1/8`.
@@ -100,7 +135,7 @@ pub fn take_address(link: &str, address: &str, gateway: &str) -> io::Result<()> 
     link::give_address(link, parse(address)?, prefix.parse().map_err(io::Error::other)?)?;
     link::lead_everywhere(parse(gateway)?)?;
     // The other end is brought up at the same time. Where `/sys` is another namespace's, nobody knows.
-    let is_known = Path::new("/sys/class/net").join(link).exists();
+    let is_known = Path::new(LINKS).join(link).exists();
     let began = clock::monotonic_raw();
     while is_known && !link::is_ready(link) {
         if Duration::from(clock::monotonic_raw().since(began)) > READY_DEADLINE {
@@ -122,6 +157,20 @@ mod tests {
             format!("{head}eth0\t000011AC\t00000000\t0001\neth0\t00000000\t010011AC\t0003\n");
         assert_eq!(default_route_in(&table).as_deref(), Some("eth0 172.17.0.1"));
         assert_eq!(default_route_in(head), None);
+    }
+
+    #[test]
+    fn an_address_is_that_of_its_link_and_of_no_other() {
+        let interfaces = "ens2=198.18.0.2/24,10.0.0.1/8 lo=127.0.0.1/8 tap0";
+        assert!(has(interfaces, "ens2", "10.0.0.1/8"));
+        assert!(!has(interfaces, "ens2", "198.18.0.2/2"));
+        assert!(!has(interfaces, "lo", "10.0.0.1/8"));
+        assert!(!has(interfaces, "tap0", ""));
+    }
+
+    #[test]
+    fn a_link_without_a_device_is_not_the_machine_s() {
+        assert_eq!(with_address("00:00:00:00:00:00"), None, "the loopback has no device");
     }
 
     #[test]

@@ -24,8 +24,8 @@ const SIZE: Bytes = Bytes(1 << 30);
 /// The least that holds an ext4 with its journal.
 const SIZE_LEAST: Bytes = Bytes(16 << 20);
 
-/// What QEMU calls the disk.
-const DRIVE: &str = "scratch";
+/// What QEMU calls the disk, and its serial number.
+pub(super) const DRIVE: &str = "scratch";
 
 /// The media of a machine.
 pub(super) const MEDIA: Choice =

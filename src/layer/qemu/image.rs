@@ -3,15 +3,23 @@
 //! The image is never written to: the machine has a throw-away layer over it (qcow2). A second disk, labelled
 //! `cidata`, is what cloud-init calls a NoCloud seed. It holds the agent, and tells cloud-init to make it a
 //! unit and to start that after its last stage: the first frame says that the system is ready.
-//! Source: cloud-init `doc/rtd/reference/datasources/nocloud.rst`.
+//!
+//! Its network device is set up by the system itself, as the seed says, and its scratch disk is mounted by the
+//! agent. Both are known by what their hardware bears, an address and a serial number, and not by a name, which is
+//! the system's to give.
+//! Source: cloud-init `doc/rtd/reference/datasources/nocloud.rst`, `network-config-format-v2.rst`.
 
+use super::disk;
+use super::nic;
 use super::qmp::Qmp;
+use super::request::Asked;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::errand::Errand;
 use crate::layer::{Root, View, scratch, value_of};
 use crate::stack::LayerSpec;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::{Fact, SCRATCH};
 
@@ -32,17 +40,21 @@ const FORMATS: [&str; 2] = ["raw", "qcow2"];
 
 /// Options that mean nothing where the image brings its own kernel and files, and the reason.
 const OTHERS: [(&str, &str); 6] = [
+    ("hypervisor", "boots by its own boot loader, which knows of no Xen of surtax's"),
     ("kernel", "boots its own kernel"),
     ("entry", "boots by its own boot loader"),
     ("files", "has files of its own"),
-    ("net", "sets up its own network"),
     ("balloon", "has an init of its own, which surtax cannot let wait for a balloon"),
     ("icount", "is not told how its clock runs"),
 ];
 
-/// The unit. One file for both directions is opened once, as the port must be.
+/// What the system is told to call its network device. What runs its network may know links by their names alone,
+/// and it is cloud-init that gives the name to the right one.
+const LINK: &str = "eth0";
+
+/// The unit, with what the agent waits for. One file for both directions is opened once, as the port must be.
 const UNIT: &str = "[Unit]\nDescription=surtax agent\nAfter=cloud-final.service\n[Service]\nType=exec\n\
-ExecStart=/usr/local/libexec/surtax-agent stdio\nWorkingDirectory=/\n\
+ExecStart=/usr/local/libexec/surtax-agent system{given}\nWorkingDirectory=/\n\
 StandardInput=file:/dev/virtio-ports/surtax\nStandardOutput=file:/dev/virtio-ports/surtax\n\
 StandardError=journal\nKillMode=control-group\n";
 
@@ -57,6 +69,17 @@ pub(super) struct Image {
     layer: PathBuf,
     /// The seed.
     seed: PathBuf,
+    /// What the machine has beside its own disk.
+    given: Given,
+}
+
+/// What a machine is given that its system knows nothing of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Given {
+    /// Whether it has a disk for the scratch directory.
+    has_disk: bool,
+    /// The address of its network device with the length of its network, and the way out.
+    network: Option<(String, Ipv4Addr)>,
 }
 
 /// Refuses what a machine from an image cannot have.
@@ -77,9 +100,9 @@ pub(super) fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
         return Err(Fault::user(format!("qemu: `{key}={value}` boots no disk"))
             .hint("use `machine=q35` with `firmware=seabios` or `firmware=ovmf`"));
     }
-    if let Some(medium) = said(scratch::KEY).filter(|it| !["layer", "tmpfs"].contains(it)) {
-        return Err(Fault::user(format!("qemu: `scratch={medium}` in a system from an image"))
-            .hint("use `scratch=layer` or `scratch=tmpfs`"));
+    if said(scratch::KEY) == Some("bind") {
+        return Err(Fault::user("qemu: a system from an image sees no directory of this level")
+            .hint("use `scratch=layer`, `scratch=tmpfs` or a disk, such as `scratch=virtio-blk`"));
     }
     Ok(())
 }
@@ -91,6 +114,7 @@ impl Image {
     /// The user's: directories are to be written to; the machine's: it is no image, or a tool is missing.
     pub(super) fn make(
         source: &Path,
+        asked: &Asked,
         view: &View,
         agent: &Path,
         room: &Room,
@@ -108,8 +132,9 @@ impl Image {
         let (from, to) = (source.display().to_string(), layer.display().to_string());
         let argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", format, "-b", &from, &to];
         Errand::new(&argv).run(room).map_err(|fault| fault.hint("apt-get install qemu-utils"))?;
-        write_seed(&seed, view, agent, room)?;
-        Ok(Self { source: source.to_owned(), format, layer, seed })
+        let given = Given { has_disk: asked.disk.is_some(), network: asked.addresses() };
+        write_seed(&seed, &given, view.scratch, agent, room)?;
+        Ok(Self { source: source.to_owned(), format, layer, seed, given })
     }
 
     /// The options of QEMU's command line; `bus` ends the names of the board's virtio devices.
@@ -149,6 +174,7 @@ impl Image {
                 "qemu: the system was to boot from its own disk, and its root is `{root}`"
             )));
         }
+        self.given.prove(inside)?;
         let about = fs::metadata(&self.source).doing(format_args!("look at `{asked}`"))?;
         Ok(vec![
             Fact::new("root", "image", "the command line"),
@@ -159,6 +185,64 @@ impl Image {
             Fact::new("kernel_release", value_of(inside, "kernel_release")?, "uname(2) inside"),
             Fact::new("kernel_origin", "the image's own", "the command line"),
         ])
+    }
+}
+
+impl Given {
+    /// What the agent waits for, after its own word.
+    fn words(&self) -> String {
+        let disk =
+            if self.has_disk { format!(" disk {} {SCRATCH}", disk::DRIVE) } else { String::new() };
+        let link = self.network.iter().map(|(address, _)| format!(" link {} {address}", nic::MAC));
+        disk + &link.collect::<String>()
+    }
+
+    /// What cloud-init tells whoever runs the system's network; nothing where there is none.
+    fn network_config(&self) -> Option<String> {
+        let (address, gateway) = self.network.as_ref()?;
+        let mac = nic::MAC;
+        Some(format!(
+            "version: 2\n\
+             ethernets:\n\
+             \x20 {LINK}:\n\
+             \x20   match:\n\
+             \x20     macaddress: \"{mac}\"\n\
+             \x20   set-name: {LINK}\n\
+             \x20   dhcp4: false\n\
+             \x20   dhcp6: false\n\
+             \x20   addresses: [{address}]\n\
+             \x20   routes:\n\
+             \x20     - to: 0.0.0.0/0\n\
+             \x20       via: {gateway}\n"
+        ))
+    }
+
+    /// That the system has set its link up as it was told, and that the disk is the one it was given.
+    fn prove(&self, inside: &[Fact]) -> Result<(), Fault> {
+        if self.has_disk {
+            let serial = value_of(inside, "scratch_serial")?;
+            if serial != disk::DRIVE {
+                return Err(Fault::machine(format!(
+                    "qemu: the system's scratch directory was to be on the disk `{}`, and is on `{serial}`",
+                    disk::DRIVE
+                )));
+            }
+        }
+        if let Some((address, gateway)) = &self.network {
+            let link = value_of(inside, "link_name")?;
+            let interfaces = value_of(inside, "interfaces")?;
+            let route = value_of(inside, "default_route")?;
+            let given = interfaces.split(' ').filter_map(|word| word.split_once('='));
+            let mut of_link =
+                given.filter(|(name, _)| *name == link).flat_map(|(_, it)| it.split(','));
+            if !of_link.any(|one| one == address) || route != format!("{link} {gateway}") {
+                return Err(Fault::machine(format!(
+                    "qemu: the system's link `{link}` was to have `{address}` and the way out `{gateway}`, and \
+                     has `{interfaces}` and `{route}`"
+                )));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -178,8 +262,14 @@ fn format_of(source: &Path, room: &Room) -> Result<&'static str, Fault> {
     })
 }
 
-/// Writes the seed: who the machine is, what cloud-init does, and the agent.
-fn write_seed(seed: &Path, view: &View, agent: &Path, room: &Room) -> Result<(), Fault> {
+/// Writes the seed: who the machine is, its network, what cloud-init does, and the agent.
+fn write_seed(
+    seed: &Path,
+    given: &Given,
+    scratch: Option<scratch::Medium>,
+    agent: &Path,
+    room: &Room,
+) -> Result<(), Fault> {
     let place = room.directory().join("seed");
     fs::create_dir_all(&place).doing(format_args!("make `{}`", place.display()))?;
     let write = |name: &str, text: &str| {
@@ -187,7 +277,10 @@ fn write_seed(seed: &Path, view: &View, agent: &Path, room: &Room) -> Result<(),
         fs::write(&path, text).doing(format_args!("write `{}`", path.display()))
     };
     write("meta-data", "instance-id: surtax\nlocal-hostname: surtax\n")?;
-    write("user-data", &user_data(view.scratch))?;
+    write("user-data", &user_data(given, scratch))?;
+    if let Some(config) = given.network_config() {
+        write("network-config", &config)?;
+    }
     fs::copy(agent, place.join(AGENT))
         .doing(format_args!("put the agent `{}` on the seed", agent.display()))?;
     let (from, to) = (place.display().to_string(), seed.display().to_string());
@@ -207,15 +300,18 @@ fn write_seed(seed: &Path, view: &View, agent: &Path, room: &Room) -> Result<(),
 }
 
 /// What cloud-init does at the end of its last stage.
-fn user_data(scratch: Option<scratch::Medium>) -> String {
+fn user_data(given: &Given, scratch: Option<scratch::Medium>) -> String {
     let scratch = match scratch {
         Some(scratch::Medium::Tmpfs) => {
             format!("  - mkdir -p {SCRATCH} && mount -t tmpfs -o mode=1777 tmpfs {SCRATCH}\n")
         }
+        // The agent mounts it.
+        Some(scratch::Medium::Disk) => String::new(),
         Some(_) => format!("  - install -d -m 1777 {SCRATCH}\n"),
         None => String::new(),
     };
-    let unit: String = UNIT.lines().map(|line| format!("      {line}\n")).collect();
+    let unit = UNIT.replace("{given}", &given.words());
+    let unit: String = unit.lines().map(|line| format!("      {line}\n")).collect();
     format!(
         "#cloud-config\n\
          write_files:\n\
@@ -246,7 +342,12 @@ mod tests {
         assert!(refused(&[image, ("kernel", "/k")]).contains("boots its own kernel"));
         assert!(refused(&[image, ("files", "9p")]).contains("has files of its own"));
         assert!(refused(&[image, ("machine", "microvm")]).contains("boots no disk"));
-        assert!(refused(&[image, ("scratch", "ide")]).contains("`scratch=ide` in a system"));
+        assert!(refused(&[image, ("hypervisor", "xen")]).contains("knows of no Xen"));
+        assert!(refused(&[image, ("scratch", "bind")]).contains("sees no directory of this level"));
+        for fits in [("scratch", "ide"), ("scratch", "tmpfs"), ("net", "tap"), ("nic", "e1000")] {
+            let options = [image, fits].map(|(key, value)| (key.into(), value.into())).into();
+            assert_eq!(refuse(&LayerSpec { kind: "qemu".into(), options }), Ok(()), "{fits:?}");
+        }
     }
 
     #[test]
@@ -264,6 +365,7 @@ mod tests {
             format: "qcow2",
             layer: "/room/system.qcow2".into(),
             seed: "/room/seed.iso".into(),
+            given: Given::default(),
         };
         assert_eq!(
             image.arguments("pci").concat().join(" "),
@@ -274,15 +376,73 @@ mod tests {
         );
     }
 
+    fn given() -> Given {
+        let network = Some((String::from("198.18.0.2/24"), Ipv4Addr::new(198, 18, 0, 1)));
+        Given { has_disk: true, network }
+    }
+
     #[test]
     fn cloud_init_is_told_to_make_the_agent_a_unit() {
-        let text = user_data(Some(scratch::Medium::Layer));
+        let bare = Given::default();
+        let text = user_data(&bare, Some(scratch::Medium::Layer));
         assert!(text.starts_with("#cloud-config\n"), "{text}");
         assert!(text.contains("\n  - install -d -m 1777 /scratch\n"), "{text}");
         assert!(
-            text.contains("\n      ExecStart=/usr/local/libexec/surtax-agent stdio\n"),
+            text.contains("\n      ExecStart=/usr/local/libexec/surtax-agent system\n"),
             "{text}"
         );
-        assert!(!user_data(None).contains("/scratch"));
+        assert!(!user_data(&bare, None).contains("/scratch"));
+        assert_eq!(bare.network_config(), None);
+    }
+
+    #[test]
+    fn a_disk_and_a_link_are_known_by_what_their_hardware_bears() {
+        let text = user_data(&given(), Some(scratch::Medium::Disk));
+        let line =
+            "surtax-agent system disk scratch /scratch link 52:54:00:12:34:56 198.18.0.2/24\n";
+        assert!(text.contains(line), "{text}");
+        assert!(!text.contains("install -d"), "the agent makes the directory: {text}");
+        assert_eq!(
+            given().network_config().unwrap(),
+            "\
+version: 2
+ethernets:
+  eth0:
+    match:
+      macaddress: \"52:54:00:12:34:56\"
+    set-name: eth0
+    dhcp4: false
+    dhcp6: false
+    addresses: [198.18.0.2/24]
+    routes:
+      - to: 0.0.0.0/0
+        via: 198.18.0.1
+"
+        );
+    }
+
+    #[test]
+    fn a_system_that_has_set_its_link_up_otherwise_proves_nothing() {
+        let inside = |interfaces: &str, route: &str, serial: &str| {
+            let facts = [
+                ("link_name", "ens3"),
+                ("interfaces", interfaces),
+                ("default_route", route),
+                ("scratch_serial", serial),
+            ];
+            given().prove(&facts.map(|(key, value)| Fact::new(key, value, "x")))
+        };
+        let (ours, route) = ("docker0=172.17.0.1/16 ens3=198.18.0.2/24", "ens3 198.18.0.1");
+        assert_eq!(inside(ours, route, "scratch"), Ok(()));
+        let other = "ens3=10.0.2.15/24 eth1=198.18.0.2/24";
+        for (interfaces, route, serial, says) in [
+            (other, route, "scratch", "was to have `198.18.0.2/24`"),
+            (ours, "none", "scratch", "the way out `198.18.0.1`"),
+            (ours, route, "system", "was to be on the disk `scratch`, and is on `system`"),
+        ] {
+            let fault = inside(interfaces, route, serial).unwrap_err();
+            assert!(fault.message.contains(says), "{fault}");
+        }
+        assert!(given().prove(&[]).is_err(), "an agent that sees nothing proves nothing");
     }
 }

@@ -61,7 +61,7 @@ impl Inside {
     ) -> Result<Self, Fault> {
         match (kernel, &site.view.root) {
             (None, Root::Image(source)) => {
-                let image = Image::make(source, site.view, site.agent, room)?;
+                let image = Image::make(source, asked, site.view, site.agent, room)?;
                 let boots = Boots::Disk(image);
                 Ok(Self { boots, kernel: None, offer: None, packed: None, facts: Vec::new() })
             }
