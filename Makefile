@@ -46,7 +46,7 @@ test: setup appliance ## Runs every test; the layers named in REQUIRED must run 
 	SURTAX_REQUIRE=$(REQUIRED) $(if $(AS_ROOT),CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E -H") \
 	    $(CARGO) test --workspace --locked
 
-# The images of `appliance:arceos` and `appliance:grub-xen` are built once, and only where their tests must run.
+# The images of `appliance:arceos` and `appliance:grub-xen` and its PVH twin are built once, and only where their tests must run.
 appliance:
 	@$(if $(filter appliance,$(subst $(COMMA), ,$(REQUIRED))),setup/arceos.sh && setup/grub-xen.sh)
 

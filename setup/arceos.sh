@@ -11,20 +11,13 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 source=$root/appliances/arceos
 cache=${SURTAX_CACHE_DIR:-/var/cache/surtax}/appliances
-image=$cache/arceos.elf
-work=${XDG_CACHE_HOME:-$HOME/.cache}/surtax
+name=arceos
+makes=arceos.elf
+stamp=arceos.inputs
+made_of="setup/arceos.sh setup/steps.sh appliances/arceos/Cargo.toml appliances/arceos/Cargo.lock
+    appliances/arceos/axconfig.toml appliances/arceos/src/*.rs"
 again=setup/arceos.sh
 . "$root/setup/steps.sh"
-
-# What the image is made of.
-inputs() {
-    (cd "$root" && sha256sum setup/arceos.sh setup/steps.sh appliances/arceos/Cargo.toml appliances/arceos/Cargo.lock \
-        appliances/arceos/axconfig.toml appliances/arceos/src/*.rs) | sha256sum | cut -d' ' -f1
-}
-
-is_there() {
-    [ -f "$image" ] && [ "$(cat "$cache/arceos.inputs" 2>/dev/null)" = "$(inputs)" ]
-}
 
 # The compiler's libraries carry versions in their names; apt knows which belong to it.
 needed_by() { # PACKAGE PATTERN
@@ -76,28 +69,11 @@ build() {
         AX_IP=10.0.2.15 AX_GW=10.0.2.2 \
         cargo build --release --locked --target x86_64-unknown-none -Zbuild-std=core,alloc,compiler_builtins \
         -Zbuild-std-features=compiler-builtins-mem)
-    as_root mkdir -p "$cache"
-    # The image last: it counts only with the hash of what it was made of.
-    as_root rm -f "$cache/arceos.inputs"
-    as_root cp "$target/x86_64-unknown-none/release/surtax-arceos" "$image.part"
-    as_root mv "$image.part" "$image"
-    inputs | as_root tee "$cache/arceos.inputs" >/dev/null
 }
 
-if is_there; then
-    say "ArceOS: $image is there"
-    exit 0
-fi
-mkdir -p "$work"
-exec 9>"$work/arceos.lock"
-flock 9
-if is_there; then exit 0; fi
-trap remove_scratch EXIT
-trap 'exit 130' INT TERM HUP
-scratch=$(mktemp -d "$work/arceos.XXXXXX")
+begin ArceOS
 say "ArceOS: fetching a compiler for bare metal (from apt, 140 MB; removed afterwards)"
 fetch_compiler
 say "ArceOS: building the unikernel (two minutes on two cores)"
 build
-remove_scratch
-say "ArceOS: $image is built"
+keep ArceOS "$scratch/target/x86_64-unknown-none/release/surtax-arceos" arceos.elf

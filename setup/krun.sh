@@ -10,20 +10,13 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 source=$root/appliances/krun
 cache=${SURTAX_CACHE_DIR:-/var/cache/surtax}/krun
-work=${XDG_CACHE_HOME:-$HOME/.cache}/surtax
+name=krun
+makes="libkrun.so.1 libkrunfw.so.5"
+stamp=inputs
+made_of="setup/krun.sh setup/steps.sh appliances/krun/Cargo.toml appliances/krun/Cargo.lock
+    appliances/krun/kernel.config appliances/krun/firmware.c appliances/krun/src/*.rs"
 again=setup/krun.sh
 . "$root/setup/steps.sh"
-
-# What the libraries are made of.
-inputs() {
-    (cd "$root" && sha256sum setup/krun.sh setup/steps.sh appliances/krun/Cargo.toml appliances/krun/Cargo.lock \
-        appliances/krun/kernel.config appliances/krun/firmware.c appliances/krun/src/*.rs) | sha256sum | cut -d' ' -f1
-}
-
-is_there() {
-    [ -f "$cache/libkrun.so.1" ] && [ -f "$cache/libkrunfw.so.5" ] &&
-        [ "$(cat "$cache/inputs" 2>/dev/null)" = "$(inputs)" ]
-}
 
 fetch_source() {
     mkdir -p "$scratch/packages" "$scratch/root"
@@ -69,36 +62,11 @@ build_library() {
         RUSTFLAGS="-C link-arg=-Wl,-soname,libkrun.so.1" cargo build --release --locked)
 }
 
-keep() {
-    as_root mkdir -p "$cache"
-    # The hash last: the libraries count only with that of what they were made of.
-    as_root rm -f "$cache/inputs"
-    for file in "$scratch/libkrunfw.so.5" "$scratch/target/release/libkrun.so"; do
-        name=$(basename "$file")
-        [ "$name" != libkrun.so ] || name=libkrun.so.1
-        as_root cp "$file" "$cache/$name.part"
-        as_root mv "$cache/$name.part" "$cache/$name"
-    done
-    inputs | as_root tee "$cache/inputs" >/dev/null
-}
-
-if is_there; then
-    say "libkrun: it is in $cache"
-    exit 0
-fi
-mkdir -p "$work"
-exec 9>"$work/krun.lock"
-flock 9
-if is_there; then exit 0; fi
-trap remove_scratch EXIT
-trap 'exit 130' INT TERM HUP
-scratch=$(mktemp -d "$work/krun.XXXXXX")
+begin libkrun
 say "libkrun: building it (from crates.io, some minutes on two cores)"
 build_library
 say "libkrun: fetching the source of its guests' kernel (from apt, 140 MB; removed afterwards)"
 fetch_source
 say "libkrun: building the kernel (some minutes on two cores)"
 build_kernel
-keep
-remove_scratch
-say "libkrun: it is in $cache"
+keep libkrun "$scratch/libkrunfw.so.5" libkrunfw.so.5 "$scratch/target/release/libkrun.so" libkrun.so.1

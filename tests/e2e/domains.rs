@@ -125,30 +125,35 @@ fn a_domain_whose_surtax_was_killed_is_destroyed() {
 #[test]
 fn a_domain_that_is_one_application_is_told_its_command_on_its_console() {
     let machine = Machine::take();
-    let stack = format!("{DOM0}+appliance:recipe=grub-xen");
-    // Both images are made by the same chore.
-    if !is_usable(&machine, &stack) || !is_usable(&machine, "appliance:arceos") {
+    // Linux hangs in a PVH domain here; what is entered without it does not.
+    let kinds = [("grub-xen", "pv"), ("grub-xen-pvh", "pvh")];
+    let stacks = kinds.map(|(recipe, _)| format!("{DOM0}+appliance:recipe={recipe}"));
+    // The images are made by the same chore.
+    if !is_usable(&machine, &stacks[0]) || !is_usable(&machine, "appliance:arceos") {
         return;
     }
-    let mut words = vec!["compare", "--in", &stack, "--baseline", "simulated", "--runs", "1"];
-    words.extend(["--start-deadline", "3m", "--format", "json", "--"]);
+    let stacks_listed = stacks.join(",");
+    let mut words = vec!["compare", "--in", &stacks_listed, "--baseline", "simulated"];
+    words.extend(["--runs", "1", "--start-deadline", "3m", "--format", "json", "--"]);
     words.extend(["sha256sum", "(memdisk)/grub.cfg"]);
     let answer = machine.json(&words);
-    let found = arm(&answer, &stack);
-    assert_eq!(found["trial_count"], 1, "{}", found["trouble"]);
-    let level = &found["evidence"][1];
-    for (key, value) in [
-        ("domain_type", "pv"),
-        ("memory_bytes", "67108864"),
-        ("cpus", "1"),
-        ("network", "none"),
-        ("appliance_ready", "surtax: ready"),
-        ("inside_agent", "none: it is seen from outside, and its time and CPU are taken there"),
-    ] {
-        assert_eq!(fact(level, key), value, "{key}");
+    for ((_, kind), stack) in kinds.iter().zip(&stacks) {
+        let found = arm(&answer, stack);
+        assert_eq!(found["trial_count"], 1, "{stack}: {}", found["trouble"]);
+        let level = &found["evidence"][1];
+        for (key, value) in [
+            ("domain_type", *kind),
+            ("memory_bytes", "67108864"),
+            ("cpus", "1"),
+            ("network", "none"),
+            ("appliance_ready", "surtax: ready"),
+            ("inside_agent", "none: it is seen from outside, and its time and CPU are taken there"),
+        ] {
+            assert_eq!(fact(level, key), value, "{stack}: {key}");
+        }
+        let payers = found["payers"].as_array().unwrap();
+        let pays = |name: &str| payers.iter().any(|it| it["payer"] == name && it["level"] == 1);
+        assert!(pays("the domain's vCPUs") && pays("Dom0"), "{payers:?}");
     }
-    let payers = found["payers"].as_array().unwrap();
-    let pays = |name: &str| payers.iter().any(|it| it["payer"] == name && it["level"] == 1);
-    assert!(pays("the domain's vCPUs") && pays("Dom0"), "{payers:?}");
     machine.assert_as_before();
 }

@@ -244,6 +244,7 @@ pub(super) const VARIANTS: &[(&str, &[&str])] = &[
             "appliance:arceos",
             "appliance:arceos-echo",
             "appliance:grub-xen",
+            "appliance:grub-xen-pvh",
             "appliance:hermit",
             "appliance:mirage",
             "appliance:mirage-xen",

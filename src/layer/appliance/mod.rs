@@ -64,8 +64,8 @@ static CARD: Card = Card {
         Choice {
             key: "recipe",
             values: &[],
-            help: "how it is booted and spoken to: `arceos`, `arceos-echo`, `grub-xen`, or, not yet run, `hermit`, \
-                   `mirage`, `mirage-xen`, `nanos`, `osv`, `rumprun`, `unikraft`; or a file of yours that ends with `.toml`",
+            help: "how it is booted and spoken to: `arceos`, `arceos-echo`, `grub-xen`, `grub-xen-pvh`, or, not yet \
+                   run, `hermit`, `mirage`, `mirage-xen`, `nanos`, `osv`, `rumprun`, `unikraft`; or a file of yours that ends with `.toml`",
         },
         Choice {
             key: "image",
@@ -76,17 +76,16 @@ static CARD: Card = Card {
         Choice {
             key: "machine",
             values: &["q35", "pc", "microvm", "xen-pv", "xen-pvh"],
-            help: "the board, or how a domain of Xen's is virtualized (default: the recipe's; xen-pvh has not yet \
-                   run)",
+            help: "the board, or how a domain of Xen's is virtualized (default: the recipe's)",
         },
         CPU_MODEL,
     ],
     subject: Some("recipe"),
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa, Limit::Io],
     holds_layers: false,
+    elsewhere: false,
     files: Files::AsTheyAre,
     both_ways: &[],
-    elsewhere: false,
     ran_on_hardware: false,
 };
 

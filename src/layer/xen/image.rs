@@ -3,7 +3,7 @@
 //! Source: Xen `xen/include/public/elfnote.h`, `tools/libs/guest/xg_dom_elfloader.c`; the Multiboot
 //! Specification 0.6.96, section 3.1.
 
-use super::Kind;
+use super::{Kind, require_linux};
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::qemu::lent::{notes_of, unpack};
@@ -25,11 +25,15 @@ const MULTIBOOT_WITHIN: usize = 8192;
 /// That a domain of this kind can be made of an image.
 ///
 /// # Errors
-/// The user's: it cannot, and why; or the image cannot be read.
+/// The user's: it cannot, and why; or the image cannot be read. The machine's: it is a kernel of Linux, which does
+/// not come up in such a domain here.
 pub(in crate::layer) fn require(kind: Kind, image: &Path, room: &Room) -> Result<(), Fault> {
     let shown = image.display();
     let bytes = fs::read(image).doing(format_args!("read the image `{shown}`"))?;
     let bytes = unpack(bytes, room)?;
+    if is_linux(&bytes) {
+        require_linux(kind).map_err(|it| it.fault().during("xen"))?;
+    }
     let Some((why, hint)) = refusal(kind, &bytes) else { return Ok(()) };
     Err(Fault::user(format!("xen: no `{}` domain can be made of `{shown}`: {why}", kind.name()))
         .hint(hint))
@@ -38,8 +42,7 @@ pub(in crate::layer) fn require(kind: Kind, image: &Path, room: &Room) -> Result
 /// Why not, and what would help.
 fn refusal(kind: Kind, bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     const BY_QEMU: &str = "boot it by QEMU, with a recipe whose `board` is `q35` or `pc`";
-    let (at, mark) = LINUX;
-    if bytes.get(at..at + mark.len()) == Some(mark) {
+    if is_linux(bytes) {
         // The kernel in it has notes of its own, which the tools unpack and look at.
         return None;
     }
@@ -62,6 +65,12 @@ fn refusal(kind: Kind, bytes: &[u8]) -> Option<(&'static str, &'static str)> {
         }
         _ => Some(("it is neither ELF nor a Linux kernel", "name the kernel, and not a disk")),
     }
+}
+
+/// A kernel of Linux as distributions ship it; one that was unpacked by hand is not told from others.
+fn is_linux(bytes: &[u8]) -> bool {
+    let (at, mark) = LINUX;
+    bytes.get(at..at + mark.len()) == Some(mark)
 }
 
 fn is_multiboot(head: &[u8]) -> bool {
@@ -105,6 +114,7 @@ mod tests {
     fn a_kernel_of_linux_is_left_to_the_tools() {
         let mut bytes = vec![0; 0x300];
         bytes[0x202..0x206].copy_from_slice(b"HdrS");
+        assert!(is_linux(&bytes) && !is_linux(&elf(Some(PHYS32_ENTRY))));
         assert_eq!(refusal(Kind::Pv, &bytes), None);
     }
 }

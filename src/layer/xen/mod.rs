@@ -11,7 +11,8 @@
 //! - **Payers** the domain: guest kernel, with the workload in it; all of Dom0, with the QEMU that serves the
 //!   domain, and with us: hypervisor. Both are counted by Xen.
 //! - **Checked against** Xen 4.17.7 and QEMU 7.2.22 of Debian 12, `type=pv` under QEMU's translator. `pvh` and
-//!   `hvm` have not yet run: Xen's hardware domains hang there. None has yet run on hardware.
+//!   `hvm` have not yet run: Linux hangs there in Xen's hardware domains, while another image does not. None has
+//!   yet run on hardware.
 
 pub(super) mod application;
 mod configuration;
@@ -87,9 +88,9 @@ static CARD: Card = Card {
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight],
     holds_layers: true,
     elsewhere: false,
-    ran_on_hardware: false,
     files: Files::OfItsOwn,
     both_ways: &["bridge"],
+    ran_on_hardware: false,
 };
 
 /// How a domain is virtualized.
@@ -160,7 +161,9 @@ impl Layer for Xen {
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-        usable(Kind::of(spec), Nic::is_asked_for(spec), site)
+        let kind = Kind::of(spec);
+        let usable = usable(kind, Nic::is_asked_for(spec), site)?;
+        require_linux(kind).map(|()| usable)
     }
 
     fn start(
@@ -249,10 +252,21 @@ fn require_ability(kind: Kind, info: &Info) -> Result<(), Unavailable> {
             remedy: Some(String::from("use a processor with VT-x or SVM that is switched on")),
         });
     }
+    Ok(())
+}
+
+/// That Linux comes up in such a domain here: where QEMU translates Xen's instructions, it does so in a paravirtual
+/// one alone. Other images are not refused: one of them, GRUB's, runs by PVH there too.
+fn require_linux(kind: Kind) -> Result<(), Unavailable> {
     if kind != Kind::Pv && is_translated() {
         return Err(Unavailable {
-            why: format!("`{}` domains hang where QEMU's translator runs Xen", kind.name()),
-            remedy: Some(String::from("use `type=pv`, or Xen on hardware or under KVM")),
+            why: format!(
+                "Linux hangs in `{}` domains where QEMU's translator runs Xen",
+                kind.name()
+            ),
+            remedy: Some(String::from(
+                "use a paravirtual domain (`type=pv`), or Xen on hardware or under KVM",
+            )),
         });
     }
     Ok(())
