@@ -347,7 +347,7 @@ impl Running for RunningContainer {
     }
 
     fn network(&self) -> Option<Network> {
-        self.network.reach()
+        Some(Network { published: self.port, ..self.network.reach()? })
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {

@@ -24,7 +24,7 @@ mod native;
 mod nspawn;
 mod oci;
 mod podman;
-mod publish;
+pub(crate) mod publish;
 mod qemu;
 mod rootless;
 pub mod scratch;
@@ -208,6 +208,8 @@ pub struct Network {
     /// The port at which what was booted serves by itself, where it can hold no server of ours: then a command in
     /// the stack is its client.
     pub serves: Option<u16>,
+    /// A port of the workload's that is also one of `outside`, by destination NAT.
+    pub published: Option<publish::Port>,
 }
 
 impl Network {
@@ -221,6 +223,7 @@ impl Network {
             workload: Some(address),
             is_shared: true,
             serves: None,
+            published: None,
         }
     }
 }

@@ -25,8 +25,10 @@ const PRINT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A port of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Port {
+pub struct Port {
+    /// Its number, inside and outside.
     pub number: u16,
+    /// `tcp` or `udp`.
     pub protocol: &'static str,
 }
 

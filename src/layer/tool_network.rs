@@ -241,7 +241,8 @@ impl ToolNetwork {
         }
         let (outside, workload) = self.seen?;
         let namespace = self.held.as_ref()?.path();
-        Some(Network { namespace, outside, workload, is_shared: false, serves: None })
+        let is_shared = false;
+        Some(Network { namespace, outside, workload, is_shared, ..Network::of_level() })
     }
 }
 

@@ -13,6 +13,7 @@ use super::iterate::Ran;
 use super::protocol::{begin, finish};
 use super::sandwich::Sandwich;
 use crate::fault::Fault;
+use crate::layer::publish::Port;
 use crate::layer::{Network, Payer, Unavailable};
 use crate::stack::StackSpec;
 use crate::stack::reach::{Promise, cannot_meet, promise, tell_address};
@@ -45,6 +46,8 @@ pub(super) struct Opposite {
     server: Command,
     place: Client,
     address: IpAddr,
+    /// The published port by which the client reaches the server, if it is not by the server's own address.
+    published: Option<Port>,
     /// Whether the server goes on until it is told to end.
     stops_server: bool,
     /// The clock by which a client in another stack measures, if it is not the host's.
@@ -138,7 +141,13 @@ impl Opposite {
             Fault::machine("the stack has no way to the outside, where one side of its workload is")
                 .hint("give it a network: `net=…`")
         })?;
-        let (address, listen) = addresses(network, &place)?;
+        let (mut address, listen) = addresses(network, &place)?;
+        // What is published is what the outside of such a stack would call.
+        let published =
+            network.published.filter(|port| sides.len() == 1 && is_at(definition, *port));
+        if published.is_some() {
+            address = network.outside;
+        }
         let namespace = (!network.is_shared).then_some(network.namespace.as_path());
         let words = |words: &[String], address: IpAddr| -> Vec<Vec<u8>> {
             let address = address.to_string();
@@ -167,7 +176,7 @@ impl Opposite {
             clock = Some(Sandwich::take(outside.link()?)?).filter(|it| !it.is_shared());
         }
         let stops_server = definition.stops_server;
-        Ok(Some(Self { outside, client, server, place, address, stops_server, clock }))
+        Ok(Some(Self { outside, client, server, place, address, published, stops_server, clock }))
     }
 
     /// Runs both sides once.
@@ -237,6 +246,13 @@ impl Opposite {
             Fact::new("client_place", place, "how both sides were started"),
             Fact::new("server_address", self.address.to_string(), "the stack's network"),
         ];
+        facts.extend(self.published.map(|port| {
+            Fact::new(
+                "server_published_port",
+                port.word(),
+                "the layer's network, and the client's call",
+            )
+        }));
         if matches!(self.place, Client::Beside(_)) {
             let address = self.outside.network().and_then(|network| network.workload);
             let address = address.map(|address| address.to_string());
@@ -280,6 +296,14 @@ fn addresses(network: &Network, place: &Client) -> Result<(IpAddr, IpAddr), Faul
     };
     let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     Ok((address, if network.is_shared { address } else { everywhere }))
+}
+
+/// Whether that is the port at which a client outside calls this workload's server.
+fn is_at(definition: &Definition, port: Port) -> bool {
+    definition.client == Client::Native
+        && !definition.is_over_udp
+        && definition.port == Some(port.number)
+        && port.protocol == "tcp"
 }
 
 /// That two stacks are in one network after all.

@@ -21,6 +21,10 @@ pub struct Definition {
     pub server: Option<Vec<String>>,
     /// Whether that side is ended when its client has, since it does not end by itself.
     pub stops_server: bool,
+    /// Whether its client calls it by datagrams, and not over TCP.
+    pub is_over_udp: bool,
+    /// Where the server listens, once that is known: its parameter of that name.
+    pub port: Option<u16>,
     /// Where the client of the two runs.
     pub client: Client,
     /// Run in the started stack before it, one after the other, and not measured.

@@ -17,11 +17,12 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 /// Keys of a file.
-pub const KEYS: [&str; 16] = [
+pub const KEYS: [&str; 17] = [
     "about",
     "command",
     "server",
     "stop_server",
+    "udp",
     "setup",
     "cleanup",
     "packages",
@@ -107,6 +108,8 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
             .map(|it| reader.command("server", it, &parameters))
             .transpose()?,
         stops_server: reader.truth("stop_server", file.get("stop_server"))?,
+        is_over_udp: reader.truth("udp", file.get("udp"))?,
+        port: None,
         client: Client::default(),
         setup: reader.commands("setup", file.get("setup"), &parameters)?,
         cleanup: reader.commands("cleanup", file.get("cleanup"), &parameters)?,
@@ -121,6 +124,11 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
         histograms: reader.each("histogram", file.get("histogram"), |it| reader.histogram(it))?,
         settings: reader.each("setting", file.get("setting"), |it| reader.setting(it))?,
     };
+    if definition.is_over_udp && definition.server.is_none() {
+        return Err(file
+            .refuse("`udp` says how its server is called, and it has none")
+            .hint("add `server = [\"…\"]`"));
+    }
     if definition.stops_server && definition.server.is_none() {
         return Err(file.refuse("it stops its server and has none").hint("add `server = [\"…\"]`"));
     }

@@ -6,6 +6,9 @@ use crate::fault::Fault;
 use crate::stack::instead;
 use regex::Regex;
 
+/// The parameter that says where the server listens, in a workload that has one.
+const PORT: &str = "port";
+
 /// One parameter.
 #[derive(Clone, Debug)]
 pub struct Parameter {
@@ -198,6 +201,7 @@ impl Definition {
         if let Some(word) = value(Client::PARAMETER).filter(|_| self.server.is_some()) {
             self.client = Client::parse(word)?;
         }
+        self.port = value(PORT).and_then(|port| port.parse().ok());
         self.setup.iter_mut().chain(&mut self.cleanup).flatten().for_each(fill);
         self.parameters = parameters;
         Ok(self)

@@ -44,6 +44,28 @@ fn a_server_in_a_stack_is_reached_by_its_client_outside() {
 }
 
 #[test]
+fn a_published_port_is_what_a_client_outside_calls() {
+    let machine = Machine::take();
+    for (engine, workload) in [
+        ("docker:net=bridge", "net.tcp_rr:time=50"),
+        ("docker:net=user", "net.tcp_crr:time=50"),
+        ("podman:net=bridge", "net.tcp_rr:time=50"),
+    ] {
+        let published = format!("{engine},publish=5201");
+        if !is_usable(&machine, engine) {
+            continue;
+        }
+        let answer = machine.json(&compare(&format!("native,{published}"), workload));
+        let levels = innermost(&answer, &published);
+        assert_eq!(arm(&answer, &published)["trial_count"], 1, "{published}");
+        assert_eq!(fact(levels, "server_published_port"), "5201/tcp", "{published}");
+        // The engine's bridge, whose rules lead on to the container.
+        assert_eq!(fact(levels, "server_address"), fact(levels, "network_gateway"), "{published}");
+    }
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_client_in_a_stack_finds_the_server_outside() {
     let machine = Machine::take();
     let stacks = ["native", "runc:net=veth", "qemu:accel=tcg,net=user"];

@@ -278,7 +278,9 @@ impl Running for RunningDocker {
             _ => {
                 let (outside, workload) = self.network.addresses(&self.inspected)?;
                 let namespace = self.daemon.network_namespace();
-                Some(Network { namespace, outside, workload, is_shared: false, serves: None })
+                let published = self.network.port;
+                let seen = Network { outside, workload, published, ..Network::of_level() };
+                Some(Network { namespace, is_shared: false, ..seen })
             }
         }
     }

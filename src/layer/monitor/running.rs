@@ -100,7 +100,7 @@ impl Running for RunningMonitor {
             outside: network::OUTSIDE.into(),
             workload: Some(network::WORKLOAD.into()),
             is_shared: false,
-            serves: None,
+            ..Network::of_level()
         })
     }
 

@@ -329,7 +329,7 @@ impl Nic {
                 outside: network::OUTSIDE.into(),
                 workload: Some(network::WORKLOAD.into()),
                 is_shared: false,
-                serves: None,
+                ..Network::of_level()
             },
         }
     }

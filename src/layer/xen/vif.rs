@@ -126,7 +126,7 @@ impl Vif {
             outside: network::OUTSIDE.into(),
             workload: Some(self.network.workload().into()),
             is_shared: false,
-            serves: None,
+            ..Network::of_level()
         }
     }
 

@@ -55,6 +55,25 @@ fn the_side_in_the_stack_is_the_server_unless_the_client_is_put_there() {
 }
 
 #[test]
+fn a_client_outside_calls_a_published_port_that_is_the_servers() {
+    let tcp = Port { number: 5201, protocol: "tcp" };
+    let udp = Port { number: 5201, protocol: "udp" };
+    for (typed, port, expected) in [
+        ("net.tcp_rr", tcp, true),
+        ("net.tcp_rr", udp, false),
+        // Their client and server agree over TCP.
+        ("net.udp_rr", udp, false),
+        ("net.udp_rr", tcp, false),
+        ("net.tcp_rr:port=80", tcp, false),
+        ("net.tcp_rr:client=stack", tcp, false),
+        ("net.tcp_rr:client=docker:net=bridge", tcp, false),
+        ("net.ping", tcp, false),
+    ] {
+        assert_eq!(is_at(&definition(typed), port), expected, "{typed} {port:?}");
+    }
+}
+
+#[test]
 fn a_server_on_this_machines_own_network_listens_at_its_loopback_alone() {
     let shared = Network::of_level();
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);

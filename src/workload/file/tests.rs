@@ -124,8 +124,12 @@ fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
     refused(
         &with("about =", "abuot ="),
         "mine.toml:2: a workload has no key `abuot`\n  hint: use `about`; the keys are `about`, \
-         `command`, `server`, `stop_server`, `setup`, `cleanup`, `packages`, `scratch`, `alone`, `fixed_time`, `parameters`, \
+         `command`, `server`, `stop_server`, `udp`, `setup`, `cleanup`, `packages`, `scratch`, `alone`, `fixed_time`, `parameters`, \
          `version`, `check`, `metric`, `histogram`, `setting`",
+    );
+    refused(
+        &with("\nabout", "\nudp = true\nabout"),
+        "mine.toml:1: `udp` says how its server is called, and it has none\n  hint: add `server = [\"…\"]`",
     );
     refused(
         &with("MB/s", "Mb/s"),

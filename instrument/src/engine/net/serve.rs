@@ -39,7 +39,10 @@ pub(super) fn run(options: &Options) -> Result<Answer, Refused> {
     let cpus = sched_getaffinity(None);
     let mut total = Served::default();
     for _ in 0..sessions {
-        let served = session(next(&listener, limit)?)?;
+        let control = next(&listener, limit)?;
+        // Where nobody else is served, one port is enough, and whoever reaches it reaches all.
+        let data = (sessions == 1).then_some(&listener);
+        let served = session(control, data)?;
         total.count += served.count;
         total.bytes += served.bytes;
         total.cpu_ns += served.cpu_ns;
@@ -72,10 +75,10 @@ fn next(listener: &TcpListener, limit: Duration) -> Result<TcpStream, Refused> {
     limited(control, GREETING_LIMIT)
 }
 
-/// One client, from its greeting to its end.
-fn session(mut control: TcpStream) -> Result<Served, Refused> {
+/// One client, from its greeting to its end; its data comes to that listener over TCP, or to a port of its own.
+fn session(mut control: TcpStream, data: Option<&TcpListener>) -> Result<Served, Refused> {
     let (deal, client) = greet(&mut control)?;
-    let (place, sockets) = match prepared(&control, &deal, &client) {
+    let (place, sockets) = match prepared(&control, data, &deal, &client) {
         Ok(ready) => ready,
         Err(refused) => {
             say(&mut control, &format!("refused {}", refused.what.escape_debug()))?;
@@ -109,7 +112,12 @@ struct Sockets {
     port: u16,
 }
 
-fn prepared(control: &TcpStream, deal: &Deal, client: &Place) -> Result<(Place, Sockets), Refused> {
+fn prepared(
+    control: &TcpStream,
+    data: Option<&TcpListener>,
+    deal: &Deal,
+    client: &Place,
+) -> Result<(Place, Sockets), Refused> {
     let place = Place::here();
     let cpu = deal.wish.of_server(client, &place)?;
     let mut place = place.moved_to(cpu)?;
@@ -121,7 +129,9 @@ fn prepared(control: &TcpStream, deal: &Deal, client: &Place) -> Result<(Place, 
         let port = udp.local_addr().map_err(cannot)?.port();
         Sockets { tcp: None, udp: Some(udp), port }
     } else {
-        let tcp = TcpListener::bind(here).map_err(cannot)?;
+        let tcp = data.map_or_else(|| TcpListener::bind(here), TcpListener::try_clone);
+        let tcp = tcp.map_err(cannot)?;
+        tcp.set_nonblocking(false).map_err(cannot)?;
         let port = tcp.local_addr().map_err(cannot)?.port();
         Sockets { tcp: Some(tcp), udp: None, port }
     };
