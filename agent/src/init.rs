@@ -41,8 +41,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use surtax_instrument::held::{self, Held};
 use surtax_instrument::wire::Failure;
 use surtax_instrument::{clock, link};
 
@@ -59,6 +61,9 @@ pub const LINK: &str = "eth0";
 const DEVICE_DEADLINE: Duration = Duration::from_secs(10);
 
 static IS_INIT: AtomicBool = AtomicBool::new(false);
+
+/// What holds the root that was entered.
+static ROOT_HELD_BY: OnceLock<Held> = OnceLock::new();
 
 /// Runs the machine until the host is done with it. Never returns: the machine restarts, which the
 /// hypervisor takes as its end.
@@ -191,8 +196,16 @@ fn overlay(lower: &str, directory: &str) -> io::Result<()> {
     Ok(mount(c"overlay", directory, c"overlay", MountFlags::empty(), Some(options.as_c_str()))?)
 }
 
+/// What holds the root of the machine, in words: what is above it cannot be seen from inside.
+pub fn root_held_by() -> Option<String> {
+    ROOT_HELD_BY.get().map(Held::to_string)
+}
+
 /// Moves the mount over `/`, not only `chroot`, so that a container runtime inside can `pivot_root`.
 fn enter_root(directory: &str) -> io::Result<()> {
+    if let Some(held) = held::by(Path::new("/proc/self"), Path::new(directory), &[]) {
+        let _ = ROOT_HELD_BY.set(held);
+    }
     std::env::set_current_dir(directory)?;
     // Whoever was the init before us may have shared its mounts, and shared ones are not moved.
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;

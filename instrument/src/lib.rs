@@ -6,6 +6,7 @@
 pub mod cache;
 pub mod clock;
 pub mod engine;
+pub mod held;
 pub mod histogram;
 pub mod link;
 pub mod probe;

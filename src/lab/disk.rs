@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surtax_instrument::held::Held;
 
 /// How many devices may lie one on the other.
 const DEPTH_LIMIT: usize = 16;
@@ -51,6 +52,17 @@ pub fn under_scratch() -> Result<Disk, Fault> {
     of(Path::new("/sys"), &format!("{major}:{minor}"))
 }
 
+/// The file systems on a disk above which the kernel takes a layer of an overlay: neither memory, nor another
+/// overlay, nor files of a host. Source: Linux `include/uapi/linux/magic.h` and `fs/f2fs/f2fs.h`.
+const HOLD_LAYERS: [u32; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010];
+
+/// Whether the layers of an overlay can be below `/var/tmp`, on a disk.
+#[must_use]
+pub fn holds_layers() -> bool {
+    let kind = rustix::fs::statfs(DISK_DIRECTORY).map(|facts| facts.f_type).unwrap_or(0);
+    u32::try_from(kind).is_ok_and(|kind| HOLD_LAYERS.contains(&kind))
+}
+
 /// What lies below `/var/tmp`, from the file system down: `vda1`, or `dm-0 (crypt) vdb` where the device mapper has
 /// a device in between; empty where it is on no disk of this level.
 ///
@@ -61,6 +73,27 @@ pub fn below_scratch() -> Result<String, Fault> {
     let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
     let first = Path::new("/sys/dev/block").join(format!("{major}:{minor}"));
     Ok(below(&first, &targets_of).join(" "))
+}
+
+/// What lies below a file system, from its own device down; nothing where it is on no disk of this level.
+#[must_use]
+pub fn under(held: &Held) -> Vec<String> {
+    let (major, minor) = held.device;
+    let named = held.source.strip_prefix("/dev/").filter(|_| major == 0);
+    let first = match named {
+        // Some file systems have numbers that are no device's.
+        Some(name) => Path::new("/sys/class/block").join(name),
+        None => Path::new("/sys/dev/block").join(format!("{major}:{minor}")),
+    };
+    below(&first, &targets_of)
+}
+
+/// The file behind the last of these devices, where that is a loop.
+#[must_use]
+pub fn file_of_a_loop(below: &[String]) -> Option<PathBuf> {
+    let name = below.last()?;
+    let file = Path::new("/sys/class/block").join(name).join("loop/backing_file");
+    fs::read_to_string(file).ok().map(|path| PathBuf::from(path.trim_end()))
 }
 
 /// A device and those that it is made of, each with how it is made of them.

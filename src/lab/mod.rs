@@ -60,7 +60,7 @@ use surtax_instrument::probe::cgroup::{Hierarchies, Version};
 const MEMORY_DIRECTORY: &str = "/dev/shm";
 
 /// Where directories on a disk are made, also on machines whose `/run` and `/tmp` are in memory.
-const DISK_DIRECTORY: &str = "/var/tmp";
+pub const DISK_DIRECTORY: &str = "/var/tmp";
 
 /// The static agent itself; `build.rs` made it.
 const AGENT_BINARY: &[u8] = include_bytes!(env!("SURTAX_AGENT"));

@@ -24,7 +24,7 @@ pub enum Mount {
         /// Where.
         target: PathBuf,
     },
-    /// `lower` with a throw-away `upper` and `work` (made if absent, on tmpfs) above it.
+    /// `lower` with a throw-away `upper` and `work` (made if absent, on tmpfs or a disk) above it.
     Overlay {
         /// What is seen until it is written over.
         lower: PathBuf,

@@ -224,7 +224,7 @@ impl Room {
         network: Option<&Network>,
         mounts: &[Mount],
     ) -> Result<OwnedFd, Fault> {
-        let ours = [Some(&self.directory), self.memory_directory.get()];
+        let ours = [Some(&self.directory), self.memory_directory.get(), self.disk_directory.get()];
         let ours = ours.into_iter().flatten().cloned().collect();
         let network = network.map(Network::namespace).transpose()?;
         holder::mount_namespace(mounts, ours, network)

@@ -293,7 +293,8 @@ fn mounts(
 ) -> Result<Vec<Mount>, Fault> {
     let scratch = room.memory_directory()?;
     let merged = root::merged_at(scratch);
-    let mut mounts = root::merge(lowers, scratch)?;
+    let above = scratch::above(site.view, room)?;
+    let mut mounts = root::merge(lowers, scratch, above.as_deref())?;
     mounts.extend(root::writable(site.view, &merged));
     if let Some(users) = users {
         room.let_users_pass()?;

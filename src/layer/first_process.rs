@@ -103,6 +103,11 @@ impl FirstProcess {
         })
     }
 
+    /// Its number on this level.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// The hierarchies in which its groups are.
     pub fn hierarchies(&self) -> &Hierarchies {
         &self.hierarchies
@@ -322,7 +327,7 @@ fn await_end(pid: u32, within: Duration) -> bool {
 }
 
 /// The processes of a group and of those below it; those that are gone meanwhile are left out.
-fn pids_below(directory: &Path) -> Vec<u32> {
+pub(super) fn pids_below(directory: &Path) -> Vec<u32> {
     let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
     let mut pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
     // A directory without others in it has two names: its own, and `.`.

@@ -6,19 +6,22 @@
 //!
 //! | medium | what it is |
 //! |---|---|
-//! | `layer` | a directory of the root: what is written goes where the layer's other writes go |
+//! | `layer` | a directory of the root: what is written goes where the layer's other writes go, on this level's disk |
 //! | `bind` | a directory of this level's disk, below `/var/tmp`, shown inside |
 //! | `tmpfs` | memory, mounted on the inside |
 //! | `volume` | a volume of the engine, in the engine's own directory |
 //! | `virtio-blk`, … | a disk of the virtual machine, with an empty ext4 |
 
-use super::{Choice, View, value_of};
+mod held;
+
+use super::{Choice, Running, View, value_of};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Mount, Room, disk};
 use crate::stack::LayerSpec;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::{Fact, SCRATCH};
 
 /// The key of the option.
@@ -96,6 +99,20 @@ pub fn directory(room: &Room) -> Result<PathBuf, Fault> {
     Ok(path)
 }
 
+/// Where the layers above a root lie that has the directory as one of its own: on this level's disk, as those of an
+/// engine's containers do. In memory (`None`) where no layer is to be measured, and where that disk holds none.
+///
+/// # Errors
+/// The machine's: it cannot be made.
+pub fn above(view: &View, room: &Room) -> Result<Option<PathBuf>, Fault> {
+    if view.scratch != Some(Medium::Layer) || !disk::holds_layers() {
+        return Ok(None);
+    }
+    let path = room.disk_directory()?.join("layer");
+    fs::create_dir_all(&path).doing(format_args!("make `{}`", path.display()))?;
+    Ok(Some(path))
+}
+
 /// The directory on this level's disk, where the view's is shown from there.
 ///
 /// # Errors
@@ -128,12 +145,29 @@ pub fn mounts(view: &View, merged: &Path, room: &Room) -> Result<Vec<Mount>, Fau
     })
 }
 
-/// That the directory is there, and on what was asked for.
+/// That the directory is there and on what was asked for, and what holds it.
 ///
 /// # Errors
 /// The agent sees none, or another medium.
-pub fn prove(view: &View, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+pub fn prove(
+    view: &View,
+    running: &dyn Running,
+    hierarchies: &Hierarchies,
+    inside: &[Fact],
+) -> Result<Vec<Fact>, Fault> {
     let Some(medium) = view.scratch else { return Ok(Vec::new()) };
+    let mut facts = vec![mounted(medium, inside)?];
+    // What a disk of a machine is written to lies there, too.
+    if matches!(medium, Medium::Bind | Medium::Disk) {
+        let below = disk::below_scratch()?;
+        let below = if below.is_empty() { String::from("no disk of this level") } else { below };
+        facts.push(Fact::new("scratch_below", below, "/sys/dev/block and dmsetup(8)"));
+    }
+    facts.push(held::fact(medium, running, hierarchies, inside));
+    Ok(facts)
+}
+
+fn mounted(medium: Medium, inside: &[Fact]) -> Result<Fact, Fault> {
     let mounted = value_of(inside, "scratch_mount")?;
     let kind = mounted.split(' ').next().unwrap_or_default();
     let fits = match medium {
@@ -144,30 +178,17 @@ pub fn prove(view: &View, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         Medium::Bind | Medium::Volume => mounted != "none",
     };
     let name = medium.name();
-    if !fits {
-        return Err(Fault::machine(format!(
-            "`{SCRATCH}` was to be on `{name}`, and what is mounted there is `{mounted}`"
-        )));
+    if fits {
+        return Ok(Fact::new(KEY, name, "mountinfo inside"));
     }
-    let mut facts = vec![Fact::new(KEY, name, "mountinfo inside")];
-    // What a disk of a machine is written to lies there, too.
-    if matches!(medium, Medium::Bind | Medium::Disk) {
-        let below = disk::below_scratch()?;
-        let below = if below.is_empty() { String::from("no disk of this level") } else { below };
-        facts.push(Fact::new("scratch_below", below, "/sys/dev/block and dmsetup(8)"));
-    }
-    Ok(facts)
+    Err(Fault::machine(format!(
+        "`{SCRATCH}` was to be on `{name}`, and what is mounted there is `{mounted}`"
+    )))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layer::Root;
-
-    fn view(scratch: Medium) -> View {
-        let scratch = Some(scratch);
-        View { root: Root::Overlay, writable: Vec::new(), cwd: "/".into(), scratch }
-    }
 
     fn seen(mounted: &str) -> Vec<Fact> {
         vec![Fact::new("scratch_mount", mounted, "/proc/self/mountinfo")]
@@ -175,17 +196,14 @@ mod tests {
 
     #[test]
     fn a_medium_that_was_not_asked_for_is_named() {
-        assert!(prove(&view(Medium::Tmpfs), &seen("tmpfs tmpfs rw")).is_ok());
-        assert!(prove(&view(Medium::Layer), &seen("none")).is_ok());
-        assert!(prove(&view(Medium::Volume), &seen("ext4 /dev/vda rw")).is_ok());
-        let fault = prove(&view(Medium::Bind), &seen("none")).unwrap_err();
+        assert!(mounted(Medium::Tmpfs, &seen("tmpfs tmpfs rw")).is_ok());
+        assert!(mounted(Medium::Layer, &seen("none")).is_ok());
+        assert!(mounted(Medium::Volume, &seen("ext4 /dev/vda rw")).is_ok());
+        let fault = mounted(Medium::Bind, &seen("none")).unwrap_err();
         assert!(fault.message.contains("was to be on `bind`"), "{fault}");
-        assert!(prove(&view(Medium::Layer), &seen("ext4 /dev/vda rw")).is_err());
-        assert!(prove(&view(Medium::Tmpfs), &seen("ext4 /dev/vda rw")).is_err());
-        assert!(
-            prove(&view(Medium::Tmpfs), &[]).is_err(),
-            "an agent that sees nothing proves nothing"
-        );
+        assert!(mounted(Medium::Layer, &seen("ext4 /dev/vda rw")).is_err());
+        assert!(mounted(Medium::Tmpfs, &seen("ext4 /dev/vda rw")).is_err());
+        assert!(mounted(Medium::Tmpfs, &[]).is_err(), "an agent that sees nothing proves nothing");
     }
 
     #[test]

@@ -94,6 +94,7 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(super::position::caution(signs.columns));
     cautions.extend(width::noise(signs));
     cautions.extend(super::step::caution_of(signs));
+    cautions.extend(setting::media(signs.arms));
     cautions.extend(setting::networks(signs.arms));
     cautions.extend(setting::filters(signs.arms));
     cautions.extend(setting::mitigations(signs));

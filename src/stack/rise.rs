@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock;
+use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{
     CHUNK, Command, Descend, Fact, LevelFacts, PROTOCOL, PUSHED_STARTER, Reply, Request,
@@ -123,7 +124,14 @@ impl StackSpec {
         let inside = greet(&mut link, &outermost.kind, ground.start_deadline)
             .and_then(|_| identify(&mut link))
             .map_err(|fault| with_obituary(fault, running.as_mut()))?;
-        let mut evidence = vec![prove(outermost, running.as_mut(), &inside, &view, &room)?];
+        let mut evidence = vec![prove(
+            outermost,
+            running.as_mut(),
+            &inside,
+            &view,
+            ground.lab.hierarchies(),
+            &room,
+        )?];
         // What a tool chose itself is known when it was seen.
         let network = running.network();
         if !rest.is_empty() {
@@ -270,10 +278,12 @@ fn prove(
     running: &mut dyn Running,
     inside: &[Fact],
     view: &View,
+    hierarchies: &Hierarchies,
     room: &Room,
 ) -> Result<LevelFacts, Fault> {
     let mut facts = running.evidence(inside)?;
-    facts.extend(scratch::prove(view, inside).map_err(|fault| fault.during(&layer.kind))?);
+    let proved = scratch::prove(view, running, hierarchies, inside);
+    facts.extend(proved.map_err(|fault| fault.during(&layer.kind))?);
     let network = running.network();
     facts.extend(reach::facts(network.as_ref()));
     let is_told = |fact: &&Fact| reach::may_be_told(network.as_ref(), &fact.key);

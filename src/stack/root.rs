@@ -2,8 +2,8 @@
 //!
 //! An overlay does not cross mounts. So the level's own root is an overlay over `/` and one more
 //! over every real file system mounted below it, parents first. What is above them lives in a tmpfs
-//! of the room's private mount namespace and is gone with it. Nothing is copied and no image is
-//! built. Not seen are the kernel's own file systems, `/run`, and what container engines keep mounted.
+//! of the room's private mount namespace and is gone with it, or in a directory of the room where a disk was asked
+//! for. Nothing is copied and no image is built. Not seen are the kernel's own file systems, `/run`, and what container engines keep mounted.
 
 mod mountinfo;
 
@@ -63,21 +63,23 @@ pub fn lowers(root: &Root, cache: &Path) -> Result<Vec<Lower>, Fault> {
 }
 
 /// The mounts that put a merged root at [`merged_at`]`(scratch)`. `scratch` is a directory of the room;
-/// in it there will be one tmpfs with the upper layers and with the merged root itself.
+/// in it there will be one tmpfs with the merged root itself, and with the upper layers unless those are to be `above`,
+/// in another directory of the room.
 ///
 /// # Errors
 /// The machine's, when the directory to mount on cannot be made in the room.
-pub fn merge(lowers: &[Lower], scratch: &Path) -> Result<Vec<Mount>, Fault> {
+pub fn merge(lowers: &[Lower], scratch: &Path, above: Option<&Path>) -> Result<Vec<Mount>, Fault> {
     let (memory, merged) = (memory_at(scratch), merged_at(scratch));
     fs::create_dir_all(&memory).doing(format_args!("make `{}`", memory.display()))?;
+    let above = above.unwrap_or(&memory);
     let mut mounts = vec![Mount::Tmpfs { target: memory.clone() }];
     for (index, lower) in lowers.iter().enumerate() {
         let target = below(&merged, &lower.place);
         mounts.push(match lower.writes {
             Writes::ThrownAway => Mount::Overlay {
                 lower: lower.source.clone(),
-                upper: memory.join(format!("{index}/upper")),
-                work: memory.join(format!("{index}/work")),
+                upper: above.join(format!("{index}/upper")),
+                work: above.join(format!("{index}/work")),
                 target,
             },
             Writes::Refused => Mount::Bind {
@@ -143,9 +145,14 @@ pub fn mapped(mounts: Vec<Mount>, users: &Path) -> Vec<Mount> {
 ///
 /// # Errors
 /// As [`lowers`] and [`merge`].
-pub fn merge_for_native(view: &View, cache: &Path, scratch: &Path) -> Result<Vec<Mount>, Fault> {
+pub fn merge_for_native(
+    view: &View,
+    cache: &Path,
+    scratch: &Path,
+    above: Option<&Path>,
+) -> Result<Vec<Mount>, Fault> {
     let merged = merged_at(scratch);
-    let mut mounts = merge(&lowers(&view.root, cache)?, scratch)?;
+    let mut mounts = merge(&lowers(&view.root, cache)?, scratch, above)?;
     mounts.extend(OWN_PLACES.iter().map(|place| Mount::Bind {
         source: PathBuf::from(place),
         target: below(&merged, Path::new(place)),

@@ -133,8 +133,8 @@ fn what_an_option_of_a_layer_names_is_read_back() {
 }
 
 /// What every layer has of media for `/scratch`.
-const MEDIA: [(&str, &[&str]); 9] = [
-    ("native", &["layer", "bind", "tmpfs"]),
+const MEDIA: [(&str, &[&str]); 14] = [
+    ("native", &["bind", "layer", "tmpfs"]),
     ("namespaces", &["layer", "bind", "tmpfs"]),
     ("bubblewrap", &["layer", "bind", "tmpfs"]),
     ("runc", &["layer", "bind", "tmpfs"]),
@@ -143,6 +143,11 @@ const MEDIA: [(&str, &[&str]); 9] = [
     ("gvisor", &["layer", "bind", "tmpfs"]),
     ("docker", &["layer", "bind", "tmpfs", "volume"]),
     ("podman", &["layer", "bind", "tmpfs", "volume"]),
+    ("docker:runtime=runsc", &["layer", "volume"]),
+    ("docker:rootless=on", &["layer", "volume"]),
+    ("podman:rootless=on", &["layer", "volume"]),
+    ("podman:storage=overlay2", &["layer", "volume"]),
+    ("podman:storage=btrfs", &["layer", "volume"]),
 ];
 
 #[test]
@@ -151,22 +156,38 @@ fn a_scratch_directory_is_on_the_medium_that_its_stack_names_and_empty_at_every_
     let script = "set -e; test -z \"$(ls -A /scratch)\"; \
                   dd if=/dev/zero of=/scratch/data bs=64k count=16 conv=fsync 2>/dev/null; \
                   test $(stat -c %s /scratch/data) = 1048576";
+    // Below `/var/tmp` lies what is on no other medium; and layers only where the kernel takes them there.
+    let mut disk = None;
     for (kind, media) in MEDIA {
         if !is_usable(&machine, kind) {
             continue;
         }
+        let separator = if kind.contains(':') { ',' } else { ':' };
         for medium in media {
-            let stack = format!("{kind}:scratch={medium}");
+            let stack = format!("{kind}{separator}scratch={medium}");
             let answer = machine.json(&compare(&stack, "1", &["sh", "-c", script]));
             let arms = answer["arms"].as_array().unwrap();
             for arm in arms {
                 // The baseline has got one as well, for the command needs it.
                 assert_eq!(arm["trial_count"], 1, "{stack}: {}: {}", arm["stack"], arm["trouble"]);
             }
-            let arm = arms.iter().find(|arm| arm["stack"] == stack).unwrap();
+            let arm = arms.last().unwrap();
             assert_eq!(fact(&arm["evidence"][0], "scratch"), *medium, "{stack}");
             let mounted = fact(&arm["evidence"][0], "inside_scratch_mount");
             assert_eq!(mounted == "none", *medium == "layer", "{stack}: {mounted}");
+            let held = fact(&arm["evidence"][0], "scratch_held_by").to_owned();
+            let disk = disk.get_or_insert_with(|| held.clone());
+            let holds_layers = ["ext4", "xfs", "btrfs"].iter().any(|kind| disk.starts_with(kind));
+            match *medium {
+                "tmpfs" => assert!(held.starts_with("tmpfs (memory)"), "{stack}: {held}"),
+                // An engine with such layers has its volumes there, too.
+                "layer" | "volume" if kind.contains("storage=btrfs") => {
+                    assert!(held.starts_with("btrfs on loop"), "{stack}: {held}");
+                    assert!(held.ends_with(&format!(", a file of {disk}")), "{stack}: {held}");
+                }
+                "layer" if !holds_layers => {}
+                _ => assert_eq!(held, *disk, "{stack}"),
+            }
         }
         machine.assert_as_before();
     }

@@ -11,7 +11,7 @@
 use super::network::Asked;
 use super::rootless::{self as unprivileged, Shown};
 use super::runtimes;
-use super::storage::Storage;
+use super::storage::{Storage, default_data};
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Mount, Process, Program, Room, Service};
@@ -300,7 +300,7 @@ fn start_rootless(wanted: &Wanted<'_>, room: &Room, site: &Site<'_>) -> Result<P
     let mounts = unprivileged::mounts(site, room, &users.path())?;
     let Wanted { program, network, storage } = wanted;
     let data = match storage {
-        Storage::Default => memory.join("data"),
+        Storage::Default => default_data(room, memory)?,
         _ => room.disk_directory()?.join("data"),
     };
     for path in [&data, &memory.join("exec")] {

@@ -1,14 +1,14 @@
 //! The storage driver of a private daemon: what makes the container's own layer.
 //!
 //! That layer is `/` itself with what is new in it, `/scratch` with `scratch=layer` above all; the
-//! directories of the root are volumes whichever driver there is. A driver that is named works on this
-//! level's disk, below `/var/tmp`, so that drivers can be compared; btrfs in an image of its own there,
+//! directories of the root are volumes whichever driver there is. All of them work on this level's disk,
+//! below `/var/tmp`, so that drivers can be compared; btrfs in an image of its own there,
 //! by a loop device that is gone with the daemon's mounts.
 
 use super::REQUEST_DEADLINE;
 use super::engine::About;
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Room};
+use crate::lab::{self, Room, disk};
 use crate::layer::errand::Errand;
 use crate::layer::{Choice, value_of};
 use crate::stack::LayerSpec;
@@ -109,7 +109,7 @@ impl Storage {
     /// The machine's: no space, or no such file system.
     pub fn prepare(self, room: &Room, namespace: &OwnedFd) -> Result<PathBuf, Fault> {
         if self == Self::Default {
-            return Ok(room.directory().join("data"));
+            return default_data(room, room.directory());
         }
         let disk = room.disk_directory()?;
         let data = disk.join("data");
@@ -119,6 +119,16 @@ impl Storage {
         }
         Ok(data)
     }
+}
+
+/// Where an engine keeps its data unless a driver is named: on this level's disk, or where that holds no layers, in
+/// another directory of the room.
+///
+/// # Errors
+/// The machine's: it cannot be made.
+pub fn default_data(room: &Room, otherwise: &Path) -> Result<PathBuf, Fault> {
+    let directory = if disk::holds_layers() { room.disk_directory()? } else { otherwise };
+    Ok(directory.join("data"))
 }
 
 fn no_device_mapper() -> Fault {

@@ -183,7 +183,8 @@ impl Layer for Oci {
         }
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let bundle = room.memory_directory()?;
-        let mut mounts = root::merge(&lowers, bundle)?;
+        let above = scratch::above(site.view, room)?;
+        let mut mounts = root::merge(&lowers, bundle, above.as_deref())?;
         if self.refuses_hybrid {
             mounts.extend(cover_unified(site.lab.hierarchies()));
         }

@@ -215,9 +215,7 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     let store = Store::of(wanted)?;
     argv.extend(match &store {
         Some(store) => store.words()?,
-        None => {
-            ["--root", &word(&books.join("root"))?, "--runroot", RUN].map(str::to_owned).to_vec()
-        }
+        None => places(&books, wanted.medium.map(|medium| (medium, volumes.as_path())))?,
     });
     argv.extend(["run", "--rm", "--interactive", "--log-driver=none"].map(str::to_owned));
     argv.extend(["--name".to_owned(), wanted.name.to_owned()]);
@@ -262,6 +260,17 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     environment.extend(rootless::environment(&home, session));
     let (user, left_behind) = (Some(rootless::USER), Some(temporary.join("pause.pid")));
     Ok(Order { argv, mounts, environment, user, left_behind, image: None, conmon, port })
+}
+
+/// Where podman keeps what it makes, where no storage driver is named.
+fn places(books: &Path, volumes: Option<(scratch::Medium, &Path)>) -> Result<Vec<String>, Fault> {
+    let root = word(&books.join("root"))?;
+    let mut words = ["--root", &root, "--runroot", RUN].map(str::to_owned).to_vec();
+    // A root that is named makes podman forget what the file says of volumes.
+    if let Some((scratch::Medium::Volume, volumes)) = volumes {
+        words.extend([String::from("--volumepath"), word(volumes)?]);
+    }
+    Ok(words)
 }
 
 /// What is only told of where it was asked for: users, a port, no filter of system calls, limits on a disk.
@@ -329,6 +338,18 @@ mod tests {
             let fault = refuse(&spec(&[runsc, other]), &Limits::default()).unwrap_err();
             assert!(fault.message.contains(other.0) && fault.hint.is_some(), "{fault}");
             assert_eq!(refuse(&spec(&[other]), &Limits::default()), Ok(()), "{}", other.0);
+        }
+    }
+
+    #[test]
+    fn volumes_are_where_they_are_wanted_though_a_root_is_named() {
+        let (books, disk) = (Path::new("/room/podman"), Path::new("/disk/volumes"));
+        let words = places(books, Some((scratch::Medium::Volume, disk))).unwrap().join(" ");
+        assert!(words.starts_with("--root /room/podman/root "), "{words}");
+        assert!(words.ends_with(" --volumepath /disk/volumes"), "{words}");
+        // A podman that does not know the word is asked for no volume.
+        for medium in [None, Some((scratch::Medium::Bind, disk))] {
+            assert!(!places(books, medium).unwrap().contains(&String::from("--volumepath")));
         }
     }
 

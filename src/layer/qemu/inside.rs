@@ -107,7 +107,7 @@ impl Inside {
         let merged = match asked.files {
             Protocol::FirstRoot => {
                 let memory = room.memory_directory()?;
-                Some((root::merge(&lowers, memory)?, root::merged_at(memory)))
+                Some((root::merge(&lowers, memory, None)?, root::merged_at(memory)))
             }
             _ => None,
         };

@@ -25,6 +25,12 @@ const CACHED: [&str; 3] = ["writeback", "writethrough", "unsafe"];
 /// Media of a scratch directory that are files of the level below.
 const ON_A_DISK: [&str; 3] = ["layer", "bind", "volume"];
 
+/// What the evidence says of data that is gone with the power, whoever holds it.
+const IN_MEMORY: &str = "(memory)";
+
+/// What it says where nobody could tell.
+const UNKNOWN: &str = "unknown";
+
 /// A quota is counted in periods of 100 ms.
 const QUOTA_US_OF_A_THOUSANDTH: u64 = 100;
 
@@ -177,6 +183,33 @@ pub(super) fn page_cache(arms: &[ArmFindings]) -> Option<Caution> {
                 named(found)
             ),
             "compare disks with `cache=none`, which gVisor has not, or read the times as those of a cache",
+        )
+    })
+}
+
+/// Data of some stacks in memory, and of others on a disk.
+pub(super) fn media(arms: &[ArmFindings]) -> Option<Caution> {
+    let held_by = |arm: &ArmFindings, is_wanted: &dyn Fn(&str) -> bool| {
+        let held = said(&arm.evidence, "scratch_held_by").filter(|held| *held != UNKNOWN);
+        arm.trial_count > 0 && held.is_some_and(is_wanted)
+    };
+    let all = |is_wanted: &dyn Fn(&str) -> bool| -> BTreeSet<&str> {
+        let held = arms.iter().filter(|arm| held_by(arm, is_wanted));
+        held.map(|arm| arm.stack.as_str()).collect()
+    };
+    let is_memory = |held: &str| held.contains(IN_MEMORY);
+    let (memory, disk) = (all(&is_memory), all(&|held| !is_memory(held)));
+    (!memory.is_empty() && !disk.is_empty()).then(|| {
+        caution(
+            "scratch-media-differ",
+            format!(
+                "what is written to `/scratch` lies in memory in {}, and on a disk in {}: most of that difference \
+                 is none of the layers'",
+                named(memory),
+                named(disk)
+            ),
+            "to compare layers, name one medium in every stack, such as `scratch=bind`; `scratch_held_by` in the \
+             evidence says what holds it",
         )
     })
 }
