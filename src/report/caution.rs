@@ -2,28 +2,22 @@
 //!
 //! That kernels differ is no caution: another kernel is what a virtual machine is.
 
+mod disturbed;
 mod setting;
 mod width;
 
 use super::bill::Bill;
-use super::compare::Column;
-use super::estimate::{self, WALL};
+use super::column::Column;
 use super::foreign::line;
 use super::number::{self, percent};
+use super::stacks::{Stacks, by_words, named};
 use super::wall::Wall;
 use super::{ArmFindings, Caution};
-use crate::ledger::{Proofs, StoredTrial, TrialState};
+use crate::ledger::{Proofs, TrialState};
 use crate::plan::TrialId;
-use crate::trial::disturbance::Disturbance;
 use crate::workload::SETTING;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use surtax_statistics::NoiseFloor;
-
-/// With fewer quiet or disturbed trials than these, the two are not compared.
-const TRIALS_TO_COMPARE: usize = 3;
-
-/// From this ratio on, disturbed trials are said to have taken longer than quiet ones.
-const SLOWED_FROM: f64 = 1.005;
 
 /// Facts that must not change from trial to trial, beside those named `…_version`, `…_hash` and so on.
 const STEADY: &[&str] =
@@ -90,8 +84,9 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(super::steady::caution(signs.arms));
     cautions.extend(signs.guest_clock.clone());
     cautions.extend(width::precision(signs));
-    cautions.extend(disturbed(signs));
-    cautions.extend(super::position::caution(signs.columns));
+    cautions.extend(disturbed::caution_of(signs));
+    // What is of wall time alone says nothing where that does.
+    cautions.extend(super::position::caution(signs.columns).filter(|_| !signs.is_of_fixed_time));
     cautions.extend(width::noise(signs));
     cautions.extend(super::step::caution_of(signs));
     cautions.extend(setting::media(signs.arms));
@@ -116,13 +111,6 @@ fn compared(arms: &[ArmFindings]) -> impl Iterator<Item = &ArmFindings> {
     arms.iter().filter(|arm| arm.part == "compared")
 }
 
-/// `a`, `b` and `c`, in backticks.
-pub(super) fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let mut names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
-    let Some(last) = names.pop() else { return String::new() };
-    if names.is_empty() { last } else { format!("{} and {last}", names.join(", ")) }
-}
-
 fn outputs(arms: &[ArmFindings]) -> Option<Caution> {
     let hashes = |arm: &ArmFindings| arm.stdout_hashes.iter().cloned().collect::<BTreeSet<_>>();
     let expected: BTreeSet<String> = baseline(arms).flat_map(hashes).collect();
@@ -137,7 +125,7 @@ fn outputs(arms: &[ArmFindings]) -> Option<Caution> {
         ));
     }
     let others = compared(arms).filter(|arm| arm.trial_count > 0 && hashes(arm) != expected);
-    let names = named(others.map(|arm| arm.stack.as_str()));
+    let names = Stacks::counted(arms).words(&others.map(|arm| arm.stack.as_str()).collect());
     (!names.is_empty() && !expected.is_empty()).then(|| {
         caution(
             "outputs-differ",
@@ -150,10 +138,14 @@ fn outputs(arms: &[ArmFindings]) -> Option<Caution> {
 fn exit_statuses(arms: &[ArmFindings]) -> Option<Caution> {
     let statuses = |arm: &ArmFindings| arm.exit_statuses.iter().cloned().collect::<BTreeSet<_>>();
     let expected: BTreeSet<String> = baseline(arms).flat_map(statuses).collect();
-    let words: Vec<String> = compared(arms)
-        .filter(|arm| !arm.exit_statuses.is_empty() && statuses(arm) != expected)
-        .map(|arm| format!("`{}` ended with {}", arm.stack, arm.exit_statuses.join(", ")))
-        .collect();
+    let words: Vec<String> = by_words(
+        compared(arms)
+            .filter(|arm| !arm.exit_statuses.is_empty() && statuses(arm) != expected)
+            .map(|arm| (arm.stack.as_str(), arm.exit_statuses.join(", "))),
+    )
+    .into_iter()
+    .map(|(words, stacks)| format!("{} ended with {words}", Stacks::of(arms).words(&stacks)))
+    .collect();
     (!words.is_empty() && !expected.is_empty()).then(|| {
         let baseline: Vec<String> = expected.into_iter().collect();
         caution(
@@ -171,7 +163,7 @@ fn changed_evidence(signs: &Signs<'_>) -> Vec<Caution> {
             || STEADY_ENDS.iter().any(|end| key.ends_with(end))
             || key.starts_with(SETTING)
     };
-    let mut cautions = Vec::new();
+    let mut changes: Vec<(&str, (&str, BTreeSet<&str>))> = Vec::new();
     for (column, arm) in signs.columns.iter().zip(signs.arms) {
         let proofs: BTreeSet<i64> =
             column.counted.iter().filter_map(|trial| trial.evidence).collect();
@@ -183,23 +175,33 @@ fn changed_evidence(signs: &Signs<'_>) -> Vec<Caution> {
                 }
             }
         }
-        for ((_, key), values) in values.iter().filter(|(_, values)| values.len() > 1) {
-            let shown = values.iter().take(4).map(|value| line(value)).collect::<Vec<_>>();
-            let finding = format!(
-                "`{}` changed during the run: `{}` was {}",
-                arm.stack,
-                line(key),
-                named(shown.iter().map(String::as_str))
-            );
-            let advice = if key.starts_with(SETTING) {
-                super::settings::CHANGED
-            } else {
-                "compare the trials before and after the change as runs of their own"
-            };
-            cautions.push(caution("evidence-changed", finding, advice));
+        let is_changed = |key: &str, values: &BTreeSet<&str>| match key.starts_with(SETTING) {
+            true => super::settings::differ(values),
+            false => values.len() > 1,
+        };
+        for ((_, key), values) in values {
+            if is_changed(key, &values) {
+                changes.push((&arm.stack, (key, values)));
+            }
         }
     }
-    cautions
+    let all = Stacks::counted(signs.arms);
+    let each = by_words(changes).into_iter().map(|((key, values), stacks)| {
+        let shown = values.iter().take(4).map(|value| line(value)).collect::<Vec<_>>();
+        let finding = format!(
+            "{} changed during the run: `{}` was {}",
+            all.words(&stacks),
+            line(key),
+            named(shown.iter().map(String::as_str))
+        );
+        let advice = if key.starts_with(SETTING) {
+            super::settings::CHANGED
+        } else {
+            "compare the trials before and after the change as runs of their own"
+        };
+        caution("evidence-changed", finding, advice)
+    });
+    each.collect()
 }
 
 /// A run that has numbers and no comparison, where no row of a failing stack says why.
@@ -232,22 +234,23 @@ fn unavailable(signs: &Signs<'_>) -> Vec<Caution> {
         column.counted.is_empty()
             && column.ended.iter().any(|trial| trial.state == TrialState::Unavailable)
     });
-    gaps.filter(|(_, arm)| arm.part != "baseline-again")
-        .map(|(_, arm)| {
-            let trouble = arm.trouble.as_ref();
-            let why = trouble.map_or("", |trouble| trouble.why.as_str());
-            let remedy = trouble.and_then(|trouble| trouble.remedy.as_deref());
-            caution(
-                "layer-unavailable",
-                format!("`{}` was not measured: {why}", arm.stack),
-                remedy.unwrap_or("see `surtax doctor`"),
-            )
-        })
-        .collect()
+    let said = gaps.map(|(_, arm)| {
+        let trouble = arm.trouble.as_ref();
+        let why = trouble.map_or("", |trouble| trouble.why.as_str());
+        let remedy = trouble.and_then(|trouble| trouble.remedy.as_deref());
+        (arm.stack.as_str(), (why, remedy.unwrap_or("see `surtax doctor`")))
+    });
+    let all = Stacks::of(signs.arms);
+    let each = by_words(said).into_iter().map(|((why, advice), stacks)| {
+        let finding = format!("{} was not measured: {why}", all.words(&stacks));
+        caution("layer-unavailable", finding, advice)
+    });
+    each.collect()
 }
 
 fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
-    let mut cautions = Vec::new();
+    let mut alone = Vec::new();
+    let mut said = Vec::new();
     for (column, arm) in signs.columns.iter().zip(signs.arms) {
         let mut counts: BTreeMap<TrialState, usize> = BTreeMap::new();
         for trial in &column.ended {
@@ -263,69 +266,21 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
         }
         let words: Vec<String> =
             counts.iter().map(|(state, count)| format!("{count} {}", state.word())).collect();
-        let again = if arm.part == "baseline-again" { " (again)" } else { "" };
-        let finding = format!(
-            "{lost} of {} of `{}`{again} did not count: {}",
-            number::count(column.ended.len() - column.repeated().count(), "trial"),
-            arm.stack,
-            words.join(", ")
-        );
-        let advice =
-            "see why in the report; slow or fast trials may be among those that are missing";
-        cautions.push(caution("trials-lost", finding, advice));
-    }
-    cautions
-}
-
-/// Trials that count though the machine was not quiet; what was repeated is not among them.
-fn disturbed(signs: &Signs<'_>) -> Option<Caution> {
-    let of_arm = |(column, arm): (&Column<'_>, &ArmFindings)| {
-        let again = if arm.part == "baseline-again" { " (again)" } else { "" };
-        let trials = number::count(column.counted.len(), "trial");
-        let stack = &arm.stack;
-        let count = arm.disturbed_count;
-        (count > 0).then(|| format!("{count} of {trials} of `{stack}`{again}"))
-    };
-    let arms: Vec<String> = signs.columns.iter().zip(signs.arms).filter_map(of_arm).collect();
-    let mut worst: BTreeMap<&str, (u32, &Disturbance)> = BTreeMap::new();
-    let trials = signs.columns.iter().flat_map(Column::disturbed);
-    for found in trials.flat_map(|trial| &trial.disturbances) {
-        let (count, worst) = worst.entry(&found.key).or_insert((0, found));
-        *count += 1;
-        if found.value > worst.value {
-            *worst = found;
+        let trials = number::count(column.ended.len() - column.repeated().count(), "trial");
+        let (lost, words) = (format!("{lost} of {trials}"), words.join(", "));
+        if arm.part == "baseline-again" {
+            alone.push(format!("{lost} of `{}` (again) did not count: {words}", arm.stack));
+        } else {
+            said.push((arm.stack.as_str(), (lost, words)));
         }
     }
-    // What happened most often, at its worst.
-    let (_, worst) = worst.into_values().max_by_key(|(count, _)| *count)?;
-    let finding = format!(
-        "{} were disturbed and count; at worst, {}{}",
-        arms.join(", "),
-        line(&worst.words()),
-        slowed(signs).unwrap_or_default()
-    );
-    Some(caution("disturbed", finding, worst.advice()))
-}
-
-/// How much longer the disturbed trials took than the quiet ones, of the arm where that is most.
-fn slowed(signs: &Signs<'_>) -> Option<String> {
-    let median = |trials: &[&StoredTrial]| {
-        let walls: Vec<f64> =
-            trials.iter().filter_map(|trial| Some(trial.sample(WALL)?.value)).collect();
-        estimate::median(&walls).filter(|_| walls.len() >= TRIALS_TO_COMPARE)
-    };
-    let of_arm = |(column, arm): (&Column<'_>, &ArmFindings)| {
-        let (quiet, disturbed): (Vec<_>, Vec<_>) =
-            column.counted.iter().copied().partition(|trial| trial.disturbances.is_empty());
-        Some((arm.name.clone(), median(&disturbed)? / median(&quiet)?))
-    };
-    let arms = signs.columns.iter().zip(signs.arms).filter_map(of_arm);
-    let (name, ratio) = arms.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let longer = match ratio {
-        SLOWED_FROM.. => format!("{} longer than", super::verdict::departure(ratio - 1.0)),
-        _ => String::from("no longer than"),
-    };
-    Some(format!("; those of `{name}` took {longer} its quiet ones"))
+    let all = Stacks::counted(signs.arms);
+    let each = by_words(said).into_iter().map(|((lost, words), stacks)| {
+        let each = if stacks.len() > 1 { "each of " } else { "" };
+        format!("{lost} of {each}{} did not count: {words}", all.words(&stacks))
+    });
+    let advice = "see why in the report; slow or fast trials may be among those that are missing";
+    each.chain(alone).map(|finding| caution("trials-lost", finding, advice)).collect()
 }
 
 fn overdrafts(signs: &Signs<'_>) -> Option<Caution> {
@@ -338,10 +293,13 @@ fn overdrafts(signs: &Signs<'_>) -> Option<Caution> {
         format!(
             "up to {} of the CPU time that was counted inside {} was not seen from outside",
             percent(share),
-            named(stacks)
+            Stacks::counted(signs.arms).words(&stacks)
         ),
-        "trust the wall time there and not the bill: a kernel that is not told when this machine \
-         takes the CPU away counts waiting as work",
+        format!(
+            "trust {} and not the bill: a kernel that is not told when this machine takes the CPU away \
+             counts waiting as work",
+            if signs.is_of_fixed_time { "what it measured there" } else { "the wall time there" }
+        ),
     ))
 }
 
@@ -357,7 +315,7 @@ fn leftovers(signs: &Signs<'_>) -> Option<Caution> {
         "leftovers",
         format!(
             "{} left something behind, which was removed by force: {}",
-            named(stacks.iter().map(String::as_str)),
+            Stacks::of(signs.arms).words(&stacks.iter().map(String::as_str).collect()),
             line(first)
         ),
         "see `surtax doctor` for what is left on this machine; later trials may have suffered",

@@ -5,28 +5,27 @@
 
 use super::bill::{self, Bill};
 use super::caution::{self, Signs};
+use super::column::{Column, blocks_done, columns};
 use super::distribution;
 use super::estimate::{self, Baseline, Measure};
 use super::foreign::{last_words, line};
 use super::judged::{Judge, Judged};
 use super::program::Ran;
-use super::step;
 use super::verdict::{self, Case, Judgement};
 use super::wall::{self, Compared, Wall};
 use super::{
     AbsenceFindings, ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence,
     ProgressPoint, RunFacts, TrialPoint, TrialUsage, Trouble, Verdict,
 };
-use super::{guest_clock, instances, isolation, steady};
+use super::{guest_clock, instances, isolation, steady, step};
 use crate::fault::Fault;
 use crate::ledger::{
     Absences, Histograms, KnownMetric, Ledger, Proofs, Run, StoredTrial, Stream, TrialState,
     calendar,
 };
-use crate::plan::{Arm, Plan};
+use crate::plan::Plan;
 use crate::trial::disturbance::Disturbance;
-use crate::trial::enough::main_metric;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use surtax_instrument::wire::Fact;
 
 /// Raised when a field of the findings changes its meaning.
@@ -41,14 +40,17 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let (mut trials, proofs) = (ledger.trials()?, ledger.evidence()?);
     let warm_ups = steady::leave_out(&mut trials);
     let columns = columns(&plan, &trials);
-    let margin = f64::from(plan.equivalence_margin_ppm) / 1e6;
+    let margin = margin_of(&plan);
     let counted = |arm: usize| columns.get(arm).map_or(&[][..], |column| &column.counted);
     let baseline = Baseline { first: counted(0), again: counted(1) };
     let measures = measures(ledger)?;
+    // A file that this surtax does not understand any more has been run all the same.
+    let workload = plan.workload.as_ref().and_then(|workload| workload.resolve().ok());
+    let is_of_fixed_time = workload.as_ref().is_some_and(|workload| workload.is_of_fixed_time);
     let noise = baseline.noise_floor(&Measure::wall());
     let (walls, overheads) = wall::of_columns(&columns, baseline, &measures);
     let noises: Vec<_> = measures.iter().map(|it| baseline.noise_floor(it)).collect();
-    let step_sizes = step::sizes(&plan, &columns, &measures);
+    let step_sizes = step::sizes(workload.as_ref(), &columns, &measures);
     let (histograms, absences) = (ledger.histograms()?, ledger.absences()?);
     let ran = |arm: usize| columns.get(arm).map_or_else(Ran::default, |it| Ran::of(it, &proofs));
     let program = ran(0).or(ran(1));
@@ -63,24 +65,12 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         histograms: &histograms,
         absences: &absences,
     };
-    let mut arms = Vec::new();
-    let mut bills = Vec::new();
-    for (column, wall) in columns.iter().zip(&walls) {
-        let bill = bill::of(&column.counted, column.depth());
-        let mut arm = arm_findings(&sources, column, wall.as_ref(), &judge, &bill)?;
-        let of_workload =
-            Judged { overheads: &overheads, noises: &noises, step_sizes: &step_sizes };
-        of_workload.add_to(&mut arm, &measures, &judge);
-        arm.warm_up = warm_ups.get(&arm.arm).cloned();
-        if let Some(sentence) = arm.warm_up.as_ref().and_then(steady::sentence) {
-            arm.because = format!("{}; {sentence}", arm.because);
-        }
-        arms.push(arm);
-        bills.push(bill);
-    }
+    let judged = Judged { overheads: &overheads, noises: &noises, step_sizes: &step_sizes };
+    let (mut arms, bills) = arms_and_bills(&sources, &columns, &walls, &judge, &judged)?;
+    steady::add_to(&mut arms, &warm_ups);
     isolation::add_to(&mut arms, &columns, &measures);
     let noise_floor = noise.map(|noise| estimate::interval(&noise.estimate));
-    let run = run_facts(&plan, &run, &trials, blocks_done(&columns), margin);
+    let run = run_facts(&plan, &run, &trials, blocks_done(&columns), is_of_fixed_time);
     let signs = Signs {
         arms: &arms,
         columns: &columns,
@@ -88,8 +78,8 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         proofs: &proofs,
         mitigations: mitigations(&machine),
         is_workload: plan.workload.is_some(),
-        is_of_fixed_time: steady::is_of_fixed_time(&plan),
-        main_metric: main_metric(&plan),
+        is_of_fixed_time,
+        main_metric: workload.as_ref().and_then(|workload| workload.main_metric()),
         at_once: &ledger.conditions_of("instances_at_once_ratio")?,
         page_ins: &ledger.conditions_of("page_in_bytes")?,
         walls: &walls,
@@ -110,48 +100,6 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     })
 }
 
-/// One arm with its trials in time order.
-pub(super) struct Column<'a> {
-    /// The arm.
-    pub(super) arm: Arm,
-    /// All that ended, however they ended.
-    pub(super) ended: Vec<&'a StoredTrial>,
-    /// Those that count.
-    pub(super) counted: Vec<&'a StoredTrial>,
-}
-
-impl Column<'_> {
-    /// The level of the command: `native` is this host.
-    fn depth(&self) -> u8 {
-        let layers = &self.arm.stack.layers;
-        let is_native = layers.iter().all(|layer| layer.kind == "native");
-        if is_native { 0 } else { u8::try_from(layers.len()).unwrap_or(u8::MAX) }
-    }
-
-    /// Those that count though the machine disturbed them.
-    pub(super) fn disturbed(&self) -> impl Iterator<Item = &StoredTrial> {
-        self.counted.iter().copied().filter(|trial| !trial.disturbances.is_empty())
-    }
-
-    /// Disturbed attempts at trials that were repeated.
-    pub(super) fn repeated(&self) -> impl Iterator<Item = &StoredTrial> {
-        self.ended.iter().copied().filter(|trial| trial.state == TrialState::Disturbed)
-    }
-
-    /// Whether it is compared with the baseline, and not a part of that.
-    pub(super) fn is_compared(&self) -> bool {
-        self.part() == "compared"
-    }
-
-    fn part(&self) -> &'static str {
-        match self.arm.index {
-            0 => "baseline",
-            1 => "baseline-again",
-            _ => "compared",
-        }
-    }
-}
-
 /// What the run's workload measures.
 fn measures(ledger: &Ledger) -> Result<Vec<Measure>, Fault> {
     let known = ledger.metrics()?.into_iter();
@@ -169,18 +117,23 @@ struct Sources<'a> {
     absences: &'a Absences,
 }
 
-fn columns<'a>(plan: &Plan, trials: &'a [StoredTrial]) -> Vec<Column<'a>> {
-    let mut by_arm: HashMap<u32, Vec<&StoredTrial>> = HashMap::new();
-    for trial in trials.iter().filter(|trial| trial.state != TrialState::Running) {
-        by_arm.entry(trial.id.arm).or_default().push(trial);
+/// What was found about every arm, and who paid in it.
+fn arms_and_bills(
+    sources: &Sources<'_>,
+    columns: &[Column<'_>],
+    walls: &[Option<Wall>],
+    judge: &Judge<'_>,
+    judged: &Judged<'_>,
+) -> Result<(Vec<ArmFindings>, Vec<Bill>), Fault> {
+    let (mut arms, mut bills) = (Vec::new(), Vec::new());
+    for (column, wall) in columns.iter().zip(walls) {
+        let bill = bill::of(&column.counted, column.depth());
+        let mut arm = arm_findings(sources, column, wall.as_ref(), judge, &bill)?;
+        judged.add_to(&mut arm, sources.measures, judge);
+        arms.push(arm);
+        bills.push(bill);
     }
-    let column = |arm: Arm| {
-        let ended = by_arm.remove(&arm.index).unwrap_or_default();
-        let counted =
-            ended.iter().copied().filter(|trial| trial.state == TrialState::Done).collect();
-        Column { arm, ended, counted }
-    };
-    plan.arms().into_iter().map(column).collect()
+    Ok((arms, bills))
 }
 
 fn arm_findings(
@@ -385,12 +338,17 @@ fn first_began(trials: &[StoredTrial]) -> u64 {
     trials.iter().map(|trial| trial.began_at.0).min().unwrap_or(0)
 }
 
+/// The equivalence margin as a share.
+fn margin_of(plan: &Plan) -> f64 {
+    f64::from(plan.equivalence_margin_ppm) / 1e6
+}
+
 fn run_facts(
     plan: &Plan,
     run: &Run,
     trials: &[StoredTrial],
     blocks_done: u32,
-    margin: f64,
+    is_of_fixed_time: bool,
 ) -> RunFacts {
     let last_ended = trials.iter().filter_map(|trial| trial.ended_at).map(|at| at.0).max();
     RunFacts {
@@ -407,9 +365,10 @@ fn run_facts(
         state: run.state.word().into(),
         wall_ns: last_ended.unwrap_or(0).saturating_sub(first_began(trials)),
         baseline: line(&plan.baseline.to_string()),
-        equivalence_margin: margin,
+        equivalence_margin: margin_of(plan),
         precision: plan.precision(),
-        conduct: steady::conduct(plan),
+        is_of_fixed_time,
+        conduct: steady::conduct(plan, is_of_fixed_time),
     }
 }
 
@@ -418,23 +377,6 @@ fn block_ns(trials: &[StoredTrial], blocks_done: u32) -> Option<f64> {
     let took = |trial: &StoredTrial| Some(trial.ended_at?.0.saturating_sub(trial.began_at.0));
     let all = trials.iter().filter_map(took).fold(0, u64::saturating_add);
     (blocks_done > 0).then(|| estimate::float(all) / f64::from(blocks_done))
-}
-
-/// Blocks in which every arm that ever counts has ended; an arm that was given up holds back none.
-fn blocks_done(columns: &[Column<'_>]) -> u32 {
-    let counts = columns.iter().any(|column| !column.counted.is_empty());
-    let mut whole = 0;
-    let mut arms: BTreeMap<u32, usize> = BTreeMap::new();
-    for column in columns.iter().filter(|column| !counts || !column.counted.is_empty()) {
-        whole += 1;
-        let is_to_come = |state| matches!(state, TrialState::Void | TrialState::Disturbed);
-        let ended = column.ended.iter().filter(|trial| !is_to_come(trial.state));
-        for block in ended.map(|trial| trial.id.block).collect::<BTreeSet<_>>() {
-            *arms.entry(block).or_default() += 1;
-        }
-    }
-    let done = arms.values().filter(|count| **count == whole).count();
-    u32::try_from(done).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(
             names(&findings["run"]).join(" "),
             "baseline began_at blocks_done blocks_planned command conduct cwd equivalence_margin id \
-             precision repeat_with seed state title wall_ns workload"
+             is_of_fixed_time precision repeat_with seed state title wall_ns workload"
         );
         assert_eq!(arm["stack"], "runc");
         assert_eq!(arm["verdict"]["is"], "differs");

@@ -1,7 +1,7 @@
 //! Clocks of levels that ran wrong beside the host's.
 
 use super::Caution;
-use super::compare::Column;
+use super::column::Column;
 use super::foreign::line;
 use crate::fault::Fault;
 use crate::ledger::{Ledger, StoredTrial};

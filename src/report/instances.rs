@@ -3,9 +3,11 @@
 //! Each trial has the least, the most and the coefficient of variation of its instances; what is shown is the median
 //! of each over the trials that count.
 
-use super::caution::{Signs, caution, named};
+use super::by_metric::{self, by_metric};
+use super::caution::{Signs, caution};
 use super::estimate::{WALL, median};
 use super::number;
+use super::stacks::Stacks;
 use super::{ArmFindings, Caution, Findings, InstanceFindings, workload};
 use crate::ledger::StoredTrial;
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,42 +83,29 @@ impl Spread {
 }
 
 /// Every metric of the instances of every arm, metric by metric; nothing where one ran.
-pub(super) fn rows(findings: &Findings) -> Vec<Row<'_>> {
-    let all = || findings.arms.iter().flat_map(|arm| arm.instances.iter().map(move |it| (arm, it)));
-    let mut names: Vec<&str> = Vec::new();
-    for (_, found) in all() {
-        if !names.contains(&found.metric.as_str()) {
-            names.push(&found.metric);
-        }
-    }
-    let mut rows = Vec::new();
-    for name in names {
-        for (arm, found) in all().filter(|(_, found)| found.metric == name) {
-            let [least, most] =
-                [found.min, found.max].map(|value| number::amount(value, &found.unit));
-            let variation = found.variation_ratio.map_or(number::GAP.into(), number::percent);
-            rows.push(Row { arm, found, least, most, variation });
-        }
-    }
-    rows
+pub(super) fn rows<'a>(findings: &'a Findings) -> Vec<Row<'a>> {
+    let of_arm = |arm| move |found: &'a InstanceFindings| (found.metric.as_str(), (arm, found));
+    let all = findings.arms.iter().flat_map(|arm| arm.instances.iter().map(of_arm(arm)));
+    let row = |(arm, found): (&'a ArmFindings, &'a InstanceFindings)| {
+        let [least, most] = [found.min, found.max].map(|value| number::amount(value, &found.unit));
+        let variation = found.variation_ratio.map_or(number::GAP.into(), number::percent);
+        Row { arm, found, least, most, variation }
+    };
+    by_metric(all).into_iter().flat_map(|(_, found)| found).map(row).collect()
 }
 
 /// One line for each metric that a short report has room for: its name, and what it was in each stack.
-pub(super) fn lines(findings: &Findings) -> Vec<(String, String)> {
-    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+pub(super) fn lines<'a>(findings: &'a Findings) -> Vec<(String, String)> {
     let is_fixed_wall = |row: &Row<'_>| row.found.metric == WALL && findings.run.workload.is_some();
     let is_left_out =
         |row: &Row<'_>| is_fixed_wall(row) || workload::is_detail_of(row.arm, &row.found.metric);
-    for row in rows(findings).iter().filter(|row| !is_left_out(row)) {
+    let words = |row: Row<'a>| {
         let Row { arm, found, least, most, variation } = row;
         let name = super::foreign::line(&arm.name);
-        let words = format!("{name} {least} to {most} (varies by {variation})");
-        match lines.iter_mut().find(|(metric, _)| *metric == found.metric) {
-            Some((_, stacks)) => stacks.push(words),
-            None => lines.push((found.metric.clone(), vec![words])),
-        }
-    }
-    lines.into_iter().map(|(metric, stacks)| (metric, stacks.join("; "))).collect()
+        (found.metric.as_str(), format!("{name} {least} to {most} (varies by {variation})"))
+    };
+    let shown = rows(findings).into_iter().filter(|row| !is_left_out(row));
+    by_metric::lines(shown.map(words))
 }
 
 /// Stacks in which the instances ran one after the other rather than at once.
@@ -136,7 +125,7 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         format!(
             "the instances did not end together in {}: all of them ran for {} of the longest one's time, so what \
              they did at once is less than the sum of their rates",
-            named(stacks),
+            Stacks::counted(signs.arms).words(&stacks),
             number::percent(least)
         ),
         "let each work for a fixed time rather than a fixed amount, or give the stack a CPU for each instance",

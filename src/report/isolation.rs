@@ -3,7 +3,8 @@
 //! Each block has the stack alone and beside the neighbour, so the ratio of the two is estimated as every
 //! overhead is, against the same stack and not against the baseline.
 
-use super::compare::Column;
+use super::by_metric::{self, by_metric};
+use super::column::Column;
 use super::estimate::{Baseline, Measure, interval};
 use super::foreign::line;
 use super::number;
@@ -47,40 +48,26 @@ pub(super) fn add_to(arms: &mut [ArmFindings], columns: &[Column<'_>], measures:
 }
 
 /// Every metric of every stack beside neighbours, metric by metric.
-pub(super) fn rows(findings: &Findings) -> Vec<Row<'_>> {
-    let beside = || findings.arms.iter().filter_map(|arm| Some((arm, arm.beside.as_ref()?)));
-    let mut names: Vec<&str> = Vec::new();
-    for found in beside().flat_map(|(_, it)| &it.overheads) {
-        if !names.contains(&found.metric.as_str()) {
-            names.push(&found.metric);
-        }
-    }
-    let mut rows = Vec::new();
-    for name in names {
-        for (arm, it) in beside() {
-            let Some(found) = it.overheads.iter().find(|it| it.metric == name) else { continue };
-            let (stack, neighbour) = (it.alone.as_str(), it.neighbour.as_str());
-            let overhead = number::overhead(&found.overhead);
-            rows.push(Row { stack, neighbour, arm, found, overhead });
-        }
-    }
-    rows
+pub(super) fn rows<'a>(findings: &'a Findings) -> Vec<Row<'a>> {
+    let beside = findings.arms.iter().filter_map(|arm| Some((arm, arm.beside.as_ref()?)));
+    let row = |arm, it: &'a BesideFindings, found: &'a BesideOverhead| {
+        let (stack, neighbour) = (it.alone.as_str(), it.neighbour.as_str());
+        let overhead = number::overhead(&found.overhead);
+        (found.metric.as_str(), Row { stack, neighbour, arm, found, overhead })
+    };
+    let of_arm = |(arm, it): (_, &'a BesideFindings)| {
+        it.overheads.iter().map(move |found| row(arm, it, found))
+    };
+    by_metric(beside.flat_map(of_arm)).into_iter().flat_map(|(_, rows)| rows).collect()
 }
 
 /// One line for each metric that a short report has room for: its name, and what the neighbour cost each stack.
 pub(super) fn lines(findings: &Findings) -> Vec<(String, String)> {
-    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
-    for row in rows(findings) {
-        if workload::is_detail_of(row.arm, &row.found.metric) {
-            continue;
-        }
-        let words = format!("{} {}", row.stack, row.overhead);
-        match lines.iter_mut().find(|(metric, _)| *metric == row.found.metric) {
-            Some((_, stacks)) => stacks.push(words),
-            None => lines.push((row.found.metric.clone(), vec![words])),
-        }
-    }
-    lines.into_iter().map(|(metric, stacks)| (metric, stacks.join("; "))).collect()
+    let rows = rows(findings).into_iter();
+    let shown = rows.filter(|row| !workload::is_detail_of(row.arm, &row.found.metric));
+    by_metric::lines(
+        shown.map(|row| (row.found.metric.as_str(), format!("{} {}", row.stack, row.overhead))),
+    )
 }
 
 /// What ran beside the stacks, where anything did.

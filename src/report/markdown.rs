@@ -3,6 +3,8 @@
 use super::export::verdict_word;
 use super::number::{self, GAP};
 use super::prices::{self, List};
+use super::reasons::{self, Failure};
+use super::stacks::Stacks;
 use super::{ArmFindings, Findings, KeyValue, Trouble, foreign, workload};
 
 /// The findings as one Markdown document, ended by a line feed.
@@ -76,9 +78,14 @@ fn fenced(text: &str) -> String {
 }
 
 fn overheads(findings: &Findings) -> String {
-    let mut text = String::from(
-        "| Stack | Trials | Wall, median | Overhead | Verdict | CPU, command | CPU, others | \
-         Memory, command | Memory, others |\n|---|--:|--:|---|---|--:|--:|--:|--:|\n",
+    let is_of_fixed_time = findings.run.is_of_fixed_time;
+    let (head, line) = match is_of_fixed_time {
+        true => ("", ""),
+        false => (" Wall, median | Overhead | Verdict |", "--:|---|---|"),
+    };
+    let mut text = format!(
+        "| Stack | Trials |{head} CPU, command | CPU, others | Memory, command | Memory, others |\n\
+         |---|--:|{line}--:|--:|--:|--:|\n"
     );
     for arm in &findings.arms {
         let metric = |name: &str| arm.metrics.iter().find(|metric| metric.metric == name);
@@ -86,17 +93,19 @@ fn overheads(findings: &Findings) -> String {
             metric(name).map_or(GAP.into(), |metric| number::amount(metric.median, &metric.unit))
         };
         let overhead = metric("wall_ns").and_then(|wall| wall.overhead);
-        let cells = [
-            name(arm),
-            arm.trial_count.to_string(),
+        let of_wall_time = [
             median("wall_ns"),
             overhead.map_or(GAP.into(), |interval| number::overhead(&interval)),
             verdict_word(&arm.verdict).into(),
+        ];
+        let mut cells = vec![name(arm), arm.trial_count.to_string()];
+        cells.extend(of_wall_time.into_iter().filter(|_| !is_of_fixed_time));
+        cells.extend([
             arm.payers.first().map_or(GAP.into(), |payer| number::time(payer.cpu_ns)),
             median("cpu_others_ns"),
             median("memory_peak_bytes"),
             median("memory_others_peak_bytes"),
-        ];
+        ]);
         text += &format!("| {} |\n", cells.join(" | "));
     }
     text + "\n"
@@ -123,10 +132,8 @@ fn of_workload(findings: &Findings) -> String {
     for settings in super::settings::lines(findings) {
         text += &format!("Measured with {}.\n\n", sentence(&settings));
     }
-    for row in &rows {
-        let Some(judged) = &row.found.judgement else { continue };
-        let (metric, stack) = (code(row.metric), code(&row.arm.stack));
-        text += &format!("- {metric}, {stack}: {}\n", sentence(&judged.because));
+    for reason in reasons::of_metrics(&rows) {
+        text += &format!("- {}: {}\n", sentence(&reason.whose), sentence(reason.because));
     }
     for (what, why) in workload::gaps(findings) {
         text += &format!("- no number of {}: {}\n", plain(&what), plain(why));
@@ -208,6 +215,9 @@ fn name(arm: &ArmFindings) -> String {
 }
 
 fn noise_floor(findings: &Findings) -> String {
+    if findings.run.is_of_fixed_time {
+        return String::new(); // it is that of wall time
+    }
     let baseline = code(&findings.run.baseline);
     match &findings.noise_floor {
         Some(noise) => {
@@ -221,18 +231,21 @@ fn noise_floor(findings: &Findings) -> String {
 }
 
 fn reasons(findings: &Findings) -> String {
-    let compared = findings.arms.iter().filter(|arm| arm.part == "compared");
-    let lines: String = compared
-        .map(|arm| format!("- {}: {}\n", code(&arm.stack), sentence(&arm.because)))
+    let compared = reasons::told(findings).filter(|arm| arm.part == "compared");
+    let lines: String = reasons::of_arms(compared)
+        .iter()
+        .map(|it| format!("- {}: {}\n", sentence(&it.whose), sentence(it.because)))
         .collect();
-    lines + "\n"
+    if lines.is_empty() { lines } else { lines + "\n" }
 }
 
 fn troubles(findings: &Findings) -> String {
-    let troubled = findings.arms.iter().filter_map(|arm| Some((arm, arm.trouble.as_ref()?)));
+    let all = Stacks::of(&findings.arms);
     let mut text = String::new();
-    for (arm, Trouble { why, remedy, stderr }) in troubled {
-        text += &format!("### {}\n\n{}\n\n", name(arm), sentence(why));
+    for Failure { stacks, trouble: Trouble { why, remedy, stderr }, .. } in
+        reasons::failures(findings)
+    {
+        text += &format!("### {}\n\n{}\n\n", sentence(&all.words(&stacks)), sentence(why));
         if let Some(remedy) = remedy {
             text += &format!("What would help:\n\n{}", fenced(remedy));
         }

@@ -7,6 +7,7 @@
 use super::Caution;
 use super::caution::{Signs, caution};
 use super::estimate::median;
+use super::stacks::Stacks;
 use surtax_instrument::quantity::Bytes;
 
 /// Less than this is what programs and their libraries come to, and what others read meanwhile.
@@ -29,18 +30,19 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         let (less, more) = (read.min(expected), read.max(expected));
         more - less > SLACK_BYTES && more > FACTOR * less
     };
-    let words: Vec<String> = (2..signs.arms.len())
+    let found: Vec<(&str, f64)> = (2..signs.arms.len())
         .filter_map(|arm| Some((signs.arms.get(arm)?, of(arm..arm + 1).filter(is_unequal)?)))
-        .map(|(arm, read)| format!("`{}` read {}", arm.stack, bytes(read)))
+        .map(|(arm, read)| (arm.stack.as_str(), read))
         .collect();
-    (!words.is_empty()).then(|| {
+    (!found.is_empty()).then(|| {
+        let all = Stacks::counted(signs.arms);
+        let words = all.with_numbers("read", &found, |read| bytes(read).to_string());
         caution(
             "unequal-cache",
             format!(
-                "in a trial the baseline read {} from disks, but {}: what one found in memory the \
+                "in a trial the baseline read {} from disks, but {words}: what one found in memory the \
                  other did not",
-                bytes(expected),
-                words.join(", ")
+                bytes(expected)
             ),
             "let every stack find the same: let the command read its files once more with \
              `--warmup 1`",

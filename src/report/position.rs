@@ -3,7 +3,7 @@
 //! The order is random, so that no arm profits; but a first place that is slower adds noise to all.
 
 use super::Caution;
-use super::compare::Column;
+use super::column::Column;
 use super::estimate::median;
 use super::number::percent;
 use crate::ledger::StoredTrial;

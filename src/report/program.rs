@@ -6,7 +6,7 @@
 
 use super::Caution;
 use super::caution::{Signs, caution};
-use super::compare::Column;
+use super::column::Column;
 use super::foreign::line;
 use crate::ledger::Proofs;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,8 +3,9 @@
 //! Such a setting alone moves the numbers, so every report says it, and one that is not the same everywhere is a
 //! caution: within a stack, from trial to trial, the numbers are of two kinds; between stacks, the overhead is not the stack's alone.
 
-use super::caution::{caution, named};
+use super::caution::caution;
 use super::foreign::line;
+use super::stacks::{OTHERS, Stacks};
 use super::{ArmFindings, Caution, Findings};
 use crate::workload::SETTING;
 use std::collections::BTreeSet;
@@ -46,20 +47,50 @@ fn stacks<'a>(arms: &[&'a ArmFindings]) -> BTreeSet<&'a str> {
     arms.iter().map(|arm| arm.stack.as_str()).collect()
 }
 
-/// One line of all settings that are the same in every stack, and one for each that is not. Nothing for a command
-/// that has none.
+/// How a workload says of an end that nobody knows.
+const UNKNOWN: [&str; 3] = ["?", "unknown", "nobody knows where"];
+
+/// What is said of the client and of the server: the same, where a value does not tell them apart.
+fn ends(value: &str) -> [&str; 2] {
+    let each = value.strip_prefix("client ").and_then(|rest| rest.split_once(", server "));
+    each.map_or([value, value], |(client, server)| [client, server])
+}
+
+/// Whether nobody knows it of either end.
+fn is_unknown(value: &str) -> bool {
+    ends(value).iter().all(|end| UNKNOWN.contains(end))
+}
+
+/// A value in words.
+fn shown(value: &str) -> String {
+    let end = |end: &str| if UNKNOWN.contains(&end) { String::from("unknown") } else { line(end) };
+    match ends(value) {
+        [client, server] if is_unknown(value) || client == server => end(client),
+        [client, server] => format!("client {}, server {}", end(client), end(server)),
+    }
+}
+
+/// Whether two values are known to be of two kinds: what nobody knows may be the same.
+fn are_apart(one: &str, other: &str) -> bool {
+    let is_known = |end: &&str| !UNKNOWN.contains(end);
+    let pairs = ends(one).into_iter().zip(ends(other));
+    pairs.filter(|(one, other)| is_known(one) && is_known(other)).any(|(one, other)| one != other)
+}
+
+/// Whether any two of these values are.
+pub(super) fn differ(values: &BTreeSet<&str>) -> bool {
+    values.iter().any(|one| values.iter().any(|other| are_apart(one, other)))
+}
+
+/// One line of all settings that are the same in every stack, and one for each that is not; none for one that nobody
+/// knows anywhere. Nothing for a command that has none.
 pub(super) fn lines(findings: &Findings) -> Vec<String> {
     let (mut same, mut lines) = (Vec::new(), Vec::new());
     for name in names(&findings.arms) {
-        let shown = line(name);
         match values(&findings.arms, name).as_slice() {
-            [(value, _)] => same.push(format!("{shown}: {}", line(value))),
-            several => {
-                let each = several
-                    .iter()
-                    .map(|(value, arms)| format!("{} in {}", line(value), named(stacks(arms))));
-                lines.push(format!("{shown}: {}", each.collect::<Vec<_>>().join(NEXT)));
-            }
+            [(value, _)] if is_unknown(value) => {}
+            [(value, _)] => same.push(format!("{}: {}", line(name), shown(value))),
+            several => lines.push(format!("{}: {}", line(name), each(&findings.arms, several))),
         }
     }
     if !same.is_empty() {
@@ -68,21 +99,40 @@ pub(super) fn lines(findings: &Findings) -> Vec<String> {
     lines
 }
 
-/// Settings that some stack does not have in common with the baseline.
+/// Values that not every stack has, each with its stacks; last that of the most, where they are many, as that of the
+/// others.
+fn each(arms: &[ArmFindings], values: &[(&str, Vec<&ArmFindings>)]) -> String {
+    let all = Stacks::counted(arms);
+    let mut groups: Vec<(String, BTreeSet<&str>)> = Vec::new();
+    for (value, arms) in values {
+        let text = shown(value);
+        match groups.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, known)) => known.extend(stacks(arms)),
+            None => groups.push((text, stacks(arms))),
+        }
+    }
+    let words = all.apart(groups.iter().map(|(_, stacks)| stacks));
+    let each =
+        groups.iter().zip(&words).map(|((text, _), words)| (words, format!("{text} in {words}")));
+    let (others, named): (Vec<_>, Vec<_>) = each.partition(|(words, _)| *words == OTHERS);
+    let lines: Vec<String> = named.into_iter().chain(others).map(|(_, line)| line).collect();
+    lines.join(NEXT)
+}
+
+/// Settings that some stack is known not to have in common with the baseline.
 pub(super) fn unequal(arms: &[ArmFindings]) -> Option<Caution> {
+    let all = Stacks::counted(arms);
     let mut differing = Vec::new();
     for name in names(arms) {
         let values = values(arms, name);
         let [(expected, _), others @ ..] = values.as_slice() else { continue };
-        for (value, arms) in others {
-            differing.push(format!(
-                "`{}` was `{}`, and `{}` in {}",
-                line(name),
-                line(expected),
-                line(value),
-                named(stacks(arms))
-            ));
-        }
+        let apart = others.iter().filter(|(value, _)| are_apart(expected, value));
+        let words: Vec<String> = apart
+            .map(|(value, arms)| format!("`{}` in {}", shown(value), all.words(&stacks(arms))))
+            .collect();
+        let Some((last, rest)) = words.split_last() else { continue };
+        let rest: String = rest.iter().map(|words| format!(", {words}")).collect();
+        differing.push(format!("`{}` was `{}`{rest}, and {last}", line(name), shown(expected)));
     }
     (!differing.is_empty()).then(|| {
         caution(

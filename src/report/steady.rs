@@ -55,8 +55,18 @@ fn whole(value: f64) -> u64 {
     value as u64
 }
 
+/// Says of every arm what was found about its first iterations.
+pub(super) fn add_to(arms: &mut [ArmFindings], found: &BTreeMap<u32, WarmUpFindings>) {
+    for arm in arms {
+        arm.warm_up = found.get(&arm.arm).cloned();
+        if let Some(sentence) = arm.warm_up.as_ref().and_then(sentence) {
+            arm.because = format!("{}; {sentence}", arm.because);
+        }
+    }
+}
+
 /// A sentence for the arms of which iterations are left out.
-pub(super) fn sentence(found: &WarmUpFindings) -> Option<String> {
+fn sentence(found: &WarmUpFindings) -> Option<String> {
     let ratio = found.ratio.filter(|_| found.left_out > 0)?;
     let left_out = usize::try_from(found.left_out).unwrap_or(usize::MAX);
     Some(format!(
@@ -83,18 +93,11 @@ pub(super) fn caution(arms: &[ArmFindings]) -> Option<Caution> {
     })
 }
 
-/// Whether the command is a workload that runs for a time that it is told.
-pub(super) fn is_of_fixed_time(plan: &Plan) -> bool {
-    // A file that this surtax does not understand any more has been run all the same.
-    let workload = plan.workload.as_ref().and_then(|workload| workload.resolve().ok());
-    workload.is_some_and(|workload| workload.is_of_fixed_time)
-}
-
 /// How each trial was carried out, where that is not the usual way.
-pub(super) fn conduct(plan: &Plan) -> String {
+pub(super) fn conduct(plan: &Plan, is_of_fixed_time: bool) -> String {
     let conduct = &plan.conduct;
     let mut words = Vec::new();
-    if is_of_fixed_time(plan) {
+    if is_of_fixed_time {
         words.push(String::from("the workload runs for a fixed time, so wall time says nothing"));
     }
     if conduct.instances > 1 {
@@ -157,12 +160,15 @@ mod tests {
     #[test]
     fn a_workload_that_runs_for_a_fixed_time_is_said_to() {
         let mut plan = crate::ledger::fixture::plan(&["native"]);
-        let said = super::conduct(&plan);
-        let find = |name| Some(crate::workload::Workload::find(name).unwrap());
-        plan.workload = find("compress.xz");
-        assert_eq!(super::conduct(&plan), said);
-        plan.workload = find("disk.randwrite");
-        assert!(super::conduct(&plan).starts_with("the workload runs for a fixed time"));
+        let mut said = |workload: &str| {
+            plan.workload = Some(crate::workload::Workload::find(workload).unwrap());
+            let shelf = tempfile::tempdir().unwrap();
+            let ledger = Ledger::create(&shelf.path().join("run.surtax"), &plan, &[]).unwrap();
+            compare(&ledger).unwrap().run
+        };
+        let fixed = "the workload runs for a fixed time";
+        assert!(!said("compress.xz").conduct.contains(fixed));
+        assert!(said("disk.randwrite").conduct.starts_with(fixed));
     }
 
     #[test]

@@ -7,13 +7,13 @@
 //! The step is read from the numbers themselves: the last digit that any of them needs, in the unit that the
 //! program prints. A whole number is taken as counted to one.
 
-use super::caution::{Signs, caution, named};
-use super::compare::Column;
+use super::caution::{Signs, caution};
+use super::column::Column;
 use super::estimate::Measure;
 use super::number::percent;
+use super::stacks::named;
 use super::{Caution, MetricFindings};
-use crate::plan::Plan;
-use crate::workload::quantile_name;
+use crate::workload::{Definition, quantile_name};
 use std::collections::BTreeSet;
 use std::iter;
 
@@ -40,8 +40,11 @@ impl Step {
 }
 
 /// The steps of a workload's metrics in their units, over all trials that count; nothing of what its file does not name.
-pub(super) fn sizes(plan: &Plan, columns: &[Column<'_>], measures: &[Measure]) -> Vec<Option<f64>> {
-    let workload = plan.workload.as_ref().and_then(|workload| workload.resolve().ok());
+pub(super) fn sizes(
+    workload: Option<&Definition>,
+    columns: &[Column<'_>],
+    measures: &[Measure],
+) -> Vec<Option<f64>> {
     let Some(workload) = workload else { return vec![None; measures.len()] };
     let printed_in = |metric: &str| {
         let own = workload.metrics.iter().find(|rule| rule.name == metric);
@@ -103,6 +106,7 @@ mod tests {
     use super::*;
     use crate::ledger::Ledger;
     use crate::ledger::fixture::{add, done, id, plan};
+    use crate::plan::Plan;
     use crate::report::{Findings, Verdict, compare};
     use crate::trial::TrialResult;
     use crate::workload::{Better, Metric, Workload};

@@ -4,11 +4,13 @@
 //! keeps its row, with dashes for the numbers and the reason below.
 
 mod prices;
+mod table;
 
-use super::export::verdict_word;
-use super::number::{self, GAP};
+use super::number;
 use super::page::Page;
-use super::{ArmFindings, Findings, Trouble, Verdict, foreign, workload};
+use super::reasons::{self, Failure};
+use super::stacks::Stacks;
+use super::{ArmFindings, Findings, Verdict, foreign, workload};
 use crate::plan::shell_line;
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, presets,
@@ -80,7 +82,7 @@ pub fn render(findings: &Findings, look: Look) -> String {
     if let Some(list) = super::prices::list(findings) {
         prices::prices(&mut page, &list, look);
     } else {
-        page.add(&table(findings, look));
+        page.add(&table::table(findings, look));
         page.gap();
         workload(&mut page, findings, look);
         instances(&mut page, findings);
@@ -132,123 +134,6 @@ fn heading(page: &mut Page, findings: &Findings) {
     page.gap();
 }
 
-/// The columns after the stack's, with what makes room first where the terminal is narrow: all of
-/// it is in the other formats too.
-const COLUMNS: [(&str, Need); 8] = [
-    ("Trials", Need::First),
-    ("Wall", Need::Always),
-    ("Overhead", Need::Always),
-    ("Verdict", Need::Always),
-    ("CPU\ncommand", Need::Fifth),
-    ("CPU\nothers", Need::Fourth),
-    ("Memory\ncommand", Need::Third),
-    ("Memory\nothers", Need::Second),
-];
-
-/// In which order columns are left out.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Need {
-    First,
-    Second,
-    Third,
-    Fourth,
-    Fifth,
-    Always,
-}
-
-/// A stack's text is broken rather than a column left out, down to this width.
-const NAME_WIDTH_MIN: usize = 16;
-
-/// Between two columns there is one space of ours and one of the table.
-const APART: usize = 2;
-
-fn table(findings: &Findings, look: Look) -> String {
-    let rows: Vec<[(String, Color); 8]> = findings.arms.iter().map(row).collect();
-    let names: Vec<String> = findings.arms.iter().map(name).collect();
-    let (kept, room) = fitting(&rows, &names, usize::from(look.width));
-
-    let mut table = plain(look);
-    table.set_header(std::iter::once("Stack").chain(kept.iter().map(|column| COLUMNS[*column].0)));
-    for (name, cells) in names.iter().zip(&rows) {
-        let name = Cell::new(broken(name, room)).add_attribute(Attribute::Bold);
-        let cells = kept.iter().map(|column| {
-            let (text, colour) = &cells[*column];
-            Cell::new(text).fg(*colour)
-        });
-        table.add_row(std::iter::once(name).chain(cells));
-    }
-    for (place, column) in table.column_iter_mut().enumerate() {
-        let is_last = place == kept.len();
-        column.set_padding((0, u16::from(!is_last)));
-        let is_text = place == 0 || ["Overhead", "Verdict"].contains(&COLUMNS[kept[place - 1]].0);
-        if !is_text {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.trim_fmt() + "\n"
-}
-
-/// The columns that fit beside the stack's, and the width that is left for that one.
-fn fitting(rows: &[[(String, Color); 8]], names: &[String], width: usize) -> (Vec<usize>, usize) {
-    let wide = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].0.as_str());
-        cells.chain(COLUMNS[column].0.lines()).map(|text| text.chars().count()).max().unwrap_or(0)
-    };
-    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    let mut kept: Vec<usize> = (0..COLUMNS.len()).collect();
-    loop {
-        let others: usize = kept.iter().map(|column| wide(*column) + APART).sum();
-        let room = width.saturating_sub(others);
-        let next = kept.iter().map(|column| COLUMNS[*column].1).min();
-        if room >= longest.min(NAME_WIDTH_MIN) || next.is_none_or(|need| need == Need::Always) {
-            return (kept, room.max(NAME_WIDTH_MIN));
-        }
-        kept.retain(|column| Some(COLUMNS[*column].1) != next);
-    }
-}
-
-/// A stack's text in lines of this width, broken where a layer or an option ends, or else anywhere.
-fn broken(name: &str, width: usize) -> String {
-    let mut lines = String::new();
-    let mut column = 0;
-    for part in name.split_inclusive(['+', ',', ':', ' ']) {
-        let length = part.trim_end().chars().count();
-        if column > 0 && column + length > width {
-            lines.push('\n');
-            column = 0;
-        }
-        for letter in part.chars() {
-            if column >= width && letter != ' ' {
-                lines.push('\n');
-                column = 0;
-            }
-            lines.push(letter);
-            column += 1;
-        }
-    }
-    lines
-}
-
-fn row(arm: &ArmFindings) -> [(String, Color); 8] {
-    let metric = |name: &str| arm.metrics.iter().find(|metric| metric.metric == name);
-    let median = |name: &str| {
-        metric(name).map_or(GAP.into(), |metric| number::amount(metric.median, &metric.unit))
-    };
-    let command_cpu = arm.payers.first().map_or(GAP.into(), |payer| number::time(payer.cpu_ns));
-    let overhead = metric("wall_ns").and_then(|wall| wall.overhead);
-    let plain = |text: String| (text, Color::Reset);
-    [
-        plain(arm.trial_count.to_string()),
-        plain(median("wall_ns")),
-        plain(overhead.map_or(GAP.into(), |interval| number::overhead(&interval))),
-        (verdict_word(&arm.verdict).into(), colour(&arm.verdict)),
-        plain(command_cpu),
-        plain(median("cpu_others_ns")),
-        plain(median("memory_peak_bytes")),
-        plain(median("memory_others_peak_bytes")),
-    ]
-}
-
 /// What the workload measured, and why each verdict on it is what it is.
 fn workload(page: &mut Page, findings: &Findings, look: Look) {
     let (details, rows): (Vec<_>, Vec<_>) =
@@ -283,15 +168,15 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
     for settings in super::settings::lines(findings) {
         page.paragraph("Measured with ", &settings, 2);
     }
-    let judged: Vec<_> =
-        rows.iter().filter_map(|row| Some((row, row.found.judgement.as_ref()?))).collect();
-    for (row, judged) in judged.iter().take(REASONS_MAX) {
-        page.paragraph(&format!("{}, {}: ", row.metric, row.arm.stack), &judged.because, 2);
+    let reasons = reasons::of_metrics(&rows);
+    for reason in reasons.iter().take(REASONS_MAX) {
+        page.paragraph("", &format!("{}: {}", reason.plain(), reason.because), 2);
     }
     if !details.is_empty() {
         page.paragraph("", "The other quantiles of its distributions are in the other formats.", 0);
     }
-    if let Some(more) = judged.len().checked_sub(REASONS_MAX).filter(|more| *more > 0) {
+    let more: usize = reasons.iter().skip(REASONS_MAX).map(|reason| reason.count).sum();
+    if more > 0 {
         page.paragraph("", &format!("The reasons of {more} more are in the other formats."), 0);
     }
     for (what, why) in workload::gaps(findings) {
@@ -345,6 +230,9 @@ fn name(arm: &ArmFindings) -> String {
 }
 
 fn noise_floor(page: &mut Page, findings: &Findings) {
+    if findings.run.is_of_fixed_time {
+        return; // it is that of wall time
+    }
     let baseline = &findings.run.baseline;
     let words = match &findings.noise_floor {
         Some(noise) => format!(
@@ -357,27 +245,23 @@ fn noise_floor(page: &mut Page, findings: &Findings) {
 }
 
 fn reasons(page: &mut Page, findings: &Findings) {
-    for arm in findings.arms.iter().filter(|arm| arm.part == "compared") {
-        if arm.trouble.is_some() && arm.trial_count == 0 {
-            continue; // said among the troubles, with the remedy
-        }
-        page.paragraph(&format!("{}: ", arm.stack), &arm.because, 2);
+    // What has no number is said among the troubles, with the remedy.
+    let is_told = |arm: &&ArmFindings| {
+        arm.part == "compared" && (arm.trouble.is_none() || arm.trial_count > 0)
+    };
+    for reason in reasons::of_arms(reasons::told(findings).filter(is_told)) {
+        page.paragraph("", &format!("{}: {}", reason.plain(), reason.because), 2);
     }
 }
 
 fn troubles(page: &mut Page, findings: &Findings) {
-    let mut shown: Vec<&Trouble> = Vec::new();
-    for arm in &findings.arms {
-        let Some(trouble) = &arm.trouble else { continue };
-        if shown.contains(&trouble) && arm.part == "baseline-again" {
-            continue; // both arms of the baseline say the same
-        }
-        shown.push(trouble);
-        let is_gap = arm.trial_count == 0;
+    let all = Stacks::of(&findings.arms);
+    for Failure { stacks, trouble, is_gap } in reasons::failures(findings) {
         let what = if is_gap { "no number" } else { "not every trial counts" };
         page.gap();
         let why = trouble.why.replace('\n', "; ");
-        page.paragraph(&format!("{}: {what}: ", arm.stack), &why, 2);
+        let whose = all.words(&stacks).replace('`', "");
+        page.paragraph("", &format!("{whose}: {what}: {why}"), 2);
         if let Some(remedy) = &trouble.remedy {
             page.unbroken("  → ", remedy);
         }
@@ -425,7 +309,9 @@ mod tests {
         assert!(repeated(&line("/nowhere"), Name::AsRun).starts_with("cd /nowhere && "));
         assert!(!repeated(&line(&here), Name::AsRun).contains("cd "));
     }
+    use crate::report::Trouble;
     use crate::report::compare::tests::example;
+    use crate::report::number::GAP;
 
     #[test]
     fn a_terminal_shows_numbers_gaps_reasons_and_how_to_repeat() {
@@ -492,9 +378,12 @@ mod tests {
             "{head}"
         );
         assert!(text.contains("+10.0 % [+10.0, +10.0]"), "{text}");
-        assert_eq!(broken("qemu:accel=tcg,memory=1G+runc", 16), "qemu:accel=tcg,\nmemory=1G+runc");
-        assert_eq!(broken("native (again)", 9), "native \n(again)");
-        assert_eq!(broken("abcdef", 4), "abcd\nef");
+        assert_eq!(
+            table::broken("qemu:accel=tcg,memory=1G+runc", 16),
+            "qemu:accel=tcg,\nmemory=1G+runc"
+        );
+        assert_eq!(table::broken("native (again)", 9), "native \n(again)");
+        assert_eq!(table::broken("abcdef", 4), "abcd\nef");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! on wall time, and those on every metric of the workload.
 
 use super::ProgressPoint;
-use super::compare::Column;
+use super::column::Column;
 use super::estimate::{Baseline, Measure, float, interval};
 use surtax_statistics::{
     Block, Confidence, Estimate, TooFew, detectable_effect, holm, overhead, overhead_at, p_value,

@@ -1,5 +1,6 @@
 //! What a workload measured, as rows: the table that every format has where there is something to show.
 
+use super::by_metric::by_metric;
 use super::export::verdict_word;
 use super::number::{self, GAP};
 use super::{AbsenceFindings, ArmFindings, Findings, MetricFindings};
@@ -19,17 +20,10 @@ pub(super) struct Row<'a> {
 
 /// The metrics of the workload, metric by metric, each with the arms that have it.
 pub(super) fn rows(findings: &Findings) -> Vec<Row<'_>> {
-    let mut names: Vec<&str> = Vec::new();
-    for (_, metric) in of_workload(findings) {
-        if !names.contains(&metric.metric.as_str()) {
-            names.push(&metric.metric);
-        }
-    }
-    let rows_of = |name: &'_ str| {
-        let own = of_workload(findings).filter(|(_, metric)| metric.metric == name);
-        own.enumerate().map(|(place, (arm, found))| row(place, arm, found)).collect::<Vec<_>>()
-    };
-    names.into_iter().flat_map(rows_of).collect()
+    let all = of_workload(findings).map(|(arm, found)| (found.metric.as_str(), (arm, found)));
+    let of_metric = |(_, arms): (_, Vec<_>)| arms.into_iter().enumerate();
+    let rows = by_metric(all).into_iter().flat_map(of_metric);
+    rows.map(|(place, (arm, found))| row(place, arm, found)).collect()
 }
 
 /// Every metric of the workload of every arm.

@@ -96,17 +96,13 @@ impl Enough {
     }
 }
 
-/// The name of the metric that a plan's precision is also of: the first one of its workload that is always there.
-#[must_use]
-pub fn main_metric(plan: &Plan) -> Option<String> {
-    let workload = plan.workload.as_ref()?.resolve().ok()?;
-    workload.main_metric()
-}
-
+/// What a precision is of: the wall time, where that says something, and the workload's first metric that is always
+/// there.
 fn measures(plan: &Plan) -> Vec<Measure> {
     let workload = plan.workload.as_ref().and_then(|workload| workload.resolve().ok());
-    let has_wall = workload.is_none_or(|workload| !workload.is_of_fixed_time);
-    let names = has_wall.then(|| String::from(WALL)).into_iter().chain(main_metric(plan));
+    let has_wall = workload.as_ref().is_none_or(|workload| !workload.is_of_fixed_time);
+    let own = workload.and_then(|workload| workload.main_metric());
+    let names = has_wall.then(|| String::from(WALL)).into_iter().chain(own);
     names.map(|metric| Measure { metric, blocks: BTreeMap::new() }).collect()
 }
 

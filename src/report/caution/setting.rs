@@ -3,8 +3,9 @@
 //!
 //! None of these is a fault. Each has been published as the cost of a kind of isolation, which it is not.
 
-use super::{Caution, Signs, baseline, caution, compared, named};
+use super::{Caution, Signs, baseline, caution, compared};
 use crate::report::number::percent;
+use crate::report::stacks::{Stacks, by_words};
 use crate::report::{ArmFindings, LevelEvidence, estimate};
 use std::collections::BTreeSet;
 use surtax_instrument::probe::mitigations::mitigated;
@@ -43,9 +44,11 @@ fn said<'a>(evidence: &'a [LevelEvidence], key: &str) -> Option<&'a str> {
     evidence.iter().rev().find_map(of_level).map(|fact| fact.value.as_str())
 }
 
-/// The compared stacks of which `holds` is true.
-fn stacks(arms: &[ArmFindings], holds: impl Fn(&ArmFindings) -> bool) -> BTreeSet<&str> {
-    compared(arms).filter(|arm| holds(arm)).map(|arm| arm.stack.as_str()).collect()
+/// The compared stacks of which `holds` is true, in words; nothing where it is true of none.
+fn stacks(arms: &[ArmFindings], holds: impl Fn(&ArmFindings) -> bool) -> Option<String> {
+    let found: BTreeSet<&str> =
+        compared(arms).filter(|arm| holds(arm)).map(|arm| arm.stack.as_str()).collect();
+    (!found.is_empty()).then(|| Stacks::counted(arms).words(&found))
 }
 
 /// A number that the innermost level proved.
@@ -92,15 +95,12 @@ fn cpus_text(millis: u64) -> String {
 
 pub(super) fn cpus(arms: &[ArmFindings]) -> Option<Caution> {
     let (expected, others) = unequal(arms, cpu_millis, |a, b| a == b)?;
-    let words: Vec<String> = others
-        .iter()
-        .map(|(stack, millis)| format!("`{stack}` had {}", cpus_text(*millis)))
-        .collect();
+    let words = Stacks::counted(arms).with_numbers("had", &others, cpus_text);
     let least = others.iter().map(|(_, millis)| *millis).fold(expected, u64::min);
     let (expected, least) = (cpus_text(expected), cpus_text(least.next_multiple_of(1000)));
     Some(caution(
         "unequal-cpus",
-        format!("the baseline had {expected} CPUs, but {}", words.join(", ")),
+        format!("the baseline had {expected} CPUs, but {words}"),
         format!("give every stack the same, as in `native:cpus={least}` and `qemu:cpus={least}`"),
     ))
 }
@@ -113,12 +113,12 @@ pub(super) fn memory(arms: &[ArmFindings]) -> Option<Caution> {
         Some(fact(evidence, "memory_total_bytes")?.min(limit))
     };
     let (expected, others) = unequal(arms, had, near)?;
-    let words: Vec<String> =
-        others.iter().map(|(stack, bytes)| format!("`{stack}` had {}", Bytes(*bytes))).collect();
+    let words =
+        Stacks::counted(arms).with_numbers("had", &others, |bytes| Bytes(bytes).to_string());
     let least = others.iter().map(|(_, bytes)| *bytes).fold(expected, u64::min);
     Some(caution(
         "unequal-memory",
-        format!("the baseline had {} of memory, but {}", Bytes(expected), words.join(", ")),
+        format!("the baseline had {} of memory, but {words}", Bytes(expected)),
         format!(
             "if the command needs more than {}, its page cache included, give every stack the same \
              with `memory=`",
@@ -173,14 +173,12 @@ pub(super) fn page_cache(arms: &[ArmFindings]) -> Option<Caution> {
             .is_some_and(|release| release.contains("gvisor"));
         is_in("disk_cache", &CACHED) || is_gvisor && is_in("scratch", &ON_A_DISK)
     };
-    let found = stacks(arms, is_cached);
-    (!found.is_empty()).then(|| {
+    stacks(arms, is_cached).map(|found| {
         caution(
             "host-page-cache",
             format!(
-                "the disk of {} goes through this machine's page cache: direct I/O inside reads and \
-                 writes memory here",
-                named(found)
+                "the disk of {found} goes through this machine's page cache: direct I/O inside reads and \
+                 writes memory here"
             ),
             "compare disks with `cache=none`, which gVisor has not, or read the times as those of a cache",
         )
@@ -226,14 +224,12 @@ pub(super) fn networks(arms: &[ArmFindings]) -> Vec<Caution> {
         Some(translation) => translation == "user mode",
         None => network(arm).as_deref() == Some("user"),
     };
-    let user = stacks(arms, is_user);
-    if !user.is_empty() {
+    if let Some(user) = stacks(arms, is_user) {
         cautions.push(caution(
             "user-mode-network",
             format!(
-                "{} has a network in user mode: one thread copies every packet, and no ICMP passes, \
-                 neither `ping` nor the discovery of a path's MTU",
-                named(user)
+                "{user} has a network in user mode: one thread copies every packet, and no ICMP passes, \
+                 neither `ping` nor the discovery of a path's MTU"
             ),
             "use `net=tap` to measure a machine's network, and `net=bridge` for a container's",
         ));
@@ -244,13 +240,12 @@ pub(super) fn networks(arms: &[ArmFindings]) -> Vec<Caution> {
     };
     let translated = stacks(arms, is_translated);
     let has_plain = arms.iter().any(|arm| arm.trial_count > 0 && !is_translated(arm));
-    if !translated.is_empty() && has_plain {
+    if let Some(translated) = translated.filter(|_| has_plain) {
         cautions.push(caution(
             "address-translation",
             format!(
-                "what leaves {} for another machine goes through address translation (NAT), and what \
-                 leaves the other stacks does not",
-                named(translated)
+                "what leaves {translated} for another machine goes through address translation (NAT), and \
+                 what leaves the others does not"
             ),
             "compare with a network without it, such as `net=host`, `net=macvlan` or `net=tap`",
         ));
@@ -263,15 +258,13 @@ pub(super) fn filters(arms: &[ArmFindings]) -> Option<Caution> {
     let mode = |arm: &ArmFindings| said(&arm.evidence, "inside_seccomp").map(String::from);
     let expected = arms.iter().filter(|arm| arm.part != "compared").find_map(mode)?;
     let differs = |arm: &ArmFindings| mode(arm).is_some_and(|mode| mode != expected);
-    let found = stacks(arms, differs);
-    (!found.is_empty()).then(|| {
+    stacks(arms, differs).map(|found| {
         let (there, here) = if expected == "0" { ("a", "none") } else { ("no such", "one") };
         caution(
             "seccomp-differs",
             format!(
-                "system calls of the command pass {there} seccomp filter in {}, and {here} in the \
-                 baseline",
-                named(found)
+                "system calls of the command pass {there} seccomp filter in {found}, and {here} in the \
+                 baseline"
             ),
             "to see what the filter costs, compare with a stack that differs in nothing else, such as \
              `docker:seccomp=unconfined`",
@@ -280,9 +273,9 @@ pub(super) fn filters(arms: &[ArmFindings]) -> Option<Caution> {
 }
 
 /// Kernels that do not work around the same weaknesses of the processor.
-pub(super) fn mitigations(signs: &Signs<'_>) -> Option<Caution> {
+pub(super) fn mitigations<'s>(signs: &'s Signs<'_>) -> Option<Caution> {
     let ours: BTreeSet<&str> = mitigated(signs.mitigations?).collect();
-    let of_arm = |arm: &ArmFindings| {
+    let of_arm = |arm: &'s ArmFindings| {
         let theirs: BTreeSet<&str> =
             mitigated(said(&arm.evidence, "inside_mitigations")?).collect();
         let less = ours.difference(&theirs).count();
@@ -293,9 +286,13 @@ pub(super) fn mitigations(signs: &Signs<'_>) -> Option<Caution> {
             (0, more) => format!("{more} more"),
             (less, more) => format!("{less} fewer and {more} others"),
         };
-        Some(format!("`{}` around {words}", arm.stack))
+        Some((arm.stack.as_str(), words))
     };
-    let words: Vec<String> = compared(signs.arms).filter_map(of_arm).collect();
+    let all = Stacks::counted(signs.arms);
+    let words: Vec<String> = by_words(compared(signs.arms).filter_map(of_arm))
+        .into_iter()
+        .map(|(words, stacks)| format!("{} around {words}", all.words(&stacks)))
+        .collect();
     (!words.is_empty()).then(|| {
         caution(
             "mitigations-differ",

@@ -2,9 +2,10 @@
 //!
 //! A forecast takes the noise as it was in this run.
 
-use super::{Caution, Signs, caution, named};
+use super::{Caution, Signs, caution};
 use crate::report::estimate::half_width_with;
 use crate::report::number::{self, percent};
+use crate::report::stacks::Stacks;
 use crate::report::verdict::{departure, reasonable};
 use std::collections::BTreeSet;
 use surtax_statistics::{
@@ -25,14 +26,12 @@ pub(super) fn few_trials(signs: &Signs<'_>) -> Option<Caution> {
     let few = signs.arms.iter().filter(|arm| (1..TRIALS_FEW).contains(&arm.trial_count));
     let stacks: BTreeSet<&str> = few.clone().map(|arm| arm.stack.as_str()).collect();
     let fewest = few.map(|arm| arm.trial_count).min()?;
-    let has_many = |stack: &&super::ArmFindings| stack.trial_count >= TRIALS_FEW;
-    let stacks = if signs.arms.iter().any(|arm| has_many(&arm)) {
-        named(stacks)
-    } else {
-        String::from("every stack")
-    };
+    let all = Stacks::counted(signs.arms);
+    let stacks =
+        if all.are_all(&stacks) { String::from("every stack") } else { all.words(&stacks) };
     let trials = if fewest == 1 { "1 trial counts" } else { &format!("{fewest} trials count") };
-    let advice = match widest(signs).filter(|(_, estimate)| estimate.block_count < RUNS_USUAL) {
+    let widest = widest(signs).filter(|_| !signs.is_of_fixed_time);
+    let advice = match widest.filter(|(_, estimate)| estimate.block_count < RUNS_USUAL) {
         Some((name, estimate)) if relative_half_width(&estimate) > WIDTH_LEAST => format!(
             "repeat with {} or more: with that, `{name}` would be known to about ±{} and not to ±{}",
             runs(signs, RUNS_USUAL),

@@ -2,7 +2,7 @@
 //!
 //! Charts are scenes of `kuva`, which writes the SVG. It paints in fixed colours; a report is read
 //! on white, on black and on paper. So everything is painted in `currentColor`, groups carry the
-//! class that says which colour that is, and `report-ui/style.css` decides. The opening tag is
+//! class that says which colour that is, and `report-ui/charts.css` decides. The opening tag is
 //! replaced by one that scales, has a role, and names and describes the picture.
 
 use super::escape;

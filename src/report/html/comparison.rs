@@ -1,23 +1,23 @@
 //! The comparison: one row per arm with what most readers came for.
 
+use super::super::Findings;
 use super::bill;
 use super::legend::Arm;
 use super::number;
 use super::table::{Cell, Table};
 
 /// The section.
-pub fn comparison(arms: &[Arm<'_>]) -> String {
-    let columns = [
-        "Stack",
-        "#Median",
-        "#Overhead",
-        "Verdict",
+pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
+    let has_wall = !findings.run.is_of_fixed_time;
+    let mut columns = vec!["Stack"];
+    columns.extend(["#Median", "#Overhead", "Verdict"].into_iter().filter(|_| has_wall));
+    columns.extend([
         "#CPU, command",
         "#CPU, others",
         "#Memory, command",
         "#Memory, others",
         "#Trials",
-    ];
+    ]);
     let mut table = Table::new("Medians over the trials that count", &columns).sortable();
     for arm in arms {
         let median = |name| arm.metric(name).map(|metric| metric.median);
@@ -26,17 +26,17 @@ pub fn comparison(arms: &[Arm<'_>]) -> String {
             Some(interval) => Cell::Number(number::overhead(&interval), interval.ratio),
             None => Cell::Gap,
         };
-        let cells = vec![
-            Cell::Markup(arm.label()),
-            Cell::number(median("wall_ns"), number::time),
-            overhead,
-            Cell::Markup(arm.verdict()),
+        let of_wall =
+            [Cell::number(median("wall_ns"), number::time), overhead, Cell::Markup(arm.verdict())];
+        let mut cells = vec![Cell::Markup(arm.label())];
+        cells.extend(of_wall.into_iter().filter(|_| has_wall));
+        cells.extend([
             Cell::number(bill::command_ns(arm), number::time),
             Cell::number(median("cpu_others_ns"), number::time),
             bytes("memory_peak_bytes"),
             bytes("memory_others_peak_bytes"),
             Cell::Number(trials(arm), f64::from(arm.found.trial_count)),
-        ];
+        ]);
         table.row(Some(arm.found.arm), cells);
     }
     format!("<section id=\"comparison\"><h2>All arms</h2>\n{}</section>\n", table.finish())

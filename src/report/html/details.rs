@@ -71,7 +71,9 @@ fn arm(arm: &Arm<'_>) -> String {
         arm.verdict()
     );
     let Some(found) = &arm.found.trouble else {
-        text.push_str(&format!("<p>{}</p>\n", escape::prose(&arm.found.because)));
+        if arm.is_judged() {
+            text.push_str(&format!("<p>{}</p>\n", escape::prose(&arm.found.because)));
+        }
         return text + &findings(arm) + "</details>\n";
     };
     text.push_str(&format!("<div class=\"trouble\">{}", trouble(found)));
@@ -147,6 +149,9 @@ fn quantiles(arm: &Arm<'_>) -> String {
 
 /// What chance would do to the verdict.
 fn chance(arm: &Arm<'_>) -> String {
+    if !arm.has_wall {
+        return String::new();
+    }
     let Some((p, adjusted)) = arm.found.p_value.zip(arm.found.p_value_adjusted) else {
         return String::new();
     };

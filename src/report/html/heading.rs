@@ -58,25 +58,46 @@ fn said(fact: &KeyValue) -> Option<String> {
     })
 }
 
-/// One sentence per arm.
-pub fn verdicts(arms: &[Arm<'_>]) -> String {
-    let items = arms.iter().fold(String::new(), |items, arm| {
+/// One sentence for all arms of which it is true; `None` where there is none to say.
+pub fn verdicts(arms: &[Arm<'_>]) -> Option<String> {
+    let mut groups: Vec<Vec<&Arm<'_>>> = Vec::new();
+    for arm in arms.iter().filter(|arm| arm.is_judged()) {
+        match groups.iter_mut().find(|group| group.iter().any(|it| says_the_same(it, arm))) {
+            Some(group) => group.push(arm),
+            None => groups.push(vec![arm]),
+        }
+    }
+    if groups.is_empty() {
+        return None;
+    }
+    let items = groups.iter().fold(String::new(), |items, group| {
+        let Some(arm) = group.first() else { return items };
+        let labels: Vec<String> = group.iter().map(|arm| arm.label()).collect();
         let remedy = arm.found.trouble.as_ref().and_then(|trouble| trouble.remedy.as_ref());
         let remedy = remedy.map_or_else(String::new, |remedy| {
             format!("<p class=\"advice\">{}</p>", escape::prose(remedy))
         });
         let item = format!(
             "<li><p class=\"who\">{} {}</p><p>{}</p>{remedy}</li>\n",
-            arm.label(),
+            labels.join(" "),
             arm.verdict(),
             escape::prose(&arm.found.because)
         );
         items + &item
     });
-    format!(
+    Some(format!(
         "<section id=\"verdicts\"><h2>What was found</h2>\n<ul class=\"verdicts\">\n{items}</ul>\
          </section>\n"
-    )
+    ))
+}
+
+/// Whether the same sentence is said of two arms, with the same verdict and the same remedy.
+fn says_the_same(one: &Arm<'_>, other: &Arm<'_>) -> bool {
+    let of = |arm: &Arm<'_>| {
+        let remedy = arm.found.trouble.as_ref().map(|trouble| trouble.remedy.clone());
+        (arm.verdict(), arm.found.because.clone(), remedy)
+    };
+    of(one) == of(other)
 }
 
 /// What the reader must know before believing a number; `None` when there is nothing.

@@ -3,7 +3,7 @@
 //! Colour and shape both tell arms apart, and neither alone has to: seven colours that colour-blind
 //! readers can distinguish and six shapes repeat only after 42 arms. The baseline is grey, twice.
 
-use super::super::{ArmFindings, Interval, MetricFindings, TrialPoint, Verdict};
+use super::super::{ArmFindings, Findings, Interval, MetricFindings, TrialPoint, Verdict};
 use super::chart::{Canvas, Fill, Shape};
 use super::escape;
 
@@ -15,6 +15,8 @@ pub struct Arm<'a> {
     pub class: String,
     /// Its mark.
     pub shape: Shape,
+    /// Whether wall time says anything of it.
+    pub has_wall: bool,
 }
 
 const SHAPES: [Shape; 6] =
@@ -22,9 +24,11 @@ const SHAPES: [Shape; 6] =
 const COLOURS: usize = 7;
 
 /// Gives each arm its look, in the order of the plan.
-pub fn arms(found: &[ArmFindings]) -> Vec<Arm<'_>> {
+pub fn arms(findings: &Findings) -> Vec<Arm<'_>> {
+    let has_wall = !findings.run.is_of_fixed_time;
     let mut compared = 0;
-    found
+    findings
+        .arms
         .iter()
         .map(|found| {
             let (class, shape) = match found.part.as_str() {
@@ -36,7 +40,7 @@ pub fn arms(found: &[ArmFindings]) -> Vec<Arm<'_>> {
                     (format!("ink-{}", place % COLOURS), SHAPES[place % SHAPES.len()])
                 }
             };
-            Arm { found, class, shape }
+            Arm { found, class, shape, has_wall }
         })
         .collect()
 }
@@ -74,8 +78,16 @@ impl Arm<'_> {
         }
     }
 
-    /// Its verdict as a word in the verdict's class.
+    /// Whether it has a verdict: on wall time, or that it has no number.
+    pub fn is_judged(&self) -> bool {
+        self.has_wall || matches!(self.found.verdict, Verdict::Invalid { .. })
+    }
+
+    /// Its verdict as a word in the verdict's class; nothing where it has none.
     pub fn verdict(&self) -> String {
+        if !self.is_judged() {
+            return String::new();
+        }
         let word = match (&self.found.verdict, self.found.part.as_str()) {
             (Verdict::Baseline, _) | (_, "baseline-again") => "baseline",
             (Verdict::Differs, _) => "differs",

@@ -1,6 +1,7 @@
 //! What the workload measured: one row per metric and arm, with its own verdict.
 
-use super::super::{Findings, workload};
+use super::super::stacks::FEW;
+use super::super::{Findings, reasons, workload};
 use super::legend::Arm;
 use super::table::{Cell, Table};
 use super::{escape, number};
@@ -11,7 +12,11 @@ pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     if rows.is_empty() {
         return None;
     }
-    let columns = ["Metric", "Stack", "#Median", "#Range", "#Overhead", "Verdict", "Why"];
+    // A sentence that stands in many rows is read once, below them.
+    let (common, own): (Vec<_>, Vec<_>) =
+        reasons::of_metrics(&rows).into_iter().partition(|reason| reason.count > FEW);
+    let mut columns = vec!["Metric", "Stack", "#Median", "#Range", "#Overhead", "Verdict"];
+    columns.extend((!own.is_empty()).then_some("Why"));
     let mut table = Table::new("Medians over the trials that count", &columns).sortable();
     for row in &rows {
         let found = row.found;
@@ -21,16 +26,17 @@ pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
             Some(interval) => Cell::Number(row.overhead.clone(), interval.ratio),
             None => Cell::Gap,
         };
-        let because = found.judgement.as_ref().map(|judged| judged.because.clone());
-        let cells = vec![
+        let because = found.judgement.as_ref().map(|judged| judged.because.as_str());
+        let because = because.filter(|it| common.iter().all(|reason| reason.because != *it));
+        let mut cells = vec![
             Cell::Code(row.metric.to_owned()),
             arm.map_or_else(|| Cell::Code(row.arm.name.clone()), |arm| Cell::Markup(arm.label())),
             Cell::number(Some(found.median), amount),
             Cell::Number(format!("{} – {}", amount(found.min), amount(found.max)), found.min),
             overhead,
             Cell::Text(row.verdict.to_owned()),
-            Cell::Text(because.unwrap_or_default()),
         ];
+        cells.extend((!own.is_empty()).then(|| Cell::Text(because.unwrap_or_default().into())));
         table.row(Some(row.arm.arm), cells);
     }
     let title = escape::line(findings.run.workload.as_deref().unwrap_or("the workload"));
@@ -41,12 +47,19 @@ pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         .iter()
         .map(|line| format!("<p>Measured with {}.</p>\n", escape::prose(line)))
         .collect();
+    let common: String = common
+        .iter()
+        .map(|it| {
+            let (whose, because) = (escape::prose(&it.whose), escape::prose(it.because));
+            format!("<p>{whose}: {because}.</p>\n")
+        })
+        .collect();
     let gap = |(what, why): &(String, &str)| {
         format!("<p>No number of {}: {}.</p>\n", escape::line(what), escape::line(why))
     };
     let gaps: String = workload::gaps(findings).iter().map(gap).collect();
     Some(format!(
-        "<section id=\"measured\"><h2>What {title} measured</h2>\n{remark}{settings}{}{gaps}</section>\n",
+        "<section id=\"measured\"><h2>What {title} measured</h2>\n{remark}{settings}{}{common}{gaps}</section>\n",
         table.finish()
     ))
 }

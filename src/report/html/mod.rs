@@ -26,20 +26,25 @@ mod trials;
 
 use super::{Findings, number};
 
-const STYLE: &str = include_str!("../../../report-ui/style.css");
+const STYLE: &str = concat!(
+    include_str!("../../../report-ui/page.css"),
+    include_str!("../../../report-ui/charts.css"),
+    include_str!("../../../report-ui/tables.css"),
+    include_str!("../../../report-ui/narrow_and_paper.css"),
+);
 const SCRIPT: &str = include_str!("../../../report-ui/report.js");
 
 /// Writes the findings as one self-contained HTML file.
 #[must_use]
 pub fn html(findings: &Findings) -> String {
-    let arms = legend::arms(&findings.arms);
+    let arms = legend::arms(findings);
     let sections = [
         Some(heading::heading(findings)),
-        Some(heading::verdicts(&arms)),
+        heading::verdicts(&arms),
         heading::cautions(&findings.cautions),
         prices::prices(findings, &arms),
         overhead::overhead(findings, &arms),
-        Some(comparison::comparison(&arms)),
+        Some(comparison::comparison(findings, &arms)),
         measured::measured(findings, &arms),
         instances::instances(findings, &arms),
         isolation::isolation(findings),

@@ -31,10 +31,10 @@ const HEAD: f64 = 26.0;
 const FOOT: f64 = 34.0;
 const NUMBER_WIDTH: f64 = 138.0;
 
-/// The section; `None` when no arm is compared.
+/// The section; `None` when no arm is compared, or wall time says nothing.
 pub fn overhead(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     let rows: Vec<&Arm<'_>> = arms.iter().filter(|arm| arm.is_compared()).collect();
-    if rows.is_empty() {
+    if rows.is_empty() || findings.run.is_of_fixed_time {
         return None;
     }
     let names = rows.iter().map(|arm| chart::width_of(&arm.name(), 13)).fold(90.0, f64::max);

@@ -53,8 +53,11 @@ const FAR_AWAY: f64 = 4.0;
 /// A table of more rows is left out on paper.
 const PRINTED_ROWS_MAX: usize = 60;
 
-/// The section; `None` when no interval has a progress.
+/// The section; `None` when no interval has a progress, or wall time says nothing.
 pub fn progress(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
+    if findings.run.is_of_fixed_time {
+        return None;
+    }
     let rows: Vec<(&Arm<'_>, Vec<ProgressPoint>)> =
         arms.iter().map(|arm| (arm, points(arm))).filter(|(_, points)| points.len() > 1).collect();
     let last = rows.iter().flat_map(|(_, points)| points.last()).map(|point| point.block_count);

@@ -55,7 +55,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "disturbed-counted",
         breaks: "a disturbed attempt counts beside its repeat",
-        path: "src/report/compare.rs",
+        path: "src/report/column.rs",
         text: "ended.iter().copied().filter(|trial| trial.state == TrialState::Done).collect()",
         instead: "ended.iter().copied().filter(|trial| matches!(trial.state, TrialState::Done | TrialState::Disturbed)).collect()",
         proofs: "recounted",

@@ -1,6 +1,7 @@
 //! Findings to write reports from: a run as one would send it to a colleague, and an enormous one.
 
 use super::super::super::*;
+use std::collections::BTreeMap;
 
 /// A generator of plausible noise; the same every time.
 struct Noise(u64);
@@ -335,6 +336,7 @@ pub fn empty() -> Findings {
             baseline: "native".into(),
             equivalence_margin: 0.03,
             precision: None,
+            is_of_fixed_time: false,
             conduct: String::new(),
         },
         machine: vec![
