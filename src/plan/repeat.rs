@@ -9,25 +9,68 @@ use super::refuse::{
     DEFAULT_DEADLINE, DEFAULT_MARGIN_PPM, DEFAULT_START_DEADLINE, PRECISION_RUNS, is_native,
     nanoseconds, usual_title,
 };
-use super::{Cache, Plan, duration, percentage, shell_line};
+use super::{Cache, Plan, duration, file, percentage, shelf, shell_line};
+use crate::stack::registered;
+
+/// Keys of a plan file that [`Flags`] says by themselves where they are left out of it.
+const OF_A_QUESTION: [&str; 6] = ["title", "workload", "stacks", "baseline", "beside", "runs"];
+
+/// The flags that say them.
+const SAID_BY_A_FILE: [&str; 5] = ["--title", "--workload", "--in", "--baseline", "--beside"];
+
+/// Flags of `surtax compare` and `surtax run`, each with its value where it has one.
+type Flags = Vec<(&'static str, Option<String>)>;
 
 impl Plan {
-    /// `cd DIRECTORY && surtax compare …`: read again, it is this plan.
+    /// `cd DIRECTORY && surtax compare …`: read again, it is this plan. Of a plan that comes with surtax it is
+    /// `surtax run NAME …`.
     #[must_use]
     pub fn repeat_with(&self) -> String {
-        let cwd = self.cwd.to_string_lossy();
-        let words = self.flags();
-        let words = ["surtax", "compare"].into_iter().chain(words.iter().map(String::as_str));
+        let mut flags = self.flags();
+        let mut words = match self.ready(&mut flags) {
+            Some(name) => vec!["surtax", "run", name],
+            None => vec!["surtax", "compare"],
+        };
+        for (name, value) in &flags {
+            words.push(name);
+            words.extend(value.as_deref());
+        }
         // A workload brings its command along.
         let command = if self.workload.is_none() { self.command.as_slice() } else { &[] };
-        let mark = (!command.is_empty()).then_some("--");
-        let line = shell_line(words.chain(mark).chain(command.iter().map(String::as_str)));
-        format!("{} && {line}", shell_line(["cd", &cwd]))
+        words.extend((!command.is_empty()).then_some("--"));
+        let line = shell_line(words.into_iter().chain(command.iter().map(String::as_str)));
+        format!("{} && {line}", shell_line(["cd", &self.cwd.to_string_lossy()]))
     }
 
-    fn flags(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        let mut flag = |name: &str, value: String| words.extend([String::from(name), value]);
+    /// The name of the plan that comes with surtax and asks this question, in these stacks and as it is now; what it
+    /// says need not be said by flags.
+    fn ready(&self, flags: &mut Flags) -> Option<&'static str> {
+        let of_this_title = shelf::READY.iter().filter(|(_, text)| text.contains(&self.title));
+        let mut drafts = of_this_title.filter_map(|(name, text)| {
+            let draft = file::parse(text, name, &registered()).ok()?;
+            draft.places.keys().all(|key| OF_A_QUESTION.contains(key)).then_some((*name, draft))
+        });
+        let (name, draft) = drafts.find(|(_, draft)| {
+            draft.title.as_ref() == Some(&self.title)
+                && draft.workload == self.workload
+                && draft.stacks == self.stacks
+                && draft.baseline.as_ref() == Some(&self.baseline)
+                && draft.beside == self.beside
+        })?;
+        let runs = draft.runs.map(|runs| runs.to_string());
+        if self.runs.is_none() && runs.is_some() {
+            return None; // no flag takes back what the file says
+        }
+        flags.retain(|(flag, value)| {
+            let is_said = SAID_BY_A_FILE.contains(flag) || *flag == "--runs" && *value == runs;
+            !is_said
+        });
+        Some(name)
+    }
+
+    fn flags(&self) -> Flags {
+        let mut flags = Flags::new();
+        let mut flag = |name: &'static str, value: String| flags.push((name, Some(value)));
         let stacks: Vec<String> = self.stacks.iter().map(ToString::to_string).collect();
         flag("--in", stacks.join(","));
         if self.stacks.iter().find(|stack| is_native(stack)) != Some(&self.baseline) {
@@ -90,8 +133,53 @@ impl Plan {
         }
         flag("--seed", self.seed.to_string());
         if !self.inherit_environment {
-            words.push(String::from("--clear-env"));
+            flags.push(("--clear-env", None));
         }
-        words
+        flags
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::around;
+    use super::super::{Draft, Plan, Surroundings, file, shelf};
+    use crate::stack::registered;
+
+    /// What `surtax run NAME` with these flags plans, and the line that repeats it.
+    fn planned(name: &str, flags: Draft) -> (Plan, String) {
+        let cards = registered();
+        let text = shelf::READY.iter().find(|(ready, _)| *ready == name).unwrap().1;
+        let draft = file::parse(text, name, &cards).unwrap().overlaid_by(flags);
+        let plan = draft.complete(&Surroundings { cards: &cards, ..around() }).unwrap().plan;
+        let line = plan.repeat_with();
+        (plan, line.split_once(" && ").unwrap().1.to_owned())
+    }
+
+    #[test]
+    fn a_plan_that_comes_with_surtax_is_repeated_by_its_name_and_what_was_said_over_it() {
+        let seed = |plan: &Plan| plan.seed;
+        for (name, _) in shelf::READY {
+            let (plan, line) = planned(name, Draft::default());
+            assert_eq!(line, format!("surtax run {name} --seed {}", seed(&plan)));
+        }
+        let over = Draft { runs: Some(2), warm_up: Some(3), seed: Some(9), ..Draft::default() };
+        assert_eq!(planned("network", over).1, "surtax run network --runs 2 --warmup 3 --seed 9");
+    }
+
+    #[test]
+    fn a_plan_that_asks_something_else_is_repeated_in_full() {
+        let other = |draft| planned("network", draft).1;
+        let title = Some(String::from("mine"));
+        assert!(other(Draft { title, ..Draft::default() }).starts_with("surtax compare --in "));
+        let (mut plan, _) = planned("network", Draft::default());
+        plan.stacks.pop();
+        assert!(plan.repeat_with().contains(" && surtax compare --in native,"));
+        // A workload's file may have changed since.
+        let (mut plan, _) = planned("network", Draft::default());
+        plan.workload.as_mut().unwrap().text += "# changed";
+        assert!(plan.repeat_with().contains(" && surtax compare "));
+        let (mut plan, _) = planned("network", Draft::default());
+        (plan.runs, plan.time_budget_ns) = (None, Some(60_000_000_000));
+        assert!(plan.repeat_with().contains(" && surtax compare "));
     }
 }
