@@ -187,29 +187,25 @@ pub(super) fn page_cache(arms: &[ArmFindings]) -> Option<Caution> {
 
 /// Data of some stacks in memory, and of others on a disk.
 pub(super) fn media(arms: &[ArmFindings]) -> Option<Caution> {
-    let held_by = |arm: &ArmFindings, is_wanted: &dyn Fn(&str) -> bool| {
+    let held = |arm: &&ArmFindings, in_memory: bool| {
         let held = said(&arm.evidence, "scratch_held_by").filter(|held| *held != UNKNOWN);
-        arm.trial_count > 0 && held.is_some_and(is_wanted)
+        arm.trial_count > 0 && held.is_some_and(|held| held.contains(IN_MEMORY) == in_memory)
     };
-    let all = |is_wanted: &dyn Fn(&str) -> bool| -> BTreeSet<&str> {
-        let held = arms.iter().filter(|arm| held_by(arm, is_wanted));
-        held.map(|arm| arm.stack.as_str()).collect()
+    let all = |in_memory: bool| -> Option<String> {
+        let found = arms.iter().filter(|arm| held(arm, in_memory));
+        let found: BTreeSet<&str> = found.map(|arm| arm.stack.as_str()).collect();
+        (!found.is_empty()).then(|| Stacks::counted(arms).words(&found))
     };
-    let is_memory = |held: &str| held.contains(IN_MEMORY);
-    let (memory, disk) = (all(&is_memory), all(&|held| !is_memory(held)));
-    (!memory.is_empty() && !disk.is_empty()).then(|| {
-        caution(
-            "scratch-media-differ",
-            format!(
-                "what is written to `/scratch` lies in memory in {}, and on a disk in {}: most of that difference \
-                 is none of the layers'",
-                named(memory),
-                named(disk)
-            ),
-            "to compare layers, name one medium in every stack, such as `scratch=bind`; `scratch_held_by` in the \
-             evidence says what holds it",
-        )
-    })
+    let (memory, disk) = (all(true)?, all(false)?);
+    Some(caution(
+        "scratch-media-differ",
+        format!(
+            "what is written to `/scratch` lies in memory in {memory}, and on a disk in {disk}: most of that \
+             difference is none of the layers'"
+        ),
+        "to compare layers, name one medium in every stack, such as `scratch=bind`; `scratch_held_by` in the \
+         evidence says what holds it",
+    ))
 }
 
 /// Networks that differ in more than their speed.
