@@ -108,6 +108,9 @@ fn overheads(findings: &Findings) -> String {
         ]);
         text += &format!("| {} |\n", cells.join(" | "));
     }
+    if let Some(remark) = super::memory::remark(findings) {
+        text += &format!("\nMemory, others: {}.\n", sentence(&remark));
+    }
     text + "\n"
 }
 

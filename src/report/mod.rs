@@ -18,6 +18,7 @@ pub mod html;
 mod instances;
 mod isolation;
 pub mod markdown;
+mod memory;
 pub mod number;
 pub mod page;
 mod judged;

@@ -83,6 +83,9 @@ pub fn render(findings: &Findings, look: Look) -> String {
         prices::prices(&mut page, &list, look);
     } else {
         page.add(&table::table(findings, look));
+        if let Some(remark) = super::memory::remark(findings) {
+            page.paragraph("Memory of others: ", &remark, 2);
+        }
         page.gap();
         workload(&mut page, findings, look);
         instances(&mut page, findings);

@@ -1,10 +1,10 @@
 //! The comparison: one row per arm with what most readers came for.
 
-use super::super::Findings;
-use super::bill;
+use super::super::{Findings, memory};
 use super::legend::Arm;
 use super::number;
 use super::table::{Cell, Table};
+use super::{bill, escape};
 
 /// The section.
 pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
@@ -39,7 +39,10 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
         ]);
         table.row(Some(arm.found.arm), cells);
     }
-    format!("<section id=\"comparison\"><h2>All arms</h2>\n{}</section>\n", table.finish())
+    let remark = memory::remark(findings).map_or_else(String::new, |remark| {
+        format!("<p>Memory, others: {}.</p>\n", escape::prose(&remark))
+    });
+    format!("<section id=\"comparison\"><h2>All arms</h2>\n{}{remark}</section>\n", table.finish())
 }
 
 /// How many trials count, and of how many when they differ.
