@@ -5,9 +5,10 @@
 //!
 //! Source: `netdevice(7)`, `rtnetlink(7)`, Linux `uapi/linux/ethtool.h`, `Documentation/ABI/testing/sysfs-class-net`.
 
+use std::ffi::CStr;
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
@@ -147,6 +148,52 @@ pub fn request(link: &str) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
+/// The link that has an address, if one has it. Source: `getifaddrs(3)`.
+#[must_use]
+pub fn with_address(address: IpAddr) -> Option<String> {
+    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the pointer is live; the kernel's list is given back below.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return None;
+    }
+    let mut found = None;
+    let mut at = list;
+    // SAFETY: `at` is null or an entry of the list, which lives until it is given back.
+    while let Some(entry) = unsafe { at.as_ref() } {
+        // SAFETY: the address of an entry is null or live, and as long as its family says.
+        if unsafe { address_of(entry.ifa_addr) } == Some(address) {
+            // SAFETY: the name of an entry ends with a zero.
+            found = Some(unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned());
+            break;
+        }
+        at = entry.ifa_next;
+    }
+    // SAFETY: the list came from `getifaddrs`, and nothing of it is used any more.
+    unsafe { libc::freeifaddrs(list) };
+    found
+}
+
+/// An internet address in the kernel's form.
+///
+/// # Safety
+/// It is null, or points to an address as long as its family says.
+unsafe fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: the caller's promise.
+    match i32::from(unsafe { address.as_ref() }?.sa_family) {
+        libc::AF_INET => {
+            // SAFETY: an address of this family is one of these; it may lie anywhere.
+            let v4 = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
+            Some(IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes()))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: likewise.
+            let v6 = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
+            Some(IpAddr::from(v6.sin6_addr.s6_addr))
+        }
+        _ => None,
+    }
+}
+
 /// Any socket will do to speak of links.
 ///
 /// # Errors
@@ -198,6 +245,12 @@ mod tests {
         assert!(raise("surtax-none").is_err());
         assert_eq!(request("a-name-of-16-bytes").unwrap_err().kind(), io::ErrorKind::InvalidInput);
         assert!(!is_ready("surtax-none"));
+    }
+
+    #[test]
+    fn a_link_is_found_by_its_address() {
+        assert_eq!(with_address(Ipv4Addr::LOCALHOST.into()).as_deref(), Some("lo"));
+        assert_eq!(with_address(Ipv4Addr::new(192, 0, 2, 77).into()), None);
     }
 
     #[test]

@@ -46,6 +46,9 @@ pub const BELOW: &str = "below";
 /// The name of a tap in its namespace.
 pub const TAP: &str = "tap0";
 
+/// That of a second one on the same bridge.
+const SECOND_TAP: &str = "tap1";
+
 /// The names of the outer ends of veth pairs: of the workload's, and of a second one's.
 const OUTER_ENDS: [&str; 2] = ["veth0", "veth1"];
 
@@ -157,6 +160,12 @@ impl Network {
         within(self.namespace.as_fd(), work)
     }
 
+    /// What a tap of the workload's is called in it.
+    #[must_use]
+    pub fn tap_name(&self) -> &'static str {
+        if self.is_joined { SECOND_TAP } else { TAP }
+    }
+
     /// A tap on the bridge, with so many queues, each of which is one descriptor. Frames begin with
     /// a virtio header. The tap is gone with its last descriptor.
     ///
@@ -164,7 +173,7 @@ impl Network {
     /// The machine's: there is no `/dev/net/tun`, or it refuses.
     pub fn tap(&self, queues: u32) -> Result<Vec<OwnedFd>, Fault> {
         let taps = self.loose_tap(queues)?;
-        within(self.namespace.as_fd(), || plug_in(TAP))?;
+        within(self.namespace.as_fd(), || plug_in(self.tap_name()))?;
         Ok(taps)
     }
 
@@ -174,9 +183,11 @@ impl Network {
     /// As [`Network::tap`].
     pub fn loose_tap(&self, queues: u32) -> Result<Vec<OwnedFd>, Fault> {
         within(self.namespace.as_fd(), || {
-            let taps: Result<Vec<OwnedFd>, Fault> = (0..queues).map(|_| tap(queues)).collect();
+            let name = self.tap_name();
+            let taps: Result<Vec<OwnedFd>, Fault> =
+                (0..queues).map(|_| tap(name, queues)).collect();
             let taps = taps?;
-            link::raise(TAP).doing("bring a tap up")?;
+            link::raise(name).doing("bring a tap up")?;
             Ok(taps)
         })
     }
@@ -188,7 +199,7 @@ impl Network {
     /// As [`Network::tap`].
     pub fn kept_tap(&self) -> Result<(), Fault> {
         within(self.namespace.as_fd(), || {
-            let tap = tap(1)?;
+            let tap = tap(TAP, 1)?;
             // SAFETY: the descriptor is that of a tap, and this request takes a number and no memory.
             link::said(unsafe { libc::ioctl(tap.as_raw_fd(), TUNSETPERSIST, 1) })
                 .doing("keep a tap without a holder")?;
@@ -242,7 +253,7 @@ impl Network {
     /// # Errors
     /// The machine's: there is no tap, or it says nothing.
     pub fn tap_offloads(&self) -> Result<Vec<&'static str>, Fault> {
-        self.offloads(TAP)
+        self.offloads(self.tap_name())
     }
 
     /// What the kernel leaves to a link of this name, when it sends a frame by it.
@@ -370,8 +381,8 @@ fn leave_for_a_new_one() -> Result<OwnedFd, Fault> {
         .doing("open `/proc/thread-self/ns/net`")
 }
 
-/// One queue of the tap in this thread's namespace.
-fn tap(queues: u32) -> Result<OwnedFd, Fault> {
+/// One queue of a tap of this name in this thread's namespace.
+fn tap(name: &str, queues: u32) -> Result<OwnedFd, Fault> {
     let tun = File::options()
         .read(true)
         .write(true)
@@ -382,7 +393,7 @@ fn tap(queues: u32) -> Result<OwnedFd, Fault> {
     if queues > 1 {
         flags |= libc::IFF_MULTI_QUEUE;
     }
-    let made = link::request(TAP).and_then(|mut request| {
+    let made = link::request(name).and_then(|mut request| {
         request.ifr_ifru.ifru_flags = link::short(flags);
         // SAFETY: the descriptor is open and `request` is a live `ifreq`, as this request wants.
         link::said(unsafe { libc::ioctl(tun.as_raw_fd(), TUNSETIFF, &raw mut request) })

@@ -8,6 +8,7 @@
 use crate::fault::{Doing, Fault};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub(super) struct Arrival {
     pub(super) user_id: String,
     /// Which boot of which machine this is; `-` where it cannot be read.
     pub(super) boot_id: String,
+    /// The addresses of the connection, if the shell knows of one: ours as it is seen there, and its own.
+    pub(super) ends: Option<(IpAddr, IpAddr)>,
 }
 
 impl Arrival {
@@ -55,14 +58,24 @@ impl Arrival {
 
     fn read(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();
-        let [kernel, machine, release, user_id, boot_id] = words.as_slice() else { return None };
+        let [kernel, machine, release, user_id, boot_id, connection @ ..] = words.as_slice() else {
+            return None;
+        };
         Some(Self {
             system: format!("{kernel} {machine}"),
             release: (*release).to_owned(),
             user_id: (*user_id).to_owned(),
             boot_id: (*boot_id).to_owned(),
+            ends: ends(connection),
         })
     }
+}
+
+/// The addresses in what `sshd` says of a connection: the client's address and port, and its own. Source: `ssh(1)`,
+/// `SSH_CONNECTION`.
+fn ends(connection: &[&str]) -> Option<(IpAddr, IpAddr)> {
+    let [client, _, server, _] = connection else { return None };
+    Some((client.parse().ok()?, server.parse().ok()?))
 }
 
 /// What the login shell is given, whichever it is: one line with a script for `sh` in single quotes,
@@ -72,7 +85,7 @@ pub(super) fn script(length: usize, deadline: Duration, lease: Duration) -> Stri
     let lines = [
         "LC_ALL=C; export LC_ALL; system=$(uname -sm)".to_owned(),
         "boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo -)".to_owned(),
-        format!(r#"echo "{HERE}$system $(uname -r) $(id -u) $boot""#),
+        format!(r#"echo "{HERE}$system $(uname -r) $(id -u) $boot ${{SSH_CONNECTION:--}}""#),
         format!(r#"[ "$system" = "{SYSTEM}" ] || exit 71"#),
         r#"d=; trap "exit 72" HUP INT TERM; trap "rm -rf \"\$d\"" EXIT"#.to_owned(),
         // Some places are mounted so that nothing may be started from them.
@@ -162,6 +175,19 @@ mod tests {
     }
 
     #[test]
+    fn both_ends_of_a_connection_are_read_where_sshd_says_them() {
+        let read = |connection: &str| {
+            Arrival::read(&format!("Linux x86_64 6.1.0 0 b007 {connection}")).unwrap().ends
+        };
+        let ends = Some(([10, 0, 0, 1].into(), [10, 0, 0, 2].into()));
+        assert_eq!(read("10.0.0.1 40000 10.0.0.2 22"), ends);
+        for other in ["-", "UNKNOWN 65535 UNKNOWN 65535", "10.0.0.1 40000", "fe80::1%eth0 1 ::1 22"]
+        {
+            assert_eq!(read(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn another_system_gets_no_agent() {
         let (mut from, mut to) = (b"surtax-here Darwin arm64 23.1 501 -\n".as_slice(), Vec::new());
         let fault = hand_over(&mut to, &mut from, b"ELF").unwrap_err();
@@ -180,7 +206,7 @@ mod tests {
     /// Gives `agent` to the script in a shell, and what it answers.
     fn arrive(shell: &str, place: &Path, agent: &str, length: usize) -> Result<String, Fault> {
         let script = script(length, Duration::from_secs(20), Duration::from_secs(9));
-        let line = r#"printf "$4" | TMPDIR=$1 $2 -c "$3""#;
+        let line = r#"printf "$4" | TMPDIR=$1 SSH_CONNECTION= $2 -c "$3""#;
         let place = place.to_str().unwrap();
         let argv = ["sh", "-c", line, "sh", place, shell, &script, agent].map(String::from);
         lab::ask(&argv, None, Duration::from_secs(20))
@@ -202,6 +228,7 @@ mod tests {
             assert_eq!((here.system.as_str(), here.machine()), (SYSTEM, "this level's own"));
             assert_eq!(lines.next(), Some(READY), "{shell}");
             let ran = lines.next().unwrap();
+            assert_eq!(here.ends, None, "there is no `SSH_CONNECTION` here");
             assert!(ran.starts_with(place.path().to_str().unwrap()), "{shell}: {ran}");
             assert!(ran.ends_with("/surtax-agent leased 9"), "{shell}: {ran}");
 

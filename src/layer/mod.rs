@@ -205,6 +205,9 @@ pub struct Network {
     /// Whether the workload is itself in `namespace`, as on the level's own network: then it reaches all
     /// that the level reaches, under the same addresses.
     pub is_shared: bool,
+    /// Whether the workload is on another machine, which is reached over the level's own network: then each side
+    /// listens at the address that the other one calls, and at no other.
+    pub is_far: bool,
     /// The port at which what was booted serves by itself, where it can hold no server of ours: then a command in
     /// the stack is its client.
     pub serves: Option<u16>,
@@ -222,6 +225,7 @@ impl Network {
             outside: address,
             workload: Some(address),
             is_shared: true,
+            is_far: false,
             serves: None,
             published: None,
         }

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
+use crate::lab::network::OUTSIDE;
 use crate::lab::{Process, Program, Room};
 use crate::stack::{LayerSpec, Limits, root};
 use std::fs::File;
@@ -76,7 +77,8 @@ impl Layer for Native {
             site,
             room,
         )?;
-        Ok(Box::new(RunningNative { plain, elsewhere }))
+        let bridge = site.network.map(Path::to_path_buf);
+        Ok(Box::new(RunningNative { plain, elsewhere, bridge }))
     }
 }
 
@@ -263,6 +265,8 @@ struct RunningNative {
     plain: PlainProcess,
     /// The network namespace that it was to be in, if not this level's.
     elsewhere: Option<String>,
+    /// The file of that namespace.
+    bridge: Option<PathBuf>,
 }
 
 impl Running for RunningNative {
@@ -275,7 +279,10 @@ impl Running for RunningNative {
     }
 
     fn network(&self) -> Option<Network> {
-        Some(Network::of_level())
+        let Some(namespace) = self.bridge.clone() else { return Some(Network::of_level()) };
+        // It stands at the bridge's own address, where the outside of others on that bridge does.
+        let (outside, workload) = (OUTSIDE.into(), Some(OUTSIDE.into()));
+        Some(Network { namespace, outside, workload, is_shared: false, ..Network::of_level() })
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {

@@ -241,8 +241,7 @@ impl ToolNetwork {
         }
         let (outside, workload) = self.seen?;
         let namespace = self.held.as_ref()?.path();
-        let is_shared = false;
-        Some(Network { namespace, outside, workload, is_shared, ..Network::of_level() })
+        Some(Network { namespace, outside, workload, is_shared: false, ..Network::of_level() })
     }
 }
 

@@ -6,6 +6,9 @@ use super::foreign::line;
 use crate::fault::Fault;
 use crate::ledger::{Ledger, StoredTrial};
 
+/// What is said of a clock where nothing shows how.
+const RAN_WRONG: &str = "ran wrong";
+
 /// Trials whose own time says nothing.
 ///
 /// # Errors
@@ -18,14 +21,23 @@ pub(super) fn caution(ledger: &Ledger, columns: &[Column<'_>]) -> Result<Option<
         .iter()
         .find_map(|column| Some((&column.arm.stack, column.counted.iter().find(is_void)?)));
     let Some((stack, trial)) = found else { return Ok(None) };
-    let of = |key: &str| Ok(ledger.conditions_of(key)?.get(&trial.id).copied());
-    let back = of("clock_back_count")?;
-    let how = how(of("clock_rate_low_ppm")?, of("clock_rate_high_ppm")?, back);
+    let how = |begins: &str| {
+        let of = |key: &str| {
+            Ok(ledger.conditions_of(&format!("{begins}{key}"))?.get(&trial.id).copied())
+        };
+        Ok(how(of("clock_rate_low_ppm")?, of("clock_rate_high_ppm")?, of("clock_back_count")?))
+    };
     let stack = line(&stack.to_string());
+    let (how, whose) = match (how("")?, how("client_")?) {
+        (inside, client) if inside == RAN_WRONG && client != RAN_WRONG => {
+            (client, "of the client beside")
+        }
+        (inside, _) => (inside, "inside"),
+    };
     Ok(Some(Caution {
         code: String::from("guest-clock"),
         finding: format!(
-            "the clock inside `{stack}` {how}, so what was measured in its time is left out: the CPU \
+            "the clock {whose} `{stack}` {how}, so what was measured in its time is left out: the CPU \
              time of the command, the time it saw, and what a workload measured"
         ),
         advice: String::from(
@@ -39,7 +51,7 @@ fn how(low_ppm: Option<f64>, high_ppm: Option<f64>, back_count: Option<f64>) -> 
         _ if back_count.is_some_and(|count| count > 0.0) => String::from("went back"),
         (Some(low), _) if low > 0.0 => format!("gained at least {low:.0} millionths"),
         (_, Some(high)) if high < 0.0 => format!("lost at least {:.0} millionths", -high),
-        _ => String::from("ran wrong"),
+        _ => String::from(RAN_WRONG),
     }
 }
 

@@ -58,29 +58,70 @@ enum Meeting<'a> {
     Bridge,
     /// A network of an engine's.
     Engine(&'a str),
+    /// Another machine, which is reached over this level's own network.
+    Far,
+    /// Behind a stack of its own, from which this level is called at an address of its own.
+    Caller,
     /// Nowhere that another one could come to.
     Nowhere,
 }
 
 /// Why a client in a stack of its own cannot meet a server in another one, and what would help, as far as their
-/// texts say. Two stacks meet on their level's own network, on one engine's, or on the bridge of the first.
+/// texts say. Two stacks meet on their level's own network, by which another machine is reached too, on one
+/// engine's, or on the bridge of the first.
 #[must_use]
 pub fn cannot_meet(server: &StackSpec, client: &StackSpec) -> Option<(&'static str, &'static str)> {
-    let joins = |stack: &StackSpec| {
-        let kinds = ["runc", "crun", "youki"];
-        stack.layers.first().is_some_and(|layer| kinds.contains(&layer.kind.as_str()))
-    };
-    let is_possible = match (meeting(server), meeting(client)) {
-        (Meeting::Level, Meeting::Level) => true,
+    let (one, other) = (meeting(server), meeting(client));
+    let is_possible = match (one, other) {
+        (Meeting::Level, Meeting::Level | Meeting::Far | Meeting::Caller)
+        | (Meeting::Far, Meeting::Level) => true,
         (Meeting::Engine(one), Meeting::Engine(other)) => one == other,
         (Meeting::Bridge, Meeting::Bridge) => joins(client),
+        (Meeting::Level, Meeting::Bridge) => needs_bridge(server, client),
         _ => false,
     };
-    (!is_possible).then_some((
-        "there is no network that both can be in",
-        "let both be on this machine's network (`native`, `net=host`), or both containers of one engine, or the \
-         client one of `runc`, `crun` and `youki` with `net=veth`",
-    ))
+    if is_possible {
+        return None;
+    }
+    Some(match (one, other) {
+        (Meeting::Far, Meeting::Far) => (
+            "how one other machine reaches another one is not known here",
+            "let one side be on this machine: leave `client=` out, or put the server into `native`",
+        ),
+        (_, Meeting::Far) => (
+            "another machine reaches none but this machine's own network",
+            "let the server be there: `native`, or `net=host` in every layer",
+        ),
+        (Meeting::Far, _) => (
+            "the server is on another machine, which is reached over this machine's own network alone",
+            "let the client be there: `client=runc:net=host`, or leave `client=` out",
+        ),
+        _ => (
+            "there is no network that both can be in",
+            "let both be on this machine's network (`native`, `net=host`), or both containers of one engine, or the \
+             client one of `runc`, `crun` and `youki` with `net=veth` or `qemu` with `net=tap`",
+        ),
+    })
+}
+
+/// Whether the two meet on a bridge that neither of them makes: the server is an ordinary process, which then
+/// stands where the outside of the client would.
+#[must_use]
+pub fn needs_bridge(server: &StackSpec, client: &StackSpec) -> bool {
+    let is_native = matches!(server.layers.as_slice(), [layer] if layer.kind == "native");
+    is_native && meeting(client) == Meeting::Bridge && joins(client)
+}
+
+/// Whether the outermost layer of a stack can make a second link on somebody else's bridge.
+fn joins(stack: &StackSpec) -> bool {
+    stack.layers.first().is_some_and(|layer| {
+        let net = layer.options.get("net").map(String::as_str);
+        match layer.kind.as_str() {
+            "runc" | "crun" | "youki" => true,
+            "qemu" => net == Some("tap"),
+            _ => false,
+        }
+    })
 }
 
 fn meeting(stack: &StackSpec) -> Meeting<'_> {
@@ -97,6 +138,8 @@ fn meeting(stack: &StackSpec) -> Meeting<'_> {
         | ("qemu", Some("tap" | "vhost-user"))
         | ("xen", Some("bridge")) => Meeting::Bridge,
         ("docker", Some(net @ ("bridge" | "user" | "macvlan"))) => Meeting::Engine(net),
+        ("ssh", _) => Meeting::Far,
+        ("qemu", Some("user")) => Meeting::Caller,
         _ => Meeting::Nowhere,
     }
 }
@@ -114,6 +157,7 @@ fn of_layer(layer: &LayerSpec) -> Way {
     match (layer.kind.as_str(), layer.options.get("net").map(String::as_str)) {
         ("native", _) | ("namespaces" | "runc" | "crun" | "youki", Some("host")) => Way::Shared,
         ("qemu", Some("user")) => Way::Outward,
+        ("ssh", _) => Way::BothWays,
         ("docker", Some("host")) => Way::Unknown,
         (_, Some("none")) => Way::Nothing,
         (_, Some("host")) => Way::Shared,
@@ -135,6 +179,10 @@ pub(super) fn facts(network: Option<&Network>) -> Vec<Fact> {
         (false, None) => "outward only",
     };
     let mut facts = vec![Fact::new(KEY, reach, SOURCE)];
+    if network.is_far {
+        // Both are addresses of machines themselves.
+        return facts;
+    }
     facts.push(Fact::new("outside_address", network.outside.to_string(), SOURCE));
     facts.extend(network.workload.map(|it| Fact::new("workload_address", it.to_string(), SOURCE)));
     facts
@@ -145,7 +193,7 @@ const OF_LINKS: [&str; 3] = ["interfaces", "link_drivers", "default_route"];
 
 /// Whether a fact of the inside may be written down: the addresses of a machine itself are nobody's business.
 pub(super) fn may_be_told(network: Option<&Network>, key: &str) -> bool {
-    !OF_LINKS.contains(&key) || network.is_some_and(|network| !network.is_shared)
+    !OF_LINKS.contains(&key) || network.is_some_and(|network| !network.is_shared && !network.is_far)
 }
 
 /// The network between the innermost level and the outside of the outermost layer, given what the levels
@@ -155,9 +203,10 @@ pub(super) fn through(outermost: Option<Network>, below: &[LevelFacts]) -> Optio
     outermost.filter(|_| below.iter().all(|level| level.facts.iter().any(is_shared)))
 }
 
-/// Puts the outside's address into a command's environment, and takes away one that is not ours.
+/// Puts the outside's address into a command's environment, and takes away one that is not ours. What is named there
+/// may be flooded, so no machine is.
 pub(super) fn tell(network: Option<&Network>, command: &mut Command) {
-    tell_address(command, network.map(|network| network.outside));
+    tell_address(command, network.filter(|it| !it.is_far).map(|network| network.outside));
 }
 
 /// Puts the address of the other side into a command's environment, and takes away one that is not ours.

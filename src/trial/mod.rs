@@ -10,6 +10,7 @@ pub mod protocol;
 pub mod quiet;
 mod repeat;
 mod neighbour;
+mod meeting;
 mod sandwich;
 mod opposite;
 mod task;

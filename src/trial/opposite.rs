@@ -6,12 +6,14 @@
 //! prints is what was measured, and the side in the stack is whose CPU time counts as the command's.
 //!
 //! A client in another stack is in the place of the outside: that stack is raised beside the first one, on the
-//! same bridge where it gets a link of its own. The time in which it measures is its own kernel's, whose clock is
-//! watched as that of the first one is.
+//! same bridge where it gets a link of its own, or on another machine. The time in which it measures is its own
+//! kernel's, whose clock is watched as that of the first one is. Where both find each other is told in `meeting.rs`.
 
 use super::iterate::Ran;
+use super::meeting::{Meeting, meet};
 use super::protocol::{begin, finish};
-use super::sandwich::Sandwich;
+use super::sandwich::{Rate, Sandwich};
+use super::task::like;
 use crate::fault::Fault;
 use crate::layer::publish::Port;
 use crate::layer::{Network, Payer, Unavailable};
@@ -20,10 +22,7 @@ use crate::stack::reach::{Promise, cannot_meet, promise, tell_address};
 use crate::stack::rise::{Ground, Standing};
 use crate::workload::Definition;
 use crate::workload::definition::Client;
-use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::net::IpAddr;
 use std::time::Duration;
 use surtax_instrument::wire::{Command, Fact, Outcome, Request, Status};
 
@@ -45,13 +44,11 @@ pub(super) struct Opposite {
     client: Command,
     server: Command,
     place: Client,
-    address: IpAddr,
-    /// The published port by which the client reaches the server, if it is not by the server's own address.
-    published: Option<Port>,
+    meeting: Meeting,
     /// Whether the server goes on until it is told to end.
     stops_server: bool,
-    /// The clock by which a client in another stack measures, if it is not the host's.
-    clock: Option<Sandwich>,
+    /// The clock of the outside, or of the other stack.
+    clock: Sandwich,
 }
 
 /// Which command of a workload with two sides runs in the stack; the plan's own where there is one side.
@@ -141,42 +138,46 @@ impl Opposite {
             Fault::machine("the stack has no way to the outside, where one side of its workload is")
                 .hint("give it a network: `net=…`")
         })?;
-        let (mut address, listen) = addresses(network, &place)?;
+        // A way to another machine begins on this level's own network.
+        let is_of_the_level = network.is_shared || network.is_far;
+        let namespace = (!is_of_the_level).then_some(network.namespace.as_path());
+        let spec = match &place {
+            Client::Beside(beside) => beside.clone(),
+            Client::Native | Client::Stack => StackSpec::parse("native")?,
+        };
+        // A layer that is made for one command wants to know its program; where the server is, is not known yet.
+        let outer = match place {
+            Client::Stack => definition.server.clone().unwrap_or_default(),
+            _ => definition.command.clone(),
+        };
+        let outer = like(command, &outer);
+        let ground = Ground { command: Some(&outer), network: namespace, ..*ground };
+        let mut outside = spec
+            .raise(&ground, &format!("{name}-outside"))
+            .map_err(|fault| fault.during("the outside"))?;
+        let mut meeting = meet(network, outside.network(), &place)?;
         // What is published is what the outside of such a stack would call.
         let published =
             network.published.filter(|port| sides.len() == 1 && is_at(definition, *port));
-        if published.is_some() {
-            address = network.outside;
+        if let Some(port) = published {
+            meeting.address = network.outside;
+            meeting.published = Some(port);
         }
-        let namespace = (!network.is_shared).then_some(network.namespace.as_path());
         let words = |words: &[String], address: IpAddr| -> Vec<Vec<u8>> {
             let address = address.to_string();
             words.iter().map(|word| word.replace(ADDRESS, &address).into_bytes()).collect()
         };
         let servers = sides.iter().flat_map(|it| &it.server);
-        let server = several(command, servers.map(|it| words(it, listen)).collect());
-        let clients = sides.iter().map(|it| words(&it.command, address));
+        let server = several(command, servers.map(|it| words(it, meeting.listen)).collect());
+        let clients = sides.iter().map(|it| words(&it.command, meeting.address));
         let mut client = several(command, clients.collect());
         if place != Client::Stack {
             // As a command in the stack is told of the outside.
-            tell_address(&mut client, Some(address));
+            tell_address(&mut client, (!meeting.is_far).then_some(meeting.address));
         }
-        let (spec, outer) = match &place {
-            Client::Native => (StackSpec::parse("native")?, &client),
-            Client::Stack => (StackSpec::parse("native")?, &server),
-            Client::Beside(beside) => (beside.clone(), &client),
-        };
-        let ground = Ground { command: Some(outer), network: namespace, ..*ground };
-        let mut outside = spec
-            .raise(&ground, &format!("{name}-outside"))
-            .map_err(|fault| fault.during("the outside"))?;
-        let mut clock = None;
-        if let Client::Beside(beside) = &place {
-            require_same(network, outside.network(), beside)?;
-            clock = Some(Sandwich::take(outside.link()?)?).filter(|it| !it.is_shared());
-        }
+        let clock = Sandwich::take(outside.link()?)?;
         let stops_server = definition.stops_server;
-        Ok(Some(Self { outside, client, server, place, address, published, stops_server, clock }))
+        Ok(Some(Self { outside, client, server, place, meeting, stops_server, clock }))
     }
 
     /// Runs both sides once.
@@ -242,22 +243,15 @@ impl Opposite {
             Client::Stack => String::from("in the stack"),
             Client::Beside(beside) => format!("in another stack, {beside}"),
         };
-        let mut facts = vec![
-            Fact::new("client_place", place, "how both sides were started"),
-            Fact::new("server_address", self.address.to_string(), "the stack's network"),
-        ];
-        facts.extend(self.published.map(|port| {
-            Fact::new(
-                "server_published_port",
-                port.word(),
-                "the layer's network, and the client's call",
-            )
-        }));
+        let mut facts = vec![Fact::new("client_place", place, "how both sides were started")];
+        facts.extend(self.meeting.facts());
         if matches!(self.place, Client::Beside(_)) {
-            let address = self.outside.network().and_then(|network| network.workload);
+            let network = self.outside.network().filter(|network| !network.is_far);
+            let address = network.and_then(|network| network.workload);
             let address = address.map(|address| address.to_string());
             facts.extend(address.map(|it| Fact::new("client_address", it, "that stack's network")));
-            let clock = if self.clock.is_some() { "its own, and watched" } else { "the host's" };
+            let is_shared = self.clock.is_shared();
+            let clock = if is_shared { "the host's" } else { "its own, and watched" };
             facts.push(Fact::new("client_clock", clock, "exchanges with its agent"));
             let innermost = self.outside.evidence().last();
             let seen = innermost.into_iter().flat_map(|level| &level.facts);
@@ -269,13 +263,21 @@ impl Opposite {
         facts
     }
 
-    /// Whether the clock by which a client in another stack has measured ran wrong.
+    /// What is known of the clock of whoever runs the client, by which host time is told: the outside's, or the one
+    /// `inside` the stack.
+    pub(super) fn clock_of_the_client(&self, inside: Sandwich) -> Sandwich {
+        if self.place == Client::Stack { inside } else { self.clock }
+    }
+
+    /// How the clock by which a client in another stack has measured ran, if it is not the host's.
     ///
     /// # Errors
     /// The link's.
-    pub(super) fn is_time_void(&mut self) -> Result<bool, Fault> {
-        let Some(before) = self.clock else { return Ok(false) };
-        Ok(before.rate_until(Sandwich::take(self.outside.link()?)?).is_void())
+    pub(super) fn rate(&mut self) -> Result<Option<Rate>, Fault> {
+        if self.clock.is_shared() || !matches!(self.place, Client::Beside(_)) {
+            return Ok(None);
+        }
+        Ok(Some(self.clock.rate_until(Sandwich::take(self.outside.link()?)?)))
     }
 
     /// Ends the outside; what was left of it.
@@ -284,49 +286,12 @@ impl Opposite {
     }
 }
 
-/// Where the client finds the server, and where that listens: on a network that is this machine's own, only its
-/// loopback.
-fn addresses(network: &Network, place: &Client) -> Result<(IpAddr, IpAddr), Fault> {
-    let address = match place {
-        Client::Stack => network.outside,
-        _ => network.workload.ok_or_else(|| {
-            Fault::machine("a command in the stack can call and not be called")
-                .hint("put the client into the stack: `client=stack`")
-        })?,
-    };
-    let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    Ok((address, if network.is_shared { address } else { everywhere }))
-}
-
 /// Whether that is the port at which a client outside calls this workload's server.
 fn is_at(definition: &Definition, port: Port) -> bool {
     definition.client == Client::Native
         && !definition.is_over_udp
         && definition.port == Some(port.number)
         && port.protocol == "tcp"
-}
-
-/// That two stacks are in one network after all.
-fn require_same(
-    server: &Network,
-    client: Option<&Network>,
-    beside: &StackSpec,
-) -> Result<(), Fault> {
-    let is_same = |client: &Network| {
-        client.is_shared == server.is_shared
-            && (client.is_shared || same_file(&client.namespace, &server.namespace))
-    };
-    if client.is_some_and(is_same) {
-        return Ok(());
-    }
-    Err(Fault::machine(format!("the client's stack `{beside}` is not in the server's network"))
-        .hint("give both stacks a network of one kind: `net=…`"))
-}
-
-/// Whether two files that name namespaces name the same one. Source: `namespaces(7)`.
-fn same_file(one: &Path, other: &Path) -> bool {
-    let identity = |path: &Path| fs::metadata(path).map(|it| (it.dev(), it.ino())).ok();
-    identity(one).is_some() && identity(one) == identity(other)
 }
 
 /// The command of these words, or several of it at once.

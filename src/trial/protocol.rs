@@ -1,6 +1,7 @@
 //! The protocol of one trial. The order of the lines in [`run`] and `measure` is the protocol.
 
 use super::iterate::{self, Ran};
+use super::meeting::Bridge;
 use super::neighbour::Neighbours;
 use super::opposite::Opposite;
 use super::quiet::{self, Quiet};
@@ -68,7 +69,12 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
         task.multiply(&mut command);
     }
     let inside = task.as_ref().map_or_else(|_| command.clone(), |task| task.inside(&command));
-    let raised = stack.raise(&Ground { command: Some(&inside), ..*ground }, &name);
+    let between = task.as_ref().map_or(Ok(None), |task| task.between(stack, ground, &name));
+    let raised = between.as_ref().map_err(Clone::clone).and_then(|between| {
+        let network = between.as_ref().map(Bridge::path);
+        let network = network.as_deref().or(ground.network);
+        stack.raise(&Ground { command: Some(&inside), network, ..*ground }, &name)
+    });
     let start_wall = clock::monotonic_raw().since(asked_at);
 
     let mut leftovers = Vec::new();
@@ -106,6 +112,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
             }
         }
     };
+    leftovers.extend(between.ok().flatten().into_iter().flat_map(Bridge::close));
     let mut conditions = conditions.unwrap_or_else(|| {
         let after = quiet.read();
         quiet.between(&before, &after, None)
@@ -169,11 +176,15 @@ fn measure(
     conditions.extend(seen.conditions);
     conditions.extend(quiet::stood_still(runs.iter().map(|ran| &ran.outcome)));
     conditions.extend(together::at_once(&runs));
-    let mut is_guest_time_void = opposite.as_mut().map_or(Ok(false), Opposite::is_time_void)?;
+    let mut is_guest_time_void = false;
+    if let Some(rate) = opposite.as_mut().map_or(Ok(None), Opposite::rate)? {
+        is_guest_time_void |= rate.is_void();
+        conditions.extend(rate.conditions_of("client_"));
+    }
     if !sandwich.is_shared() {
         let rate = sandwich.rate_until(Sandwich::take(standing.link()?)?);
         is_guest_time_void |= rate.is_void();
-        conditions.extend(rate.conditions());
+        conditions.extend(rate.conditions_of(""));
     }
     readings = iterate::per_iteration(readings, &runs);
     let read = task.read(runs.iter().map(|ran| &ran.outcome));
@@ -192,7 +203,8 @@ fn measure(
     }
     let evidence = Evidence::of(levels)
         .map_err(|layer| Fault::bug(format!("`{layer}` proved nothing about itself")))?;
-    let iterations = iterate::iterations(&runs, sandwich);
+    let clock = opposite.as_ref().map_or(sandwich, |it| it.clock_of_the_client(sandwich));
+    let iterations = iterate::iterations(&runs, clock);
     let (wall, outcome) = iterate::whole(&iterations, runs)?;
     let flaw = prepared.flaw.or(seen.flaw).or_else(|| read.as_ref().err().cloned());
     let read = if flaw.is_none() { read.unwrap_or_default() } else { Reading::default() };

@@ -67,12 +67,12 @@ impl Rate {
         self.has_gone_back || low > RATE_LIMIT_PPM || high < -RATE_LIMIT_PPM
     }
 
-    /// As conditions: stable key, value.
-    pub(super) fn conditions(&self) -> Vec<(String, f64)> {
+    /// As conditions: stable key, which begins with whose clock it is, and value.
+    pub(super) fn conditions_of(&self, whose: &str) -> Vec<(String, f64)> {
         vec![
-            (String::from("clock_rate_low_ppm"), self.ppm.0),
-            (String::from("clock_rate_high_ppm"), self.ppm.1),
-            (String::from("clock_back_count"), f64::from(u8::from(self.has_gone_back))),
+            (format!("{whose}clock_rate_low_ppm"), self.ppm.0),
+            (format!("{whose}clock_rate_high_ppm"), self.ppm.1),
+            (format!("{whose}clock_back_count"), f64::from(u8::from(self.has_gone_back))),
         ]
     }
 }

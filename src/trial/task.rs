@@ -1,6 +1,7 @@
 //! The parts of a trial that only a workload has: its tool's version, its set-up, reading its numbers,
 //! its clean-up. Nothing of that is measured, and of an ordinary command there is none.
 
+use super::meeting::Bridge;
 use super::opposite::{self, Opposite};
 use crate::fault::Fault;
 use crate::layer::{Network, Unavailable};
@@ -108,6 +109,17 @@ impl Task {
         }
         let sides = if self.count < 2 { std::slice::from_ref(definition) } else { &self.instances };
         Opposite::open(definition, sides, standing, command, ground, name)
+    }
+
+    /// The bridge on which both sides meet, where neither makes one.
+    pub(super) fn between(
+        &self,
+        stack: &StackSpec,
+        ground: &Ground<'_>,
+        name: &str,
+    ) -> Result<Option<Bridge>, Fault> {
+        let Some(definition) = &self.definition else { return Ok(None) };
+        Bridge::between(definition, stack, ground, name)
     }
 
     /// The network and the port at which what was booted serves by itself, for a workload that has a server.

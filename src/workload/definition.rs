@@ -81,7 +81,8 @@ impl Client {
     pub const PARAMETER: &str = "client";
 
     /// What it may be, for people.
-    pub const WORDS: &str = "`native`, `stack`, or another stack such as `runc:net=veth`";
+    pub const WORDS: &str =
+        "`native`, `stack`, or another stack such as `runc:net=veth`, `qemu:net=tap` or `ssh:HOST`";
 
     /// Reads one.
     ///

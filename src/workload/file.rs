@@ -50,7 +50,7 @@ fn client() -> Parameter {
         name: Client::PARAMETER.to_owned(),
         about: String::from(
             "where the client is: outside (`native`), in the stack (`stack`; the server is outside then), or in another \
-             stack beside it, `runc:net=veth`; the last parameter",
+             stack beside it, also on another machine, `ssh:HOST`; the last parameter",
         ),
         default: String::from("native"),
         kind: Kind::Client,

@@ -46,6 +46,7 @@ mod roots;
 mod recovery;
 mod ssh;
 mod suite;
+mod two_machines;
 mod two_sided;
 mod unfit;
 mod watchdog;

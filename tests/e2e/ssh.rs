@@ -6,7 +6,7 @@ use crate::suite::{lab, raise, run};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -31,9 +31,10 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const GONE_AFTER: Duration = Duration::from_secs(20 + 15);
 
 /// An `sshd` of the test's own.
-struct Sshd {
+pub struct Sshd {
     child: Child,
     directory: PathBuf,
+    address: String,
     port: u16,
     made_directory: bool,
     /// What an agent there could have left, from before.
@@ -43,6 +44,11 @@ struct Sshd {
 impl Sshd {
     /// Starts one with its own keys; `None` where there is no `sshd`, which was said.
     fn start(machine: &Machine) -> Option<Self> {
+        Self::start_at(machine, "127.0.0.1", &[])
+    }
+
+    /// The same at another address of this machine's, by a command that leads to where that is.
+    pub fn start_at(machine: &Machine, address: &str, by: &[String]) -> Option<Self> {
         if !Path::new(SSHD).exists() {
             skip("ssh", "there is no `/usr/sbin/sshd`: apt-get install openssh-server");
             return None;
@@ -60,7 +66,7 @@ impl Sshd {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let place = directory.display();
         let config = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {place}/host_key\n\
+            "Port {port}\nListenAddress {address}\nHostKey {place}/host_key\n\
              AuthorizedKeysFile {place}/user_key.pub\nPidFile none\nUsePAM no\nStrictModes no\n\
              PermitRootLogin prohibit-password\nPrintMotd no\nPrintLastLog no\n"
         );
@@ -68,22 +74,25 @@ impl Sshd {
         fs::write(directory.join("ssh_config"), "").unwrap();
         for key in ["host_key", "other_key"] {
             let public = fs::read_to_string(directory.join(format!("{key}.pub"))).unwrap();
-            let line = format!("[127.0.0.1]:{port} {public}");
+            let line = format!("[{address}]:{port} {public}");
             fs::write(directory.join(format!("known_{key}")), line).unwrap();
         }
         let mut maker = fs::DirBuilder::new();
         let made_directory = maker.mode(0o755).create(PRIVILEGE_SEPARATION).is_ok();
         let before = far_side();
-        let child = Command::new(SSHD)
-            .args(["-D", "-e", "-f"])
+        let words = by.iter().map(String::as_str).chain([SSHD, "-D", "-e", "-f"]);
+        let words: Vec<&str> = words.collect();
+        let child = Command::new(words[0])
+            .args(&words[1..])
             .arg(directory.join("sshd_config"))
             .stderr(fs::File::create(directory.join("log")).unwrap())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let sshd = Self { child, directory, port, made_directory, before };
+        let address = address.to_owned();
+        let sshd = Self { child, directory, address, port, made_directory, before };
         let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        while !sshd.log().contains("Server listening on ") {
             assert!(began.elapsed() < Duration::from_secs(10), "{}", sshd.log());
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -95,20 +104,21 @@ impl Sshd {
     }
 
     /// The layer that leads there.
-    fn stack(&self) -> String {
+    pub fn stack(&self) -> String {
         self.stack_with(self.port, "known_host_key")
     }
 
     fn stack_with(&self, port: u16, known: &str) -> String {
         let place = self.directory.display();
         format!(
-            "ssh:127.0.0.1,user=root,port={port},identity={place}/user_key,\
-             known-hosts={place}/{known},config={place}/ssh_config"
+            "ssh:{},user=root,port={port},identity={place}/user_key,\
+             known-hosts={place}/{known},config={place}/ssh_config",
+            self.address
         )
     }
 
     /// What agents and starters are there that were not before.
-    fn left(&self) -> Vec<String> {
+    pub fn left(&self) -> Vec<String> {
         far_side().difference(&self.before).cloned().collect()
     }
 

@@ -79,9 +79,50 @@ fn a_client_in_another_stack_meets_the_server_on_its_bridge_or_on_this_machines_
         let workload = format!("net.tcp_rr:time=50,client={client}");
         measured(&machine, &[server], &workload, &format!("in another stack, {client}"));
     }
-    let output = machine.surtax(&compare("native", "net.tcp_rr:time=50,client=runc:net=veth"));
+    let workload = "net.tcp_rr:time=50,client=docker:net=macvlan";
+    let output = machine.surtax(&compare("native", workload));
     let said = text(&output.stderr);
-    assert!(!output.status.success() && said.contains("`runc:net=veth` cannot meet"), "{said}");
+    assert!(
+        !output.status.success() && said.contains("`docker:net=macvlan` cannot meet"),
+        "{said}"
+    );
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_client_in_a_guest_meets_the_server_on_its_bridge_or_as_an_ordinary_process() {
+    let machine = Machine::take();
+    let client = "qemu:accel=tcg,memory=256M,net=tap";
+    if !is_usable(&machine, client) || !is_usable(&machine, "runc") {
+        return;
+    }
+    let stacks = format!("native,runc:net=veth,{client}");
+    let workload = format!("net.tcp_rr:time=1000,client={client}");
+    let answer = machine.json(&compare(&stacks, &workload));
+    for (stack, address) in
+        [("native", "198.18.0.1"), ("runc:net=veth", "198.18.0.2"), (client, "198.18.0.2")]
+    {
+        let found = arm(&answer, stack);
+        assert_eq!(found["trial_count"], 1, "{stack}: {}", found["trouble"]);
+        let innermost = innermost(&answer, stack);
+        assert_eq!(fact(innermost, "client_place"), format!("in another stack, {client}"));
+        assert_eq!(fact(innermost, "server_address"), address, "{stack}");
+        assert_eq!(fact(innermost, "client_address"), "198.18.0.3", "{stack}");
+        assert_eq!(fact(innermost, "client_network"), "tap", "{stack}");
+        // Its kernel's clock is its own, and was watched.
+        assert_eq!(fact(innermost, "client_clock"), "its own, and watched", "{stack}");
+        assert!(
+            found["histograms"][0]["value_count"].as_u64().unwrap() > 5,
+            "{stack}: {}",
+            found["histograms"]
+        );
+    }
+    // Behind QEMU's own stack it calls this machine's loopback, at an address that QEMU translates.
+    let client = "qemu:accel=tcg,memory=256M,net=user";
+    let workload = format!("net.tcp_rr:time=1000,client={client}");
+    let answer = machine.json(&compare("runc:net=host", &workload));
+    let innermost = innermost(&answer, "runc:net=host");
+    assert_eq!(fact(innermost, "server_address"), "10.0.2.2");
     machine.assert_as_before();
 }
 

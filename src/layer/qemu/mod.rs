@@ -182,7 +182,8 @@ impl Layer for Qemu {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
-        let asked = Asked::read(spec, site.limits)?;
+        let mut asked = Asked::read(spec, site.limits)?;
+        asked.nic = asked.nic.map(|nic| nic.beside(site.network));
         asked.memory.require_huge_pages()?;
         asked.firmware.require(asked.board, room)?;
         asked.nic.as_ref().map_or(Ok(()), |nic| nic.require(site, room))?;

@@ -34,6 +34,9 @@ const SWITCH_ID: &str = "switch";
 /// The device's own address, out of those that QEMU gives by default.
 pub(in crate::layer) const MAC: &str = "52:54:00:12:34:56";
 
+/// That of a second machine on the same bridge.
+const SECOND_MAC: &str = "52:54:00:12:34:57";
+
 /// Addresses of QEMU's own stack: the guest's, and the one under which it finds this level's loopback
 /// network. Source: QEMU `docs/system/devices/net.rst`, "Using the user mode network stack".
 const USER_GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
@@ -120,6 +123,8 @@ pub(super) struct Nic {
     shape: Option<Shape>,
     /// Where QEMU finds a switch.
     socket: PathBuf,
+    /// Whether its tap is to be on the bridge of another stack.
+    is_second: bool,
 }
 
 /// What stands behind a network device on this level.
@@ -218,7 +223,23 @@ impl Nic {
             queues,
             shape,
             socket: PathBuf::new(),
+            is_second: false,
         }))
+    }
+
+    /// The same device on the bridge of another stack, if there is one: with an address of its own, in either sense.
+    pub(super) fn beside(self, other: Option<&Path>) -> Self {
+        Self { is_second: other.is_some(), ..self }
+    }
+
+    /// The address of the device itself.
+    fn address(&self) -> &'static str {
+        if self.is_second { SECOND_MAC } else { MAC }
+    }
+
+    /// The address that the guest gets on a bridge of ours.
+    fn guest(&self) -> Ipv4Addr {
+        if self.is_second { network::SECOND } else { network::WORKLOAD }
     }
 
     /// That this level has what stands behind the device; looks, and makes nothing. Only in a guest of
@@ -275,7 +296,7 @@ impl Nic {
     pub(super) fn addresses(&self) -> (String, Ipv4Addr) {
         let (guest, outside) = match self.backend {
             Backend::User => (USER_GUEST, USER_OUTSIDE),
-            _ => (network::WORKLOAD, network::OUTSIDE),
+            _ => (self.guest(), network::OUTSIDE),
         };
         (format!("{guest}/{}", network::PREFIX), outside)
     }
@@ -294,7 +315,11 @@ impl Nic {
             return Ok(Wires::default());
         }
         let is_bare = self.backend == Backend::OpenVswitch;
-        let network = if is_bare { room.bare_network()? } else { room.network()? };
+        let network = match site.network {
+            Some(namespace) => room.join(namespace)?,
+            None if is_bare => room.bare_network()?,
+            None => room.network()?,
+        };
         let mut wires = Wires::default();
         match self.backend {
             Backend::OpenVswitch => {
@@ -309,7 +334,7 @@ impl Nic {
             Backend::Tap | Backend::User => wires.taps = network.tap(self.queues)?,
         }
         if let Some(shape) = self.shape {
-            wires.shaped = Some(Shaped::make(&network, network::TAP, shape)?);
+            wires.shaped = Some(Shaped::make(&network, network.tap_name(), shape)?);
         }
         wires.network = Some(network);
         Ok(wires)
@@ -327,7 +352,7 @@ impl Nic {
             _ => Network {
                 namespace: PathBuf::from(format!("/proc/{pid}/ns/net")),
                 outside: network::OUTSIDE.into(),
-                workload: Some(network::WORKLOAD.into()),
+                workload: Some(self.guest().into()),
                 is_shared: false,
                 ..Network::of_level()
             },
@@ -354,8 +379,11 @@ impl Nic {
                 format!("tap,id={BACKEND_ID},{key}={},vhost={vhost}", numbers.join(":"))
             }
         };
-        let mut device =
-            format!("{},id={NIC_ID},netdev={BACKEND_ID},mac={MAC}", self.model.device(bus));
+        let mut device = format!(
+            "{},id={NIC_ID},netdev={BACKEND_ID},mac={}",
+            self.model.device(bus),
+            self.address()
+        );
         if bus == "pci" {
             // Nobody boots from it, and its code for that would be read at every start.
             device += ",romfile=";

@@ -15,14 +15,15 @@
 //! than the lease loses its trial.
 //!
 //! Times are this machine's, as everywhere: one of a command contains the way of two frames, there and
-//! back. A starter for a layer behind is kept in the memory of the agent and is no file there.
+//! back. A workload with two sides goes the way that ssh has gone: each side calls the other's end of that connection, as
+//! `sshd` says it. A starter for a layer behind is kept in the memory of the agent and is no file there.
 
 mod client;
 
 use super::arrival::{self, Arrival, KEEP_ALIVE, LEASE, SYSTEM};
 use super::{
-    Card, Choice, Files, Layer, Payer, Running, Site, Source, Unavailable, Usable, value_of,
-    version,
+    Card, Choice, Files, Layer, Network, Payer, Running, Site, Source, Unavailable, Usable,
+    value_of, version,
 };
 use crate::agent::{ConsoleTail, KeptAlive, Link};
 use crate::fault::{Doing, Fault};
@@ -148,6 +149,13 @@ impl Running for RunningSsh {
             source: Source::Process(self.process.pid()),
             carries_workload: false,
         }]
+    }
+
+    /// The way that ssh itself has come: each end as the other one sees it.
+    fn network(&self) -> Option<Network> {
+        let (outside, there) = self.arrival.ends?;
+        let workload = Some(there);
+        Some(Network { outside, workload, is_shared: false, is_far: true, ..Network::of_level() })
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {

@@ -5,7 +5,13 @@ use crate::workload::Workload;
 
 /// What helps two stacks that cannot meet.
 const MEET: &str = "let both be on this machine's network (`native`, `net=host`), or both containers of one engine, \
-                    or the client one of `runc`, `crun` and `youki` with `net=veth`";
+                    or the client one of `runc`, `crun` and `youki` with `net=veth` or `qemu` with `net=tap`";
+
+/// What helps where one of the two is another machine.
+const ON_OUR_NETWORK: &str = "let the server be there: `native`, or `net=host` in every layer";
+const CLIENT_HERE: &str = "let the client be there: `client=runc:net=host`, or leave `client=` out";
+const ONE_SIDE_HERE: &str =
+    "let one side be on this machine: leave `client=` out, or put the server into `native`";
 
 fn definition(typed: &str) -> Definition {
     Workload::find(typed).unwrap().resolve().unwrap()
@@ -33,8 +39,23 @@ fn a_stack_without_a_way_is_a_gap_with_what_would_make_one() {
         ("net.tcp_rr:client=runc:net=veth", "qemu:net=tap+runc:net=host", None),
         ("net.tcp_rr:client=docker:net=bridge", "docker:net=bridge", None),
         ("net.tcp_rr:client=runc:net=host", "native", None),
-        ("net.tcp_rr:client=runc:net=veth", "native", Some(MEET)),
-        ("net.tcp_rr:client=qemu:net=tap", "runc:net=veth", Some(MEET)),
+        ("net.tcp_rr:client=runc:net=veth", "native", None),
+        ("net.tcp_rr:client=runc:net=veth", "runc:net=host", Some(MEET)),
+        ("net.tcp_rr:client=qemu:net=tap", "native", None),
+        ("net.tcp_rr:client=qemu:net=tap", "runc:net=veth", None),
+        ("net.tcp_rr:client=qemu:net=tap", "qemu:net=tap", None),
+        ("net.tcp_rr:client=qemu:net=vhost-user", "qemu:net=tap", Some(MEET)),
+        ("net.tcp_rr:client=qemu:net=user", "runc:net=host", None),
+        ("net.tcp_rr:client=ssh:lab7", "native", None),
+        ("net.tcp_rr:client=ssh:lab7+runc:net=host", "docker:net=host", None),
+        ("net.tcp_rr:client=ssh:lab7", "runc:net=veth", Some(ON_OUR_NETWORK)),
+        ("net.tcp_rr:client=ssh:lab7+runc", "native", Some(MEET)),
+        ("net.tcp_rr", "ssh:lab7", None),
+        ("net.tcp_rr", "ssh:lab7+runc:net=host", None),
+        ("net.tcp_rr:client=stack", "ssh:lab7", None),
+        ("net.tcp_rr:client=runc:net=host", "ssh:lab7", None),
+        ("net.tcp_rr:client=runc:net=veth", "ssh:lab7", Some(CLIENT_HERE)),
+        ("net.tcp_rr:client=ssh:lab8", "ssh:lab7", Some(ONE_SIDE_HERE)),
         ("net.tcp_rr:client=docker:net=bridge", "docker:net=macvlan", Some(MEET)),
         ("net.tcp_rr:client=runc", "runc:net=veth", Some(MEET)),
     ] {
@@ -71,18 +92,4 @@ fn a_client_outside_calls_a_published_port_that_is_the_servers() {
     ] {
         assert_eq!(is_at(&definition(typed), port), expected, "{typed} {port:?}");
     }
-}
-
-#[test]
-fn a_server_on_this_machines_own_network_listens_at_its_loopback_alone() {
-    let shared = Network::of_level();
-    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    assert_eq!(addresses(&shared, &Client::Native), Ok((loopback, loopback)));
-    let [outside, workload] = [IpAddr::from([198, 18, 0, 1]), IpAddr::from([198, 18, 0, 2])];
-    let wired = Network { outside, workload: Some(workload), is_shared: false, ..shared };
-    let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    assert_eq!(addresses(&wired, &Client::Native), Ok((workload, everywhere)));
-    assert_eq!(addresses(&wired, &Client::Stack), Ok((outside, everywhere)));
-    let outward = Network { workload: None, ..wired };
-    assert!(addresses(&outward, &Client::Native).unwrap_err().message.ends_with("not be called"));
 }

@@ -49,7 +49,7 @@ server = ["listen", "{address}:{from}"]"#;
     let fault = of(&[("client", "moon")]).unwrap_err();
     assert_eq!(
         fault.hint.unwrap(),
-        "`client` is `native`, `stack`, or another stack such as `runc:net=veth`"
+        "`client` is `native`, `stack`, or another stack such as `runc:net=veth`, `qemu:net=tap` or `ssh:HOST`"
     );
     // With one side neither means anything.
     let one = Workload::of("mine", SMALL.into(), vec![("client".into(), "stack".into())]);

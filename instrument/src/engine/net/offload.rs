@@ -4,7 +4,7 @@
 //! three to nine times as fast. Source: Linux `Documentation/networking/segmentation-offloads.rst`, `ethtool(8)`
 //! (`SIOCETHTOOL`).
 
-use std::ffi::CStr;
+use crate::link;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 
@@ -23,7 +23,8 @@ struct Value {
 
 /// What the device with this address does, as `tso+gso+gro` or `none`; a `?` where nobody says.
 pub(super) fn of(address: IpAddr, socket: RawFd) -> String {
-    let Some(device) = device_of(address) else { return String::from("?") };
+    let device = link::with_address(address);
+    let Some(device) = device.as_deref().and_then(name_of) else { return String::from("?") };
     let answers = ASKED.map(|(name, command)| Some((name, ask(socket, &device, command)?)));
     if answers.iter().any(Option::is_none) {
         return String::from("?");
@@ -47,57 +48,11 @@ fn ask(socket: RawFd, device: &Name, command: u32) -> Option<bool> {
     (answer == 0).then_some(value.data != 0)
 }
 
-/// Which device has an address.
-fn device_of(address: IpAddr) -> Option<Name> {
-    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: the pointer is live; the kernel's list is given back below.
-    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
-        return None;
-    }
-    let mut found = None;
-    let mut at = list;
-    // SAFETY: `at` is null or an entry of the list, which lives until it is given back.
-    while let Some(entry) = unsafe { at.as_ref() } {
-        // SAFETY: the address of an entry is null or live, and as long as its family says.
-        if unsafe { address_of(entry.ifa_addr) } == Some(address) {
-            // SAFETY: the name of an entry ends with a zero.
-            found = name_of(unsafe { CStr::from_ptr(entry.ifa_name) });
-            break;
-        }
-        at = entry.ifa_next;
-    }
-    // SAFETY: the list came from `getifaddrs`, and nothing of it is used any more.
-    unsafe { libc::freeifaddrs(list) };
-    found
-}
-
-fn name_of(text: &CStr) -> Option<Name> {
+fn name_of(text: &str) -> Option<Name> {
     let mut name: Name = [0; libc::IFNAMSIZ];
-    let bytes = text.to_bytes();
-    let places = name.get_mut(..bytes.len())?;
-    places.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte.cast_signed());
+    let places = name.get_mut(..text.len())?;
+    places.iter_mut().zip(text.as_bytes()).for_each(|(place, byte)| *place = byte.cast_signed());
     Some(name)
-}
-
-/// An internet address in the kernel's form.
-///
-/// # Safety
-/// It is null, or points to an address as long as its family says.
-unsafe fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: the caller's promise.
-    match i32::from(unsafe { address.as_ref() }?.sa_family) {
-        libc::AF_INET => {
-            // SAFETY: an address of this family is one of these; it may lie anywhere.
-            let v4 = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
-            Some(IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes()))
-        }
-        libc::AF_INET6 => {
-            // SAFETY: likewise.
-            let v6 = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
-            Some(IpAddr::from(v6.sin6_addr.s6_addr))
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Evidence of a network device: what QEMU, this level and the guest say of it, held against each other.
 
 use super::super::qmp::Qmp;
-use super::{BACKEND_ID, Backend, MAC, Model, NIC_ID, Nic, VHOST_DEVICE, Wires};
+use super::{BACKEND_ID, Backend, Model, NIC_ID, Nic, VHOST_DEVICE, Wires};
 use crate::fault::{Doing, Fault};
-use crate::lab::network;
 use crate::layer::value_of;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,8 +37,8 @@ impl Nic {
         let mut claims = vec![
             ("model", self.model.device(bus), told.model),
             ("backend", self.backend_of_qemu().to_owned(), told.backend),
-            ("address", MAC.to_owned(), told.address),
-            ("address", MAC.to_owned(), value_of(inside, "link_address")?.to_owned()),
+            ("address", self.address().to_owned(), told.address),
+            ("address", self.address().to_owned(), value_of(inside, "link_address")?.to_owned()),
             ("driver", self.model.driver().to_owned(), driver.to_owned()),
             ("number of queues", queues.clone(), told.queues.to_string()),
             ("number of queues", queues.clone(), value_of(inside, "link_queues")?.to_owned()),
@@ -48,17 +47,20 @@ impl Nic {
         let mut facts = vec![
             Fact::new("network", self.backend_name(), "info network of QEMU"),
             Fact::new("nic_model", self.model.device(bus), "info network of QEMU"),
-            Fact::new("nic_address", MAC, "info network of QEMU, and /sys inside"),
+            Fact::new("nic_address", self.address(), "info network of QEMU, and /sys inside"),
             Fact::new("nic_driver", driver, "/sys inside"),
             Fact::new("nic_offloads", offloads, "ethtool(8) inside"),
             Fact::new("nic_queues", &queues, "info network of QEMU, and /sys inside"),
             Fact::new("vhost", on(self.has_vhost), "/proc/PID/fd of QEMU"),
         ];
         if let Some(network) = &wires.network {
+            let name = network.tap_name();
             match &wires.switch {
-                None => claims.push(("number of queues", queues, tap_queues(pid)?.to_string())),
+                None => {
+                    claims.push(("number of queues", queues, tap_queues(pid, name)?.to_string()));
+                }
                 Some(switch) => {
-                    let held = tap_queues(switch.process.pid())? > 0;
+                    let held = tap_queues(switch.process.pid(), name)? > 0;
                     claims.push(("tap", String::from("the switch's"), whose(held)));
                     facts.push(Fact::new("switch", &switch.command_line, "its start"));
                 }
@@ -167,18 +169,19 @@ fn holds(pid: u32, file: &str) -> Result<usize, Fault> {
     Ok(links.filter(|link| link == Path::new(file)).count())
 }
 
-/// How many queues of our tap a process holds. Source: Linux `drivers/net/tun.c`, `tun_chr_show_fdinfo`.
-fn tap_queues(pid: u32) -> Result<usize, Fault> {
+/// How many queues of the tap of this name a process holds. Source: Linux `drivers/net/tun.c`, `tun_chr_show_fdinfo`.
+fn tap_queues(pid: u32, name: &str) -> Result<usize, Fault> {
     let directory = PathBuf::from(format!("/proc/{pid}/fdinfo"));
     let entries = fs::read_dir(&directory)
         .doing(format_args!("list what is known in `{}`", directory.display()))?;
     let texts = entries.flatten().filter_map(|entry| fs::read_to_string(entry.path()).ok());
-    let is_tap = |line: &str| line.strip_prefix("iff:").is_some_and(|it| it.trim() == network::TAP);
+    let is_tap = |line: &str| line.strip_prefix("iff:").is_some_and(|it| it.trim() == name);
     Ok(texts.filter(|text| text.lines().any(is_tap)).count())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::MAC;
     use super::*;
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixStream;
@@ -209,6 +212,7 @@ mod tests {
             queues: 1,
             shape: None,
             socket: PathBuf::new(),
+            is_second: false,
         };
         let plain = [
             ("link_driver", "virtio_net"),
