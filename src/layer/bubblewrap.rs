@@ -10,7 +10,7 @@
 
 use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
 use super::oci::NET;
-use super::{Card, Files, Limit, scratch};
+use super::{Card, Files, Limit, Reach, scratch};
 use crate::fault::Fault;
 use crate::layer::oci::config::AGENT;
 
@@ -19,6 +19,7 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
     card: &Card {
         kind: "bubblewrap",
         summary: "namespaces and bind mounts by bwrap, as Flatpak uses them",
+        reach: &[("host", Reach::Level)],
         options: &[NET, scratch::CHOICE],
         subject: None,
         limits: Limit::OF_A_GROUP,

@@ -15,7 +15,8 @@ use super::first_process::FirstProcess;
 use super::oci::{Oci, PRIVILEGED};
 use super::tool_network::{self, Ground};
 use super::{
-    Card, Choice, Files, Limit, Site, Unavailable, engine_runtime, impairment, scratch, value_of,
+    Card, Choice, Files, Limit, Reach, Site, Unavailable, engine_runtime, impairment, scratch,
+    value_of,
 };
 use crate::fault::Fault;
 use crate::lab;
@@ -35,6 +36,7 @@ pub static GVISOR: Oci = Oci {
     card: &Card {
         kind: "gvisor",
         summary: "a container on gVisor's kernel in user space, by runsc",
+        reach: &[("host", Reach::Level), ("sandbox", Reach::Link)],
         options: &[
             Choice {
                 key: "platform",

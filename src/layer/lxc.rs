@@ -11,7 +11,7 @@ use super::container_init;
 use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
 use super::container_users::{self, ContainerUsers};
 use super::tool_network::Ground;
-use super::{Card, Files, Limit, scratch, tool_network};
+use super::{Card, Files, Limit, Reach, scratch, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
@@ -32,6 +32,7 @@ pub static LXC: ContainerTool = ContainerTool {
     card: &Card {
         kind: "lxc",
         summary: "a container by LXC, for one command, or with an init",
+        reach: &[("host", Reach::Level), ("veth", Reach::Link), ("macvlan", Reach::Link)],
         options: &[
             tool_network::choice(&["none", "host", "veth", "macvlan"]),
             container_init::CHOICE,

@@ -26,6 +26,7 @@ mod oci;
 mod podman;
 pub(crate) mod publish;
 mod qemu;
+mod reach;
 mod rootless;
 pub mod scratch;
 mod simulated;
@@ -69,6 +70,7 @@ pub static REGISTRY: &[&dyn Layer] = &[
 ];
 
 pub use container_users::refuse_users_on_a_layer;
+pub use reach::{Reach, Reaches};
 /// The kinds of noise that `simulated` knows: what may follow `shape=`.
 pub use simulated::NOISE_SHAPES;
 
@@ -239,6 +241,8 @@ pub struct Card {
     pub kind: &'static str,
     /// One line for people.
     pub summary: &'static str,
+    /// What the words of its `net=` mean to those outside.
+    pub reach: Reaches,
     /// The driver's own options.
     pub options: &'static [Choice],
     /// The option without which the layer means nothing, such as the host of `ssh`. It may stand first

@@ -13,7 +13,8 @@ use super::first_process::FirstProcess;
 use super::native::{Grouping, PlainProcess, same_kernel};
 use super::oci::NET;
 use super::{
-    Card, Choice, Files, Layer, Limit, Network, Payer, Running, Site, Unavailable, Usable, scratch,
+    Card, Choice, Files, Layer, Limit, Network, Payer, Reach, Running, Site, Unavailable, Usable,
+    scratch,
 };
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
@@ -36,6 +37,7 @@ const fn choice(key: &'static str, help: &'static str) -> Choice {
 static CARD: Card = Card {
     kind: "namespaces",
     summary: "plain namespaces without any tool: the least that a container costs",
+    reach: &[("host", Reach::Level)],
     options: &[
         choice("pid", "process ids of its own, or this level's (default: private)"),
         NET,

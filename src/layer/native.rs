@@ -9,8 +9,8 @@
 
 use super::first_process::FirstProcess;
 use super::{
-    Card, Files, Layer, Limit, Network, Payer, Root, Running, Site, Source, Unavailable, Usable,
-    scratch, stdio,
+    Card, Files, Layer, Limit, Network, Payer, Reach, Root, Running, Site, Source, Unavailable,
+    Usable, scratch, stdio,
 };
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
@@ -33,6 +33,7 @@ pub struct Native;
 static CARD: Card = Card {
     kind: "native",
     summary: "an ordinary process of this machine, on a throw-away layer over its files",
+    reach: &[("", Reach::Level)],
     options: &[scratch::CHOICE],
     subject: None,
     limits: Limit::OF_A_GROUP,

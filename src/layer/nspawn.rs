@@ -13,7 +13,7 @@ use super::container_init::{self, Init};
 use super::container_tool::{ContainerTool, Order, Wanted, word};
 use super::container_users::{self, ContainerUsers};
 use super::tool_network::{Ground, ToolNetwork};
-use super::{Card, Files, Limit, scratch, tool_network};
+use super::{Card, Files, Limit, Reach, scratch, tool_network};
 use crate::fault::Fault;
 use crate::lab::Mount;
 use crate::lab::network::{BELOW, BRIDGE, OUTSIDE, PREFIX, WORKLOAD};
@@ -32,6 +32,12 @@ pub static NSPAWN: ContainerTool = ContainerTool {
     card: &Card {
         kind: "nspawn",
         summary: "a container by systemd-nspawn, for one command, or with an init",
+        reach: &[
+            ("host", Reach::Level),
+            ("veth", Reach::Link),
+            ("bridge", Reach::Link),
+            ("macvlan", Reach::Link),
+        ],
         options: &[
             tool_network::choice(&["none", "host", "veth", "bridge", "macvlan"]),
             container_init::CHOICE,

@@ -38,6 +38,7 @@ pub struct Simulated;
 static CARD: Card = Card {
     kind: "simulated",
     summary: "no isolation at all: a known cost in simulated time, to test surtax itself",
+    reach: &[],
     options: &[
         Choice { key: "cost", values: &[], help: "true ratio to 1 s (default 1)" },
         Choice {

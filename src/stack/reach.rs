@@ -5,7 +5,7 @@
 //! or there is no way through.
 
 use super::{LayerSpec, StackSpec};
-use crate::layer::Network;
+use crate::layer::{self, Network, Reach};
 use std::net::IpAddr;
 use surtax_instrument::wire::{Command, Fact, LevelFacts};
 
@@ -38,32 +38,47 @@ pub enum Promise {
 #[must_use]
 pub fn promise(stack: &StackSpec) -> Promise {
     let Some((outermost, deeper)) = stack.layers.split_first() else { return Promise::Nothing };
-    if deeper.iter().any(|layer| !matches!(of_layer(layer), Way::Shared | Way::Unknown)) {
+    let leads_on = |layer| matches!(of_layer(layer), Reach::Level | Reach::Daemon | Reach::Unknown);
+    if !deeper.iter().all(leads_on) {
         return Promise::Nothing;
     }
     match of_layer(outermost) {
-        Way::Nothing => Promise::Nothing,
-        Way::Outward => Promise::Outward,
-        Way::BothWays | Way::Shared => Promise::BothWays,
-        Way::Unknown => Promise::Unknown,
+        Reach::Nothing => Promise::Nothing,
+        Reach::Outward => Promise::Outward,
+        Reach::Level | Reach::Link | Reach::Bridge { .. } | Reach::Engine | Reach::Far => {
+            Promise::BothWays
+        }
+        Reach::Daemon | Reach::Unknown => Promise::Unknown,
     }
 }
 
-/// Where the inside of a stack is, for another stack that is to meet it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Meeting<'a> {
-    /// This level's own network.
-    Level,
-    /// A bridge of ours, on which there is room for a second workload.
-    Bridge,
-    /// A network of an engine's.
-    Engine(&'a str),
-    /// Another machine, which is reached over this level's own network.
-    Far,
-    /// Behind a stack of its own, from which this level is called at an address of its own.
-    Caller,
-    /// Nowhere that another one could come to.
-    Nowhere,
+/// What the layer's own card says of its network.
+fn of_layer(layer: &LayerSpec) -> Reach {
+    // The text of a stack is checked against the registry when it is read.
+    layer::find(&layer.kind).map_or(Reach::Nothing, |driver| driver.card().reach_of(layer))
+}
+
+/// Where the inside of a stack is, for another stack that is to meet it: on the way of its outermost layer, if each
+/// further in stays on its level's.
+fn meeting(stack: &StackSpec) -> Reach {
+    let Some((outermost, deeper)) = stack.layers.split_first() else { return Reach::Nothing };
+    if deeper.iter().any(|layer| of_layer(layer) != Reach::Level) {
+        return Reach::Nothing;
+    }
+    match of_layer(outermost) {
+        // That it is indeed the level's own is proved when it stands.
+        Reach::Daemon => Reach::Level,
+        other => other,
+    }
+}
+
+/// Whether two stacks are on one network of an engine's.
+fn is_of_one_engine(server: &StackSpec, client: &StackSpec) -> bool {
+    let network = |stack: &StackSpec| {
+        let layer = stack.layers.first()?;
+        Some((layer.kind.clone(), layer.options.get("net")?.clone()))
+    };
+    network(server).is_some() && network(server) == network(client)
 }
 
 /// Why a client in a stack of its own cannot meet a server in another one, and what would help, as far as their
@@ -73,26 +88,25 @@ enum Meeting<'a> {
 pub fn cannot_meet(server: &StackSpec, client: &StackSpec) -> Option<(&'static str, &'static str)> {
     let (one, other) = (meeting(server), meeting(client));
     let is_possible = match (one, other) {
-        (Meeting::Level, Meeting::Level | Meeting::Far | Meeting::Caller)
-        | (Meeting::Far, Meeting::Level) => true,
-        (Meeting::Engine(one), Meeting::Engine(other)) => one == other,
-        (Meeting::Bridge, Meeting::Bridge) => joins(client),
-        (Meeting::Level, Meeting::Bridge) => needs_bridge(server, client),
-        _ => false,
+        (Reach::Level, Reach::Level | Reach::Far | Reach::Outward)
+        | (Reach::Far, Reach::Level)
+        | (Reach::Bridge { .. }, Reach::Bridge { joins: true }) => true,
+        (Reach::Engine, Reach::Engine) => is_of_one_engine(server, client),
+        _ => needs_bridge(server, client),
     };
     if is_possible {
         return None;
     }
     Some(match (one, other) {
-        (Meeting::Far, Meeting::Far) => (
+        (Reach::Far, Reach::Far) => (
             "how one other machine reaches another one is not known here",
             "let one side be on this machine: leave `client=` out, or put the server into `native`",
         ),
-        (_, Meeting::Far) => (
+        (_, Reach::Far) => (
             "another machine reaches none but this machine's own network",
             "let the server be there: `native`, or `net=host` in every layer",
         ),
-        (Meeting::Far, _) => (
+        (Reach::Far, _) => (
             "the server is on another machine, which is reached over this machine's own network alone",
             "let the client be there: `client=runc:net=host`, or leave `client=` out",
         ),
@@ -109,63 +123,7 @@ pub fn cannot_meet(server: &StackSpec, client: &StackSpec) -> Option<(&'static s
 #[must_use]
 pub fn needs_bridge(server: &StackSpec, client: &StackSpec) -> bool {
     let is_native = matches!(server.layers.as_slice(), [layer] if layer.kind == "native");
-    is_native && meeting(client) == Meeting::Bridge && joins(client)
-}
-
-/// Whether the outermost layer of a stack can make a second link on somebody else's bridge.
-fn joins(stack: &StackSpec) -> bool {
-    stack.layers.first().is_some_and(|layer| {
-        let net = layer.options.get("net").map(String::as_str);
-        match layer.kind.as_str() {
-            "runc" | "crun" | "youki" => true,
-            "qemu" => net == Some("tap"),
-            _ => false,
-        }
-    })
-}
-
-fn meeting(stack: &StackSpec) -> Meeting<'_> {
-    let Some((outermost, deeper)) = stack.layers.split_first() else { return Meeting::Nowhere };
-    if deeper.iter().any(|layer| !matches!(of_layer(layer), Way::Shared)) {
-        return Meeting::Nowhere;
-    }
-    let net = outermost.options.get("net").map(String::as_str);
-    match (outermost.kind.as_str(), net) {
-        ("native", _) | ("namespaces" | "runc" | "crun" | "youki" | "docker", Some("host")) => {
-            Meeting::Level
-        }
-        ("runc" | "crun" | "youki", Some("veth"))
-        | ("qemu", Some("tap" | "vhost-user"))
-        | ("xen", Some("bridge")) => Meeting::Bridge,
-        ("docker", Some(net @ ("bridge" | "user" | "macvlan"))) => Meeting::Engine(net),
-        ("ssh", _) => Meeting::Far,
-        ("qemu", Some("user")) => Meeting::Caller,
-        _ => Meeting::Nowhere,
-    }
-}
-
-/// The way between a layer's inside and its level.
-enum Way {
-    Nothing,
-    Outward,
-    BothWays,
-    Shared,
-    Unknown,
-}
-
-fn of_layer(layer: &LayerSpec) -> Way {
-    match (layer.kind.as_str(), layer.options.get("net").map(String::as_str)) {
-        ("native", _) | ("namespaces" | "runc" | "crun" | "youki", Some("host")) => Way::Shared,
-        ("qemu", Some("user")) => Way::Outward,
-        ("ssh", _) => Way::BothWays,
-        ("docker", Some("host")) => Way::Unknown,
-        (_, Some("none")) => Way::Nothing,
-        (_, Some("host")) => Way::Shared,
-        (_, Some(_)) => Way::BothWays,
-        // A daemon may have a bridge, or none; an image may be a server, or none.
-        ("docker" | "appliance", None) => Way::Unknown,
-        (_, None) => Way::Nothing,
-    }
+    is_native && meeting(client) == Reach::Bridge { joins: true }
 }
 
 /// What a layer's network is, as evidence.

@@ -31,7 +31,9 @@ use super::qemu::command_line::{ACCELERATOR, Accelerator, CPU_MODEL, PROGRAM};
 use super::qemu::kernel;
 use super::qemu::qmp::{Qmp, VirtualCpu};
 use super::xen::application;
-use super::{Card, Choice, Files, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable};
+use super::{
+    Card, Choice, Files, Layer, Limit, Payer, Reach, Running, Site, Source, Unavailable, Usable,
+};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Network, Process, Program, Room};
@@ -60,6 +62,8 @@ pub struct Appliance;
 static CARD: Card = Card {
     kind: "appliance",
     summary: "a unikernel or another image that is one application, by QEMU or Xen and without an agent",
+    // An image may be a server, or none.
+    reach: &[("", Reach::Unknown)],
     options: &[
         Choice {
             key: "recipe",

@@ -26,8 +26,8 @@ use super::engine_runtime::Kernel;
 use super::first_process::FirstProcess;
 use super::oci::config;
 use super::{
-    Card, Choice, Files, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
-    engine_runtime, publish, rootless as layer_rootless, scratch, value_of, version,
+    Card, Choice, Files, Layer, Limit, Network, Payer, Reach, Running, Site, Source, Unavailable,
+    Usable, engine_runtime, publish, rootless as layer_rootless, scratch, value_of, version,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -62,6 +62,14 @@ pub struct Docker;
 static CARD: Card = Card {
     kind: "docker",
     summary: "a container by Docker's daemon: the machine's own, or a private one",
+    reach: &[
+        // A daemon may have a bridge, or none.
+        ("", Reach::Unknown),
+        ("host", Reach::Daemon),
+        ("bridge", Reach::Engine),
+        ("user", Reach::Engine),
+        ("macvlan", Reach::Engine),
+    ],
     options: &[
         network::NET,
         publish::CHOICE,

@@ -63,6 +63,7 @@ pub struct Krun;
 static CARD: Card = Card {
     kind: KIND,
     summary: "a virtual machine by libkrun, under KVM; not yet run on hardware",
+    reach: &[],
     options: &[scratch::CHOICE],
     subject: None,
     limits: Limit::OF_A_MACHINE,

@@ -55,6 +55,7 @@ pub struct Libvirt;
 static CARD: Card = Card {
     kind: "libvirt",
     summary: "a virtual machine that libvirt already has, by its guest agent; writes to its disks stay",
+    reach: &[],
     options: &[
         Choice {
             key: "domain",

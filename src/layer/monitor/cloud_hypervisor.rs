@@ -14,7 +14,7 @@ use super::{
 };
 use crate::fault::Fault;
 use crate::lab::network::TAP;
-use crate::layer::{Files, scratch};
+use crate::layer::{Files, Reach, scratch};
 use serde_json::{Value, json};
 use surtax_instrument::wire::Fact;
 
@@ -31,6 +31,7 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
     card: &Card {
         kind: KIND,
         summary: "a virtual machine by Cloud Hypervisor, under KVM; not yet run on hardware",
+        reach: &[("tap", Reach::Link)],
         options: &[
             KERNEL,
             scratch::choice(&["layer", "bind", "tmpfs", "virtio-blk"]),

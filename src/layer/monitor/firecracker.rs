@@ -15,7 +15,7 @@ use super::{
 };
 use crate::fault::Fault;
 use crate::lab::network::TAP;
-use crate::layer::{Files, scratch};
+use crate::layer::{Files, Reach, scratch};
 use serde_json::{Value, json};
 use surtax_instrument::wire::Fact;
 
@@ -26,6 +26,7 @@ pub static FIRECRACKER: Monitor = Monitor {
     card: &Card {
         kind: KIND,
         summary: "a virtual machine by Firecracker, under KVM, with `root=packed`; not yet run on hardware",
+        reach: &[("tap", Reach::Link)],
         options: &[
             KERNEL,
             scratch::choice(&["layer", "tmpfs", "virtio-blk"]),

@@ -16,7 +16,7 @@ use super::engine_runtime::Kernel;
 use super::first_process::FirstProcess;
 use super::tool_network::{self, Ground, Known, ToolNetwork};
 use super::{
-    Card, Choice, Files, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable,
+    Card, Choice, Files, Layer, Limit, Payer, Reach, Running, Site, Source, Unavailable, Usable,
     impairment, scratch, stdio, version,
 };
 use crate::agent::Link;
@@ -81,6 +81,7 @@ macro_rules! card {
         &Card {
             kind: $kind,
             summary: $summary,
+            reach: &[("host", Reach::Level), ("veth", Reach::Bridge { joins: true })],
             options: &[
                 tool_network::choice(&["none", "host", "veth"]),
                 impairment::DELAY,

@@ -21,7 +21,8 @@ use super::first_process::THROTTLING;
 use super::publish::{self, Port};
 use super::tool_network::Ground;
 use super::{
-    Card, Choice, Files, Limit, Site, Unavailable, docker, oci, rootless, scratch, tool_network,
+    Card, Choice, Files, Limit, Reach, Site, Unavailable, docker, oci, rootless, scratch,
+    tool_network,
 };
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
@@ -45,6 +46,13 @@ pub static PODMAN: ContainerTool = ContainerTool {
     card: &Card {
         kind: "podman",
         summary: "a container by podman, Docker's command line without a daemon",
+        reach: &[
+            ("host", Reach::Level),
+            ("bridge", Reach::Link),
+            ("user", Reach::Link),
+            ("macvlan", Reach::Link),
+            ("slirp4netns", Reach::Link),
+        ],
         options: &[
             tool_network::choice(&["none", "host", "bridge", "user", "macvlan", "slirp4netns"]),
             publish::CHOICE,

@@ -45,8 +45,8 @@ mod xen;
 use super::errand;
 use super::first_process::{FirstProcess, limited_together};
 use super::{
-    Card, Choice, Files, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
-    impairment,
+    Card, Choice, Files, Layer, Limit, Network, Payer, Reach, Running, Site, Source, Unavailable,
+    Usable, impairment,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
@@ -78,6 +78,12 @@ pub struct Qemu;
 static CARD: Card = Card {
     kind: "qemu",
     summary: "a virtual machine with a kernel of its own, by QEMU",
+    reach: &[
+        ("user", Reach::Outward),
+        ("tap", Reach::Bridge { joins: true }),
+        ("ovs", Reach::Link),
+        ("vhost-user", Reach::Bridge { joins: false }),
+    ],
     options: &[
         command_line::ACCELERATOR,
         Choice {

@@ -22,7 +22,7 @@ mod client;
 
 use super::arrival::{self, Arrival, KEEP_ALIVE, LEASE, SYSTEM};
 use super::{
-    Card, Choice, Files, Layer, Network, Payer, Running, Site, Source, Unavailable, Usable,
+    Card, Choice, Files, Layer, Network, Payer, Reach, Running, Site, Source, Unavailable, Usable,
     value_of, version,
 };
 use crate::agent::{ConsoleTail, KeptAlive, Link};
@@ -49,6 +49,7 @@ pub struct Ssh;
 static CARD: Card = Card {
     kind: "ssh",
     summary: "another machine by ssh: its own kernel and files, on which writes stay",
+    reach: &[("", Reach::Far)],
     options: &[
         Choice {
             key: "host",

@@ -24,8 +24,8 @@ mod vif;
 
 use super::qemu::lent::{self, Board, Channel, Lent};
 use super::{
-    Card, Choice, Files, Layer, Limit, Network, Payer, Running, Site, Source, Unavailable, Usable,
-    scratch,
+    Card, Choice, Files, Layer, Limit, Network, Payer, Reach, Running, Site, Source, Unavailable,
+    Usable, scratch,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
@@ -65,6 +65,7 @@ pub struct Xen;
 static CARD: Card = Card {
     kind: "xen",
     summary: "a domain of Xen's, by `xl` in Dom0; not yet run on hardware",
+    reach: &[("bridge", Reach::Bridge { joins: false })],
     options: &[
         Choice {
             key: "type",

@@ -8,6 +8,7 @@ const fn card(kind: &'static str, options: &'static [Choice], limits: &'static [
     Card {
         kind,
         summary: "",
+        reach: &[],
         options,
         subject: None,
         limits,

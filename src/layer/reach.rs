@@ -1,0 +1,68 @@
+//! What the words of a layer's `net=` mean to those who would reach its inside, or be reached from there.
+
+use super::Card;
+use crate::stack::LayerSpec;
+
+/// The option that names a layer's network.
+const KEY: &str = "net";
+
+/// The way between a layer's inside and the level where it was started, as far as a word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// There is none.
+    Nothing,
+    /// The inside is on the level's own network.
+    Level,
+    /// It is on that of the daemon which started it: mostly the level's own.
+    Daemon,
+    /// Either calls the other, on a link that nobody else is on.
+    Link,
+    /// Either calls the other, on a bridge of ours, where another stack may have a second link.
+    Bridge {
+        /// Whether this layer can itself be the second on somebody else's.
+        joins: bool,
+    },
+    /// Either calls the other, on a network of an engine's that its other containers are on.
+    Engine,
+    /// The inside calls its level, at an address of its own for it, and is not called.
+    Outward,
+    /// The inside is another machine, which the level's own network leads to.
+    Far,
+    /// It depends on what is found.
+    Unknown,
+}
+
+/// Words of the option with what they mean; the empty one is a layer that names none. A word that is missing, such as
+/// `none`, leads nowhere.
+pub type Reaches = &'static [(&'static str, Reach)];
+
+impl Card {
+    /// What the network of a layer of this kind means.
+    #[must_use]
+    pub fn reach_of(&self, layer: &LayerSpec) -> Reach {
+        let word = layer.options.get(KEY).map_or("", String::as_str);
+        let known = self.reach.iter().find(|(known, _)| *known == word);
+        known.map_or(Reach::Nothing, |(_, reach)| *reach)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::REGISTRY;
+    use super::*;
+
+    #[test]
+    fn every_word_of_every_layer_has_a_meaning_and_no_other_word_has() {
+        for card in REGISTRY.iter().map(|driver| driver.card()) {
+            let choice = card.options.iter().find(|choice| choice.key == KEY);
+            let words = choice.map_or(&[][..], |choice| choice.values);
+            let named = words.iter().filter(|word| **word != "none");
+            let mut named: Vec<&str> = named.copied().collect();
+            let mut known: Vec<&str> = card.reach.iter().map(|(word, _)| *word).collect();
+            known.retain(|word| !word.is_empty());
+            named.sort_unstable();
+            known.sort_unstable();
+            assert_eq!(named, known, "{}", card.kind);
+        }
+    }
+}
