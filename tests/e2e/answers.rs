@@ -252,3 +252,29 @@ fn a_full_disk_is_said_and_what_was_finished_is_kept() {
     assert!(shown["run"]["blocks_done"].as_u64().unwrap() > 0, "{}", shown["run"]);
     machine.assert_as_before();
 }
+
+#[test]
+fn a_workload_of_fixed_time_is_shown_without_a_verdict_on_wall_time_and_thresholds_still_decide() {
+    let machine = Machine::take();
+    if !["native", "runc"].iter().all(|stack| is_usable(&machine, stack)) {
+        return;
+    }
+    let workload = "disk.requests:seconds=1,file_bytes=1048576";
+    let stacks = "native:scratch=bind,runc:scratch=bind";
+    let question = ["compare", "--in", stacks, "--workload", workload, "--runs", "3"];
+    let output = machine.surtax(&question);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    let head = shown.lines().find(|line| line.starts_with("Stack ")).unwrap();
+    assert!(head.contains("Trials") && head.contains("CPU"), "{shown}");
+    assert!(!head.contains("Wall") && !head.contains("Verdict"), "{shown}");
+    assert!(!shown.contains("Noise floor") && shown.contains("latency_p50"), "{shown}");
+    // What is left out for people is there for programs.
+    let answer = machine.json(&["show", "--format", "json"]);
+    assert_eq!(answer["run"]["is_of_fixed_time"], true);
+    assert!(arm(&answer, "runc:scratch=bind")["overhead"]["ratio"].is_f64(), "{answer}");
+    let exit = |threshold| machine.surtax(&["show", "--fail-if", threshold]).status.code();
+    assert_eq!(exit("latency_p50 > +100000%"), Some(0));
+    assert_eq!(exit("wall > +100000%"), Some(0));
+    machine.assert_as_before();
+}
