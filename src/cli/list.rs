@@ -1,7 +1,7 @@
 //! `surtax list`: the runs that are kept.
 
 use super::rows::Rows;
-use super::{Format, Globals, answer, note};
+use super::{Format, Globals, answer, measuring, note};
 use crate::fault::{Doing, Fault};
 use crate::ledger::{Ledger, calendar, shelf};
 use crate::report::number;
@@ -32,7 +32,7 @@ struct Line {
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
     let directory = match &arguments.directory {
         Some(directory) => directory.clone(),
-        None => shelf::directory()?,
+        None => measuring::shelf_directory(globals)?,
     };
     let mut lines = Vec::new();
     for path in shelf::list(&directory)? {

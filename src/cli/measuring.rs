@@ -145,10 +145,19 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
     }
     let path = match &question.output {
         Some(path) => path.clone(),
-        None => shelf::place(&shelf::directory()?, &plan.title, clock::wall())?,
+        None => shelf::place(&shelf_directory(globals)?, &plan.title, clock::wall())?,
     };
     let ledger = Ledger::create(&path, plan, &machine::facts(&[]))?;
     carry_out(plan, ledger, question.report.as_deref(), &question.fail_if, globals)
+}
+
+/// The folder of all runs; where the one that was named is not it, that is said.
+pub(super) fn shelf_directory(globals: &Globals) -> Result<PathBuf, Fault> {
+    let directory = shelf::directory()?;
+    if let Some(text) = shelf::ignored(&directory) {
+        note(&text, globals);
+    }
+    Ok(directory)
 }
 
 /// Refuses a command that no stack of the plan would find: all of them look where we do.

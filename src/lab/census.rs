@@ -21,6 +21,9 @@ const SETTINGS: [&str; 5] = [
     "/proc/sys/vm/nr_hugepages",
 ];
 
+/// How the names of files begin that tools may leave in the directory for temporary ones.
+const STRAYS: [&str; 2] = ["rootlesskit", "crun."];
+
 /// The most directories of files of ours that are walked through.
 const FILE_LIMIT: usize = 100_000;
 
@@ -147,9 +150,9 @@ impl Census {
         let elsewhere = [super::MEMORY_DIRECTORY, super::DISK_DIRECTORY];
         let labs = elsewhere.into_iter().flat_map(|place| entries(Path::new(place)));
         places.extend(labs.filter(|path| is_called(path, super::PREFIX)));
-        // What rootlesskit leaves when it is killed and was given no directory of a lab.
-        let strays = entries(&std::env::temp_dir()).into_iter();
-        self.count("file", strays.filter(|path| is_called(path, "rootlesskit")).collect());
+        // What rootlesskit and crun leave when they are killed and were given no directory of a lab.
+        let is_stray = |path: &PathBuf| STRAYS.iter().any(|name| is_called(path, name));
+        self.count("file", entries(&std::env::temp_dir()).into_iter().filter(is_stray).collect());
         for _ in 0..FILE_LIMIT {
             let Some(place) = places.pop() else { return Ok(()) };
             self.count("file", entries(&place));

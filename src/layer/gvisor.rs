@@ -75,6 +75,7 @@ pub static GVISOR: Oci = Oci {
     program: "runsc",
     remedy: "CGO_ENABLED=0 go install gvisor.dev/gvisor/runsc@go",
     networks: &[("sandbox", Ground::Prepared)],
+    copies_to: None,
     refuses_hybrid: false,
     arguments,
     holds,

@@ -3,6 +3,7 @@
 use super::{EXTENSION, calendar};
 use crate::fault::{Doing, Fault};
 use etcetera::BaseStrategy;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,27 @@ pub fn directory() -> Result<PathBuf, Fault> {
         .doing("find the home directory")
         .map_err(|fault| fault.hint("set HOME or XDG_DATA_HOME"))?;
     Ok(strategy.data_dir().join("surtax/runs"))
+}
+
+/// What is to be said of an `XDG_DATA_HOME` that names no folder for runs: a relative one counts as not set.
+///
+/// Source: XDG Base Directory Specification 0.8, section 2.
+#[must_use]
+pub fn ignored(directory: &Path) -> Option<String> {
+    ignored_one(&std::env::var_os("XDG_DATA_HOME")?, directory)
+}
+
+fn ignored_one(named: &OsStr, directory: &Path) -> Option<String> {
+    let is_meant = !named.is_empty() && Path::new(named).is_relative();
+    let named = named.to_string_lossy();
+    is_meant.then(|| {
+        format!(
+            "`XDG_DATA_HOME={}` is no absolute path and counts as not set: runs are in `{}`; name the folder from \
+             `/` on",
+            named.escape_debug(),
+            directory.display()
+        )
+    })
 }
 
 /// A path for a new run in this folder, which is made if absent: `<time>-<title>.surtax`.
@@ -125,6 +147,15 @@ fn slug(title: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_is_named_and_not_used_is_said() {
+        let said = |named: &str| ignored_one(OsStr::new(named), Path::new("/root/runs"));
+        let note = said("data").unwrap();
+        assert!(note.starts_with("`XDG_DATA_HOME=data` is no absolute path"), "{note}");
+        assert!(note.contains("runs are in `/root/runs`"), "{note}");
+        assert_eq!((said(""), said("/data")), (None, None));
+    }
 
     #[test]
     fn a_title_never_leads_out_of_the_folder() {

@@ -52,6 +52,9 @@ pub struct Oci {
     pub(super) remedy: &'static str,
     /// The networks that are prepared for it.
     pub(super) networks: &'static [Known],
+    /// The variable that names the directory where it lays a copy of itself while it starts, which it leaves there when
+    /// it is killed; without it that is `/tmp`.
+    pub(super) copies_to: Option<&'static str>,
     /// Whether it refuses to work where cgroup v2 is mounted beside v1.
     pub(super) refuses_hybrid: bool,
     /// Its own options before the word `run`, from those of the layer.
@@ -106,6 +109,7 @@ const PLAIN: Oci = Oci {
     program: "runc",
     remedy: "apt-get install runc",
     networks: &[("veth", Ground::Prepared)],
+    copies_to: None,
     refuses_hybrid: false,
     arguments: |_| Vec::new(),
     holds: |_, _| Ok(()),
@@ -121,6 +125,7 @@ pub static CRUN: Oci = Oci {
     card: card!("crun", "a container by crun, the OCI runtime in C"),
     program: "crun",
     remedy: "apt-get install crun",
+    copies_to: Some("_LIBCONTAINER_STATEDIR"),
     refuses_hybrid: true,
     ..PLAIN
 };
@@ -206,6 +211,10 @@ impl Layer for Oci {
         let process = room.spawn(Program {
             argv: command_line.run(),
             stdio: ends,
+            environment: self.copies_to.map(|name| {
+                let path = std::env::var("PATH").unwrap_or_default();
+                vec![(String::from("PATH"), path), (name.to_owned(), text(bundle))]
+            }),
             mount_namespace: Some(namespace.try_clone().doing("keep the mount namespace")?),
             ..Program::default()
         })?;
