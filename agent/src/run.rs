@@ -46,8 +46,10 @@ impl Running {
     pub fn start(command: &Command) -> Result<Self, Failure> {
         let deadline = command.deadline;
         if !command.instances.is_empty() {
+            let stops = Watcher::open();
             let (processes, began) = together::start(command)?;
-            return Ok(Self { processes, began, deadline, stops: None, killed: None });
+            let stops = stops.map(|it| it.begin(processes.iter().map(|process| process.pid)));
+            return Ok(Self { processes, began, deadline, stops, killed: None });
         }
         let mut process = prepare(command)?;
         process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -56,7 +58,7 @@ impl Running {
         let child = process.spawn().map_err(|error| cannot_start(command, &error))?;
         let keep = usize::try_from(command.keep_bytes).unwrap_or(0);
         let started = Started::of(child, [keep, keep])?;
-        let stops = stops.map(|stops| stops.begin(started.pid));
+        let stops = stops.map(|stops| stops.begin([started.pid]));
         Ok(Self { processes: vec![started], began, deadline, stops, killed: None })
     }
 

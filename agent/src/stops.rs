@@ -1,5 +1,5 @@
-//! Sees the command stopped and continued by a signal, and the agent itself: both look like a slow
-//! command.
+//! Sees the command stopped and continued by a signal, any instance of it, and the agent itself: all look like a
+//! slow command.
 //!
 //! The kernel tells a parent of each stop of its child (`SIGCHLD`, then `waitid`), and a process of
 //! its own continuation (`SIGCONT`, which has a handler). `SIGCHLD` is taken from a descriptor while
@@ -30,15 +30,52 @@ static CONTINUED: AtomicU32 = AtomicU32::new(0);
 /// Counts stops from the start of a command to its end.
 pub struct Watcher {
     signals: File,
-    pid: Option<Pid>,
-    /// Since when the command stands still.
-    since: Option<Nanoseconds>,
+    watched: Vec<Watched>,
     /// A signal spoke of a stop or its end.
     was_told: bool,
-    of_command: u32,
     /// [`CONTINUED`] when the watch began.
     continued_before: u32,
+}
+
+/// One process of the command: the only one, or an instance.
+struct Watched {
+    pid: Pid,
+    /// Since when it stands still.
+    since: Option<Nanoseconds>,
+    count: u32,
     time: Nanoseconds,
+}
+
+impl Watched {
+    fn of(pid: Pid) -> Self {
+        Self { pid, since: None, count: 0, time: Nanoseconds(0) }
+    }
+
+    fn look(&mut self) {
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
+        for _ in 0..LOOK_LIMIT {
+            let Ok(Some(status)) = waitid(WaitId::Pid(self.pid), options) else { break };
+            let now = clock::monotonic_raw();
+            if status.stopped() {
+                self.stopped(now);
+            } else {
+                self.continued(now);
+            }
+        }
+    }
+
+    fn stopped(&mut self, now: Nanoseconds) {
+        self.count += 1;
+        self.since.get_or_insert(now);
+    }
+
+    fn continued(&mut self, now: Nanoseconds) {
+        match self.since.take() {
+            Some(since) => self.time += now.since(since),
+            // It was over before anybody looked.
+            None => self.count += 1,
+        }
+    }
 }
 
 impl Watcher {
@@ -58,19 +95,16 @@ impl Watcher {
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
         Some(Self {
             signals: File::from(descriptor),
-            pid: None,
-            since: None,
+            watched: Vec::new(),
             was_told: false,
-            of_command: 0,
             continued_before: CONTINUED.load(Ordering::Relaxed),
-            time: Nanoseconds(0),
         })
     }
 
-    /// Watches a child that has just been started.
-    pub fn begin(mut self, pid: Pid) -> Self {
+    /// Watches children that have just been started.
+    pub fn begin(mut self, pids: impl IntoIterator<Item = Pid>) -> Self {
         mask(libc::SIG_BLOCK);
-        self.pid = Some(pid);
+        self.watched.extend(pids.into_iter().map(Watched::of));
         // What happened before the signal was blocked has left none.
         self.look();
         self
@@ -83,44 +117,22 @@ impl Watcher {
 
     /// Takes in what has happened since the last look.
     pub fn look(&mut self) {
-        let Some(pid) = self.pid else { return };
-        self.listen(pid);
-        let options = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
-        for _ in 0..LOOK_LIMIT {
-            let Ok(Some(status)) = waitid(WaitId::Pid(pid), options) else { break };
-            let now = clock::monotonic_raw();
-            if status.stopped() {
-                self.stopped(now);
-            } else {
-                self.continued(now);
-            }
-        }
+        self.listen();
+        self.watched.iter_mut().for_each(Watched::look);
     }
 
     /// Reads the signal that waits: at most one does.
-    fn listen(&mut self, pid: Pid) {
+    fn listen(&mut self) {
         let mut buffer = [0; INFO];
         while let Ok(length @ 1..) = self.signals.read(&mut buffer) {
             for info in buffer.get(..length).unwrap_or_default().chunks_exact(INFO) {
                 // `ssi_signo`, `ssi_code`, `ssi_pid` of `struct signalfd_siginfo`.
                 let [signal, code, sender] = [0, 8, 12].map(|offset| number(info, offset));
                 let is_stop = code == libc::CLD_STOPPED || code == libc::CLD_CONTINUED;
+                let is_ours = |it: &Watched| it.pid.as_raw_nonzero().get() == sender;
                 self.was_told |=
-                    signal == libc::SIGCHLD && is_stop && sender == pid.as_raw_nonzero().get();
+                    signal == libc::SIGCHLD && is_stop && self.watched.iter().any(is_ours);
             }
-        }
-    }
-
-    fn stopped(&mut self, now: Nanoseconds) {
-        self.of_command += 1;
-        self.since.get_or_insert(now);
-    }
-
-    fn continued(&mut self, now: Nanoseconds) {
-        match self.since.take() {
-            Some(since) => self.time += now.since(since),
-            // It was over before anybody looked.
-            None => self.of_command += 1,
         }
     }
 
@@ -128,13 +140,18 @@ impl Watcher {
     pub fn end(mut self) -> Stops {
         let now = clock::monotonic_raw();
         self.look();
-        if let Some(since) = self.since {
-            self.time += now.since(since);
+        let (mut of_command, mut time) = (0, Nanoseconds(0));
+        for process in &self.watched {
+            of_command += process.count;
+            time += process.time;
+            if let Some(since) = process.since {
+                time += now.since(since);
+            }
         }
         // The two may have been stopped together.
         let of_agent = CONTINUED.load(Ordering::Relaxed).wrapping_sub(self.continued_before);
-        let count = self.of_command.max(of_agent).max(u32::from(self.was_told));
-        Stops { count, time: self.time }
+        let count = of_command.max(of_agent).max(u32::from(self.was_told));
+        Stops { count, time }
     }
 }
 

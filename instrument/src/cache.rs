@@ -1,14 +1,12 @@
 //! The page cache of the kernel that we run on.
 
+use crate::clock;
 use crate::wire::Dropped;
 use std::fs;
 
 /// Drops it all: page cache, directory entries and inodes. Source: Linux
 /// `Documentation/admin-guide/sysctl/vm.rst`, `drop_caches`.
 const DROP: (&str, &str) = ("/proc/sys/vm/drop_caches", "3");
-
-/// Tells one kernel from another, and from itself after a restart.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Writes what is dirty to disk, since only what is clean can be dropped, and drops the cache. Needs
 /// root and a `/proc/sys` that can be written; otherwise it says why not.
@@ -20,6 +18,5 @@ pub fn drop_page_cache() -> Dropped {
         Ok(()) => String::new(),
         Err(error) => format!("cannot write `{path}`: {error}"),
     };
-    let boot_id = fs::read_to_string(BOOT_ID).unwrap_or_default().trim_end().to_owned();
-    Dropped { boot_id, failure }
+    Dropped { kernel: clock::kernel_begin_ns().to_string(), failure }
 }

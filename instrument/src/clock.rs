@@ -46,6 +46,38 @@ pub fn wall_lead_ns() -> i64 {
     tries.into_iter().min().map_or(0, |(_, lead)| lead)
 }
 
+/// How far two answers of [`kernel_begin_ns`] may lie apart on one kernel: each is read between two interruptions.
+const BEGIN_SLACK_NS: u64 = 10_000_000;
+
+/// The time of day, in nanoseconds since 1970, at which `CLOCK_MONOTONIC` of this kernel was zero: it tells one kernel
+/// from another, also where a tool has mounted a `boot_id` of its own over the kernel's.
+///
+/// A time namespace shifts the clock by an offset that it tells, which is taken out. A guest's kernel, and gVisor's, has
+/// begun when it was started. Source: `time_namespaces(7)`.
+#[must_use]
+pub fn kernel_begin_ns() -> i64 {
+    let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    wall_lead_ns().saturating_add(monotonic_offset_ns(&offsets))
+}
+
+/// Whether two answers of [`kernel_begin_ns`] are of one kernel.
+#[must_use]
+pub fn is_one_kernel(one: i64, other: i64) -> bool {
+    one.abs_diff(other) <= BEGIN_SLACK_NS
+}
+
+/// By how much a time namespace has moved the clock ahead.
+fn monotonic_offset_ns(text: &str) -> i64 {
+    let of_clock = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        // Kernels before 5.7 have written the clock's number.
+        let is_it = words.next().is_some_and(|word| word == "monotonic" || word == "1");
+        let [seconds, rest] = [words.next()?, words.next()?].map(|word| word.parse::<i64>().ok());
+        is_it.then_some(seconds?.checked_mul(1_000_000_000)?.checked_add(rest?)?)
+    };
+    text.lines().find_map(of_clock).unwrap_or(0)
+}
+
 /// CPU time of this process with all its threads, those that have ended included.
 #[must_use]
 pub fn process_cpu() -> Nanoseconds {
@@ -80,5 +112,19 @@ mod tests {
         let before = wall_lead_ns();
         assert!(before.abs_diff(wall_lead_ns()) < 1_000_000);
         assert!(before > 0, "this is after 1970");
+    }
+
+    #[test]
+    fn a_kernel_is_told_by_when_it_began_whatever_a_time_namespace_adds() {
+        let begin = kernel_begin_ns();
+        assert!(is_one_kernel(begin, kernel_begin_ns()));
+        assert!(!is_one_kernel(begin, begin + 1_000_000_000), "another one began a second later");
+        let offsets =
+            "monotonic        3600         500000000\nboottime           7200         0\n";
+        assert_eq!(monotonic_offset_ns(offsets), 3_600_500_000_000);
+        assert_eq!(monotonic_offset_ns("monotonic -2 5\n"), -1_999_999_995);
+        for text in ["", "monotonic\n", "boottime 1 0\n", "monotonic x y\n"] {
+            assert_eq!(monotonic_offset_ns(text), 0, "{text}");
+        }
     }
 }

@@ -16,7 +16,7 @@ pub use encoding::{Malformed, WireError, read_reply, read_request, write_reply, 
 use std::fmt;
 
 /// Raised whenever a frame changes its meaning; both ends must agree.
-pub const PROTOCOL: u16 = 5;
+pub const PROTOCOL: u16 = 6;
 
 /// The longest frame that either side accepts, in bytes.
 pub const FRAME_LIMIT: usize = 1 << 20;
@@ -156,9 +156,9 @@ pub struct Hello {
 /// What became of the page cache of one level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
-    /// `/proc/sys/kernel/random/boot_id` there: levels with the same one share a kernel and its
-    /// cache. Empty where it cannot be read.
-    pub boot_id: String,
+    /// When its kernel began, [`crate::clock::kernel_begin_ns`], in digits: levels with the same one share a kernel and
+    /// its cache. Empty where nobody can tell.
+    pub kernel: String,
     /// Why the cache was not dropped; empty if it was.
     pub failure: String,
 }

@@ -7,8 +7,8 @@
 use crate::agent::{Link, unexpected};
 use crate::fault::Fault;
 use std::time::Duration;
-use surtax_instrument::cache;
 use surtax_instrument::wire::{Dropped, Reply, Request};
+use surtax_instrument::{cache, clock};
 
 /// How long a level may take: it writes all that is dirty to disk.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -33,7 +33,7 @@ fn judge(here: &Dropped, levels: &[Dropped], is_fresh: bool) -> Result<(), Fault
     }
     let all = || std::iter::once(here).chain(levels);
     let is_dropped = |level: &Dropped| {
-        let same = |other: &Dropped| !level.boot_id.is_empty() && other.boot_id == level.boot_id;
+        let same = |other: &Dropped| shares_kernel(level, other);
         level.failure.is_empty() || all().any(|other| same(other) && other.failure.is_empty())
     };
     match levels.iter().find(|level| !is_dropped(level)) {
@@ -46,35 +46,41 @@ fn judge(here: &Dropped, levels: &[Dropped], is_fresh: bool) -> Result<(), Fault
     }
 }
 
+/// Whether two levels have one kernel, and so one cache.
+fn shares_kernel(one: &Dropped, other: &Dropped) -> bool {
+    let [one, other] = [one, other].map(|level| level.kernel.parse().ok());
+    one.zip(other).is_some_and(|(one, other)| clock::is_one_kernel(one, other))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn level(boot_id: &str, failure: &str) -> Dropped {
-        Dropped { boot_id: boot_id.to_owned(), failure: failure.to_owned() }
+    fn level(kernel: &str, failure: &str) -> Dropped {
+        Dropped { kernel: kernel.to_owned(), failure: failure.to_owned() }
     }
 
     #[test]
     fn a_container_that_may_not_drop_shares_the_cache_of_the_kernel_that_did() {
-        let inside = [level("host", "read-only")];
-        assert_eq!(judge(&level("host", ""), &inside, false), Ok(()));
+        let inside = [level("7000400000", "read-only")];
+        assert_eq!(judge(&level("7000000000", ""), &inside, false), Ok(()));
     }
 
     #[test]
     fn a_kernel_that_kept_its_cache_is_cold_only_right_after_its_start() {
-        for other in ["", "guest"] {
+        for other in ["", "9000000000"] {
             let inside = [level(other, "no such file")];
-            assert_eq!(judge(&level("host", ""), &inside, true), Ok(()));
-            let fault = judge(&level("host", ""), &inside, false).unwrap_err();
+            assert_eq!(judge(&level("7000000000", ""), &inside, true), Ok(()));
+            let fault = judge(&level("7000000000", ""), &inside, false).unwrap_err();
             assert!(fault.message.contains("no such file"), "{fault}");
         }
-        let nested = [level("guest", ""), level("guest", "read-only")];
-        assert_eq!(judge(&level("host", ""), &nested, false), Ok(()));
+        let nested = [level("9000000000", ""), level("9000000000", "read-only")];
+        assert_eq!(judge(&level("7000000000", ""), &nested, false), Ok(()));
     }
 
     #[test]
     fn without_root_nothing_here_is_cold() {
-        let fault = judge(&level("host", "Permission denied"), &[], true).unwrap_err();
+        let fault = judge(&level("7000000000", "Permission denied"), &[], true).unwrap_err();
         assert!(fault.hint.unwrap().contains("as root"));
     }
 }

@@ -164,6 +164,16 @@ fn a_stop_of_the_command_or_of_the_agent_is_counted_and_no_signal_is_left_blocke
     agent.begin(shell("kill -STOP $PPID; sleep 0.1; kill -CONT $PPID"));
     assert_eq!(agent.ended().stops, Some(Stops { count: 1, time: Nanoseconds(0) }));
 
+    // The second of three instances stands still; all but one are there when it does.
+    let script =
+        "test $SURTAX_INSTANCE = 1 || exit 0; (sleep 0.1; kill -CONT $$) & kill -STOP $$; wait";
+    let words: Vec<Vec<u8>> = ["sh", "-c", script].map(|word| word.as_bytes().to_vec()).to_vec();
+    agent.begin(Command { instances: vec![words; 3], ..command(&[]) });
+    let outcome = agent.ended();
+    let stops = outcome.stops.unwrap();
+    assert_eq!((outcome.instances.len(), stops.count), (3, 1));
+    assert!((Nanoseconds(90_000_000)..Nanoseconds(10_000_000_000)).contains(&stops.time));
+
     let blocked = Command { keep_bytes: 99, ..command(&["grep", "SigBlk", "/proc/self/status"]) };
     for _ in 0..2 {
         agent.begin(blocked.clone());

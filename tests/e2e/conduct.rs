@@ -147,6 +147,24 @@ fn a_guest_drops_its_own_cache_too() {
     machine.assert_as_before();
 }
 
+/// They mount an identity of their own over the kernel's, and may not drop its cache themselves.
+#[test]
+fn a_container_with_a_boot_id_of_its_own_shares_the_cache_that_is_dropped() {
+    let machine = Machine::take();
+    for stack in ["runc", "nspawn", "lxc"] {
+        if !is_usable(&machine, stack) {
+            continue;
+        }
+        let flags = ["--in", stack, "--baseline", stack, "--runs", "1", "--cache", "cold"];
+        let flags = [&flags[..], &["--iterations", "2"]].concat();
+        let file = machine.path(&format!("{stack}.surtax"));
+        let words = ["compare", "--format", "json", "-o", file.to_str().unwrap()];
+        let answer = machine.json(&[&words[..], &flags, &["--", "true"]].concat());
+        assert_eq!(arm(&answer, stack)["trial_count"], 1, "{}", arm(&answer, stack)["trouble"]);
+    }
+    machine.assert_as_before();
+}
+
 #[test]
 fn a_cache_that_cannot_be_dropped_between_two_runs_is_a_fault_with_a_way_out() {
     let machine = Machine::take();

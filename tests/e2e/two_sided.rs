@@ -43,6 +43,31 @@ fn a_server_in_a_stack_is_reached_by_its_client_outside() {
     measured(&machine, &["native", "docker:net=bridge"], "net.udp_rr:time=50", OUTSIDE);
 }
 
+/// nspawn and LXC mount an identity of their own over the kernel's.
+#[test]
+fn ends_on_one_kernel_are_known_to_be_whatever_a_tool_shows_of_it() {
+    let machine = Machine::take();
+    let stacks = [
+        ("native", true),
+        ("runc:net=veth", true),
+        ("nspawn:net=veth", true),
+        ("lxc:net=veth", true),
+        ("namespaces:net=host,time=private", true),
+        ("gvisor:net=sandbox", false),
+        ("qemu:accel=tcg,net=tap", false),
+    ];
+    let usable: Vec<_> = stacks.into_iter().filter(|(it, _)| is_usable(&machine, it)).collect();
+    let names: Vec<&str> = usable.iter().map(|(stack, _)| *stack).collect();
+    let answer = machine.json(&compare(&names.join(","), "net.tcp_rr:time=50"));
+    for (stack, is_one) in usable {
+        let found = arm(&answer, stack);
+        assert_eq!(found["trial_count"], 1, "{stack}: {}", found["trouble"]);
+        let placement = fact(innermost(&answer, stack), "setting_placement");
+        assert_eq!(!placement.contains("another kernel"), is_one, "{stack}: {placement}");
+    }
+    machine.assert_as_before();
+}
+
 #[test]
 fn a_published_port_is_what_a_client_outside_calls() {
     let machine = Machine::take();

@@ -288,7 +288,7 @@ structs! {
     LevelFacts { layer, facts }
     Reading { payer, role, level, cpu_user, cpu_system, memory_peak, carries_workload }
     Descend { stack, level, writable, cwd, command, start_deadline }
-    Dropped { boot_id, failure }
+    Dropped { kernel, failure }
 }
 
 /// Enums: one byte of tag, then the fields of the variant.

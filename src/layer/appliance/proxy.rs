@@ -318,7 +318,7 @@ impl Conversation {
             Request::Resolve(_) => self.say(&Reply::Identity(self.proxy.image.clone())),
             Request::DropCaches => {
                 let failure = String::from("an appliance cannot be told to drop its caches");
-                self.say(&Reply::Dropped(vec![Dropped { boot_id: String::new(), failure }]))
+                self.say(&Reply::Dropped(vec![Dropped { kernel: String::new(), failure }]))
             }
             Request::Stop => {
                 self.say(&Reply::Stopped)?;

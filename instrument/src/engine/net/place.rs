@@ -3,13 +3,11 @@
 //! Each alone has moved such figures severalfold, so every answer prints them. Source: `sched_setaffinity(2)`, Linux
 //! `Documentation/admin-guide/pm/cpuidle.rst`, `Documentation/admin-guide/cputopology.rst`.
 
+use crate::clock;
 use crate::engine::Refused;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::fmt;
 use std::fs;
-
-/// Tells one kernel from another.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// What is said of CPUs.
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -22,7 +20,7 @@ const UNKNOWN: &str = "?";
 pub(super) struct Place {
     /// The CPUs that it may use, as the kernel writes lists: `0-3,6`.
     pub(super) cpus: String,
-    /// Which kernel.
+    /// Which kernel: when it began, [`clock::kernel_begin_ns`].
     pub(super) kernel: String,
     /// How its CPU sleeps: driver, governor and states, `intel_idle:menu:POLL,C1,C6`; `none` for one that halts.
     pub(super) idle: String,
@@ -39,12 +37,8 @@ impl Place {
 
     /// Ours.
     pub(super) fn here() -> Self {
-        let kernel = fs::read_to_string(BOOT_ID).map(|text| text.trim().to_owned());
-        let kernel = kernel.ok().filter(|text| is_word(text));
-        let mut place = Self::unknown();
-        if let Some(kernel) = kernel {
-            place.kernel = kernel;
-        }
+        let kernel = clock::kernel_begin_ns().to_string();
+        let mut place = Self { kernel, ..Self::unknown() };
         place.look();
         place
     }
@@ -78,7 +72,8 @@ impl Place {
 
     /// Whether the other end is known to be on the same kernel.
     pub(super) fn is_with(&self, other: &Self) -> bool {
-        self.kernel == other.kernel && self.kernel != UNKNOWN
+        let [ours, theirs] = [self, other].map(|place| place.kernel.parse().ok());
+        ours.zip(theirs).is_some_and(|(ours, theirs)| clock::is_one_kernel(ours, theirs))
     }
 
     /// Refuses two ends that might poll on one CPU, where each waits for the other to be preempted.
@@ -216,12 +211,13 @@ mod tests {
 
     #[test]
     fn two_ends_that_poll_need_cpus_of_their_own_on_one_kernel() {
-        let here = place("1-2,5", "a");
+        let here = place("1-2,5", "100000000000");
         for (cpus, kernel, is_fine) in [
-            ("0,3-4", "a", true),
-            ("5", "a", false),
-            ("0-1", "a", false),
-            ("0-1", "b", true),
+            ("0,3-4", "100000000000", true),
+            ("5", "100000000000", false),
+            // Read a little later, between other interruptions.
+            ("0-1", "100000700000", false),
+            ("0-1", "101000000000", true),
             ("?", "?", true),
         ] {
             let answer = here.require_own_cpus(&place(cpus, kernel));
@@ -232,11 +228,11 @@ mod tests {
 
     #[test]
     fn where_both_ends_are_is_said_in_words() {
-        let here = place("0", "a");
+        let here = place("0", "1");
         let words = |cpus, kernel| here.with_server(&place(cpus, kernel));
-        assert_eq!(words("0", "a"), "client on CPU 0, server on CPU 0");
-        assert_eq!(words("0-3", "a"), "client on CPU 0, server on any of CPUs 0-3");
-        assert_eq!(words("0", "b"), "client on CPU 0, server on CPU 0 of another kernel");
+        assert_eq!(words("0", "1"), "client on CPU 0, server on CPU 0");
+        assert_eq!(words("0-3", "1"), "client on CPU 0, server on any of CPUs 0-3");
+        assert_eq!(words("0", "2000000000"), "client on CPU 0, server on CPU 0 of another kernel");
         assert_eq!(words("0", "?"), "client on CPU 0, server on CPU 0 of another kernel");
         assert_eq!(words("?", "?"), "client on CPU 0, server nobody knows where");
     }

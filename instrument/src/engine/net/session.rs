@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! client                                          server
-//! surtax 2 tcp_rr 1 1 1 true false false apart … ▶
-//! from 0-1 2f6c…                                ▶
-//!                                               ◀ data 40123 1 2f6c… none gso  (or: refused WHY)
+//! surtax 3 tcp_rr 1 1 1 true false false apart … ▶
+//! from 0-1 1763…                                ▶
+//!                                               ◀ data 40123 1 1763… none gso  (or: refused WHY)
 //!    … over other sockets, what is measured …
 //! end                                           ▶
 //!                                               ◀ done CPU_NS COUNT BYTES CPU
@@ -21,7 +21,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 /// What both begin with; the number is that of this protocol.
-pub(super) const GREETING: &str = "surtax 2 ";
+pub(super) const GREETING: &str = "surtax 3 ";
 
 /// What the client's second line begins with.
 const FROM: &str = "from ";

@@ -150,7 +150,7 @@ mod tests {
     /// Where both go: client and server.
     fn seats(wish: &str, client: &str, server: (&str, &str)) -> (Option<usize>, Option<usize>) {
         let wish = Wish::parse(wish).unwrap();
-        let (client, server) = (place(client, "a"), place(server.0, server.1));
+        let (client, server) = (place(client, "1"), place(server.0, server.1));
         let seat = wish.of_server(&client, &server).unwrap();
         let after = seat.map_or(server.clone(), |seat| place(&seat.to_string(), &server.kernel));
         (wish.of_client(&client, &after, |one, other| one / 2 == other / 2), seat)
@@ -159,16 +159,16 @@ mod tests {
     #[test]
     fn ends_apart_have_cpus_of_their_own_where_there_are_two() {
         for (client, server, expected) in [
-            ("0-1", ("0-1", "a"), (0, 1)),
-            ("0", ("0", "a"), (0, 0)),
-            ("1", ("0-1", "a"), (1, 0)),
-            ("0-1", ("1", "a"), (0, 1)),
+            ("0-1", ("0-1", "1"), (0, 1)),
+            ("0", ("0", "1"), (0, 0)),
+            ("1", ("0-1", "1"), (1, 0)),
+            ("0-1", ("1", "1"), (0, 1)),
             // CPUs 6 and 7 are one core.
-            ("0-7", ("0-7", "a"), (5, 7)),
+            ("0-7", ("0-7", "1"), (5, 7)),
             // Another kernel's numbers are its own.
-            ("0-1", ("0", "b"), (0, 0)),
-            ("0-7", ("0-3", "b"), (5, 3)),
-            ("0", ("0-1", "b"), (0, 1)),
+            ("0-1", ("0", "2000000000"), (0, 0)),
+            ("0-7", ("0-3", "2000000000"), (5, 3)),
+            ("0", ("0-1", "2000000000"), (0, 1)),
             ("0-1", ("0-1", "?"), (0, 1)),
         ] {
             let expected = (Some(expected.0), Some(expected.1));
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_ends_of_several_instances_have_cpus_of_their_own_as_long_as_there_are_any() {
-        let of = |wish: &str, cpus: &str| seats(wish, cpus, (cpus, "a"));
+        let of = |wish: &str, cpus: &str| seats(wish, cpus, (cpus, "1"));
         let apart = ["apart@0", "apart@1", "apart@2"].map(|wish| of(wish, "0-7"));
         assert_eq!(apart, [(Some(5), Some(7)), (Some(3), Some(5)), (Some(1), Some(3))]);
         assert_eq!(["apart", "apart@1"].map(|wish| of(wish, "0-1")), [(Some(0), Some(1)); 2]);
@@ -188,10 +188,10 @@ mod tests {
 
     #[test]
     fn ends_together_share_a_cpu_or_are_refused() {
-        assert_eq!(seats("together", "0-1", ("0-1", "a")), (Some(1), Some(1)));
-        assert_eq!(seats("together", "0-1", ("0", "a")), (Some(0), Some(0)));
-        assert_eq!(seats("together", "0-1", ("0-3", "b")), (Some(1), Some(3)));
-        let refused = Wish::Together(0).of_server(&place("0", "a"), &place("1", "a")).unwrap_err();
+        assert_eq!(seats("together", "0-1", ("0-1", "1")), (Some(1), Some(1)));
+        assert_eq!(seats("together", "0-1", ("0", "1")), (Some(0), Some(0)));
+        assert_eq!(seats("together", "0-1", ("0-3", "2000000000")), (Some(1), Some(3)));
+        let refused = Wish::Together(0).of_server(&place("0", "1"), &place("1", "1")).unwrap_err();
         assert!(refused.what.starts_with("both ends have no CPU in common: the client 0, "));
     }
 
@@ -205,7 +205,7 @@ mod tests {
         {
             assert_eq!(Wish::parse(text), None, "{text}");
         }
-        assert_eq!(seats("free", "0-1", ("0-1", "a")), (None, None));
-        assert_eq!(seats("any/1", "0-1", ("0-1", "a")), (None, Some(1)));
+        assert_eq!(seats("free", "0-1", ("0-1", "1")), (None, None));
+        assert_eq!(seats("any/1", "0-1", ("0-1", "1")), (None, Some(1)));
     }
 }
