@@ -39,13 +39,13 @@ pub struct JudgementFindings {
     pub because: String,
     /// The blocks that it rests on.
     pub block_count: u32,
-    /// See [`ArmFindings::more_blocks`].
+    /// See [`super::ArmFindings::more_blocks`].
     pub more_blocks: Option<u32>,
-    /// See [`ArmFindings::p_value`].
+    /// See [`super::ArmFindings::p_value`].
     pub p_value: Option<f64>,
-    /// See [`ArmFindings::p_value_adjusted`]: by all verdicts of the run, those on wall time included.
+    /// See [`super::ArmFindings::p_value_adjusted`]: by all verdicts of the run, those on wall time included.
     pub p_value_adjusted: Option<f64>,
-    /// See [`ArmFindings::detectable_effect`].
+    /// See [`super::ArmFindings::detectable_effect`].
     pub detectable_effect: Option<f64>,
     /// Difference between the two baseline arms on this metric.
     pub noise_floor: Option<Interval>,
