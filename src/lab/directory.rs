@@ -4,6 +4,7 @@
 //! link and enters no mount (`openat2` with `RESOLVE_NO_XDEV`, which knows bind mounts too), so that
 //! what a workload left there cannot lead it to a place outside.
 
+use super::exclusive;
 use super::mount;
 use super::process::c_path;
 use crate::fault::{Doing, Fault};
@@ -55,6 +56,33 @@ pub(super) fn remove(path: &Path) -> Result<Vec<String>, Fault> {
             fault.hint("see with `lsof` or `findmnt` who uses it, then run `surtax gc`")
         })?;
     Ok(found)
+}
+
+/// The same for what a journal names: what belongs to somebody else was not made by us and is left alone.
+pub(super) fn remove_ours(path: &Path) -> Result<Vec<String>, Fault> {
+    match exclusive::foreign_owner(path) {
+        None => remove(path),
+        Some(owner) => Ok(vec![format!(
+            "`{}` belongs to user {owner}, and was left alone",
+            path.display()
+        )]),
+    }
+}
+
+/// Removes everything in a directory, which may be where something is mounted.
+pub(super) fn clear(path: &Path) -> Result<(), Fault> {
+    let doing = format!("empty `{}`", path.display());
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let top = rustix::fs::open(path, flags, Mode::empty()).doing(&doing)?;
+    let mut moved = 0;
+    for _ in 0..PASS_LIMIT {
+        let before = moved;
+        empty(top.as_fd(), top.as_fd(), DEPTH_LIMIT, &mut moved).doing(&doing)?;
+        if moved == before {
+            return Ok(());
+        }
+    }
+    Err(Fault::machine(format!("`{}` fills as fast as it is emptied", path.display())))
 }
 
 /// Removes the directory `name` of `parent` without ever leaving its file system.

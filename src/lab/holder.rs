@@ -4,20 +4,22 @@
 //! mounts live as long as the descriptor or somebody in the namespace, and no kind of death of this
 //! process can leave one behind: there is no undo to write. `docs/decisions/0001-…` says why.
 
-use super::mount::{self, Mount};
+use super::mount::{self, KeptInSight, Mount};
 use super::process;
 use crate::fault::{Doing, Fault};
 use rustix::mount::MountPropagationFlags;
 use rustix::thread::UnshareFlags;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Makes a mount namespace with these mounts, in this order. Directories below `ours` go away with
-/// the room, so mount points may be made there. The mounts are made in `network`, where one is given.
+/// the room, so mount points may be made there. The directory of the `lab` stays in sight whatever is mounted
+/// over its parents. The mounts are made in `network`, where one is given.
 pub(super) fn mount_namespace(
     mounts: &[Mount],
     ours: Vec<PathBuf>,
+    lab: &Path,
     network: Option<OwnedFd>,
 ) -> Result<OwnedFd, Fault> {
     std::thread::scope(|scope| {
@@ -25,13 +27,17 @@ pub(super) fn mount_namespace(
             if let Some(network) = network {
                 process::enter_network(network.as_fd())?;
             }
-            enter_and_mount(mounts, ours)
+            enter_and_mount(mounts, ours, lab)
         });
         thread.join().unwrap_or_else(|_| Err(Fault::bug("the mounting thread panicked")))
     })
 }
 
-fn enter_and_mount(mounts: &[Mount], mut ours: Vec<PathBuf>) -> Result<OwnedFd, Fault> {
+fn enter_and_mount(
+    mounts: &[Mount],
+    mut ours: Vec<PathBuf>,
+    lab: &Path,
+) -> Result<OwnedFd, Fault> {
     // SAFETY: only this thread is moved; it shares no descriptor table away and ends in this function.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS | UnshareFlags::NEWNS) }
         .doing("make a mount namespace")
@@ -39,7 +45,11 @@ fn enter_and_mount(mounts: &[Mount], mut ours: Vec<PathBuf>) -> Result<OwnedFd, 
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).doing("keep mounts from the host")?;
     for mount in mounts {
+        let kept = KeptInSight::before(mount, lab)?;
         mount::make(mount, &ours)?;
+        if let Some(kept) = kept {
+            kept.put_back()?;
+        }
         if !matches!(mount, Mount::Bind { .. } | Mount::Mapped { .. }) {
             ours.push(mount.target().to_path_buf());
         }

@@ -8,14 +8,14 @@
 //! a crash belongs to something that was never made.
 
 use super::undo::Undo;
-use super::{session, sweep};
+use super::{exclusive, session, sweep};
 use crate::fault::{Doing, Fault};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
@@ -52,11 +52,8 @@ impl Header {
     /// The header of a new lab of this process.
     pub(super) fn of_this_process() -> Result<Self, Fault> {
         let mut random = [0; 4];
-        // SAFETY: the buffer is as long as is said, and ours.
-        let got = unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) };
-        if usize::try_from(got) != Ok(random.len()) {
-            return Err(std::io::Error::last_os_error()).doing("draw the lab's id");
-        }
+        exclusive::random_bytes(&mut random)
+            .map_err(|fault| fault.during("a number for the lab"))?;
         let pid = std::process::id();
         Ok(Self {
             lab: format!("{:08x}", u32::from_ne_bytes(random)),
@@ -90,12 +87,12 @@ pub(super) struct Orphans {
 
 /// The directory of this machine's journals, made if absent.
 pub(super) fn state_directory() -> Result<PathBuf, Fault> {
-    let path = state_path()?;
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
-    made.doing(format_args!("make the journal directory `{}`", path.display())).map_err(
-        |fault| fault.hint("run it as root, or name a writable directory in `SURTAX_STATE_DIR`"),
-    )?;
-    Ok(path)
+    exclusive::ensure(&state_path()?, 0o700).map_err(|fault| {
+        let hint = fault.hint.clone().map_or_else(String::new, |hint| format!("{hint}; or "));
+        fault.during("the directory of the journals").hint(format!(
+            "{hint}run it as root, or name a directory of your own in `SURTAX_STATE_DIR`"
+        ))
+    })
 }
 
 /// Where this machine's journals are.
@@ -322,7 +319,8 @@ fn owner_is_gone(path: &Path) -> bool {
 }
 
 fn open(path: &Path) -> Result<Option<File>, Fault> {
-    match OpenOptions::new().read(true).append(true).open(path) {
+    let no_follow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    match OpenOptions::new().read(true).append(true).custom_flags(no_follow).open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).doing(format_args!("open the journal `{}`", path.display())),

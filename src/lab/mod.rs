@@ -11,10 +11,12 @@ mod directory;
 pub mod disk;
 mod domain;
 mod engine;
+mod exclusive;
 mod holder;
 pub mod huge_pages;
 mod journal;
 pub mod kernel_part;
+mod memory;
 mod mount;
 pub mod network;
 mod process;
@@ -34,6 +36,7 @@ use crate::stack::Limits;
 pub use ask::ask;
 pub use cgroup::limit::{held, list, shares};
 pub use domain::{Domain, DomainState, PROGRAM as VIRSH};
+pub use exclusive::{create, write};
 pub use mount::{Mount, look_like, unlock_groups};
 pub use network::Network;
 pub use process::{Process, Program, find, pipe, signal};
@@ -51,12 +54,12 @@ use journal::{Header, Journal};
 use reaper::Reaper;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use surtax_instrument::probe::cgroup::{Hierarchies, Version};
 
-/// Where directories in memory are made.
+/// Where directories in memory are made where this process may mount nothing.
 const MEMORY_DIRECTORY: &str = "/dev/shm";
 
 /// Where directories on a disk are made, also on machines whose `/run` and `/tmp` are in memory.
@@ -112,7 +115,11 @@ struct Ground {
     id: String,
     directory: PathBuf,
     memory_directory: PathBuf,
+    /// Where the memory is where this process may mount nothing.
+    memory_elsewhere: PathBuf,
     disk_directory: PathBuf,
+    /// Whether the directory on a disk is there.
+    disk_made: Mutex<bool>,
     group: PathBuf,
     groups: Groups,
     /// Where systemd has given the groups their place, if it was asked.
@@ -130,7 +137,8 @@ impl Ground {
     fn prepare(&mut self, setup: &Setup) -> Result<Option<Reaper>, Fault> {
         let mut undos = vec![
             Undo::Directory { path: self.directory.clone() },
-            Undo::Directory { path: self.memory_directory.clone() },
+            Undo::Memory { path: self.memory_directory.clone() },
+            Undo::Directory { path: self.memory_elsewhere.clone() },
             Undo::Directory { path: self.disk_directory.clone() },
         ];
         if self.scope.is_none()
@@ -158,37 +166,51 @@ impl Ground {
         }
     }
 
-    /// Makes what every lab has: its directory and its group.
+    /// Makes what every lab has: its directory, memory and its group.
     fn make(&mut self) -> Result<(), Fault> {
-        let make = || fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
+        let make = || {
+            exclusive::ensure(&run_directory(), 0o711)?;
+            exclusive::make(&self.directory, 0o700)
+        };
         // Another lab that ends takes the parent away if it is empty.
-        make()
-            .or_else(|_| make())
-            .or_else(|_| make())
-            .doing(format_args!("make the lab's directory `{}`", self.directory.display()))?;
+        make().or_else(|_| make()).or_else(|_| make()).map_err(|fault| {
+            fault.during(format_args!("a lab at `{}`", self.directory.display()))
+        })?;
+        if memory::mount(&self.memory_directory)?.is_none() {
+            self.memory_directory = match memory::elsewhere(&self.directory) {
+                true => self.memory_elsewhere.clone(),
+                false => self.memory_directory.clone(),
+            };
+            exclusive::make(&self.memory_directory, 0o700)?;
+        }
         self.groups.prepare(&self.group)
+    }
+
+    /// The lab's directory on a disk, made the first time. Its name is one that nobody can guess.
+    fn on_a_disk(&self) -> Result<&Path, Fault> {
+        let mut made = self.disk_made.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*made {
+            exclusive::make(&self.disk_directory, 0o700)?;
+            *made = true;
+        }
+        Ok(&self.disk_directory)
     }
 
     /// The one of the lab's directories whose programs may be started: many a `/run` forbids that.
     fn executable_directory(&self) -> Result<&Path, Fault> {
-        if directory::may_execute(&self.directory) {
-            return Ok(&self.directory);
-        }
         let memory = &self.memory_directory;
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(memory)
-            .doing(format_args!("make `{}`", memory.display()))?;
-        if directory::may_execute(memory) {
-            return Ok(memory);
+        if let Some(found) =
+            [&self.directory, memory].into_iter().find(|path| directory::may_execute(path))
+        {
+            return Ok(found);
         }
+        let place = memory.parent().unwrap_or(memory).display();
         Err(Fault::machine(format!(
-            "both `{}` and `{MEMORY_DIRECTORY}` are mounted `noexec`: the agent cannot be started \
-             from either",
-            self.directory.display()
+            "both `{}` and `{}` are mounted `noexec`: the agent cannot be started from either",
+            self.directory.display(),
+            memory.display()
         ))
-        .hint(format!("mount -o remount,exec {MEMORY_DIRECTORY}")))
+        .hint(format!("mount -o remount,exec {place}")))
     }
 
     /// Undoes everything that is still in the journal; nothing the second time.
@@ -231,10 +253,17 @@ impl Lab {
         let header = Header::of_this_process()?;
         let id = header.lab.clone();
         let (scope, group) = (setup.groups.scope(&id), format!("{PREFIX}{id}"));
+        let directory = run_directory().join(&id);
+        let own_name = |place: &str| {
+            let name = format!("{PREFIX}{id}-{}", exclusive::unguessable()?);
+            Ok::<_, Fault>(Path::new(place).join(name))
+        };
         let mut ground = Ground {
-            directory: run_directory().join(&id),
-            memory_directory: Path::new(MEMORY_DIRECTORY).join(format!("{PREFIX}{id}")),
-            disk_directory: Path::new(DISK_DIRECTORY).join(format!("{PREFIX}{id}")),
+            memory_directory: directory.join(memory::NAME),
+            directory,
+            memory_elsewhere: own_name(MEMORY_DIRECTORY)?,
+            disk_directory: own_name(DISK_DIRECTORY)?,
+            disk_made: Mutex::new(false),
             group: scope.as_ref().map_or_else(|| PathBuf::from(&group), |it| it.join(&group)),
             groups: setup.groups.clone(),
             scope,
@@ -317,9 +346,11 @@ impl Lab {
         }
         // It gets its name when it is whole, so that nobody starts a part of it.
         let part = directory.join(format!("{AGENT}.part"));
-        fs::write(&part, AGENT_BINARY).doing(format_args!("write `{}`", part.display()))?;
-        fs::set_permissions(&part, fs::Permissions::from_mode(0o755))
+        let mut file = exclusive::create(&part, 0o755)?;
+        file.write_all(AGENT_BINARY).doing(format_args!("write `{}`", part.display()))?;
+        rustix::fs::fchmod(&file, rustix::fs::Mode::from_raw_mode(0o755))
             .doing(format_args!("make `{}` executable", part.display()))?;
+        drop(file);
         fs::rename(&part, &path).doing(format_args!("name `{}`", path.display()))?;
         Ok(path)
     }
@@ -381,10 +412,12 @@ pub fn cache_directory() -> Result<PathBuf, Fault> {
         home(".cache/surtax")
             .ok_or_else(|| Fault::machine("there is no `XDG_CACHE_HOME` and no `HOME`"))?
     };
-    fs::create_dir_all(&path)
-        .doing(format_args!("make the cache `{}`", path.display()))
-        .map_err(|fault| fault.hint("name a writable directory in `SURTAX_CACHE_DIR`"))?;
-    Ok(path)
+    exclusive::ensure(&path, 0o755).map_err(|fault| {
+        let hint = fault.hint.clone().map_or_else(String::new, |hint| format!("{hint}; or "));
+        fault
+            .during("the cache of kernels and images")
+            .hint(format!("{hint}name a directory of your own in `SURTAX_CACHE_DIR`"))
+    })
 }
 
 /// Where the labs' directories are.

@@ -1,7 +1,7 @@
 //! Mounts: what is mounted where, making one, and taking off what is below a directory.
 //!
-//! Nothing is mounted in the host's own namespace: [`make`] is called by the holder, in a private
-//! one. What [`unmount_below`] finds was put there by a foreign tool.
+//! Nothing but a lab's memory is mounted in the host's own namespace: [`make`] is called by the holder, in
+//! a private one. What [`unmount_below`] finds was put there by a foreign tool.
 
 use super::process::c_path;
 use crate::fault::{Doing, Fault};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 use std::ffi::{CStr, CString};
 use std::fs;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -146,6 +146,49 @@ pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
             rustix::mount::mount(kind.as_str(), target, kind.as_str(), flags, data.as_c_str())
                 .doing(format_args!("mount a fresh `{kind}` at `{at}`"))
         }
+    }
+}
+
+/// What is mounted at a directory and below it, while something else is mounted over one of its parents.
+pub(super) struct KeptInSight<'a> {
+    directory: &'a Path,
+    tree: OwnedFd,
+}
+
+impl<'a> KeptInSight<'a> {
+    /// Takes a copy of a directory with its mounts, if this mount would hide it.
+    ///
+    /// # Errors
+    /// The machine's: it cannot be copied.
+    pub(super) fn before(mount: &Mount, directory: &'a Path) -> Result<Option<Self>, Fault> {
+        let covers = matches!(
+            mount,
+            Mount::Tmpfs { .. } | Mount::Overlay { .. } | Mount::Bind { .. } | Mount::Fresh { .. }
+        );
+        let target = mount.target();
+        let is_above = directory.starts_with(target) && directory != target;
+        if !covers || !is_above || target == Path::new("/") || !directory.is_dir() {
+            return Ok(None);
+        }
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_RECURSIVE;
+        let tree = rustix::mount::open_tree(CWD, directory, flags)
+            .doing(format_args!("keep `{}` in sight", directory.display()))?;
+        Ok(Some(Self { directory, tree }))
+    }
+
+    /// Puts it back where it was.
+    ///
+    /// # Errors
+    /// The machine's: it cannot be mounted there.
+    pub(super) fn put_back(self) -> Result<(), Fault> {
+        let at = self.directory.display();
+        fs::create_dir_all(self.directory)
+            .doing(format_args!("make `{at}` again where it was covered"))?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        rustix::mount::move_mount(&self.tree, "", CWD, self.directory, flags)
+            .doing(format_args!("put `{at}` back in sight"))
     }
 }
 
@@ -312,10 +355,15 @@ pub(super) fn below(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
 pub(super) fn unmount_below(directory: &Path) -> Result<Vec<String>, Fault> {
     let mut found = Vec::new();
     for point in below(directory)?.iter().rev() {
-        let how = unmount(point)?;
-        found.push(format!("`{}` was still mounted{how}", point.display()));
+        found.extend(unmount_one(point)?);
     }
     Ok(found)
+}
+
+/// Takes one mount off, and says that it was there.
+pub(super) fn unmount_one(point: &Path) -> Result<Option<String>, Fault> {
+    let how = unmount(point)?;
+    Ok(Some(format!("`{}` was still mounted{how}", point.display())))
 }
 
 fn unmount(point: &Path) -> Result<&'static str, Fault> {

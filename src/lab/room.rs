@@ -7,6 +7,7 @@ use super::Ground;
 use super::cgroup::Member;
 use super::directory;
 use super::domain::Domain;
+use super::exclusive;
 use super::holder;
 use super::journal::Journal;
 use super::mount::Mount;
@@ -19,7 +20,7 @@ use crate::fault::{Doing, Fault};
 use crate::stack::Limits;
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -43,10 +44,8 @@ impl Room {
         require_name(name)?;
         let directory = ground.directory.join(name);
         let group = ground.group.join(name);
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&directory)
-            .doing(format_args!("make the room `{}`", directory.display()))?;
+        exclusive::make(&directory, 0o700)
+            .map_err(|fault| fault.during(format_args!("a room at `{}`", directory.display())))?;
         let room = Self {
             ground,
             name: name.to_owned(),
@@ -68,14 +67,13 @@ impl Room {
         &self.directory
     }
 
-    /// A directory of its own in memory (below `/dev/shm`), made when first asked for. Every mount
-    /// namespace of the host sees it, an engine's daemon too.
+    /// A directory of its own in the lab's memory, made when first asked for. Every mount namespace that
+    /// was copied from the host's since the lab was opened sees it, an engine's daemon too.
     ///
     /// # Errors
-    /// The machine's: there is no `/dev/shm`, or it cannot be written.
+    /// The machine's: it cannot be made.
     pub fn memory_directory(&self) -> Result<&Path, Fault> {
         self.made(&self.memory_directory, &self.ground.memory_directory)
-            .map_err(|fault| fault.hint("mount -t tmpfs tmpfs /dev/shm"))
     }
 
     /// The directory in memory, if it was asked for.
@@ -94,7 +92,12 @@ impl Room {
     /// # Errors
     /// As [`Room::memory_directory`].
     pub fn let_users_pass(&self) -> Result<(), Fault> {
-        let mut directories = vec![self.memory_directory()?, &self.ground.memory_directory];
+        let mut directories = vec![
+            self.memory_directory()?,
+            &self.ground.memory_directory,
+            // Most often the memory is mounted there; no room in it can be entered.
+            &self.ground.directory,
+        ];
         if let Some(disk) = self.disk_directory.get() {
             directories.extend([disk.as_path(), &self.ground.disk_directory]);
         }
@@ -110,7 +113,10 @@ impl Room {
     /// # Errors
     /// The machine's: there is no `/var/tmp`, or it cannot be written.
     pub fn disk_directory(&self) -> Result<&Path, Fault> {
-        self.made(&self.disk_directory, &self.ground.disk_directory)
+        if let Some(path) = self.disk_directory.get() {
+            return Ok(path);
+        }
+        self.made(&self.disk_directory, self.ground.on_a_disk()?)
     }
 
     /// The room's part of one of the lab's directories, made the first time.
@@ -119,11 +125,7 @@ impl Room {
             return Ok(path);
         }
         let path = parent.join(&self.name);
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&path)
-            .doing(format_args!("make `{}`", path.display()))?;
+        exclusive::make(&path, 0o700)?;
         Ok(known.get_or_init(|| path))
     }
 
@@ -227,7 +229,7 @@ impl Room {
         let ours = [Some(&self.directory), self.memory_directory.get(), self.disk_directory.get()];
         let ours = ours.into_iter().flatten().cloned().collect();
         let network = network.map(Network::namespace).transpose()?;
-        holder::mount_namespace(mounts, ours, network)
+        holder::mount_namespace(mounts, ours, &self.ground.directory, network)
     }
 
     /// Starts a program in this room. See [`Program`]. It dies with the calling thread.
@@ -289,7 +291,7 @@ impl Room {
             "<channel type='unix'><source mode='bind'/><target type='virtio' name='{channel}'/>\
              <alias name='{alias}'/></channel>\n"
         );
-        fs::write(&file, text).doing(format_args!("write `{}`", file.display()))?;
+        exclusive::write(&file, text)?;
         let (domain, channel) = (domain.clone(), channel.to_owned());
         self.promise(Undo::Domain { domain: domain.clone(), channel, was_started: was_off })?;
         if was_off {

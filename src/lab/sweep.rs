@@ -109,7 +109,10 @@ fn strays(state: &Path) -> Result<Vec<String>, Fault> {
     for (place, prefix) in places {
         for path in names(&place) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let Some(lab) = name.strip_prefix(prefix) else { continue };
+            // Where everybody may make names, the lab's id is followed by what nobody can guess.
+            let Some(lab) = name.strip_prefix(prefix).and_then(|name| name.split('-').next()) else {
+                continue;
+            };
             if path.is_dir() && !known.contains(lab) && directory::exists(&path) {
                 strays.push(path.display().to_string());
             }

@@ -4,7 +4,7 @@
 //! error. Nothing is touched whose name does not carry our tag.
 
 use super::domain::Domain;
-use super::{cgroup, directory, engine, session, settings, xen_domain};
+use super::{cgroup, directory, engine, memory, session, settings, xen_domain};
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
@@ -23,6 +23,11 @@ pub enum Undo {
     },
     /// A directory of ours and everything in it; mounts below it are taken off first.
     Directory {
+        /// Absolute.
+        path: PathBuf,
+    },
+    /// Memory of ours, mounted in a lab's directory: emptied, then taken off.
+    Memory {
         /// Absolute.
         path: PathBuf,
     },
@@ -96,6 +101,7 @@ impl Undo {
             | Self::EngineImage { .. }
             | Self::EngineNetwork { .. } => true,
             Self::Group { .. }
+            | Self::Memory { .. }
             | Self::Domain { .. }
             | Self::XenDomain { .. }
             | Self::Setting { .. }
@@ -111,7 +117,7 @@ impl Undo {
                 let within = path.strip_prefix(cgroup::SLICE).unwrap_or(path);
                 is_plain(path) && starts_with_tag(within.iter().next())
             }
-            Self::Directory { path } => {
+            Self::Directory { path } | Self::Memory { path } => {
                 path.is_absolute()
                     && is_plain(path)
                     && path.iter().any(|part| starts_with_tag(Some(part)))
@@ -131,7 +137,8 @@ impl Undo {
         self.require_tag()?;
         match self {
             Self::Group { path } => cgroup::Groups::discover()?.end(path, &[]),
-            Self::Directory { path } => directory::remove(path),
+            Self::Directory { path } => directory::remove_ours(path),
+            Self::Memory { path } => memory::unmount(path),
             Self::EngineContainer { socket, name } => engine::remove_container(socket, name),
             Self::EngineImage { socket, name } => engine::remove_image(socket, name),
             Self::EngineNetwork { socket, name } => engine::remove_network(socket, name),

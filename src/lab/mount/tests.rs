@@ -20,6 +20,9 @@ fn inside<T: Send>(namespace: &OwnedFd, act: impl FnOnce() -> T + Send) -> T {
     })
 }
 
+/// A lab's directory that no mount of these tests lies above.
+const LAB: &str = "/run/surtax/none";
+
 #[test]
 fn mounts_of_a_namespace_are_seen_inside_only() {
     let room = tempfile::tempdir().unwrap();
@@ -53,7 +56,7 @@ fn mounts_of_a_namespace_are_seen_inside_only() {
         },
     ];
     let namespace =
-        holder::mount_namespace(&mounts, vec![room.path().to_path_buf()], None).unwrap();
+        holder::mount_namespace(&mounts, vec![room.path().to_path_buf()], Path::new(LAB), None).unwrap();
     inside(&namespace, || {
         assert_eq!(fs::read_to_string(at("merged/old")).unwrap(), "old");
         fs::write(at("merged/new"), "new").unwrap();
@@ -72,7 +75,7 @@ fn a_mount_point_is_made_in_places_of_ours_only() {
     let room = tempfile::tempdir().unwrap();
     let target = room.path().join("absent");
     let mounts = [Mount::Tmpfs { target: target.clone() }];
-    let fault = holder::mount_namespace(&mounts, Vec::new(), None).unwrap_err();
+    let fault = holder::mount_namespace(&mounts, Vec::new(), Path::new(LAB), None).unwrap_err();
     assert_eq!(fault.hint, Some(format!("mkdir -p {}", target.display())));
     assert!(!target.exists());
 }
@@ -89,7 +92,7 @@ fn an_overlay_over_a_name_that_it_cannot_express_is_the_users_fault() {
         target: at("merged"),
     };
     let fault =
-        holder::mount_namespace(&[overlay], vec![room.path().to_path_buf()], None).unwrap_err();
+        holder::mount_namespace(&[overlay], vec![room.path().to_path_buf()], Path::new(LAB), None).unwrap_err();
     assert!(fault.message.contains("a,b"), "{fault}");
 }
 
@@ -142,7 +145,7 @@ fn an_overlay_has_the_mode_of_what_it_covers() {
         },
     ];
     let namespace =
-        holder::mount_namespace(&mounts, vec![room.path().to_path_buf()], None).unwrap();
+        holder::mount_namespace(&mounts, vec![room.path().to_path_buf()], Path::new(LAB), None).unwrap();
     inside(&namespace, || {
         let mode = fs::metadata(at("merged")).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o1777);

@@ -1,6 +1,7 @@
 //! Rooms: what is made in one, and that nothing of it stays.
 
 use super::*;
+use std::os::unix::fs::PermissionsExt;
 
 #[test]
 fn a_closed_room_and_a_closed_lab_leave_nothing() {
@@ -21,6 +22,79 @@ fn a_closed_room_and_a_closed_lab_leave_nothing() {
     assert_eq!(swept.len(), 0, "{swept:?}");
     assert_eq!(traces(&id), Vec::<String>::new());
     assert_eq!(fs::read_dir(state.path()).unwrap().count(), 0, "the journal is removed");
+}
+
+#[test]
+fn a_labs_memory_is_a_mount_of_its_own_that_nobody_else_reaches_into() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab(state.path());
+    let room = lab.room("memory").unwrap();
+    let memory = room.memory_directory().unwrap().to_path_buf();
+    let place = Path::new("/run/surtax").join(lab.id());
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: only root can mount");
+        return;
+    }
+    assert_eq!(memory, place.join(".memory/memory"));
+    assert!(directory::is_in_memory(&memory));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode(Path::new("/run/surtax")) & 0o022, 0);
+    let chain = [&*place, &place.join(".memory"), &*memory];
+    assert_eq!(chain.map(mode), [0o700; 3]);
+    let enter = || {
+        let mut enter = program(&["sh", "-c", "cd \"$0\" && echo in || echo out"]);
+        enter.argv.push(memory.display().to_string());
+        enter.user = Some(65_534);
+        output(&room, enter)
+    };
+    assert_eq!(enter(), "out\n");
+    room.let_users_pass().unwrap();
+    assert_eq!(chain.map(mode), [0o711; 3]);
+    assert_eq!(enter(), "in\n");
+    let disk = room.disk_directory().unwrap().parent().unwrap().to_path_buf();
+    let random = disk.display().to_string().rsplit('-').next().unwrap().len();
+    assert_eq!(random, 32, "{}", disk.display());
+}
+
+#[test]
+fn a_rooms_directories_stay_in_sight_when_a_mount_covers_their_parents() {
+    let state = tempfile::tempdir().unwrap();
+    let lab = lab(state.path());
+    let room = lab.room("covered").unwrap();
+    let memory = room.memory_directory().unwrap().to_path_buf();
+    fs::write(memory.join("file"), "seen").unwrap();
+    let merged = memory.join("merged");
+    let mounts = [
+        Mount::Tmpfs { target: merged.clone() },
+        Mount::Tmpfs { target: PathBuf::from("/run") },
+        Mount::Directory { target: merged.join("below"), mode: 0o755 },
+    ];
+    let mut look = program(&["sh", "-c", "ls /run; cat $0/file; ls $0/merged"]);
+    look.argv.push(memory.display().to_string());
+    look.mount_namespace = Some(room.mount_namespace(&mounts).unwrap());
+    look.environment = Some(vec![(String::from("PATH"), String::from("/usr/bin:/bin"))]);
+    assert_eq!(output(&room, look), "surtax\nseenbelow\n");
+    assert_eq!(room.close().unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn what_somebody_else_made_at_a_name_of_a_journals_is_left_alone() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: only root can make a directory of somebody else's");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("surtax-0000beef");
+    fs::create_dir(&directory).unwrap();
+    fs::write(directory.join("theirs"), "x").unwrap();
+    std::os::unix::fs::chown(&directory, Some(65_534), None).unwrap();
+    let undo = Undo::Directory { path: directory.clone() };
+    let found = undo.perform().unwrap();
+    assert!(found[0].contains("belongs to user 65534, and was left alone"), "{found:?}");
+    assert!(directory.join("theirs").exists());
+    std::os::unix::fs::chown(&directory, Some(0), None).unwrap();
+    assert_eq!(undo.perform().unwrap(), Vec::<String>::new());
+    assert!(!directory.exists());
 }
 
 #[test]

@@ -376,19 +376,12 @@ fn listening(
     Ok(process)
 }
 
-/// An overlay over each place that a daemon writes to, with what is below kept in sight. `/run` goes
-/// first: what is mounted in the room, which is below it, must be mounted on the room's true place.
+/// An overlay over each place that a daemon writes to, with what is below kept in sight. The lab's directory,
+/// with all rooms, stays in sight by itself.
 fn cover(room: &Room) -> Result<Vec<Mount>, Fault> {
     let memory = room.memory_directory()?;
     let below = below(room.directory());
-    let (rooms, run) = (memory.join("rooms"), memory.join("run"));
-    let mut mounts = vec![
-        bind(Path::new(ROOMS), &rooms),
-        bind(Path::new("/run"), &run),
-        overlay("run", memory),
-        bind(&rooms, Path::new(ROOMS)),
-        bind(&run, &below.join("run")),
-    ];
+    let mut mounts = vec![bind(Path::new("/run"), &below.join("run")), overlay("run", memory)];
     for name in ["etc", "opt"] {
         let place = Path::new("/").join(name);
         if place.is_dir() {

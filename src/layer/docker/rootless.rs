@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 /// The script, where Debian keeps it.
 const SCRIPT: &str = "/usr/share/docker.io/contrib/dockerd-rootless.sh";
 
-/// The directories of a lab, which the daemon sees as they are: in memory, and on a disk.
-const OURS: [&str; 2] = ["/dev/shm", "/var/tmp/surtax-"];
+/// Where the directories of a lab are, which the daemon sees as they are: in memory, and on a disk.
+const OURS: [&str; 3] = ["/run/surtax/", "/dev/shm", "/var/tmp/surtax-"];
 
 /// What is beside docker's own programs.
 const PROGRAMS: [(&str, &str); 2] =
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(told("/home/me", false), "/dev/shm/surtax-1/docker/mapped-1/me");
         assert_eq!(told("/srv", true), "/dev/shm/surtax-1/docker/kept/srv");
         assert_eq!(told("/var/tmp/surtax-1/a/scratch", false), "/var/tmp/surtax-1/a/scratch");
-        assert_eq!(told("/dev/shm/surtax-1/a/0", false), "/dev/shm/surtax-1/a/0");
+        assert_eq!(told("/run/surtax/1/.memory/a/0", false), "/run/surtax/1/.memory/a/0");
     }
 
     #[test]

@@ -1,0 +1,285 @@
+//! Makes directories and files that nobody else can have made, and proves whose those are that are there.
+//!
+//! surtax runs as root beside users who do not. A directory that one of them made first, at a name that
+//! they guessed or read, would be theirs: they could swap what is put in it. So a name of ours is made
+//! exclusively, below parents that nobody else can rename, and what it turned out to be is read back by
+//! its descriptor. A directory that labs share is taken only from root or from ourselves.
+
+use super::process::c_path;
+use crate::fault::{Doing, Fault};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+/// How many symbolic links one path may lead through, as the kernel has it.
+const LINK_LIMIT: usize = 40;
+
+/// Bytes of a name that nobody can guess.
+const RANDOM_BYTES: usize = 16;
+
+/// Permission bits by which others than the owner change what is in a directory.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Makes one directory of ours below a parent that nobody else controls. What is there already is
+/// refused, whatever it is.
+///
+/// # Errors
+/// The machine's: something has that name, or somebody else could swap the directory for another.
+pub(super) fn make(path: &Path, mode: u32) -> Result<(), Fault> {
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    require_stable(parent)?;
+    let at = path.display();
+    match rustix::fs::mkdir(path, Mode::RWXU) {
+        Ok(()) => {}
+        Err(Errno::EXIST) => {
+            let owner = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+                .map_or_else(|_| String::from("nobody now"), |facts| facts.st_uid.to_string());
+            return Err(Fault::machine(format!(
+                "`{at}` was made by somebody else before surtax made it: it belongs to user {owner}"
+            ))
+            .hint(format!("find out who did it, then remove `{at}`")));
+        }
+        Err(error) => return Err(error).doing(format_args!("make the directory `{at}`")),
+    }
+    let made = hold(path)?;
+    require_ours(&made, path)?;
+    rustix::fs::fchmod(&made, Mode::from_raw_mode(mode))
+        .doing(format_args!("set the permissions of `{at}`"))
+}
+
+/// Makes a directory that labs share, with its parents, or takes the one that is there if nobody else
+/// can change what is in it. Gives back its path without symbolic links.
+///
+/// # Errors
+/// The machine's: it cannot be made, or belongs to somebody else.
+pub(super) fn ensure(path: &Path, mode: u32) -> Result<PathBuf, Fault> {
+    let path = std::path::absolute(path).doing(format_args!("name `{}`", path.display()))?;
+    let at = path.display();
+    let found = match resolve(&path)? {
+        Resolved::There(found) => found,
+        Resolved::Absent(found) => {
+            if let Some(parent) = found.parent() {
+                ensure_parent(parent)?;
+            }
+            match rustix::fs::mkdir(&found, Mode::RWXU) {
+                Ok(()) => rustix::fs::fchmod(hold(&found)?, Mode::from_raw_mode(mode))
+                    .doing(format_args!("set the permissions of the shared `{at}`"))?,
+                // Another lab makes it at the same time; whose it is will be read.
+                Err(Errno::EXIST) => {}
+                Err(error) => {
+                    return Err(error).doing(format_args!("make the shared directory `{at}`"));
+                }
+            }
+            found
+        }
+    };
+    let directory = hold(&found)?;
+    require_ours(&directory, &found)?;
+    Ok(found)
+}
+
+/// The same for a directory above a shared one: it may be sticky, as `/tmp` is.
+fn ensure_parent(path: &Path) -> Result<(), Fault> {
+    if rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+        return require_stable(path);
+    }
+    ensure(path, 0o755).map(drop)
+}
+
+/// Creates a file of ours, for writing. One that is there, or a symbolic link, is refused.
+///
+/// # Errors
+/// The machine's: something has that name, or the directory cannot be written.
+pub fn create(path: &Path, mode: u32) -> Result<File, Fault> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::from_raw_mode(mode))
+        .map(File::from)
+        .doing(format_args!("create the new file `{}`", path.display()))
+}
+
+/// Writes a file of ours that must not have been there, readable by everybody who may reach it.
+///
+/// # Errors
+/// As [`create`]; or the disk is full.
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Fault> {
+    create(path, 0o644)?
+        .write_all(content.as_ref())
+        .doing(format_args!("fill the new file `{}`", path.display()))
+}
+
+/// A part of a name that nobody can guess.
+///
+/// # Errors
+/// The machine's: the kernel gives no random numbers.
+pub(super) fn unguessable() -> Result<String, Fault> {
+    let mut random = [0_u8; RANDOM_BYTES];
+    random_bytes(&mut random)?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Fills a buffer with the kernel's random numbers.
+///
+/// # Errors
+/// The machine's: there are none.
+pub(super) fn random_bytes(buffer: &mut [u8]) -> Result<(), Fault> {
+    // SAFETY: the buffer is as long as is said, and ours.
+    let got = unsafe { libc::getrandom(buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+    if usize::try_from(got) == Ok(buffer.len()) {
+        return Ok(());
+    }
+    Err(std::io::Error::last_os_error()).doing("draw random bytes")
+}
+
+/// The owner of what is at a path, if that is neither root nor this user.
+pub(super) fn foreign_owner(path: &Path) -> Option<u32> {
+    let facts = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    (!is_trusted(facts.st_uid)).then_some(facts.st_uid)
+}
+
+/// That nobody but root and ourselves can rename or remove what is in a directory of ours there.
+fn require_stable(path: &Path) -> Result<(), Fault> {
+    let path = std::path::absolute(path).doing(format_args!("locate `{}`", path.display()))?;
+    match resolve(&path)? {
+        Resolved::There(_) => Ok(()),
+        Resolved::Absent(missing) => Err(Fault::machine(format!(
+            "there is no directory `{}` to make another one in",
+            missing.display()
+        ))
+        .hint(format!("mkdir -p {}", path.display()))),
+    }
+}
+
+/// Where a path leads.
+enum Resolved {
+    /// To this directory, through directories that nobody else can swap.
+    There(PathBuf),
+    /// To nothing: at the first component that is missing, with the rest behind it.
+    Absent(PathBuf),
+}
+
+/// Follows an absolute path component by component, and refuses one that somebody else could swap.
+///
+/// What was looked at stays as it is: each component lies in a directory that only root and we can
+/// change, or in a sticky one and belongs to root or to us.
+fn resolve(path: &Path) -> Result<Resolved, Fault> {
+    let mut ahead: Vec<PathBuf> = parts(path);
+    let mut here = PathBuf::from("/");
+    let mut links = 0;
+    require_parent(&here)?;
+    while let Some(part) = ahead.pop() {
+        if part == Path::new("..") {
+            here.pop();
+            continue;
+        }
+        let next = here.join(&part);
+        let facts = match rustix::fs::statat(CWD, &next, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(facts) => facts,
+            Err(Errno::NOENT) => {
+                let rest = ahead.iter().rev();
+                return Ok(Resolved::Absent(rest.fold(next, |path, part| path.join(part))));
+            }
+            Err(error) => return Err(error).doing(format_args!("look at `{}`", next.display())),
+        };
+        match FileType::from_raw_mode(facts.st_mode) {
+            FileType::Symlink => {
+                links += 1;
+                if !is_trusted(facts.st_uid) || links > LINK_LIMIT {
+                    return Err(foreign(&next, "symbolic link", &facts));
+                }
+                let target = fs::read_link(&next)
+                    .doing(format_args!("follow the link `{}`", next.display()))?;
+                if target.is_absolute() {
+                    here = PathBuf::from("/");
+                }
+                ahead.extend(parts(&target));
+            }
+            _ => {
+                here = next;
+                require_parent(&here)?;
+            }
+        }
+    }
+    Ok(Resolved::There(here))
+}
+
+/// The names in a path, last first.
+fn parts(path: &Path) -> Vec<PathBuf> {
+    let names = path.components().rev().filter_map(|part| match part {
+        Component::Normal(name) => Some(PathBuf::from(name)),
+        Component::ParentDir => Some(PathBuf::from("..")),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    });
+    names.collect()
+}
+
+/// That a directory is one in which a name of ours stays ours.
+fn require_parent(path: &Path) -> Result<(), Fault> {
+    let facts = facts_of(&hold(path)?, path)?;
+    if !is_trusted(facts.st_uid) {
+        return Err(foreign(path, "directory", &facts));
+    }
+    let is_sticky = facts.st_mode & libc::S_ISVTX != 0;
+    let group_writes = facts.st_mode & 0o020 != 0;
+    let our_group = facts.st_gid == 0 || facts.st_gid == rustix::process::getegid().as_raw();
+    let others_write = facts.st_mode & 0o002 != 0 || (group_writes && !our_group);
+    if others_write && !is_sticky {
+        return Err(open_to_others(path, &facts));
+    }
+    Ok(())
+}
+
+/// That a directory is of root or of ourselves, and that nobody else can write to it.
+fn require_ours(directory: &OwnedFd, path: &Path) -> Result<(), Fault> {
+    let facts = facts_of(directory, path)?;
+    if !is_trusted(facts.st_uid) {
+        return Err(foreign(path, "directory", &facts));
+    }
+    if facts.st_mode & OTHERS_WRITE != 0 {
+        return Err(open_to_others(path, &facts));
+    }
+    Ok(())
+}
+
+fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
+}
+
+fn foreign(path: &Path, what: &str, facts: &Stat) -> Fault {
+    let at = path.display();
+    Fault::machine(format!(
+        "the {what} `{at}` belongs to user {}, who could put something else in its place",
+        facts.st_uid
+    ))
+    .hint(format!("remove `{at}`, or have its owner changed to root or to yourself"))
+}
+
+fn open_to_others(path: &Path, facts: &Stat) -> Fault {
+    let at = path.display();
+    Fault::machine(format!(
+        "others can write to `{at}` (mode {:04o}), and could put something else there",
+        facts.st_mode & 0o7777
+    ))
+    .hint(format!("chmod go-w {at}"))
+}
+
+fn facts_of(directory: &OwnedFd, path: &Path) -> Result<Stat, Fault> {
+    rustix::fs::fstat(directory).doing(format_args!("read the owner of `{}`", path.display()))
+}
+
+/// Opens a directory without following a link at its end; only to look at it.
+fn hold(path: &Path) -> Result<OwnedFd, Fault> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let path = c_path(path)?;
+    match rustix::fs::open(&path, flags, Mode::empty()) {
+        // One that may be passed through and not be listed.
+        Err(Errno::ACCESS) => rustix::fs::open(&path, flags | OFlags::PATH, Mode::empty()),
+        other => other,
+    }
+    .doing(format_args!("open the directory {path:?} itself"))
+}
+
+#[cfg(test)]
+mod tests;
