@@ -5,6 +5,7 @@ use surtax::cli;
 use surtax::fault::Fault;
 use surtax::lab::{REAPER_ARGUMENT, reaper_main};
 use surtax::layer::krun::library;
+use surtax::prove::racer::attacker::{self, ATTACKER};
 use surtax::prove::toil::{self, TOIL};
 use surtax::stack::descend;
 use surtax::stack::rise::STARTER;
@@ -13,13 +14,14 @@ use surtax::stack::rise::STARTER;
 type Role = (&'static str, fn() -> Result<(), Fault>);
 
 /// What this binary does when another surtax started it with one of these words first: serve as the
-/// starter inside a layer, undo a journal whose owner died, become libkrun's machine, or toil as a proof's command. They
-/// speak no clap, so that they start fast and their words stay out of the help.
-const ROLES: [Role; 4] = [
+/// starter inside a layer, undo a journal whose owner died, become libkrun's machine, toil as a proof's command, or race as
+/// another user. They speak no clap, so that they start fast and their words stay out of the help.
+const ROLES: [Role; 5] = [
     (STARTER, descend::serve),
     (REAPER_ARGUMENT, reap),
     (library::ARGUMENT, library::main),
     (TOIL, toil::main),
+    (ATTACKER, attacker::main),
 ];
 
 fn main() -> ExitCode {

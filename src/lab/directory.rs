@@ -62,10 +62,9 @@ pub(super) fn remove(path: &Path) -> Result<Vec<String>, Fault> {
 pub(super) fn remove_ours(path: &Path) -> Result<Vec<String>, Fault> {
     match exclusive::foreign_owner(path) {
         None => remove(path),
-        Some(owner) => Ok(vec![format!(
-            "`{}` belongs to user {owner}, and was left alone",
-            path.display()
-        )]),
+        Some(owner) => {
+            Ok(vec![format!("`{}` belongs to user {owner}, and was left alone", path.display())])
+        }
     }
 }
 

@@ -33,11 +33,7 @@ pub(super) fn mount_namespace(
     })
 }
 
-fn enter_and_mount(
-    mounts: &[Mount],
-    mut ours: Vec<PathBuf>,
-    lab: &Path,
-) -> Result<OwnedFd, Fault> {
+fn enter_and_mount(mounts: &[Mount], mut ours: Vec<PathBuf>, lab: &Path) -> Result<OwnedFd, Fault> {
     // SAFETY: only this thread is moved; it shares no descriptor table away and ends in this function.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS | UnshareFlags::NEWNS) }
         .doing("make a mount namespace")

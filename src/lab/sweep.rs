@@ -110,7 +110,8 @@ fn strays(state: &Path) -> Result<Vec<String>, Fault> {
         for path in names(&place) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             // Where everybody may make names, the lab's id is followed by what nobody can guess.
-            let Some(lab) = name.strip_prefix(prefix).and_then(|name| name.split('-').next()) else {
+            let Some(lab) = name.strip_prefix(prefix).and_then(|name| name.split('-').next())
+            else {
                 continue;
             };
             if path.is_dir() && !known.contains(lab) && directory::exists(&path) {

@@ -3,7 +3,7 @@
 use super::toil::TOIL;
 use crate::fault::Doing;
 use crate::fault::Fault;
-use crate::lab::{Lab, Process, Program, Room};
+use crate::lab::{self, Lab, Process, Program, Room};
 use crate::ledger::{Ledger, RunState};
 use crate::plan::{Arm, Draft, Plan, Surroundings, TrialId};
 use crate::report::{ArmFindings, Findings, Interval, compare};
@@ -11,8 +11,12 @@ use crate::stack::rise::Ground;
 use crate::stack::{StackSpec, registered};
 use crate::trial::Record;
 use crate::trial::campaign::{Campaign, Observer};
-use crate::trial::interrupts::Interrupts;
+use crate::trial::interrupts::{Interrupts, Urgency};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use surtax_instrument::probe::cgroup::Version;
 
 /// `TMPFS_MAGIC` of `linux/magic.h`.
@@ -73,6 +77,66 @@ impl<'a> Bench<'a> {
         let argv = ["sh", "-c", script].map(String::from).to_vec();
         let process = room.spawn(Program { argv, ..Program::default() })?;
         Ok(Beside { _process: process, _room: room })
+    }
+
+    /// Starts a program as another user, in a room of its own that ends what it leaves.
+    pub(super) fn as_user(
+        &self,
+        argv: Vec<String>,
+        user: u32,
+        [input, output]: [Option<OwnedFd>; 2],
+    ) -> Result<(Process, Room), Fault> {
+        let room = self.lab.room("other-user")?;
+        let stdio = [input, output, None];
+        let process =
+            room.spawn(Program { argv, stdio, user: Some(user), ..Program::default() })?;
+        Ok((process, room))
+    }
+
+    /// Runs a program of its own to its end, in a room of its own, and gives what it printed.
+    pub(super) fn other(
+        &self,
+        argv: &[&str],
+        environment: Vec<(String, String)>,
+        deadline: Duration,
+    ) -> Result<String, Fault> {
+        let room = self.lab.room("other")?;
+        let (answer, output) = lab::pipe()?;
+        let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
+        let mut process = room.spawn(Program {
+            argv,
+            environment: Some(environment),
+            stdio: [None, Some(output), None],
+            ..Program::default()
+        })?;
+        let mut text = String::new();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| File::from(answer).read_to_string(&mut text));
+            let status = process.wait(deadline)?;
+            if status.is_none() {
+                process.kill()?;
+            }
+            let _ = reader.join();
+            match status {
+                Some(status) if status.success() => Ok(()),
+                Some(status) => Err(Fault::machine(format!("another surtax ended with {status}"))),
+                None => Err(Fault::machine("another surtax did not end in time")),
+            }
+        })?;
+        Ok(text)
+    }
+
+    /// That nobody has asked to stop.
+    pub(super) fn go_on(&self) -> Result<(), Fault> {
+        match self.interrupts.urgency() {
+            Urgency::None => Ok(()),
+            _ => Err(Fault::user("the race was interrupted")),
+        }
+    }
+
+    /// Says that one run has ended.
+    pub(super) fn ended(&self) {
+        (self.ended)();
     }
 
     /// Makes one run of a plan as `surtax run` does, and reads what was found from its file.

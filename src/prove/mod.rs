@@ -15,6 +15,7 @@ mod order;
 mod place;
 mod planted;
 mod power;
+pub mod racer;
 mod real_false_positives;
 mod real_planted;
 mod recounted;
@@ -36,6 +37,7 @@ pub static REGISTRY: &[&dyn Proof] = &[
     &real_false_positives::RealFalsePositives,
     &real_planted::RealPlanted,
     &invalid::Invalid,
+    &racer::Racer,
 ];
 
 /// A campaign whose truth is known.

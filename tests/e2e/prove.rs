@@ -57,6 +57,24 @@ fn real_work_that_was_planted_is_found_and_equal_work_is_not() {
 }
 
 #[test]
+fn another_local_user_makes_swaps_and_writes_nothing_that_root_uses() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "runc") || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let lines = lines(&machine, "racer");
+    let found = |what: &str| {
+        let line = lines.iter().find(|line| line["what"] == what).unwrap();
+        line["found"].as_u64().unwrap()
+    };
+    assert!(found("seen by the other user") >= 2, "{lines:#?}");
+    // It could make names: that none of them is used is what was proved.
+    assert!(found("made first by the other user") > 0, "{lines:#?}");
+    assert_eq!((found("then used by root"), found("of ours changed"), found("failed")), (0, 0, 0));
+    machine.assert_as_before();
+}
+
+#[test]
 fn faults_that_were_planted_in_one_stack_are_told_of() {
     let machine = Machine::take();
     if !is_usable(&machine, "native") {

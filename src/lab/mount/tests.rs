@@ -56,7 +56,8 @@ fn mounts_of_a_namespace_are_seen_inside_only() {
         },
     ];
     let namespace =
-        holder::mount_namespace(&mounts, vec![room.path().to_path_buf()], Path::new(LAB), None).unwrap();
+        holder::mount_namespace(&mounts, vec![room.path().to_path_buf()], Path::new(LAB), None)
+            .unwrap();
     inside(&namespace, || {
         assert_eq!(fs::read_to_string(at("merged/old")).unwrap(), "old");
         fs::write(at("merged/new"), "new").unwrap();
@@ -92,7 +93,8 @@ fn an_overlay_over_a_name_that_it_cannot_express_is_the_users_fault() {
         target: at("merged"),
     };
     let fault =
-        holder::mount_namespace(&[overlay], vec![room.path().to_path_buf()], Path::new(LAB), None).unwrap_err();
+        holder::mount_namespace(&[overlay], vec![room.path().to_path_buf()], Path::new(LAB), None)
+            .unwrap_err();
     assert!(fault.message.contains("a,b"), "{fault}");
 }
 
@@ -145,7 +147,8 @@ fn an_overlay_has_the_mode_of_what_it_covers() {
         },
     ];
     let namespace =
-        holder::mount_namespace(&mounts, vec![room.path().to_path_buf()], Path::new(LAB), None).unwrap();
+        holder::mount_namespace(&mounts, vec![room.path().to_path_buf()], Path::new(LAB), None)
+            .unwrap();
     inside(&namespace, || {
         let mode = fs::metadata(at("merged")).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o1777);

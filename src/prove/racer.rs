@@ -1,0 +1,216 @@
+//! A local user who races surtax for the names of its directories, sockets and files.
+//!
+//! While whole runs are made, each by a surtax of its own, a process of user 65534 watches what every user
+//! may see (groups, command lines, mounts, the places where everybody makes names) and tries to be
+//! first at every name of surtax's, to swap what is there, and to write or connect to it. The bar is
+//! that nothing of root's is ever found in what that user made, and that nothing of ours was changed.
+
+pub mod attacker;
+
+use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use crate::fault::{Doing, Fault};
+use attacker::{ATTACKER, Tally};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+/// The stacks of each run, as far as this machine has their tools.
+const STACKS: [(&str, Option<&str>); 4] = [
+    ("native", None),
+    ("runc", Some("runc")),
+    ("bubblewrap", Some("bwrap")),
+    ("namespaces:net=none", None),
+];
+
+/// How long one run may take.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// How long the attacker may take to give up.
+const GIVE_UP: Duration = Duration::from_secs(20);
+
+pub(super) struct Racer;
+
+impl Proof for Racer {
+    fn name(&self) -> &'static str {
+        "racer"
+    }
+
+    fn summary(&self) -> &'static str {
+        "another local user races for every name: what of it was taken, and what of ours was changed"
+    }
+
+    fn run_count(&self, size: Size) -> u32 {
+        size.pick(2, 1_000)
+    }
+
+    fn run_ms(&self, _: Size, _: u32) -> u32 {
+        2_500
+    }
+
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+        if !rustix::process::geteuid().is_root() {
+            let fault = Fault::machine("only root can start a process of another user");
+            return Err(fault.hint("run it as root").into());
+        }
+        let mut runs = Runs::default();
+        let attacked = attack(bench, || runs.make(bench, self.run_count(size)));
+        let (tally, done) = attacked.map_err(Stopped::from)?;
+        ended(done, lines(&runs, &tally))
+    }
+}
+
+/// The runs that were made meanwhile.
+#[derive(Debug, Default)]
+struct Runs {
+    made: u32,
+    failed: u32,
+    /// Why the first one failed.
+    why: String,
+}
+
+impl Runs {
+    fn make(&mut self, bench: &Bench<'_>, count: u32) -> Result<(), Fault> {
+        let exe = std::env::current_exe().doing("find the program that is raced against")?;
+        let stacks = STACKS
+            .iter()
+            .filter(|(_, tool)| tool.is_none_or(|tool| crate::lab::find(tool).is_some()));
+        let stacks = stacks.map(|(stack, _)| *stack).collect::<Vec<_>>().join(",");
+        let data = bench.directory()?.join("raced");
+        for _ in 0..count {
+            bench.go_on()?;
+            let argv = [
+                &*exe.to_string_lossy(),
+                "compare",
+                "--quiet",
+                "--format",
+                "json",
+                "--runs",
+                "1",
+                "--in",
+                &stacks,
+                "--",
+                "true",
+            ];
+            self.made += 1;
+            if let Err(fault) = run_once(bench, &argv, &data, stacks.split(',').count()) {
+                self.failed += 1;
+                if self.why.is_empty() {
+                    self.why = fault.message;
+                }
+            }
+            bench.ended();
+        }
+        Ok(())
+    }
+}
+
+/// One run of a surtax of its own. It fails if a stack of it has no trial that counts.
+fn run_once(bench: &Bench<'_>, argv: &[&str], data: &Path, arms: usize) -> Result<(), Fault> {
+    let environment = std::env::vars().filter(|(name, _)| name != "XDG_DATA_HOME");
+    let own = [(String::from("XDG_DATA_HOME"), data.to_string_lossy().into_owned())];
+    let said = bench.other(argv, environment.chain(own).collect(), DEADLINE)?;
+    let _ = std::fs::remove_dir_all(data);
+    let counted = said.matches("\"trial_count\": 1").count();
+    if counted > arms {
+        return Ok(());
+    }
+    Err(Fault::machine(format!("of {arms} stacks and a second baseline, {counted} have a trial")))
+}
+
+/// Does something while the attacker is at work; what that one says in the end is added up.
+fn attack(
+    bench: &Bench<'_>,
+    act: impl FnOnce() -> Result<(), Fault>,
+) -> Result<(Tally, Result<(), Fault>), Fault> {
+    let (input, lifeline) = crate::lab::pipe()?;
+    let (answer, output) = crate::lab::pipe()?;
+    let argv = ["/proc/self/exe", ATTACKER].map(String::from).to_vec();
+    let (mut process, room) = bench.as_user(argv, attacker::USER, [Some(input), Some(output)])?;
+    let done = act();
+    drop(lifeline);
+    if process.wait(GIVE_UP)?.is_none() {
+        return Err(Fault::machine("the racing user's process did not end"));
+    }
+    let mut text = String::new();
+    File::from(answer).read_to_string(&mut text).doing("read what the racing user counted")?;
+    drop(room);
+    Ok((Tally::parse(&text)?, done))
+}
+
+fn lines(runs: &Runs, tally: &Tally) -> Vec<Line> {
+    let line = |part: &str, tried, found, what, bar, because: String| Line {
+        proof: "racer",
+        part: part.to_owned(),
+        tried,
+        found,
+        what,
+        bar,
+        because,
+    };
+    let examples = |text: &str| match text {
+        "" => String::from("none may be"),
+        text => format!("such as {text}"),
+    };
+    vec![
+        line(
+            "runs",
+            runs.made,
+            runs.failed,
+            "failed",
+            Bar::AtMost(0),
+            match &*runs.why {
+                "" => String::from("nobody is to be kept from measuring"),
+                why => why.to_owned(),
+            },
+        ),
+        line(
+            "labs",
+            runs.made,
+            tally.labs,
+            "seen by the other user",
+            Bar::AtLeast(runs.made),
+            String::from("one who sees none races for nothing"),
+        ),
+        line(
+            "names",
+            tally.tried,
+            tally.made,
+            "made first by the other user",
+            Bar::Shown,
+            String::from("they are free to make what surtax does not use"),
+        ),
+        line(
+            "names",
+            tally.tried,
+            tally.entered,
+            "then used by root",
+            Bar::AtMost(0),
+            examples(&tally.entered_such_as),
+        ),
+        line(
+            "names",
+            tally.tried,
+            tally.changed,
+            "of ours changed",
+            Bar::AtMost(0),
+            examples(&tally.changed_such_as),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_name_that_root_uses_after_another_user_made_it_misses_the_bar() {
+        let runs = Runs { made: 2, ..Runs::default() };
+        let met = |tally: &Tally| lines(&runs, tally).iter().all(Line::is_met);
+        let fine = Tally { labs: 2, tried: 900, made: 7, ..Tally::default() };
+        assert!(met(&fine));
+        assert!(!met(&Tally { entered: 1, ..fine.clone() }));
+        assert!(!met(&Tally { changed: 1, ..fine.clone() }));
+        assert!(!met(&Tally { labs: 1, ..fine }));
+    }
+}

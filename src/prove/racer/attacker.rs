@@ -1,0 +1,317 @@
+//! The other user: a process without privileges that tries every name of surtax's until its input ends.
+//!
+//! It is this binary with a hidden first argument, as user 65534. It uses what every user may read, and
+//! system calls alone. What it made itself it removes in the end.
+
+use crate::fault::{Doing, Fault};
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use surtax_instrument::probe::cgroup::Hierarchies;
+
+/// The hidden first argument.
+pub const ATTACKER: &str = "__racer";
+
+/// Nobody, on most machines.
+pub const USER: u32 = 65_534;
+
+/// Places where everybody may make names.
+const OPEN_PLACES: [&str; 3] = ["/dev/shm", "/var/tmp", "/tmp"];
+
+/// How the paths begin that are surtax's.
+const OURS: [&str; 6] = [
+    "/run/surtax",
+    "/dev/shm/surtax-",
+    "/var/tmp/surtax-",
+    "/tmp/surtax-",
+    "/var/lib/surtax",
+    "/var/cache/surtax",
+];
+
+/// In how many rounds command lines and mounts are read once: they take longer than groups.
+const SLOW_ROUND: u32 = 8;
+
+/// The most names that are remembered, the latest.
+const NAME_LIMIT: usize = 4_096;
+
+/// What one attacker counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Labs whose id it learned.
+    pub labs: u32,
+    /// Attempts to make, swap, write or connect.
+    pub tried: u32,
+    /// Names of surtax's that it made first.
+    pub made: u32,
+    /// What it made that root put something into.
+    pub entered: u32,
+    /// What was not its own and that it changed or reached.
+    pub changed: u32,
+    /// One that was entered.
+    pub entered_such_as: String,
+    /// One that was changed.
+    pub changed_such_as: String,
+}
+
+impl Tally {
+    fn text(&self) -> String {
+        let Self { labs, tried, made, entered, changed, entered_such_as, changed_such_as } = self;
+        format!("{labs} {tried} {made} {entered} {changed}\n{entered_such_as}\n{changed_such_as}\n")
+    }
+
+    /// Reads what [`main`] printed.
+    ///
+    /// # Errors
+    /// The machine's: it did not come to its end.
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        let mut lines = text.lines();
+        let numbers = lines.next().unwrap_or_default().split(' ');
+        let numbers: Vec<u32> = numbers.filter_map(|word| word.parse().ok()).collect();
+        let [labs, tried, made, entered, changed] = numbers[..] else {
+            return Err(Fault::machine(format!("the racing user counted `{text}`")));
+        };
+        let mut next = || lines.next().unwrap_or_default().to_owned();
+        let (entered_such_as, changed_such_as) = (next(), next());
+        Ok(Self { labs, tried, made, entered, changed, entered_such_as, changed_such_as })
+    }
+}
+
+/// Attacks until its input ends; then prints its tally.
+///
+/// # Errors
+/// The machine's: there are no groups to read, or nobody to tell.
+pub fn main() -> Result<(), Fault> {
+    let hierarchies = Hierarchies::discover().doing("list the groups that everybody sees")?;
+    let groups = hierarchies.0.into_iter().map(|hierarchy| hierarchy.mount_point);
+    let mut attacker = Attacker { groups: groups.collect(), ..Attacker::default() };
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+            is_over.store(true, Ordering::SeqCst);
+        });
+        for round in 0.. {
+            if is_over.load(Ordering::SeqCst) {
+                break;
+            }
+            attacker.round(round);
+        }
+    });
+    attacker.clean_up();
+    let tally = attacker.tally.text();
+    std::io::Write::write_all(&mut std::io::stdout(), tally.as_bytes()).doing("say the tally")
+}
+
+#[derive(Debug, Default)]
+struct Attacker {
+    groups: Vec<PathBuf>,
+    labs: BTreeSet<String>,
+    /// What it knows to be names of surtax's, the latest last.
+    names: Vec<PathBuf>,
+    known: BTreeSet<PathBuf>,
+    /// What it made.
+    own: BTreeSet<PathBuf>,
+    entered: BTreeSet<PathBuf>,
+    changed: BTreeSet<PathBuf>,
+    tally: Tally,
+}
+
+impl Attacker {
+    fn round(&mut self, round: u32) {
+        for group in self.groups.clone() {
+            for name in names_in(&group) {
+                if let Some(lab) = name.strip_prefix("surtax-") {
+                    self.learn_lab(lab);
+                }
+            }
+        }
+        for place in OPEN_PLACES.iter().chain(&OURS[..1]) {
+            for name in names_in(Path::new(place)) {
+                self.learn(&Path::new(place).join(name));
+            }
+        }
+        if round % SLOW_ROUND == 0 {
+            self.read_command_lines();
+            self.read_mounts();
+        }
+        for name in self.names.clone() {
+            self.try_all(&name);
+        }
+        self.look_at_own();
+    }
+
+    /// What the id of a lab tells of the names that it will have.
+    fn learn_lab(&mut self, lab: &str) {
+        if !lab.bytes().all(|byte| byte.is_ascii_hexdigit()) || !self.labs.insert(lab.to_owned()) {
+            return;
+        }
+        self.tally.labs += 1;
+        for place in OPEN_PLACES {
+            self.learn(&Path::new(place).join(format!("surtax-{lab}")));
+        }
+        let run = Path::new("/run/surtax").join(lab);
+        let journal = format!("/var/lib/surtax/labs/{lab}.journal");
+        for path in [run.join(".memory"), run.join(".surtax-agent.part"), run, journal.into()] {
+            self.learn(&path);
+        }
+    }
+
+    fn learn(&mut self, path: &Path) {
+        let text = path.to_string_lossy();
+        let is_ours = OURS.iter().any(|begin| text.starts_with(begin));
+        if !is_ours || text.contains("..") || text.contains(".raced") {
+            return;
+        }
+        if let Some(lab) = text.strip_prefix("/run/surtax/").and_then(|rest| rest.split('/').next())
+        {
+            self.learn_lab(lab);
+        }
+        if self.known.insert(path.to_path_buf()) {
+            self.names.push(path.to_path_buf());
+            if self.names.len() > NAME_LIMIT {
+                let forgotten = self.names.remove(0);
+                self.known.remove(&forgotten);
+            }
+        }
+    }
+
+    fn read_command_lines(&mut self) {
+        for pid in names_in(Path::new("/proc")) {
+            let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else { continue };
+            let line = String::from_utf8_lossy(&line).into_owned();
+            for word in line.split(['\0', ' ', '=', ',', ':']).filter(|word| word.starts_with('/'))
+            {
+                self.learn(Path::new(word));
+            }
+        }
+    }
+
+    fn read_mounts(&mut self) {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        for word in mounts.split([' ', ',', '=', ':', '\n']).filter(|word| word.starts_with('/')) {
+            self.learn(Path::new(word));
+        }
+    }
+
+    /// Every attempt at one name.
+    fn try_all(&mut self, path: &Path) {
+        self.tally.tried = self.tally.tried.saturating_add(1);
+        let facts = match fs::symlink_metadata(path) {
+            Ok(facts) => facts,
+            Err(error) if error.kind() == ErrorKind::NotFound => return self.be_first(path),
+            Err(_) => return,
+        };
+        if facts.uid() == USER || self.own.contains(path) {
+            return;
+        }
+        let aside = path.with_extension("raced");
+        if fs::rename(path, &aside).is_ok() {
+            self.note_change(path);
+            let _ = std::os::unix::fs::symlink("/proc/self/cwd", path);
+        }
+        if facts.is_dir() {
+            let inside = path.join("racer-was-here");
+            if OpenOptions::new().write(true).create_new(true).open(&inside).is_ok() {
+                self.note_change(path);
+                let _ = fs::remove_file(&inside);
+            }
+        } else if facts.is_file() && OpenOptions::new().append(true).open(path).is_ok() {
+            self.note_change(path);
+        }
+        if UnixStream::connect(path).is_ok() {
+            self.note_change(path);
+        }
+    }
+
+    fn be_first(&mut self, path: &Path) {
+        // Somebody else's name is left to him in an even round, so that both kinds are tried.
+        let made = match self.tally.tried % 4 {
+            0 => std::os::unix::fs::symlink("/nonexistent-surtax-racer", path),
+            _ => fs::create_dir(path),
+        };
+        if made.is_ok() {
+            self.tally.made += 1;
+            self.own.insert(path.to_path_buf());
+            // So that a root without the capability to override modes could use it, too.
+            let _ = fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777));
+        }
+    }
+
+    fn note_change(&mut self, path: &Path) {
+        if self.changed.insert(path.to_path_buf()) {
+            self.tally.changed += 1;
+            self.tally.changed_such_as = path.display().to_string();
+        }
+    }
+
+    /// Whether somebody else put something into what this one made.
+    fn look_at_own(&mut self) {
+        for path in &self.own {
+            for name in names_in(path) {
+                let inside = path.join(name);
+                let is_foreign = fs::symlink_metadata(&inside).is_ok_and(|it| it.uid() != USER);
+                if is_foreign && self.entered.insert(path.clone()) {
+                    self.tally.entered += 1;
+                    self.tally.entered_such_as = inside.display().to_string();
+                }
+            }
+        }
+    }
+
+    fn clean_up(&self) {
+        for path in &self.own {
+            let _ = fs::remove_dir_all(path).or_else(|_| fs::remove_file(path));
+        }
+    }
+}
+
+fn names_in(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_is_read_as_it_was_said() {
+        let tally = Tally {
+            labs: 3,
+            tried: 10,
+            made: 4,
+            entered: 1,
+            changed: 2,
+            entered_such_as: String::from("/dev/shm/surtax-1/runc"),
+            changed_such_as: String::from("/run/surtax/1"),
+        };
+        assert_eq!(Tally::parse(&tally.text()), Ok(tally));
+        assert!(Tally::parse("").is_err());
+    }
+
+    #[test]
+    fn the_id_of_a_lab_is_learned_from_any_path_below_its_directory() {
+        let mut attacker = Attacker::default();
+        attacker.learn(Path::new("/run/surtax/0badcafe/.memory/runc"));
+        attacker.learn(Path::new("/usr/bin/surtax"));
+        assert_eq!(attacker.tally.labs, 1);
+        assert!(attacker.known.contains(Path::new("/dev/shm/surtax-0badcafe")));
+        assert!(!attacker.known.contains(Path::new("/usr/bin/surtax")));
+    }
+
+    #[test]
+    fn what_somebody_else_puts_into_a_directory_of_its_own_is_counted_once() {
+        let place = tempfile::tempdir().unwrap();
+        let (ours, inside) = (place.path().to_path_buf(), place.path().join("config.json"));
+        fs::write(&inside, "{}").unwrap();
+        let mut attacker = Attacker::default();
+        attacker.own.insert(ours);
+        attacker.look_at_own();
+        attacker.look_at_own();
+        assert_eq!(attacker.tally.entered, 1, "it belongs to us, who are not user {USER}");
+    }
+}
