@@ -14,6 +14,9 @@ pub(super) fn run(globals: &Globals) -> Result<(), Fault> {
     for stray in &swept.strays {
         note(&format!("`{stray}` looks like ours, is in no journal, and was left alone"), globals);
     }
+    for line in &swept.elsewhere {
+        note(&format!("{line}; remove it by hand where no surtax uses it"), globals);
+    }
     answer(&text(&swept))?;
     match swept.kept.as_slice() {
         [] => Ok(()),

@@ -340,7 +340,8 @@ pub(super) fn text(findings: &Findings, format: Format, look: Look) -> String {
 /// Writes a result into a file, whole or not at all.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Fault> {
     let part = path.with_added_extension("part");
-    std::fs::write(&part, text)
-        .and_then(|()| std::fs::rename(&part, path))
-        .doing(format_args!("write `{}`", path.display()))
+    // One that a crash left; what somebody else puts there again is refused.
+    let _ = std::fs::remove_file(&part);
+    lab::write(&part, text)?;
+    std::fs::rename(&part, path).doing(format_args!("write `{}`", path.display()))
 }

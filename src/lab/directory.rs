@@ -32,6 +32,13 @@ pub(super) fn may_execute(path: &Path) -> bool {
     rustix::fs::statvfs(path).is_ok_and(|facts| !facts.f_flag.contains(StatVfsMountFlags::NOEXEC))
 }
 
+/// Where the file system is mounted that a path is on.
+pub(super) fn mount_point(path: &Path) -> &Path {
+    let device = |path: &Path| rustix::fs::stat(path).map(|facts| facts.st_dev).ok();
+    let here = device(path);
+    path.ancestors().take_while(|above| device(above) == here).last().unwrap_or(path)
+}
+
 const TMPFS: u32 = 0x0102_1994;
 const RAMFS: u32 = 0x8584_58f6;
 

@@ -89,6 +89,32 @@ fn ensure_parent(path: &Path) -> Result<(), Fault> {
     ensure(path, 0o755).map(drop)
 }
 
+/// Makes a directory for another user, which nobody else may enter: made new, or ours or theirs already. What
+/// is above it is made as ours.
+///
+/// Its parent may be that user's, so it is opened without following a link and given away by its descriptor.
+///
+/// # Errors
+/// The machine's: it cannot be made, is no directory, or belongs to somebody else.
+pub fn make_for(owner: u32, path: &Path) -> Result<(), Fault> {
+    let doing = format!("make `{}` for user {owner}", path.display());
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).doing(&doing)?;
+    }
+    match rustix::fs::mkdir(path, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(error).doing(&doing),
+    }
+    let directory = hold(path)?;
+    let facts = facts_of(&directory, path)?;
+    if !is_trusted(facts.st_uid) && facts.st_uid != owner {
+        return Err(foreign(path, "home", &facts));
+    }
+    let (user, group) = (rustix::fs::Uid::from_raw(owner), rustix::fs::Gid::from_raw(owner));
+    rustix::fs::fchown(&directory, Some(user), Some(group)).doing(&doing)?;
+    rustix::fs::fchmod(&directory, Mode::RWXU).doing(&doing)
+}
+
 /// Creates a file of ours, for writing. One that is there, or a symbolic link, is refused.
 ///
 /// # Errors

@@ -6,10 +6,16 @@
 //! reaper as long as it works: such a lock is waited for. A plain `write` survives the death of the
 //! process, so `fdatasync` is only paid for objects which survive a reboot. A line that was cut off by
 //! a crash belongs to something that was never made.
+//!
+//! A lock says nothing to another kernel that has the same files, nor through an overlay. So a journal
+//! says where its owner saw it, and one whose owner may live elsewhere is left alone (`origin.rs`).
+
+mod origin;
 
 use super::undo::Undo;
 use super::{exclusive, session, sweep};
 use crate::fault::{Doing, Fault};
+pub(super) use origin::Seen;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,6 +29,9 @@ use surtax_instrument::quantity::Nanoseconds;
 
 /// How a journal's file name ends.
 pub(super) const EXTENSION: &str = "journal";
+
+/// How the name of a directory of one lab's journal begins.
+const PRIVATE: &str = "journal-";
 
 /// How long the lock of a journal is waited for whose owner is gone.
 const LOCK_LIMIT: Nanoseconds = Nanoseconds(20_000_000_000);
@@ -38,6 +47,9 @@ pub(super) struct Header {
     pub pid: u32,
     /// When that process was started, in clock ticks since boot: tells it from a later one of that pid.
     pub started_ticks: u64,
+    /// Where it saw its journal; earlier versions did not say.
+    #[serde(default)]
+    pub seen: Option<Seen>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -60,6 +72,7 @@ impl Header {
             boot: sweep::boot_id()?,
             pid,
             started_ticks: session::started_ticks(pid).unwrap_or(0),
+            seen: None,
         })
     }
 }
@@ -83,6 +96,22 @@ pub(super) struct Orphans {
     pub free: Vec<Journal>,
     /// Those that somebody else still holds after [`LOCK_LIMIT`].
     pub held: Vec<PathBuf>,
+    /// Those whose owner may live where this lock says nothing, with the reason.
+    pub elsewhere: Vec<String>,
+}
+
+/// A directory for the journal of a lab in a level of ours, which goes away with the level: the one of the machine
+/// may be seen from there too, and what is in it belongs to labs of another kernel.
+pub(super) fn private_directory() -> Result<PathBuf, Fault> {
+    let run = exclusive::ensure(&super::run_directory(), 0o711)?;
+    let path = run.join(format!("{PRIVATE}{}", exclusive::unguessable()?));
+    exclusive::make(&path, 0o700)?;
+    Ok(path)
+}
+
+/// Whether a directory of journals is one of those.
+pub(super) fn is_private(state: &Path) -> bool {
+    state.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PRIVATE))
 }
 
 /// The directory of this machine's journals, made if absent.
@@ -133,6 +162,8 @@ impl Journal {
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
             .doing(format_args!("lock the journal `{}`", path.display()))?;
         drop(guard);
+        let seen = Some(Seen::of(&file).doing(format_args!("look at `{}`", path.display()))?);
+        let header = Header { seen, ..header };
         let pending = BTreeMap::new();
         let mut journal =
             Self { file, path, header: header.clone(), pending, next_id: 0, damage: Vec::new() };
@@ -150,8 +181,21 @@ impl Journal {
             .collect();
         paths.sort();
         let (mut free, mut held) = (Vec::new(), Vec::new());
+        let boot = sweep::boot_id()?;
+        let mut orphans = Orphans::default();
         for path in paths {
-            let Some(file) = open(&path)? else { continue };
+            let found = open(&path).and_then(|file| {
+                file.map(|file| origin::require(&file, &path, &boot).map(|()| file)).transpose()
+            });
+            let file = match found {
+                Ok(Some(file)) => file,
+                Ok(None) => continue,
+                // One that another kernel has just removed cannot even be opened.
+                Err(fault) => {
+                    orphans.elsewhere.push(fault.message);
+                    continue;
+                }
+            };
             if is_locked_now(&file) {
                 free.push((file, path));
             } else if owner_is_gone(&path) {
@@ -160,7 +204,6 @@ impl Journal {
         }
         // Others may go on while we wait.
         drop(guard);
-        let mut orphans = Orphans::default();
         let deadline = monotonic_raw() + LOCK_LIMIT;
         for (file, path) in held {
             if is_locked_before(deadline, &file) {
@@ -196,7 +239,7 @@ impl Journal {
         let mut text = Vec::new();
         file.read_to_end(&mut text).doing(format_args!("read `{}`", path.display()))?;
         let lab = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let header = Header { lab, boot: String::new(), pid: 0, started_ticks: 0 };
+        let header = Header { lab, boot: String::new(), pid: 0, started_ticks: 0, seen: None };
         let (pending, damage) = (BTreeMap::new(), Vec::new());
         let mut journal = Self { file, path, header, pending, next_id: 0, damage };
         // What follows the last line end was cut off: its object was never made.
@@ -310,11 +353,16 @@ fn is_locked_before(deadline: Nanoseconds, file: &File) -> bool {
 
 /// Whether the process that wrote a journal has ended. One that says nothing yet is about to.
 fn owner_is_gone(path: &Path) -> bool {
-    let text = fs::read(path).unwrap_or_default();
-    let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    first_line(path).is_some_and(|header| !session::is_running(header.pid, header.started_ticks))
+}
+
+/// What a journal says of its owner; nothing where that is not written yet.
+fn first_line(path: &Path) -> Option<Header> {
+    let text = fs::read(path).ok()?;
+    let line = text.split(|&byte| byte == b'\n').next()?;
     match serde_json::from_slice(line) {
-        Ok(Line::Lab(header)) => !session::is_running(header.pid, header.started_ticks),
-        _ => false,
+        Ok(Line::Lab(header)) => Some(header),
+        _ => None,
     }
 }
 

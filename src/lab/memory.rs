@@ -48,10 +48,11 @@ pub(super) fn mount(path: &Path) -> Result<Option<()>, Fault> {
 }
 
 /// Whether memory without a mount of its own is to be looked for outside of the lab's directory: not if
-/// that is in memory already, or if there is no other place.
+/// that is in memory already and programs may be started there, or if there is no other place.
 pub(super) fn elsewhere(lab: &Path) -> bool {
     let memory = Path::new(MEMORY_DIRECTORY);
-    !directory::is_in_memory(lab) && memory.is_dir() && directory::is_in_memory(memory)
+    let suffices = directory::is_in_memory(lab) && directory::may_execute(lab);
+    !suffices && memory.is_dir() && directory::is_in_memory(memory)
 }
 
 /// Empties it and takes it off. What is not mounted is no error.

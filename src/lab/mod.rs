@@ -36,7 +36,7 @@ use crate::stack::Limits;
 pub use ask::ask;
 pub use cgroup::limit::{held, list, shares};
 pub use domain::{Domain, DomainState, PROGRAM as VIRSH};
-pub use exclusive::{create, write};
+pub use exclusive::{create, make_for, write};
 pub use mount::{Mount, look_like, unlock_groups};
 pub use network::Network;
 pub use process::{Process, Program, find, pipe, signal};
@@ -204,13 +204,13 @@ impl Ground {
         {
             return Ok(found);
         }
-        let place = memory.parent().unwrap_or(memory).display();
+        let place = directory::mount_point(memory);
         Err(Fault::machine(format!(
             "both `{}` and `{}` are mounted `noexec`: the agent cannot be started from either",
             self.directory.display(),
             memory.display()
         ))
-        .hint(format!("mount -o remount,exec {place}")))
+        .hint(format!("mount -o remount,exec {}", place.display())))
     }
 
     /// Undoes everything that is still in the journal; nothing the second time.
@@ -228,6 +228,20 @@ impl Lab {
     pub fn open() -> Result<Self, Fault> {
         Self::set_up(&Setup {
             state_directory: journal::state_directory()?,
+            reaper: reaper_command_line(),
+            executable: None,
+            groups: Groups::discover()?,
+        })
+    }
+
+    /// Opens the lab of a starter in a level of ours. Its journal is its own, and it undoes nobody else's: journals
+    /// that can be seen from there are of labs outside.
+    ///
+    /// # Errors
+    /// As [`Lab::open`].
+    pub fn open_in_level() -> Result<Self, Fault> {
+        Self::set_up(&Setup {
+            state_directory: journal::private_directory()?,
             reaper: reaper_command_line(),
             executable: None,
             groups: Groups::discover()?,

@@ -20,6 +20,8 @@ pub struct Swept {
     pub kept: Vec<String>,
     /// What carries our tag and belongs to no journal; it was not touched.
     pub strays: Vec<String>,
+    /// Journals that may belong to somebody alive on another kernel, a line each with the reason.
+    pub elsewhere: Vec<String>,
 }
 
 /// Undoes what earlier main processes left behind: `surtax gc`.
@@ -37,6 +39,7 @@ pub fn gc() -> Result<Swept, Fault> {
 pub(super) fn orphans(state: &Path) -> Result<Swept, Fault> {
     let mut all = Swept::default();
     let orphans = Journal::orphans(state)?;
+    all.elsewhere = orphans.elsewhere;
     for journal in orphans.free {
         let one = undo(journal)?;
         all.undone.extend(one.undone);
@@ -78,12 +81,17 @@ pub(super) fn undo(mut journal: Journal) -> Result<Swept, Fault> {
         .iter()
         .map(|what| format!("lab `{}` of process {}: {what}", header.lab, header.pid))
         .collect();
+    if kept.is_empty() {
+        let state = journal.path().parent().map(Path::to_path_buf);
+        journal.remove()?;
+        if let Some(state) = state.filter(|state| journal::is_private(state)) {
+            // It had this journal alone.
+            let _ = fs::remove_dir(state);
+        }
+    }
     // Fails while other labs live there, as it should.
     let _ = fs::remove_dir(super::run_directory());
-    if kept.is_empty() {
-        journal.remove()?;
-    }
-    Ok(Swept { undone, kept, strays: Vec::new() })
+    Ok(Swept { undone, kept, ..Swept::default() })
 }
 
 /// The machine's current boot.

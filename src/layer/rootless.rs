@@ -16,7 +16,7 @@ use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Mount};
 use crate::stack::LayerSpec;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use surtax_instrument::wire::Fact;
 
@@ -86,10 +86,7 @@ pub(super) fn require(kind: &str, programs: &[(&str, &str)]) -> Result<(), Unava
 /// # Errors
 /// The machine's: it cannot be made.
 pub(super) fn directory(path: &Path) -> Result<(), Fault> {
-    fs::create_dir_all(path)
-        .and_then(|()| std::os::unix::fs::chown(path, Some(USER), Some(USER)))
-        .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o700)))
-        .doing(format_args!("make `{}` for a user without privileges", path.display()))
+    lab::make_for(USER, path)
 }
 
 /// The mount by which the user is known in its engine's mount namespace. `home` is where its home is.

@@ -57,10 +57,12 @@ pub fn serve() -> Result<(), Fault> {
     say(&upward, &Reply::Hello(hello))?;
 
     // On another machine these are not the mounts of a container.
-    if std::env::args_os().nth(2).is_none_or(|place| place != ELSEWHERE) {
+    let lab = if std::env::args_os().nth(2).is_some_and(|place| place == ELSEWHERE) {
+        Lab::open()?
+    } else {
         lab::unlock_groups();
-    }
-    let lab = Lab::open()?;
+        Lab::open_in_level()?
+    };
     let Some((what, standing)) = rise(&mut requests, &upward, &lab)? else {
         lab.close()?;
         return say(&upward, &Reply::Stopped);

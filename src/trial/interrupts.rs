@@ -1,8 +1,8 @@
 //! Ctrl-C: once is "finish what you are doing", twice is "stop now"; both end tidy.
 //!
-//! The first SIGINT lets the running trial end and starts no other. The second, or a SIGTERM or
-//! SIGHUP, kills whatever runs in our rooms: everyone who waits for it then learns that it is gone,
-//! and takes the ordinary way out.
+//! The first SIGINT or SIGTERM lets the running trial end and starts no other. The second of them, or a
+//! SIGHUP, whose terminal is gone, kills whatever runs in our rooms: everyone who waits for it then learns
+//! that it is gone, and takes the ordinary way out.
 
 use crate::fault::{Doing, Fault};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -41,7 +41,7 @@ impl Interrupts {
         let count = Arc::clone(&interrupts.count);
         std::thread::spawn(move || {
             for signal in signals.forever() {
-                let steps = if signal == SIGINT { 1 } else { 2 };
+                let steps = if signal == SIGHUP { 2 } else { 1 };
                 let before = count.load(Ordering::SeqCst);
                 let now = before.saturating_add(steps);
                 count.store(now, Ordering::SeqCst);

@@ -44,12 +44,47 @@ fn a_run_directory_in_memory_that_forbids_programs_is_no_hindrance() {
 }
 
 #[test]
-fn a_host_where_no_program_can_be_put_is_told_which_mount_to_change() {
+fn a_host_from_whose_memory_nothing_may_be_started_is_no_hindrance_either() {
     let machine = Machine::take();
     let arguments = compare("native", "1", &["true"]);
     let output = on_a_host(&machine, HARDENED, &arguments).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(arm(&answer, "native")["trial_count"], 1);
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_host_where_no_program_can_be_put_is_told_which_mount_to_change() {
+    let machine = Machine::take();
+    let arguments = compare("native", "1", &["true"]);
+    // Without the right to mount memory of its own.
+    let script = format!("{HARDENED}\nset -- setpriv --bounding-set=-sys_admin \"$@\"");
+    let output = on_a_host(&machine, &script, &arguments).output().unwrap();
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("hint: mount -o remount,exec /dev/shm"), "{said}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_lab_that_may_mount_nothing_takes_a_name_in_memory_that_nobody_can_guess() {
+    let machine = Machine::take();
+    let arguments = compare("simulated", "1", &["true"]);
+    let script = "set -- setpriv --bounding-set=-sys_admin \"$@\"";
+    let output = on_a_host(&machine, script, &arguments).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_run_directory_of_somebody_elses_is_refused_and_its_owner_named() {
+    let machine = Machine::take();
+    let arguments = compare("native", "1", &["true"]);
+    let script = format!("{USUAL}\nmkdir /run/surtax\nchown 65534 /run/surtax");
+    let output = on_a_host(&machine, &script, &arguments).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("`/run/surtax` belongs to user 65534"), "{said}");
     machine.assert_as_before();
 }

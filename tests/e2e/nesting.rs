@@ -3,6 +3,7 @@
 use crate::answers::{arm, fact};
 use crate::machine::{Machine, is_usable, skip, text};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 
 fn nested(machine: &Machine, stack: &str, deadline: &str) -> Option<Value> {
     if !is_usable(machine, stack) {
@@ -39,6 +40,64 @@ fn a_container_in_a_container() {
     let machine = Machine::take();
     let Some(arm) = nested(&machine, "runc+runc", "60s") else { return };
     assert_eq!(arm["evidence"].as_array().unwrap().len(), 2);
+}
+
+/// Runs a stack of two layers while a journal of a living lab lies where its starter can see it, and requires that the
+/// innermost command finds that one there, and no other but the one of the surtax outside.
+fn journals_outside_are_left_alone(stack: &str) {
+    let machine = Machine::take();
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    let state = machine.path("state");
+    std::fs::create_dir(&state).unwrap();
+    std::fs::set_permissions(&state, PermissionsExt::from_mode(0o700)).unwrap();
+    let path = state.join("0badf00d.journal");
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let lab = serde_json::json!({ "lab": {
+        "lab": "0badf00d", "boot": boot.trim(), "pid": std::process::id(), "started_ticks": 1,
+    } });
+    std::fs::write(&path, format!("{lab}\n")).unwrap();
+    // As its owner holds it, for as long as it lives.
+    let held = std::fs::File::open(&path).unwrap();
+    held.lock().unwrap();
+    let look = "test -e $0/0badf00d.journal && test $(ls $0 | wc -l) = 2";
+    let mut command = machine.command(&[
+        "compare",
+        "--in",
+        stack,
+        "--baseline",
+        "simulated",
+        "--runs",
+        "1",
+        "--start-deadline",
+        "120s",
+        "--format",
+        "json",
+        "--",
+        "sh",
+        "-c",
+        look,
+        &state.to_string_lossy(),
+    ]);
+    let output = command.env("SURTAX_STATE_DIR", &state).output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let arm = arm(&answer, stack);
+    assert_eq!(arm["trial_count"], 1, "{}\n{}", arm["trouble"], text(&output.stderr));
+    assert!(path.exists(), "the journal of a living lab was removed");
+    drop(held);
+    std::fs::remove_file(path).unwrap();
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_starter_in_a_container_undoes_no_journal_of_a_lab_outside() {
+    journals_outside_are_left_alone("runc+runc");
+}
+
+#[test]
+fn a_starter_in_a_guest_undoes_no_journal_of_a_lab_outside() {
+    journals_outside_are_left_alone("qemu+runc");
 }
 
 #[test]

@@ -135,3 +135,23 @@ fn names_that_nobody_can_guess_differ() {
     assert_eq!(names.len(), 100);
     assert!(names.iter().all(|name| name.len() == 2 * RANDOM_BYTES));
 }
+
+#[test]
+fn a_directory_is_given_to_a_user_and_never_by_a_link_that_this_one_made() {
+    if !is_root() {
+        return;
+    }
+    let place = place();
+    let home = place.path().join("home");
+    make_for(SOMEBODY, &home).unwrap();
+    make_for(SOMEBODY, &home).unwrap();
+    let owner = |path: &Path| std::os::unix::fs::MetadataExt::uid(&fs::metadata(path).unwrap());
+    assert_eq!((owner(&home), mode(&home)), (SOMEBODY, 0o700));
+    let precious = place.path().join("precious");
+    fs::create_dir(&precious).unwrap();
+    symlink(&precious, home.join("session")).unwrap();
+    make_for(SOMEBODY, &home.join("session")).unwrap_err();
+    assert_eq!(owner(&precious), 0);
+    chown(&precious, Some(1), None).unwrap();
+    assert!(refusal(make_for(SOMEBODY, &precious)).contains("belongs to user 1"));
+}

@@ -310,7 +310,7 @@ fn start_rootless(wanted: &Wanted<'_>, room: &Room, site: &Site<'_>) -> Result<P
     rootless::directory(memory)?;
     room.let_users_pass()?;
     let configuration = configuration_in(memory);
-    fs::write(&configuration, "{}").doing(format_args!("write `{}`", configuration.display()))?;
+    lab::write(&configuration, "{}")?;
     let mut argv = unprivileged::words()?;
     let words = command_line(program, memory, &data, *network, storage.driver());
     argv.extend(words.into_iter().skip(1));

@@ -218,7 +218,7 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     let conmon = Conmon::with(runtime(wanted.spec), &books).map_err(Unavailable::fault)?;
     let (network, networks) = network::known(&wanted.network.word, &books)?;
     let text = configuration(&conmon, &books, &volumes, &temporary) + &networks;
-    fs::write(&file, text).doing(format_args!("write `{}`", file.display()))?;
+    lab::write(&file, text)?;
     let mut argv = vec![wanted.program.to_owned()];
     let store = Store::of(wanted)?;
     argv.extend(match &store {

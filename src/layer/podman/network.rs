@@ -83,7 +83,7 @@ pub(super) fn known(word: &str, books: &Path) -> Result<(String, String), Fault>
 fn write(directory: &Path, name: &str, conflist: &Value) -> Result<PathBuf, Fault> {
     fs::create_dir_all(directory).doing(format_args!("make `{}`", directory.display()))?;
     let file = directory.join(format!("{name}.conflist"));
-    fs::write(&file, conflist.to_string()).doing(format_args!("write `{}`", file.display()))?;
+    lab::write(&file, conflist.to_string())?;
     Ok(file)
 }
 
