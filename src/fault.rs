@@ -83,6 +83,12 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// The end of the text of `EMFILE`.
+const TOO_MANY_OPEN: &str = "Too many open files (os error 24)";
+
+/// What helps then: the soft limit is raised as far as it may be when surtax begins.
+const OPEN_MORE: &str = "let this process have more files open: as root `ulimit -n 65536`";
+
 /// Turns a foreign error into the machine's [`Fault`], saying what was being done.
 pub trait Doing<T> {
     /// `file.read().doing("read `x`")` becomes "cannot read `x`: Permission denied (os error 13)".
@@ -94,6 +100,23 @@ pub trait Doing<T> {
 
 impl<T, E: fmt::Display> Doing<T> for Result<T, E> {
     fn doing(self, what: impl fmt::Display) -> Result<T, Fault> {
-        self.map_err(|error| Fault::machine(format!("cannot {what}: {error}")))
+        self.map_err(|error| {
+            let fault = Fault::machine(format!("cannot {what}: {error}"));
+            // Whatever was to be opened, the remedy is the same.
+            if fault.message.ends_with(TOO_MANY_OPEN) { fault.hint(OPEN_MORE) } else { fault }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_open_files_are_told_with_what_raises_their_limit() {
+        let error = std::io::Error::from_raw_os_error(24);
+        let fault = Err::<(), _>(error).doing("make a pipe").unwrap_err();
+        assert_eq!(fault.hint.as_deref(), Some(OPEN_MORE));
+        assert_eq!(Err::<(), _>("no").doing("try").unwrap_err().hint, None);
     }
 }

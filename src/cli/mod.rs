@@ -28,6 +28,7 @@ mod show;
 mod workload;
 
 use crate::fault::Fault;
+use crate::lab::open_files;
 use crate::report::terminal::{Colour, Look};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -143,6 +144,7 @@ impl Globals {
 
 /// Reads the command line, does what it says, and returns the exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    open_files::raise();
     let typed: Vec<OsString> = arguments.into_iter().collect();
     match Cli::try_parse_from(&typed) {
         Ok(cli) => match dispatch(cli) {

@@ -5,10 +5,11 @@
 //! are started from the main one. Between `fork` and `exec` only system calls are made that allocate
 //! nothing and take no lock; everything else is prepared before.
 
+use super::open_files;
 use crate::fault::{Doing, Fault};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal};
 use rustix::thread::LinkNameSpaceType;
 use std::ffi::CString;
 use std::fs::File;
@@ -148,13 +149,15 @@ struct Entry {
     descriptors: Handed,
     foreground: bool,
     user: Option<u32>,
+    /// How many files it may have open, as the user's own programs.
+    open_files: Rlimit,
     parent: u32,
     /// Where the failed step is reported.
     report: OwnedFd,
 }
 
 /// The steps of [`Entry::run`], for messages.
-const STEPS: [&str; 9] = [
+const STEPS: [&str; 10] = [
     "die with surtax",
     "enter its group",
     "enter its network namespace",
@@ -164,6 +167,7 @@ const STEPS: [&str; 9] = [
     "close foreign descriptors",
     "take its descriptors",
     "become its user",
+    "have as many files open as it may",
 ];
 
 impl Entry {
@@ -187,6 +191,8 @@ impl Entry {
             rustix::process::setsid().map_err(at(5))?;
         }
         self.hand_down()?;
+        let limit = self.open_files.clone();
+        rustix::process::setrlimit(Resource::Nofile, limit).map_err(at(9))?;
         if let Some(user) = self.user {
             become_user(user).map_err(at(8))?;
             // The kernel forgets it when a process changes its user.
@@ -279,6 +285,7 @@ pub(super) fn spawn(program: Program, doors: Vec<File>) -> Result<Process, Fault
         descriptors,
         foreground: program.foreground,
         user: program.user,
+        open_files: open_files::before(),
         parent: std::process::id(),
         report: sent,
     };

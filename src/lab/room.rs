@@ -7,6 +7,7 @@ use super::Ground;
 use super::cgroup::Member;
 use super::directory;
 use super::domain::Domain;
+use super::escaped;
 use super::exclusive;
 use super::holder;
 use super::journal::Journal;
@@ -22,6 +23,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The lab of one trial. Dropped or closed, nothing of it is left.
@@ -36,6 +38,8 @@ pub struct Room {
     /// The groups below it that we made, parents first.
     subgroups: Mutex<Vec<PathBuf>>,
     promised: Mutex<Vec<u64>>,
+    /// Whether somebody may have a root that was made in this room.
+    has_namespaces: AtomicBool,
     closed: bool,
 }
 
@@ -55,6 +59,7 @@ impl Room {
             group,
             subgroups: Mutex::default(),
             promised: Mutex::new(Vec::new()),
+            has_namespaces: AtomicBool::new(false),
             closed: false,
         };
         room.ground.groups.make(&room.group)?;
@@ -226,10 +231,16 @@ impl Room {
         network: Option<&Network>,
         mounts: &[Mount],
     ) -> Result<OwnedFd, Fault> {
-        let ours = [Some(&self.directory), self.memory_directory.get(), self.disk_directory.get()];
-        let ours = ours.into_iter().flatten().cloned().collect();
+        self.has_namespaces.store(true, Ordering::SeqCst);
+        let ours = self.places().into_iter().map(Path::to_path_buf).collect();
         let network = network.map(Network::namespace).transpose()?;
         holder::mount_namespace(mounts, ours, &self.ground.directory, network)
+    }
+
+    /// Its directories, as far as they were made.
+    fn places(&self) -> Vec<&Path> {
+        let made = [Some(&self.directory), self.memory_directory.get(), self.disk_directory.get()];
+        made.into_iter().flatten().map(PathBuf::as_path).collect()
     }
 
     /// Starts a program in this room. See [`Program`]. It dies with the calling thread.
@@ -362,6 +373,9 @@ impl Room {
         let subgroups = self.subgroups.get_mut().unwrap_or_else(PoisonError::into_inner);
         note(self.ground.groups.end(&self.group, subgroups));
         self.ground.groups.rejoin(&self.ground.group);
+        if self.has_namespaces.load(Ordering::SeqCst) {
+            note(escaped::end(&self.places()));
+        }
         for elsewhere in [&self.memory_directory, &self.disk_directory] {
             if let Some(path) = elsewhere.get() {
                 note(directory::remove(path));

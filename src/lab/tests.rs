@@ -39,7 +39,7 @@ fn program(words: &[&str]) -> Program {
 }
 
 /// Runs a program of a room to its end and gives back what it printed.
-fn output(room: &Room, mut program: Program) -> String {
+pub(crate) fn output(room: &Room, mut program: Program) -> String {
     let (mut read, write) = pipe();
     program.stdio[1] = Some(write);
     let mut process = room.spawn(program).unwrap();

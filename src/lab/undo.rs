@@ -4,7 +4,7 @@
 //! error. Nothing is touched whose name does not carry our tag.
 
 use super::domain::Domain;
-use super::{cgroup, directory, engine, memory, session, settings, xen_domain};
+use super::{cgroup, directory, engine, escaped, memory, session, settings, xen_domain};
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
@@ -137,8 +137,16 @@ impl Undo {
         self.require_tag()?;
         match self {
             Self::Group { path } => cgroup::Groups::discover()?.end(path, &[]),
-            Self::Directory { path } => directory::remove_ours(path),
-            Self::Memory { path } => memory::unmount(path),
+            Self::Directory { path } => {
+                let mut found = escaped::end(&[path])?;
+                found.extend(directory::remove_ours(path)?);
+                Ok(found)
+            }
+            Self::Memory { path } => {
+                let mut found = escaped::end(&[path])?;
+                found.extend(memory::unmount(path)?);
+                Ok(found)
+            }
             Self::EngineContainer { socket, name } => engine::remove_container(socket, name),
             Self::EngineImage { socket, name } => engine::remove_image(socket, name),
             Self::EngineNetwork { socket, name } => engine::remove_network(socket, name),

@@ -179,6 +179,41 @@ fn a_command_that_kills_its_agent_breaks_its_own_trial_only() {
 }
 
 #[test]
+fn a_command_that_leaves_its_groups_and_kills_its_agent_leaves_no_process() {
+    let machine = Machine::take();
+    let leave = "for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do \
+                 echo $$ >$f; done 2>/dev/null";
+    for how in ["", "unshare -m", "unshare -mC"] {
+        let script = format!(
+            "{leave}; setsid {how} sleep 4326 </dev/null >/dev/null 2>&1 & sleep 0.5; \
+             kill -9 $PPID; sleep 0.5"
+        );
+        // It leaves before it starts the others.
+        let script = format!("{leave}; {script}");
+        for stack in ["native", "namespaces"] {
+            machine.surtax(&compare(stack, "1", &["sh", "-c", &script]));
+            assert_eq!(processes("sleep\u{0}4326"), Vec::<String>::new(), "{stack}, {how}");
+        }
+        machine.assert_as_before();
+    }
+}
+
+#[test]
+fn a_command_that_left_its_groups_is_found_after_its_surtax_was_killed_too() {
+    let machine = Machine::take();
+    let script = "for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do \
+                  echo $$ >$f; done 2>/dev/null; \
+                  surtax=$(sed -n 's/PPid:[^0-9]*//p' /proc/$PPID/status); \
+                  setsid sleep 4327 </dev/null >/dev/null 2>&1 & sleep 0.5; kill -9 $surtax";
+    let output = machine.surtax(&compare("native", "1", &["sh", "-c", script]));
+    assert_eq!(output.status.signal(), Some(9), "{}", text(&output.stderr));
+    let swept = machine.surtax(&["gc"]);
+    assert!(swept.status.success(), "{}", text(&swept.stderr));
+    assert_eq!(processes("sleep\u{0}4327"), Vec::<String>::new());
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_command_that_kills_surtax_itself_is_cleaned_up_after() {
     let machine = Machine::take();
     let script = "kill -9 $(sed -n 's/PPid:[^0-9]*//p' /proc/$PPID/status); sleep 4324";

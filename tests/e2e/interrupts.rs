@@ -6,8 +6,12 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Output};
 use std::time::Duration;
 
-/// Waits until the run has said that a trial ended, then sends SIGINT so many times.
-fn interrupt(mut child: Child, times: u32) -> Output {
+/// Waits until the run has said that a trial ended, then sends a signal so many times.
+fn interrupt(child: Child, times: u32) -> Output {
+    interrupt_by(Signal::INT, child, times)
+}
+
+fn interrupt_by(signal: Signal, mut child: Child, times: u32) -> Output {
     let stderr = child.stderr.take().unwrap();
     let mut lines = BufReader::new(stderr).lines();
     let first = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("ended:")));
@@ -15,7 +19,7 @@ fn interrupt(mut child: Child, times: u32) -> Output {
     let rest = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>());
     for _ in 0..times {
         std::thread::sleep(Duration::from_millis(100));
-        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        kill_process(Pid::from_child(&child), signal).unwrap();
     }
     let mut output = child.wait_with_output().unwrap();
     output.stderr = rest.join().unwrap().join("\n").into_bytes();
@@ -48,6 +52,24 @@ fn ctrl_c_once_keeps_what_is_done_and_resume_counts_nothing_twice() {
     let shown = machine.json(&["show", ledger, "--format", "json"]);
     assert_eq!(done(&shown), 8, "two native arms of four trials, none twice");
     assert_eq!(shown["run"]["state"], "finished");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_first_request_to_end_lets_the_running_trial_end_as_ctrl_c_does() {
+    let machine = Machine::take();
+    let ledger = machine.path("run.surtax");
+    let ledger = ledger.to_str().unwrap();
+    let run = ["compare", "-v", "--in", "native", "--runs", "9", "-o", ledger, "--", "sleep", "1"];
+    let output = interrupt_by(Signal::TERM, machine.start(&run), 1);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("finishing the running trial"), "{said}");
+    assert!(!said.contains("killing what runs"), "{said}");
+    let shown = machine.json(&["show", ledger, "--format", "json"]);
+    let arms = shown["arms"].as_array().unwrap();
+    let done: u64 = arms.iter().map(|arm| arm["trial_count"].as_u64().unwrap()).sum();
+    assert!((1..18).contains(&done), "{done} trials");
     machine.assert_as_before();
 }
 

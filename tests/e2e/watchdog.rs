@@ -26,6 +26,11 @@ impl Watchdog {
                     return;
                 }
                 end_all(signal);
+                if signal == Signal::TERM {
+                    // Once is a request to finish the running trial, which may be what hangs.
+                    std::thread::sleep(Duration::from_secs(1));
+                    end_all(signal);
+                }
             }
         });
         Self { _turn: turn }

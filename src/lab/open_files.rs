@@ -1,0 +1,44 @@
+//! The limit on open files: surtax takes all that it may have, and what it starts gets what the user had.
+//!
+//! A plan with many stacks keeps pipes, groups and namespaces open by the hundred, and a shell's usual limit
+//! of 1,024 is one that is there to be raised. A command must not see that: its limit is part of what is
+//! measured.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::sync::OnceLock;
+
+/// What it was when this process began.
+static BEFORE: OnceLock<Rlimit> = OnceLock::new();
+
+/// Raises the limit to the highest one that is allowed. What is refused stays as it is.
+pub fn raise() {
+    let before = BEFORE.get_or_init(|| getrlimit(Resource::Nofile)).clone();
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before });
+}
+
+/// The limit as the user set it: for all that is started.
+#[must_use]
+pub fn before() -> Rlimit {
+    BEFORE.get().cloned().unwrap_or_else(|| getrlimit(Resource::Nofile))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_started_gets_the_limit_that_the_user_had() {
+        let state = tempfile::tempdir().unwrap();
+        let lab = crate::lab::tests::lab(state.path());
+        let room = lab.room("open-files").unwrap();
+        // Remembered once for a process, whatever it was then.
+        let user = before().current;
+        raise();
+        assert_eq!(getrlimit(Resource::Nofile).current, getrlimit(Resource::Nofile).maximum);
+        let argv = ["sh", "-c", "ulimit -Sn"].map(String::from).to_vec();
+        let program = crate::lab::Program { argv, ..crate::lab::Program::default() };
+        let said = crate::lab::tests::output(&room, program);
+        let user = user.map_or_else(|| String::from("unlimited"), |most| most.to_string());
+        assert_eq!(said.trim_end(), user);
+    }
+}
