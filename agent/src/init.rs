@@ -108,7 +108,7 @@ fn run() -> io::Result<()> {
             eprintln!("surtax agent: `{line}`: {error}");
             let what = format!("the guest could not carry out `{line}`: {error}");
             let errno = error.raw_os_error().unwrap_or(0);
-            failure = Some(Failure { errno, what, hint: String::new() });
+            failure = Some(Failure { errno, what, hint: String::new(), is_forgery: false });
             break;
         }
     }

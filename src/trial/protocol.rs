@@ -12,7 +12,7 @@ use super::watch::Watch;
 use super::{Evidence, Measured, Record, TrialResult};
 use super::{cold, disturbance};
 use crate::agent::{Pulse, refused, unexpected};
-use crate::fault::Fault;
+use crate::fault::{Blame, Fault};
 use crate::layer::{Payer, Source};
 use crate::plan::{Cache, Plan, TrialId};
 use crate::stack::StackSpec;
@@ -27,7 +27,7 @@ use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{
-    Command, Fact, Outcome, Reading as PayerReading, Reply, Request, Status, write_request,
+    Command, Fact, Outcome, Reading as PayerReading, Reply, Request, Status, require_short as fits,
 };
 
 /// How much of the end of each output stream of the command is kept, in bytes.
@@ -309,13 +309,19 @@ pub(super) fn finish(
     let link = standing.link()?;
     let mut pulse = Pulse::default();
     let ended = link.outlast(&mut pulse, deadline.saturating_add(GRACE))?;
-    let mut outcome = match ended.reply {
-        Reply::Exited(outcome) => outcome,
+    match ended.reply {
+        Reply::Ended { .. } => {}
         Reply::Failed(failure) => return Err(refused(failure)),
         other => return Err(unexpected(&other, "the end of the command")),
+    }
+    let between = ended.at.since(began);
+    let exited = pulse.wait(link.listener.as_mut(), || Ok(false), GRACE)?;
+    let mut outcome = match exited.reply {
+        Reply::Exited(outcome) => outcome,
+        Reply::Failed(failure) => return Err(refused(failure)),
+        other => return Err(unexpected(&other, "what the command that has ended was")),
     };
     together::show(&mut outcome);
-    let between = ended.at.since(began);
     let bill = if is_nested {
         match link.receive(BILL_DEADLINE)?.reply {
             Reply::Bill(readings) => readings,
@@ -376,7 +382,7 @@ fn variable_of(padding: u32) -> Option<(Vec<u8>, Vec<u8>)> {
 /// # Errors
 /// The user's: with its environment it does not fit into one frame.
 pub fn require_short(command: &Command) -> Result<(), Fault> {
-    write_request(&mut std::io::sink(), &Request::Run(command.clone())).map_err(|error| {
+    fits(&Request::Run(command.clone())).map_err(|error| {
         Fault::user(format!("the command is too long with its environment: {error}"))
             .hint("put it into a script, or make its arguments and variables fewer")
     })
@@ -392,6 +398,11 @@ fn judge(measured: Measured, flaw: Flaw) -> TrialResult {
     }
 }
 
+/// A trial without an outcome. What somebody inside made of it is invalid.
 fn broken(fault: &Fault) -> TrialResult {
-    TrialResult::Broken { why: fault.to_string() }
+    let why = fault.to_string();
+    match fault.blame {
+        Blame::Inside => TrialResult::Invalid { why, measured: None },
+        Blame::User | Blame::Machine | Blame::Surtax => TrialResult::Broken { why },
+    }
 }
