@@ -11,6 +11,7 @@
 
 mod encoding;
 mod seal;
+pub mod specimen;
 
 use crate::quantity::{Bytes, Nanoseconds};
 pub use encoding::{

@@ -10,6 +10,7 @@ mod binomial;
 mod centre;
 mod equivalence;
 mod false_positives;
+mod forged;
 mod invalid;
 mod order;
 mod place;
@@ -36,6 +37,7 @@ pub static REGISTRY: &[&dyn Proof] = &[
     &real_false_positives::RealFalsePositives,
     &real_planted::RealPlanted,
     &invalid::Invalid,
+    &forged::Forged,
 ];
 
 /// A campaign whose truth is known.
