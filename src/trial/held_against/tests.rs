@@ -1,3 +1,5 @@
+//! Honest claims at both ends of what they may be are believed, and those beyond are not.
+
 use super::*;
 use surtax_instrument::wire::{Fact, Outcome, Output, Role, Status};
 
@@ -41,12 +43,9 @@ fn kernel(group: Option<u64>) -> Host {
 
 #[test]
 fn an_honest_time_is_believed_at_both_ends_of_what_it_may_be() {
-    for ran in [
-        ran(SECOND, SECOND),
-        ran(SECOND, SECOND - 40 * MS),
-        ran(300_000, 250_000),
-        ran(60 * MS, MS),
-    ] {
+    for ran in
+        [ran(SECOND, SECOND), ran(SECOND, 500 * MS), ran(300_000, 250_000), ran(300 * MS, MS)]
+    {
         assert_eq!(host().contradicts(&[ran]), None);
     }
     // A minute beside a hundred others, and a command held to a hundredth of a CPU.
@@ -57,7 +56,7 @@ fn an_honest_time_is_believed_at_both_ends_of_what_it_may_be() {
 
 #[test]
 fn a_microsecond_is_not_claimed_for_a_second() {
-    for wall in [1, 1000, 100 * MS, 800 * MS] {
+    for wall in [1, 1000, 100 * MS, 400 * MS] {
         let words = host().contradicts(&[ran(SECOND, wall)]).unwrap();
         assert!(words.contains("this host waited for 1.000 s"), "{words}");
     }

@@ -1,3 +1,5 @@
+//! What is forged, replayed, doubled, early, or broken is noticed, and what is honest is understood.
+
 use super::*;
 use crate::quantity::Nanoseconds;
 use crate::wire::{
