@@ -15,7 +15,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::Duration;
 use surtax::lab::Lab;
 use surtax_instrument::clock;
-use surtax_instrument::wire::{self, Reply, Request, Status, read_reply, write_request};
+use surtax_instrument::wire::{
+    self, Opener, Reply, Request, Sealer, Status, hosts, read_reply, write_request,
+};
 use surtax_statistics::{Sample, quantile};
 
 /// Starts that count.
@@ -64,6 +66,7 @@ struct Started {
     child: Child,
     requests: Option<ChildStdin>,
     replies: ChildStdout,
+    session: (Sealer, Opener),
     ready: Duration,
 }
 
@@ -79,10 +82,11 @@ impl Started {
         let mut child = command.spawn().expect("the agent starts");
         let requests = child.stdin.take();
         let mut replies = child.stdout.take().expect("its output is a pipe");
-        let first = read_reply(&mut replies).expect("the agent says something");
+        let mut session = hosts().expect("a key is drawn");
+        let first = read_reply(&mut replies, &mut session.1).expect("the agent says something");
         let ready = clock::monotonic_raw().since(began).into();
         assert!(matches!(first, Reply::Hello(_)), "{first:?}");
-        Self { child, requests, replies, ready }
+        Self { child, requests, replies, session, ready }
     }
 
     /// Lets it do what it does in a trial.
@@ -101,14 +105,20 @@ impl Started {
         let answer = self.ask(&Request::Run(command));
         assert!(matches!(answer, Reply::Started { .. }), "{answer:?}");
         let ended = self.ask(&Request::Go);
-        let Reply::Exited(outcome) = ended else { panic!("{ended:?}") };
+        assert!(matches!(ended, Reply::Ended { .. }), "{ended:?}");
+        let exited = self.answer();
+        let Reply::Exited(outcome) = exited else { panic!("{exited:?}") };
         assert_eq!(outcome.status, Status::Exit(0));
     }
 
     fn ask(&mut self, request: &Request) -> Reply {
         let requests = self.requests.as_mut().expect("its input is a pipe");
-        write_request(requests, request).expect("the agent listens");
-        read_reply(&mut self.replies).expect("the agent answers")
+        write_request(requests, &mut self.session.0, request).expect("the agent listens");
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Reply {
+        read_reply(&mut self.replies, &mut self.session.1).expect("the agent answers")
     }
 
     fn resident_mib(&self) -> f64 {

@@ -12,6 +12,8 @@ pub enum Blame {
     User,
     /// Something this machine lacks or refuses: exit 3.
     Machine,
+    /// Somebody inside of a stack who lies, or wrote where only surtax does: exit 3. What was measured is invalid.
+    Inside,
     /// A bug in surtax: exit 70.
     Surtax,
 }
@@ -38,6 +40,11 @@ impl Fault {
         Self { blame: Blame::Machine, message: message.into(), hint: None }
     }
 
+    /// That of somebody inside of a stack: what comes from there cannot be believed.
+    pub fn inside(message: impl Into<String>) -> Self {
+        Self { blame: Blame::Inside, message: message.into(), hint: None }
+    }
+
     /// Ours.
     pub fn bug(message: impl Into<String>) -> Self {
         Self { blame: Blame::Surtax, message: message.into(), hint: None }
@@ -62,7 +69,7 @@ impl Fault {
     pub fn exit_code(&self) -> u8 {
         match self.blame {
             Blame::User => 2,
-            Blame::Machine => 3,
+            Blame::Machine | Blame::Inside => 3,
             Blame::Surtax => 70,
         }
     }

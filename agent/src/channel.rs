@@ -4,6 +4,8 @@
 //! agent under a lease ends when its host was not heard for so long, whatever it waits for: a request,
 //! the rest of one, or a host that does not take its answers. All that comes in renews the lease, also
 //! what nobody has read yet. Without a lease reads and writes wait for ever, and nothing is added.
+//!
+//! All that goes over it bears the seal of the session, whose key is the first thing that the host says.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{ioctl_fionbio, ioctl_fionread};
@@ -12,9 +14,19 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{
+    Opener, Reply, Request, Sealer, WireError, agents, read_request, write_reply,
+};
 
 /// Both directions to the host.
 pub struct Channel {
+    ends: Ends,
+    sealer: Sealer,
+    opener: Opener,
+}
+
+/// The two ends of the stream.
+struct Ends {
     requests: File,
     replies: File,
     lease: Option<Lease>,
@@ -32,7 +44,7 @@ struct Lease {
 impl Channel {
     /// A channel over these two ends; they may be the same file.
     pub fn new(requests: File, replies: File) -> Self {
-        Self { requests, replies, lease: None }
+        Self::over(Ends { requests, replies, lease: None })
     }
 
     /// The same, to be left when nothing has come for `limit`.
@@ -40,26 +52,51 @@ impl Channel {
         // A write that waits cannot look at the time.
         ioctl_fionbio(&replies, true)?;
         let lease = Lease { limit, heard: clock::monotonic_raw(), waiting: 0 };
-        Ok(Self { requests, replies, lease: Some(lease) })
+        Ok(Self::over(Ends { requests, replies, lease: Some(lease) }))
+    }
+
+    fn over(ends: Ends) -> Self {
+        let (sealer, opener) = agents();
+        Self { ends, sealer, opener }
+    }
+
+    /// Reads the next request.
+    pub fn ask(&mut self) -> Result<Request, WireError> {
+        read_request(&mut self.ends, &mut self.opener)
+    }
+
+    /// Says something to the host.
+    pub fn answer(&mut self, reply: &Reply) -> Result<(), WireError> {
+        write_reply(&mut self.ends, &mut self.sealer, reply)
     }
 
     /// Whether the host is on another machine, which goes on without it.
     pub fn is_leased(&self) -> bool {
-        self.lease.is_some()
+        self.ends.lease.is_some()
     }
 
     /// For `poll`.
     pub fn requests(&self) -> &File {
-        &self.requests
+        &self.ends.requests
     }
 
     /// How long `poll` may wait before [`Channel::require_lease`] is to be asked.
     pub fn time_left(&self) -> Option<Duration> {
-        self.lease.as_ref().map(Lease::left)
+        self.ends.time_left()
     }
 
     /// Fails when the host was not heard for too long.
     pub fn require_lease(&mut self) -> io::Result<()> {
+        self.ends.require_lease()
+    }
+}
+
+impl Ends {
+    fn time_left(&self) -> Option<Duration> {
+        self.lease.as_ref().map(Lease::left)
+    }
+
+    fn require_lease(&mut self) -> io::Result<()> {
         let Some(lease) = &mut self.lease else { return Ok(()) };
         if !lease.left().is_zero() {
             return Ok(());
@@ -100,7 +137,7 @@ impl Lease {
     }
 }
 
-impl Read for Channel {
+impl Read for Ends {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.lease.is_none() {
             return self.requests.read(buffer);
@@ -122,11 +159,11 @@ impl Read for Channel {
     }
 }
 
-impl Write for Channel {
+impl Write for Ends {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match self.replies.write(bytes) {
-                Err(error) if self.is_leased() && error.kind() == ErrorKind::WouldBlock => {
+                Err(error) if self.lease.is_some() && error.kind() == ErrorKind::WouldBlock => {
                     self.wait(PollFlags::OUT)?;
                 }
                 other => return other,

@@ -108,7 +108,7 @@ fn run() -> io::Result<()> {
             eprintln!("surtax agent: `{line}`: {error}");
             let what = format!("the guest could not carry out `{line}`: {error}");
             let errno = error.raw_os_error().unwrap_or(0);
-            failure = Some(Failure { errno, what, hint: String::new() });
+            failure = Some(Failure { errno, what, hint: String::new(), is_forgery: false });
             break;
         }
     }
@@ -305,15 +305,19 @@ fn wait_for(find: fn() -> Option<PathBuf>, what: &str) -> io::Result<PathBuf> {
     }
 }
 
-/// The driver begins when it finds the device, and counts what it has handed over.
+/// The driver begins when it finds the device, and counts what it has handed over. As long as that grows it is
+/// waited for: how long a start may take is the host's matter.
 fn wait_for_balloon(pages: u64) -> io::Result<()> {
-    let began = clock::monotonic_raw();
+    let (mut seen, mut began) = (0, clock::monotonic_raw());
     loop {
         let text = fs::read_to_string("/proc/vmstat")?;
         let count = text.lines().find_map(|line| line.strip_prefix("balloon_inflate "));
         let inflated: u64 = count.and_then(|count| count.parse().ok()).unwrap_or(0);
         if inflated >= pages {
             return Ok(());
+        }
+        if inflated > seen {
+            (seen, began) = (inflated, clock::monotonic_raw());
         }
         if Duration::from(clock::monotonic_raw().since(began)) > DEVICE_DEADLINE {
             let text = format!("the balloon has {inflated} pages and was to take {pages}");

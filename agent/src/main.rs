@@ -12,6 +12,7 @@ mod channel;
 mod disk;
 mod enclosed;
 mod engine;
+mod guard;
 mod hvc;
 mod identity;
 mod init;
@@ -31,7 +32,7 @@ use channel::Channel;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -125,13 +126,8 @@ fn serve_after(
     prepared: Result<(), Failure>,
     channel: impl FnOnce(File, File) -> io::Result<Channel>,
 ) -> ExitCode {
-    let (Ok(requests), Ok(replies)) = (
-        std::io::stdin().as_fd().try_clone_to_owned(),
-        std::io::stdout().as_fd().try_clone_to_owned(),
-    ) else {
-        return ExitCode::from(3);
-    };
-    match channel(File::from(requests), File::from(replies)) {
+    let taken = guard::take_stdio().and_then(|(requests, replies)| channel(requests, replies));
+    match taken {
         Ok(channel) => serve_prepared(channel, prepared),
         Err(error) => {
             eprintln!("surtax agent: {error}");

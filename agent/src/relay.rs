@@ -19,7 +19,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Command, Failure, Reply, Status, WireError, write_reply};
+use surtax_instrument::wire::{Command, Failure, Reply, Status, WireError};
 
 /// How much of a relayed process's standard error is kept, in bytes.
 const KEEP_STDERR: usize = 16 << 10;
@@ -96,6 +96,7 @@ impl Relay {
             errno: error.raw_os_error(),
             what: format!("cannot {what}: {error}"),
             hint: String::from("mount `devpts` in this stack's root file system"),
+            is_forgery: false,
         };
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
             .and_then(|ours| grantpt(&ours).and_then(|()| unlockpt(&ours)).map(|()| ours))
@@ -141,10 +142,13 @@ impl Relay {
     }
 
     /// Passes on what is there; false when the process has ended and the host was told.
-    pub fn turn(&mut self, replies: &mut impl Write) -> Result<bool, WireError> {
+    pub fn turn(
+        &mut self,
+        mut say: impl FnMut(Reply) -> Result<(), WireError>,
+    ) -> Result<bool, WireError> {
         self.pour();
         self.stderr.read_available()?;
-        let has_printed = self.pass_output(replies)?;
+        let has_printed = self.pass_output(&mut say)?;
         let Some((status, at)) = self.ended else {
             self.ended = self.reap();
             return Ok(true);
@@ -156,7 +160,7 @@ impl Relay {
         }
         self.stderr.read_all_available()?;
         let stderr = self.stderr.output().tail;
-        write_reply(replies, &Reply::RelayEnded { status, stderr })?;
+        say(Reply::RelayEnded { status, stderr })?;
         Ok(false)
     }
 
@@ -166,7 +170,10 @@ impl Relay {
     }
 
     /// Passes on one buffer of output, if there is one; says whether there was.
-    fn pass_output(&mut self, replies: &mut impl Write) -> Result<bool, WireError> {
+    fn pass_output(
+        &mut self,
+        say: &mut impl FnMut(Reply) -> Result<(), WireError>,
+    ) -> Result<bool, WireError> {
         let Some(output) = &mut self.output else { return Ok(false) };
         let mut ready = [rustix::event::PollFd::new(output, rustix::event::PollFlags::IN)];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -183,7 +190,7 @@ impl Relay {
             Err(error) => return Err(error.into()),
             Ok(count) => {
                 buffer.truncate(count);
-                write_reply(replies, &Reply::Data(buffer))?;
+                say(Reply::Data(buffer))?;
                 return Ok(true);
             }
         }
@@ -235,7 +242,7 @@ impl Relay {
         let passed = || Duration::from(clock::monotonic_raw().since(began));
         while self.ended.is_none() && passed() < deadline {
             // What keeps printing to nobody must not wait for us.
-            let _ = self.pass_output(&mut std::io::sink());
+            let _ = self.pass_output(&mut |_| Ok(()));
             let _ = self.stderr.read_available();
             self.ended = self.reap();
             std::thread::sleep(PAUSE);

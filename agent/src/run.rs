@@ -6,7 +6,7 @@
 use crate::engine::OWN_FILE;
 use crate::started::Started;
 use crate::stops::Watcher;
-use crate::together;
+use crate::together::{self, AtGate};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, kill_process, kill_process_group, pidfd_open, waitpid,
 };
@@ -41,21 +41,47 @@ pub struct Running {
     killed: Option<Status>,
 }
 
+/// A command that is ready to be started.
+pub enum Ready {
+    /// A process that is not there yet.
+    One(Command),
+    /// Several that wait at a gate.
+    Several {
+        /// They.
+        gathered: AtGate,
+        /// When to kill them.
+        deadline: Nanoseconds,
+    },
+}
+
+impl Ready {
+    /// Makes ready; what must not be timed is done here.
+    pub fn of(command: Command) -> Result<Self, Failure> {
+        if command.instances.is_empty() {
+            return Ok(Self::One(command));
+        }
+        let deadline = command.deadline;
+        Ok(Self::Several { gathered: together::gather(&command)?, deadline })
+    }
+}
+
 impl Running {
     /// Starts it, in a process group of its own.
-    pub fn start(command: &Command) -> Result<Self, Failure> {
-        let deadline = command.deadline;
-        if !command.instances.is_empty() {
-            let stops = Watcher::open();
-            let (processes, began) = together::start(command)?;
-            let stops = stops.map(|it| it.begin(processes.iter().map(|process| process.pid)));
-            return Ok(Self { processes, began, deadline, stops, killed: None });
-        }
-        let mut process = prepare(command)?;
-        process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    pub fn start(ready: Ready) -> Result<Self, Failure> {
         let stops = Watcher::open();
+        let command = match ready {
+            Ready::One(command) => command,
+            Ready::Several { gathered, deadline } => {
+                let (processes, began) = gathered.let_go();
+                let stops = stops.map(|it| it.begin(processes.iter().map(|process| process.pid)));
+                return Ok(Self { processes, began, deadline, stops, killed: None });
+            }
+        };
+        let mut process = prepare(&command)?;
+        process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let deadline = command.deadline;
         let began = clock::monotonic_raw();
-        let child = process.spawn().map_err(|error| cannot_start(command, &error))?;
+        let child = process.spawn().map_err(|error| cannot_start(&command, &error))?;
         let keep = usize::try_from(command.keep_bytes).unwrap_or(0);
         let started = Started::of(child, [keep, keep])?;
         let stops = stops.map(|stops| stops.begin([started.pid]));
@@ -79,8 +105,8 @@ impl Running {
         self.kill(Status::Cancelled);
     }
 
-    /// Reads what is there; the outcome, when it has ended.
-    pub fn turn(&mut self) -> Result<Option<Outcome>, WireError> {
+    /// Reads what is there; whether it has ended.
+    pub fn turn(&mut self) -> Result<bool, WireError> {
         if self.time_left().is_some_and(|left| left.is_zero()) {
             self.kill(Status::Deadline);
         }
@@ -88,12 +114,14 @@ impl Running {
         for process in &mut self.processes {
             is_over &= process.turn(self.began, self.killed)?;
         }
-        if !is_over {
-            if let Some(stops) = &mut self.stops {
-                stops.look();
-            }
-            return Ok(None);
+        if let (false, Some(stops)) = (is_over, &mut self.stops) {
+            stops.look();
         }
+        Ok(is_over)
+    }
+
+    /// Removes what it left, and gives its outcome; it must have ended.
+    pub fn end(mut self) -> Result<Option<Outcome>, WireError> {
         let stops = self.stops.take().map(Watcher::end);
         self.processes.iter().for_each(Started::kill);
         kill_leftovers();
@@ -117,6 +145,7 @@ pub fn prepare(command: &Command) -> Result<std::process::Command, Failure> {
         errno: 0,
         what: "the command is empty".into(),
         hint: String::new(),
+        is_forgery: false,
     })?;
     let cwd = Path::new(OsStr::from_bytes(&command.cwd));
     if let Err(error) = std::fs::metadata(cwd) {
@@ -124,6 +153,7 @@ pub fn prepare(command: &Command) -> Result<std::process::Command, Failure> {
             errno: error.raw_os_error().unwrap_or(0),
             what: format!("the working directory `{}` is not there: {error}", cwd.display()),
             hint: String::from("run from a directory that the stack's root file system has"),
+            is_forgery: false,
         });
     }
     #[expect(clippy::disallowed_methods, reason = "the agent's one place where processes start")]
@@ -151,7 +181,7 @@ pub fn cannot_start(command: &Command, error: &io::Error) -> Failure {
         _ => String::new(),
     };
     let errno = error.raw_os_error().unwrap_or(0);
-    Failure { errno, what: format!("cannot start `{name}`: {error}"), hint }
+    Failure { errno, what: format!("cannot start `{name}`: {error}"), hint, is_forgery: false }
 }
 
 /// A child's process id, and a descriptor that becomes readable when it has ended.
@@ -162,7 +192,12 @@ pub fn watch(child: &Child) -> Result<(Pid, OwnedFd), Failure> {
         Err(error) => {
             let _ = kill_process_group(pid, Signal::KILL);
             let what = format!("cannot watch process {pid}: {error}");
-            Err(Failure { errno: error.raw_os_error(), what, hint: String::new() })
+            Err(Failure {
+                errno: error.raw_os_error(),
+                what,
+                hint: String::new(),
+                is_forgery: false,
+            })
         }
     }
 }

@@ -6,8 +6,8 @@
 
 use crate::channel::Channel;
 use crate::relay::Relay;
-use crate::run::Running;
-use crate::{identity, program, run};
+use crate::run::{Ready, Running};
+use crate::{guard, identity, program, run};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::{File, OpenOptions};
@@ -18,8 +18,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::wire::{
-    Command, Failure, Hello, PROTOCOL, PUSHED_STARTER, Reply, Request, WireError, read_request,
-    write_reply,
+    Command, Failure, Hello, PROTOCOL, PUSHED_STARTER, Reply, Request, WireError,
 };
 use surtax_instrument::{cache, clock};
 
@@ -33,7 +32,7 @@ pub struct Session {
     /// The starter that was pushed to another machine, where it is to be no file.
     starter: Option<File>,
     /// A command that waits for `Go`.
-    ready: Option<Command>,
+    ready: Option<Ready>,
     command: Option<Running>,
     relay: Option<Relay>,
 }
@@ -47,6 +46,7 @@ enum Next {
 impl Session {
     /// A session over this channel.
     pub fn new(channel: Channel) -> Self {
+        guard::close_to_others();
         Self { channel, starter: None, ready: None, command: None, relay: None }
     }
 
@@ -59,7 +59,7 @@ impl Session {
 
     /// Answers one request with a failure, in place of what it asked for.
     pub fn refuse(&mut self, failure: &Failure) -> Result<(), WireError> {
-        read_request(&mut self.channel)?;
+        self.channel.ask()?;
         self.reply(&Reply::Failed(failure.clone()))
     }
 
@@ -75,6 +75,7 @@ impl Session {
                 Err(error) => break Err(error),
             }
         };
+        drop(self.ready.take());
         drop(self.command.take());
         if let Some(relay) = self.relay.take().filter(|_| self.starter.is_some()) {
             relay.finish(FAREWELL);
@@ -83,25 +84,29 @@ impl Session {
         match outcome {
             Ok(()) => self.reply(&Reply::Stopped),
             Err(WireError::Closed) => Ok(()),
+            Err(WireError::Forged) => self.reply(&Reply::Failed(forgery())),
             Err(error) => Err(error),
         }
     }
 
     fn turn(&mut self) -> Result<Next, WireError> {
         let ready = self.wait()?;
-        if let Some(replies) = self.command.as_mut().map(Running::turn).transpose()?.flatten() {
-            self.command = None;
-            self.reply(&Reply::Exited(replies))?;
+        if self.command.as_mut().map(Running::turn).transpose()?.unwrap_or_default() {
+            // Said before anything else is done: the host times the command by it.
+            self.reply(&Reply::Ended { at: clock::monotonic_raw() })?;
+            if let Some(outcome) = self.command.take().map(Running::end).transpose()?.flatten() {
+                self.reply(&Reply::Exited(outcome))?;
+            }
         }
         if let Some(mut relay) = self.relay.take()
-            && relay.turn(&mut self.channel)?
+            && relay.turn(|reply| self.channel.answer(&reply))?
         {
             self.relay = Some(relay);
         }
         if !ready {
             self.channel.require_lease()?;
         } else {
-            let request = read_request(&mut self.channel)?;
+            let request = self.channel.ask()?;
             return self.answer(request);
         }
         Ok(Next::Continue)
@@ -142,11 +147,14 @@ impl Session {
             {
                 self.fail(0, "a command is already running here", "")?;
             }
-            Request::Run(command) => {
-                self.ready = Some(command);
-                self.reply(&Reply::Started { at: clock::monotonic_raw() })?;
-            }
-            Request::Go => match self.ready.take().map(|command| Running::start(&command)) {
+            Request::Run(command) => match Ready::of(command) {
+                Ok(ready) => {
+                    self.ready = Some(ready);
+                    self.reply(&Reply::Started { at: clock::monotonic_raw() })?;
+                }
+                Err(failure) => self.reply(&Reply::Failed(failure))?,
+            },
+            Request::Go => match self.ready.take().map(Running::start) {
                 Some(Ok(running)) => self.command = Some(running),
                 Some(Err(failure)) => self.reply(&Reply::Failed(failure))?,
                 None => self.fail(0, "there is no command to start", "")?,
@@ -228,11 +236,22 @@ impl Session {
     }
 
     fn fail(&mut self, errno: i32, what: &str, hint: &str) -> Result<(), WireError> {
-        self.reply(&Reply::Failed(Failure { errno, what: what.into(), hint: hint.into() }))
+        let (what, hint) = (what.into(), hint.into());
+        self.reply(&Reply::Failed(Failure { errno, what, hint, is_forgery: false }))
     }
 
     fn reply(&mut self, reply: &Reply) -> Result<(), WireError> {
-        write_reply(&mut self.channel, reply)
+        self.channel.answer(reply)
+    }
+}
+
+/// That somebody else wrote requests.
+fn forgery() -> Failure {
+    Failure {
+        errno: 0,
+        what: String::from("somebody wrote into the channel by which the agent is asked"),
+        hint: String::from("look at what the command starts: it writes where only surtax does"),
+        is_forgery: true,
     }
 }
 

@@ -40,8 +40,23 @@ const KEPT: [usize; 2] = [640 << 10, 192 << 10];
 /// What a shell says of a program that it does not find.
 const NOT_STARTED: u8 = 127;
 
-/// Starts every instance of a command; the processes, and when all were let go.
-pub fn start(command: &Command) -> Result<(Vec<Started>, Nanoseconds), Failure> {
+/// The instances of a command, all of them at the gate. Dropped there, they are killed.
+pub struct AtGate {
+    processes: Vec<Started>,
+    held: OwnedFd,
+}
+
+impl AtGate {
+    /// Lets all go; the processes, and when that was.
+    pub fn let_go(self) -> (Vec<Started>, Nanoseconds) {
+        let began = clock::monotonic_raw();
+        drop(self.held);
+        (self.processes, began)
+    }
+}
+
+/// Brings every instance of a command to the gate.
+pub fn gather(command: &Command) -> Result<AtGate, Failure> {
     let count = command.instances.len();
     if count > INSTANCES_LIMIT {
         return Err(failure(format!("{count} instances are above {INSTANCES_LIMIT}")));
@@ -61,9 +76,7 @@ pub fn start(command: &Command) -> Result<(Vec<Started>, Nanoseconds), Failure> 
         process.hear(stdout);
         processes.push(process);
     }
-    let began = clock::monotonic_raw();
-    drop(held);
-    Ok((processes, began))
+    Ok(AtGate { processes, held })
 }
 
 /// Brings one instance to the gate.
@@ -173,5 +186,5 @@ pub fn whole(mut instances: Vec<Instance>) -> Option<Outcome> {
 }
 
 fn failure(what: String) -> Failure {
-    Failure { errno: 0, what, hint: String::new() }
+    Failure { errno: 0, what, hint: String::new(), is_forgery: false }
 }

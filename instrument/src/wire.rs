@@ -1,22 +1,27 @@
 //! The wire: what surtax and its agent say to each other, as frames on a byte stream.
 //!
-//! A frame is a length (`u32`, little endian, at most [`FRAME_LIMIT`]), one byte of kind, and the
-//! fields in order: integers little endian, byte strings with a `u32` length before them, lists
-//! with a `u32` count. Written by hand so that the agent needs no library for it, and so that a
-//! hostile guest meets a reader that checks every length before it allocates.
+//! A frame is a length (`u32`, little endian, at most [`FRAME_LIMIT`]) and four bytes of seal over it, one
+//! byte of kind, the fields in order, and sixteen bytes of seal over both: see `seal.rs`. Integers are
+//! little endian, byte strings have a `u32` length before them, lists a `u32` count. Written by hand so that
+//! a hostile guest meets a reader that checks every length before it allocates.
 //!
 //! The same language serves two speakers on the inside: the **agent**, which starts the command, and
 //! the **starter** (the full binary pushed into a level), which starts the next layer there and
 //! passes on what its agent says. [`Request::Descend`] is understood by the starter only.
 
 mod encoding;
+mod seal;
+pub mod specimen;
 
 use crate::quantity::{Bytes, Nanoseconds};
-pub use encoding::{Malformed, WireError, read_reply, read_request, write_reply, write_request};
+pub use encoding::{
+    Malformed, WireError, read_reply, read_request, require_short, write_reply, write_request,
+};
+pub use seal::{Opener, Sealer, agents, hosts};
 use std::fmt;
 
 /// Raised whenever a frame changes its meaning; both ends must agree.
-pub const PROTOCOL: u16 = 6;
+pub const PROTOCOL: u16 = 7;
 
 /// The longest frame that either side accepts, in bytes.
 pub const FRAME_LIMIT: usize = 1 << 20;
@@ -36,7 +41,7 @@ pub const SCRATCH: &str = "/scratch";
 pub enum Request {
     /// Make ready to start this command, and answer [`Reply::Started`].
     Run(Command),
-    /// Start it now; [`Reply::Exited`] follows when it ends. That the host says so only after it has
+    /// Start it now; [`Reply::Ended`] follows when it ends, and then [`Reply::Exited`]. That the host says so only after it has
     /// seen `Started` keeps the two frames apart: on a slow channel they would arrive together.
     Go,
     /// Kill the running command; its [`Reply::Exited`] follows.
@@ -89,7 +94,13 @@ pub enum Reply {
         /// `CLOCK_MONOTONIC_RAW` of the level.
         at: Nanoseconds,
     },
-    /// The command has ended.
+    /// The command has just ended; [`Reply::Exited`] follows when all that it left is gone. That it is said at once
+    /// is what the host holds the command's time against.
+    Ended {
+        /// `CLOCK_MONOTONIC_RAW` of the level.
+        at: Nanoseconds,
+    },
+    /// What the command that has ended was and used.
     Exited(Outcome),
     /// What each payer of the starter's own levels used during the run; sent by a starter after
     /// `Exited`, so that reading the counters is not timed.
@@ -268,6 +279,8 @@ pub struct Failure {
     pub what: String,
     /// What would help, or empty.
     pub hint: String,
+    /// Somebody wrote into a channel of ours who is no end of it.
+    pub is_forgery: bool,
 }
 
 /// One thing that was seen, and where.

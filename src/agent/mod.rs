@@ -1,17 +1,20 @@
 //! The host's end of the agent: a link that carries requests and stamps what comes back.
 //!
+//! Both halves of a link bear the seal of a session of its own, which ends with the first frame that does not.
 //! Only host stamps become durations. A stamp is taken by the thread that reads the channel, as
 //! soon as a whole frame is there, before anybody else looks at it.
 
 mod console;
-mod keep_alive;
 mod pulse;
 mod relay;
 mod stream;
+mod voice;
+
+#[cfg(test)]
+pub(crate) mod inside;
 
 use crate::fault::Fault;
 pub use console::ConsoleTail;
-pub use keep_alive::KeptAlive;
 pub use pulse::Pulse;
 use std::time::Duration;
 use surtax_instrument::quantity::Nanoseconds;
@@ -109,21 +112,32 @@ impl Link {
     /// This link's.
     pub fn relay(mut self, name: &str, command: Command) -> Result<Self, Fault> {
         self.send(&Request::Relay(command))?;
-        Ok(relay::over(name, self))
+        relay::over(name, self)
     }
 }
 
 /// What the inside could not do, as a fault of the machine.
 #[must_use]
 pub fn refused(failure: surtax_instrument::wire::Failure) -> Fault {
-    let fault = Fault::machine(failure.what);
+    let (what, is_forgery) = (failure.what, failure.is_forgery);
+    let fault = if is_forgery { Fault::inside(what) } else { Fault::machine(what) };
     if failure.hint.is_empty() { fault } else { fault.hint(failure.hint) }
 }
 
-/// A bug: the other end answered, but not this question.
+/// The other end answered with its seal, but not this question: a command that can read the agent's memory may
+/// speak for it.
 #[must_use]
 pub fn unexpected(reply: &Reply, to: &str) -> Fault {
     let text = format!("{reply:?}");
     let start: String = text.chars().take(80).collect();
-    Fault::bug(format!("an agent answered `{start}` to {to}"))
+    Fault::inside(format!("an agent answered `{start}` to {to}"))
+        .hint("look whether the command touches the agent; if it does not, report this as a bug")
+}
+
+/// What was written into the channel of `who`, and not by its agent.
+fn forged(who: &str) -> Fault {
+    Fault::inside(format!(
+        "somebody wrote into the agent's channel of `{who}`: a frame that does not bear this session's seal"
+    ))
+    .hint("look at what the command starts: it reads or writes where only the agent does")
 }

@@ -80,10 +80,11 @@ impl Pulse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::inside::Inside;
     use crate::agent::{ConsoleTail, Link};
     use std::os::unix::net::UnixStream;
     use surtax_instrument::quantity::Nanoseconds;
-    use surtax_instrument::wire::{Request, WireError, read_request, write_reply};
+    use surtax_instrument::wire::{Request, WireError};
 
     const SOON: Duration = Duration::from_millis(20);
     const LATE: Duration = Duration::from_secs(20);
@@ -94,24 +95,28 @@ mod tests {
 
     /// An inside that answers so many questions, then says what is given, and then falls silent.
     fn inside(answers: usize, last: Option<Reply>) -> (Link, UnixStream) {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let (mut link, theirs) = link();
         let kept = theirs.try_clone().unwrap();
+        let mut inside = Inside::greeted(theirs, &mut link);
         std::thread::spawn(move || {
             for _ in 0..answers {
-                match read_request(&mut theirs) {
-                    Ok(Request::Clock) => {
-                        write_reply(&mut theirs, &Reply::Clock { at: Nanoseconds(1) }).unwrap();
-                    }
+                match inside.ask() {
+                    Ok(Request::Clock) => inside.say(&Reply::Clock { at: Nanoseconds(1) }),
                     Err(WireError::Closed) => return,
                     other => panic!("{other:?}"),
                 }
             }
             if let Some(last) = last {
-                write_reply(&mut theirs, &last).unwrap();
+                inside.say(&last);
             }
         });
+        (link, kept)
+    }
+
+    fn link() -> (Link, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
         let reader = ours.try_clone().unwrap();
-        (Link::over("guest", reader, ours, &ConsoleTail::new()), kept)
+        (Link::over("guest", reader, ours, &ConsoleTail::new()).unwrap(), theirs)
     }
 
     fn wait(pulse: &mut Pulse, link: &mut Link, limit: Duration) -> Result<Stamped, Fault> {
@@ -143,13 +148,12 @@ mod tests {
 
     #[test]
     fn an_answer_that_comes_after_the_end_is_taken() {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let reader = ours.try_clone().unwrap();
-        let mut link = Link::over("guest", reader, ours, &ConsoleTail::new());
+        let (mut link, theirs) = link();
+        let mut inside = Inside::greeted(theirs, &mut link);
         let mut pulse = Pulse { owed: 1, ..pulse() };
-        write_reply(&mut theirs, &Reply::Written).unwrap();
-        write_reply(&mut theirs, &Reply::Clock { at: Nanoseconds(1) }).unwrap();
-        write_reply(&mut theirs, &Reply::Stopped).unwrap();
+        inside.say(&Reply::Written);
+        inside.say(&Reply::Clock { at: Nanoseconds(1) });
+        inside.say(&Reply::Stopped);
         assert_eq!(wait(&mut pulse, &mut link, LATE).unwrap().reply, Reply::Written);
         pulse.settle(link.listener.as_mut(), LATE).unwrap();
         assert_eq!(link.receive(LATE).unwrap().reply, Reply::Stopped);

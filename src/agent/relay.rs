@@ -2,35 +2,38 @@
 //!
 //! A frame is stamped with the arrival of the outer frame that completed it.
 
-use super::{Link, Listener, Speaker, Stamped, refused, unexpected};
-use crate::fault::Fault;
+use super::{Link, Listener, Speaker, Stamped, forged, refused, unexpected};
+use crate::fault::{Doing, Fault};
 use std::time::Duration;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{
-    CHUNK, Malformed, Reply, Request, WireError, read_reply, write_request,
+    CHUNK, Opener, Reply, Request, Sealer, WireError, hosts, read_reply, write_request,
 };
 
-/// A link to the process that `outer`'s agent relays.
-pub fn over(name: &str, outer: Link) -> Link {
-    Link {
-        speaker: Box::new(RelaySpeaker { outer: outer.speaker }),
+/// A link to the process that `outer`'s agent relays, with a session of its own.
+pub fn over(name: &str, outer: Link) -> Result<Link, Fault> {
+    let (sealer, opener) = hosts().doing("draw the key of a starter's session")?;
+    Ok(Link {
+        speaker: Box::new(RelaySpeaker { outer: outer.speaker, sealer }),
         listener: Box::new(RelayListener {
             name: name.to_owned(),
             outer: outer.listener,
+            opener,
             bytes: Vec::new(),
             at: Nanoseconds(0),
         }),
-    }
+    })
 }
 
 struct RelaySpeaker {
     outer: Box<dyn Speaker>,
+    sealer: Sealer,
 }
 
 impl Speaker for RelaySpeaker {
     fn send(&mut self, request: &Request) -> Result<(), Fault> {
         let mut bytes = Vec::new();
-        write_request(&mut bytes, request)
+        write_request(&mut bytes, &mut self.sealer, request)
             .map_err(|error| Fault::bug(format!("a request does not fit into a frame: {error}")))?;
         bytes.chunks(CHUNK).try_for_each(|chunk| self.outer.send(&Request::Data(chunk.to_vec())))
     }
@@ -39,6 +42,7 @@ impl Speaker for RelaySpeaker {
 struct RelayListener {
     name: String,
     outer: Box<dyn Listener>,
+    opener: Opener,
     bytes: Vec<u8>,
     /// When the newest of `bytes` came.
     at: Nanoseconds,
@@ -46,17 +50,26 @@ struct RelayListener {
 
 impl RelayListener {
     /// The next whole frame, if it is there. The length of a frame is checked by its reader.
-    fn take_frame(&mut self) -> Result<Option<Reply>, Malformed> {
+    fn take_frame(&mut self) -> Result<Option<Reply>, WireError> {
         let mut rest = self.bytes.as_slice();
-        match read_reply(&mut rest) {
+        match read_reply(&mut rest, &mut self.opener) {
             Ok(reply) => {
                 let used = self.bytes.len() - rest.len();
                 self.bytes.drain(..used);
                 Ok(Some(reply))
             }
-            Err(WireError::Malformed(malformed)) => Err(malformed),
             // A slice has no other failure than its end: the frame is not complete yet.
             Err(WireError::Closed | WireError::Io(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Why what came is no frame.
+    fn misunderstood(&self, error: &WireError) -> Fault {
+        let name = &self.name;
+        match error {
+            WireError::Forged => forged(name),
+            error => Fault::machine(format!("{name}: its answer was not understood: {error}")),
         }
     }
 }
@@ -64,9 +77,7 @@ impl RelayListener {
 impl Listener for RelayListener {
     fn wait(&mut self, limit: Duration) -> Result<Option<Stamped>, Fault> {
         loop {
-            let frame = self.take_frame().map_err(|malformed| {
-                Fault::machine(format!("{}: its answer was not understood: {malformed}", self.name))
-            })?;
+            let frame = self.take_frame().map_err(|error| self.misunderstood(&error))?;
             if let Some(reply) = frame {
                 return Ok(Some(Stamped { reply, at: self.at }));
             }
@@ -98,7 +109,7 @@ impl Listener for RelayListener {
 mod tests {
     use super::*;
     use std::collections::VecDeque;
-    use surtax_instrument::wire::write_reply;
+    use surtax_instrument::wire::{Hello, PROTOCOL, agents, write_reply};
 
     struct Script(VecDeque<Stamped>);
 
@@ -118,20 +129,41 @@ mod tests {
             at: Nanoseconds(*at),
         });
         let outer = Box::new(Script(said.collect()));
-        RelayListener { name: "starter".into(), outer, bytes: Vec::new(), at: Nanoseconds(0) }
+        let (_, opener) = hosts().unwrap();
+        RelayListener {
+            name: "starter".into(),
+            outer,
+            opener,
+            bytes: Vec::new(),
+            at: Nanoseconds(0),
+        }
+    }
+
+    fn greeting() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let hello = Hello { protocol: PROTOCOL, pid: 1, at: Nanoseconds(1) };
+        write_reply(&mut bytes, &mut agents().0, &Reply::Hello(hello)).unwrap();
+        bytes
     }
 
     #[test]
-    fn a_frame_in_pieces_has_the_time_of_its_last_piece_and_two_in_one_have_the_same() {
-        let mut bytes = Vec::new();
-        write_reply(&mut bytes, &Reply::Written).unwrap();
-        write_reply(&mut bytes, &Reply::Stopped).unwrap();
-        let mut listener = listener(&[(&bytes[..3], 10), (&bytes[3..], 20)]);
-        let deadline = Duration::ZERO;
-        let first = listener.receive(deadline).unwrap();
-        assert_eq!(first, Stamped { reply: Reply::Written, at: Nanoseconds(20) });
-        let second = listener.receive(deadline).unwrap();
-        assert_eq!(second, Stamped { reply: Reply::Stopped, at: Nanoseconds(20) });
-        assert!(listener.receive(deadline).is_err());
+    fn a_frame_in_pieces_has_the_time_of_its_last_piece() {
+        let bytes = greeting();
+        let mut listener = listener(&[(&bytes[..3], 10), (&bytes[3..20], 15), (&bytes[20..], 20)]);
+        let first = listener.receive(Duration::ZERO).unwrap();
+        assert!(
+            matches!(first, Stamped { reply: Reply::Hello(_), at: Nanoseconds(20) }),
+            "{first:?}"
+        );
+        assert!(listener.receive(Duration::ZERO).is_err());
+    }
+
+    #[test]
+    fn two_frames_in_one_piece_have_the_same_time_and_the_second_greeting_is_forged() {
+        let bytes = greeting().repeat(2);
+        let mut listener = listener(&[(&bytes, 20)]);
+        assert_eq!(listener.receive(Duration::ZERO).unwrap().at, Nanoseconds(20));
+        let fault = listener.receive(Duration::ZERO).unwrap_err();
+        assert!(fault.message.contains("wrote into the agent's channel of `starter`"), "{fault}");
     }
 }

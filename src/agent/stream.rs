@@ -1,12 +1,13 @@
 //! A link over any byte stream: pipes, a socket, a virtio-serial port.
 
-use super::{ConsoleTail, Link, Listener, Speaker, Stamped};
-use crate::fault::Fault;
+use super::voice::Voice;
+use super::{ConsoleTail, Link, Listener, Speaker, Stamped, forged};
+use crate::fault::{Doing, Fault};
 use std::io::{Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 use surtax_instrument::clock;
-use surtax_instrument::wire::{Request, WireError, read_reply, write_request};
+use surtax_instrument::wire::{Opener, Request, WireError, hosts, read_reply};
 
 /// How many replies may wait to be looked at; an inside that says more has to wait.
 const QUEUE: usize = 64;
@@ -18,19 +19,52 @@ impl Link {
     /// A link to `name` (used in messages) over the two ends of a stream.
     ///
     /// One thread reads frames and stamps them. It ends with the stream.
+    ///
+    /// # Errors
+    /// The machine's: it has no random bytes for the key of a session.
     pub fn over(
         name: impl Into<String>,
-        mut reader: impl Read + Send + 'static,
+        reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
         console: &ConsoleTail,
-    ) -> Self {
+    ) -> Result<Self, Fault> {
+        Self::open(name.into(), reader, writer, console, None)
+    }
+
+    /// The same to an agent with a lease, which is told so often that its host is still there.
+    ///
+    /// # Errors
+    /// As [`Link::over`].
+    pub fn kept_alive(
+        name: impl Into<String>,
+        reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+        console: &ConsoleTail,
+        every: Duration,
+    ) -> Result<Self, Fault> {
+        Self::open(name.into(), reader, writer, console, Some(every))
+    }
+
+    fn open<W: Write + Send + 'static>(
+        name: String,
+        mut reader: impl Read + Send + 'static,
+        writer: W,
+        console: &ConsoleTail,
+        keep_alive: Option<Duration>,
+    ) -> Result<Self, Fault> {
+        let (sealer, mut opener) = hosts().doing("draw the key of an agent's session")?;
         let (sender, replies) = sync_channel(QUEUE);
-        std::thread::spawn(move || read_all(&mut reader, &sender));
-        let end = End { name: name.into(), console: console.clone() };
-        Self {
-            speaker: Box::new(StreamSpeaker { end: end.clone(), writer: Box::new(writer) }),
+        std::thread::spawn(move || read_all(&mut reader, &mut opener, &sender));
+        let end = End { name, console: console.clone() };
+        let voice = Voice::over(writer, sealer);
+        let voice = match keep_alive {
+            Some(every) => voice.kept_alive(every),
+            None => voice,
+        };
+        Ok(Self {
+            speaker: Box::new(StreamSpeaker { end: end.clone(), voice }),
             listener: Box::new(StreamListener { end, replies }),
-        }
+        })
     }
 }
 
@@ -48,9 +82,9 @@ impl End {
     }
 }
 
-struct StreamSpeaker {
+struct StreamSpeaker<W> {
     end: End,
-    writer: Box<dyn Write + Send>,
+    voice: Voice<W>,
 }
 
 struct StreamListener {
@@ -58,9 +92,13 @@ struct StreamListener {
     replies: Receiver<Result<Stamped, WireError>>,
 }
 
-fn read_all(reader: &mut impl Read, sender: &SyncSender<Result<Stamped, WireError>>) {
+fn read_all(
+    reader: &mut impl Read,
+    opener: &mut Opener,
+    sender: &SyncSender<Result<Stamped, WireError>>,
+) {
     loop {
-        let reply = read_reply(reader);
+        let reply = read_reply(reader, opener);
         let at = clock::monotonic_raw();
         let is_last = reply.is_err();
         let sent = sender.send(reply.map(|reply| Stamped { reply, at }));
@@ -70,9 +108,9 @@ fn read_all(reader: &mut impl Read, sender: &SyncSender<Result<Stamped, WireErro
     }
 }
 
-impl Speaker for StreamSpeaker {
+impl<W: Write + Send + 'static> Speaker for StreamSpeaker<W> {
     fn send(&mut self, request: &Request) -> Result<(), Fault> {
-        write_request(&mut self.writer, request).map_err(|error| {
+        self.voice.say(request).map_err(|error| {
             self.end.fault(&format!("cannot send a request to the agent: {error}"))
         })
     }
@@ -86,6 +124,7 @@ impl Listener for StreamListener {
                 self.end.console.settle(LAST_WORDS);
                 Err(self.end.fault("the agent is gone"))
             }
+            Ok(Err(WireError::Forged)) => Err(forged(&self.end.name)),
             Ok(Err(error)) => {
                 Err(self.end.fault(&format!("the agent's answer was not understood: {error}")))
             }
@@ -101,23 +140,28 @@ impl Listener for StreamListener {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::inside::Inside;
+    use crate::fault::Blame;
     use std::os::unix::net::UnixStream;
     use surtax_instrument::quantity::Nanoseconds;
-    use surtax_instrument::wire::{Reply, write_reply};
+    use surtax_instrument::wire::Reply;
+
+    const SOON: Duration = Duration::from_secs(5);
 
     fn link() -> (Link, UnixStream, ConsoleTail) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let console = ConsoleTail::new();
         let reader = ours.try_clone().unwrap();
-        (Link::over("guest", reader, ours, &console), theirs, console)
+        (Link::over("guest", reader, ours, &console).unwrap(), theirs, console)
     }
 
     #[test]
     fn a_reply_is_stamped_with_host_time() {
-        let (mut link, mut theirs, _) = link();
+        let (mut link, theirs, _) = link();
+        let mut inside = Inside::greeted(theirs, &mut link);
         let before = clock::monotonic_raw();
-        write_reply(&mut theirs, &Reply::Clock { at: Nanoseconds(7) }).unwrap();
-        let stamped = link.receive(Duration::from_secs(5)).unwrap();
+        inside.say(&Reply::Clock { at: Nanoseconds(7) });
+        let stamped = link.receive(SOON).unwrap();
         assert_eq!(stamped.reply, Reply::Clock { at: Nanoseconds(7) });
         assert!(stamped.at >= before && stamped.at <= clock::monotonic_raw());
     }
@@ -135,7 +179,22 @@ mod tests {
     fn a_guest_that_speaks_another_language_is_refused() {
         let (mut link, mut theirs, _) = link();
         theirs.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-        let fault = link.receive(Duration::from_secs(5)).unwrap_err();
-        assert!(fault.message.contains("longer than the limit"), "{fault}");
+        let fault = link.receive(SOON).unwrap_err();
+        assert!(fault.message.contains("no greeting of protocol"), "{fault}");
+        assert_eq!(fault.blame, Blame::Machine);
+    }
+
+    #[test]
+    fn what_somebody_else_writes_between_two_frames_is_no_reply_and_no_bug() {
+        let (mut link, theirs, _) = link();
+        let mut other = theirs.try_clone().unwrap();
+        let mut inside = Inside::greeted(theirs, &mut link);
+        inside.say(&Reply::Written);
+        other.write_all(&[1, 0, 0, 0, 0, 0, 0, 0, 12]).unwrap();
+        inside.say(&Reply::Stopped);
+        assert_eq!(link.receive(SOON).unwrap().reply, Reply::Written);
+        let fault = link.receive(SOON).unwrap_err();
+        assert_eq!(fault.blame, Blame::Inside);
+        assert!(fault.message.contains("wrote into the agent's channel of `guest`"), "{fault}");
     }
 }

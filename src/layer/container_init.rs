@@ -250,7 +250,7 @@ impl Prepared {
         let copy = stream.try_clone().doing("copy an agent's socket")?;
         let halves = [OwnedFd::from(stream), OwnedFd::from(copy)].map(File::from);
         let [replies, requests] = halves;
-        Ok(Link::over(kind, replies, requests, console))
+        Link::over(kind, replies, requests, console)
     }
 }
 

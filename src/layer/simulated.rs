@@ -196,6 +196,7 @@ impl Inside {
             Request::Go => {
                 let wall = self.draw();
                 self.now += wall;
+                self.say(Reply::Ended { at: self.now });
                 self.say(Reply::Exited(outcome(wall)));
             }
             Request::Clock => self.say(Reply::Clock { at: self.now }),

@@ -16,6 +16,6 @@ pub fn link(kind: &str) -> Result<(Link, [Option<OwnedFd>; 3]), Fault> {
     let (last_words, stderr) = lab::pipe()?;
     let console = ConsoleTail::new();
     console.drain(last_words);
-    let link = Link::over(kind, File::from(replies), File::from(to_agent), &console);
+    let link = Link::over(kind, File::from(replies), File::from(to_agent), &console)?;
     Ok((link, [Some(requests), Some(from_agent), Some(stderr)]))
 }

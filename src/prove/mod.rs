@@ -10,6 +10,7 @@ mod binomial;
 mod centre;
 mod equivalence;
 mod false_positives;
+mod forged;
 mod invalid;
 mod order;
 mod place;
@@ -38,6 +39,7 @@ pub static REGISTRY: &[&dyn Proof] = &[
     &real_planted::RealPlanted,
     &invalid::Invalid,
     &racer::Racer,
+    &forged::Forged,
 ];
 
 /// A campaign whose truth is known.

@@ -8,7 +8,7 @@
 use super::StackSpec;
 use super::rise::{ELSEWHERE, Ground, Standing};
 use crate::agent::{Listener, Speaker, Stamped};
-use crate::fault::{Doing, Fault};
+use crate::fault::{Blame, Doing, Fault};
 use crate::lab::{self, Lab};
 use crate::trial::watch::Watch;
 use std::ffi::OsStr;
@@ -21,7 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use surtax_instrument::probe::stops;
 use surtax_instrument::wire::{
-    Descend, Failure, Hello, PROTOCOL, Reply, Request, WireError, read_request, write_reply,
+    Descend, Failure, Hello, Opener, PROTOCOL, Reply, Request, Sealer, WireError, agents,
+    read_request, write_reply,
 };
 use surtax_instrument::{cache, clock};
 
@@ -34,8 +35,20 @@ const BILL_DEADLINE: Duration = Duration::from_secs(20);
 /// For ever: what a command does has its own deadline, kept by its agent.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The stream to the level above. Both threads write whole frames to it.
-type Upward = Arc<Mutex<File>>;
+/// The stream to the level above, and its seal. Both threads write whole frames to it.
+type Upward = Arc<Mutex<(File, Sealer)>>;
+
+/// What the level above asks.
+struct Requests {
+    stream: File,
+    opener: Opener,
+}
+
+impl Requests {
+    fn next(&mut self) -> Result<Request, WireError> {
+        read_request(&mut self.stream, &mut self.opener)
+    }
+}
 
 /// The watch over this level's payers while a command runs.
 type Watching = Arc<Mutex<Option<Watch>>>;
@@ -45,12 +58,13 @@ type Watching = Arc<Mutex<Option<Watch>>>;
 /// # Errors
 /// The machine's, when the stream breaks; nothing that was started is left.
 pub fn serve() -> Result<(), Fault> {
-    let mut requests = File::from(
-        std::io::stdin().as_fd().try_clone_to_owned().doing("take the starter's standard input")?,
-    );
+    let (sealer, opener) = agents();
+    let stdin = std::io::stdin().as_fd().try_clone_to_owned();
+    let stream = File::from(stdin.doing("take the starter's standard input")?);
+    let mut requests = Requests { stream, opener };
     let replies = std::io::stdout().as_fd().try_clone_to_owned();
-    let upward =
-        Arc::new(Mutex::new(File::from(replies.doing("take the starter's standard output")?)));
+    let replies = File::from(replies.doing("take the starter's standard output")?);
+    let upward = Arc::new(Mutex::new((replies, sealer)));
     // What anybody prints from now on must not end up between two frames.
     rustix::stdio::dup2_stdout(rustix::stdio::stderr()).doing("set standard output aside")?;
     let hello = Hello { protocol: PROTOCOL, pid: std::process::id(), at: clock::monotonic_raw() };
@@ -78,12 +92,12 @@ pub fn serve() -> Result<(), Fault> {
 
 /// Waits for a `Descend` that succeeds. `None`: the level above does not want one any more.
 fn rise(
-    requests: &mut File,
+    requests: &mut Requests,
     upward: &Upward,
     lab: &Lab,
 ) -> Result<Option<(Descend, Standing)>, Fault> {
     loop {
-        match read_request(requests) {
+        match requests.next() {
             Ok(Request::Descend(what)) => match raise(&what, lab) {
                 Ok(standing) => {
                     say(upward, &Reply::Descended(standing.evidence().to_vec()))?;
@@ -119,7 +133,7 @@ fn raise(what: &Descend, lab: &Lab) -> Result<Standing, Fault> {
 
 /// Passes requests down and replies up. Gives the stack back with how the levels below ended.
 fn pass_on(
-    requests: &mut File,
+    requests: &mut Requests,
     upward: &Upward,
     mut standing: Standing,
     level: u8,
@@ -133,7 +147,7 @@ fn pass_on(
     let thread_upward = upward.clone();
     std::thread::spawn(move || replies.pass_up(&thread_upward, &stopped));
     loop {
-        let request = match read_request(requests) {
+        let request = match requests.next() {
             Ok(Request::Stop) | Err(_) => break,
             Ok(request) => request,
         };
@@ -215,10 +229,12 @@ impl Replies {
 
 fn failed(fault: Fault) -> Reply {
     let hint = fault.hint.unwrap_or_default();
-    Reply::Failed(Failure { errno: 0, what: fault.message, hint })
+    let is_forgery = fault.blame == Blame::Inside;
+    Reply::Failed(Failure { errno: 0, what: fault.message, hint, is_forgery })
 }
 
 fn say(upward: &Upward, reply: &Reply) -> Result<(), Fault> {
-    let mut stream = upward.lock().unwrap_or_else(PoisonError::into_inner);
-    write_reply(&mut *stream, reply).doing("answer the level above")
+    let mut upward = upward.lock().unwrap_or_else(PoisonError::into_inner);
+    let (stream, sealer) = &mut *upward;
+    write_reply(stream, sealer, reply).doing("answer the level above")
 }

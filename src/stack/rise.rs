@@ -31,8 +31,8 @@ const OURSELVES: &str = "/proc/self/exe";
 /// What helps where an inside says nothing at all.
 const MORE_TIME: &str = "allow it more with `--start-deadline`, if it is only slow";
 
-/// How long an agent may take to answer what needs no work.
-const ANSWER_DEADLINE: Duration = Duration::from_secs(20);
+/// How long the inside may take at least to answer.
+const ANSWER_LEAST: Duration = Duration::from_secs(20);
 
 /// What stacks of this level stand on.
 #[derive(Clone, Copy)]
@@ -101,6 +101,8 @@ pub struct Standing {
     evidence: Vec<LevelFacts>,
     network: Option<Network>,
     depth: usize,
+    /// How long its inside may take to answer.
+    patience: Duration,
 }
 
 impl StackSpec {
@@ -121,8 +123,9 @@ impl StackSpec {
         let driver = layer::find(&outermost.kind)?;
         let mut running = driver.start(outermost, &site, &room)?;
         let mut link = running.link()?;
+        let patience = patience(ground.start_deadline);
         let inside = greet(&mut link, &outermost.kind, ground.start_deadline)
-            .and_then(|_| identify(&mut link))
+            .and_then(|_| identify(&mut link, patience))
             .map_err(|fault| with_obituary(fault, running.as_mut()))?;
         let mut evidence = vec![prove(
             outermost,
@@ -142,7 +145,7 @@ impl StackSpec {
         }
         let network = reach::through(network, &evidence[1..]);
         let depth = self.layers.len();
-        Ok(Standing { link: Some(link), running, room, evidence, network, depth })
+        Ok(Standing { link: Some(link), running, room, evidence, network, depth, patience })
     }
 }
 
@@ -168,6 +171,12 @@ impl Standing {
     #[must_use]
     pub fn depth(&self) -> usize {
         self.depth
+    }
+
+    /// How long its inside may take to answer a question that is soon answered.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.patience
     }
 
     /// The same fault, with how the outermost layer's own process has ended, if it has.
@@ -205,7 +214,8 @@ impl Standing {
     /// # Errors
     /// Something could not be removed.
     pub fn stop(mut self) -> Result<Vec<String>, Fault> {
-        let stopped = self.link().and_then(stop_and_wait);
+        let patience = self.patience;
+        let stopped = self.link().and_then(|link| stop_and_wait(link, patience));
         self.finish(stopped)
     }
 
@@ -221,13 +231,19 @@ impl Standing {
     }
 }
 
+/// How long an inside may take to answer a question that is soon answered: on a machine where a start may take long,
+/// so may that.
+fn patience(start_deadline: Duration) -> Duration {
+    start_deadline.max(ANSWER_LEAST)
+}
+
 /// Asks for the end, and waits for the last frame, past whatever was on its way.
-fn stop_and_wait(link: &mut Link) -> Result<(), Fault> {
+fn stop_and_wait(link: &mut Link, patience: Duration) -> Result<(), Fault> {
     link.send(&Request::Stop)?;
     let began = clock::monotonic_raw();
     loop {
         let passed = Duration::from(clock::monotonic_raw().since(began));
-        if link.receive(ANSWER_DEADLINE.saturating_sub(passed))?.reply == Reply::Stopped {
+        if link.receive(patience.saturating_sub(passed))?.reply == Reply::Stopped {
             return Ok(());
         }
     }
@@ -264,8 +280,8 @@ fn greet(link: &mut Link, who: &str, deadline: Duration) -> Result<Nanoseconds, 
     }
 }
 
-fn identify(link: &mut Link) -> Result<Vec<Fact>, Fault> {
-    match link.ask(&Request::Identify, ANSWER_DEADLINE)?.reply {
+fn identify(link: &mut Link, patience: Duration) -> Result<Vec<Fact>, Fault> {
+    match link.ask(&Request::Identify, patience)?.reply {
         Reply::Identity(facts) => Ok(facts),
         other => Err(unexpected(&other, "the question what it sees")),
     }
@@ -343,7 +359,8 @@ fn descend(
     let starter = match inside.starter()? {
         Some(starter) => starter,
         None => {
-            push(&mut link, ground.lab.executable().unwrap_or(Path::new(OURSELVES)))?;
+            let program = ground.lab.executable().unwrap_or(Path::new(OURSELVES));
+            push(&mut link, program, patience(ground.start_deadline))?;
             PathBuf::from(PUSHED_STARTER)
         }
     };
@@ -374,7 +391,7 @@ fn descend(
 }
 
 /// Copies this program to the inside.
-fn push(link: &mut Link, program: &Path) -> Result<(), Fault> {
+fn push(link: &mut Link, program: &Path, patience: Duration) -> Result<(), Fault> {
     let program = std::fs::read(program).doing(format_args!("read `{}`", program.display()))?;
     for chunk in program.chunks(CHUNK) {
         let request = Request::Put {
@@ -382,7 +399,18 @@ fn push(link: &mut Link, program: &Path) -> Result<(), Fault> {
             mode: 0o755,
             bytes: chunk.to_vec(),
         };
-        link.ask(&request, ANSWER_DEADLINE)?;
+        link.ask(&request, patience)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_start_for_long_may_answer_as_late_and_nobody_has_less_than_20_seconds() {
+        let of = |seconds| patience(Duration::from_secs(seconds)).as_secs();
+        assert_eq!([of(0), of(5), of(20), of(600)], [20, 20, 20, 600]);
+    }
 }

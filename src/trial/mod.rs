@@ -4,6 +4,7 @@ pub mod campaign;
 mod cold;
 pub mod disturbance;
 pub mod enough;
+mod held_against;
 pub mod interrupts;
 mod iterate;
 pub mod protocol;

@@ -175,7 +175,8 @@ impl Opposite {
             // As a command in the stack is told of the outside.
             tell_address(&mut client, (!meeting.is_far).then_some(meeting.address));
         }
-        let clock = Sandwich::take(outside.link()?)?;
+        let patience = outside.patience();
+        let clock = Sandwich::take(outside.link()?, patience)?;
         let stops_server = definition.stops_server;
         Ok(Some(Self { outside, client, server, place, meeting, stops_server, clock }))
     }
@@ -277,7 +278,9 @@ impl Opposite {
         if self.clock.is_shared() || !matches!(self.place, Client::Beside(_)) {
             return Ok(None);
         }
-        Ok(Some(self.clock.rate_until(Sandwich::take(self.outside.link()?)?)))
+        let patience = self.outside.patience();
+        let now = Sandwich::take(self.outside.link()?, patience)?;
+        Ok(Some(self.clock.rate_until(now)))
     }
 
     /// Ends the outside; what was left of it.

@@ -1,5 +1,6 @@
 //! The protocol of one trial. The order of the lines in [`run`] and `measure` is the protocol.
 
+use super::held_against::{self, Host, Kernel};
 use super::iterate::{self, Ran};
 use super::meeting::Bridge;
 use super::neighbour::Neighbours;
@@ -12,7 +13,7 @@ use super::watch::Watch;
 use super::{Evidence, Measured, Record, TrialResult};
 use super::{cold, disturbance};
 use crate::agent::{Pulse, refused, unexpected};
-use crate::fault::Fault;
+use crate::fault::{Blame, Fault};
 use crate::layer::{Payer, Source};
 use crate::plan::{Cache, Plan, TrialId};
 use crate::stack::StackSpec;
@@ -27,7 +28,7 @@ use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{
-    Command, Fact, Outcome, Reading as PayerReading, Reply, Request, Status, write_request,
+    Command, Fact, Outcome, Reading as PayerReading, Reply, Request, Status, require_short as fits,
 };
 
 /// How much of the end of each output stream of the command is kept, in bytes.
@@ -45,11 +46,9 @@ type Flaw = Option<String>;
 /// What this machine was doing: stable key, value.
 type Conditions = Vec<(String, f64)>;
 
-/// How long an agent may take beyond the command's own deadline to say that it killed it.
+/// How long an agent may take at least beyond the command's own deadline to say that it killed it, and a starter to
+/// read its counters.
 const GRACE: Duration = Duration::from_secs(30);
-
-/// How long a starter may take to read its counters.
-const BILL_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Runs one trial, from the machine as it is to a record. What goes wrong is in the record.
 #[must_use]
@@ -89,7 +88,8 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
                     let mut opposite = task.opposite(&standing, &mut command, ground, &name)?;
                     let neighbours = plan.neighbours(trial.arm);
                     let mut beside = Neighbours::raise(neighbours, &command, ground, &name)?;
-                    let trial = What { plan, level: ground.level, task: &task };
+                    let quota_millis = quota(stack);
+                    let trial = What { plan, level: ground.level, task: &task, quota_millis };
                     let mut sides = Sides { opposite: &mut opposite, beside: &mut beside };
                     let measured = measure(&mut standing, &mut sides, &command, &trial);
                     leftovers.extend(beside.stop());
@@ -128,6 +128,8 @@ struct What<'a> {
     plan: &'a Plan,
     level: u8,
     task: &'a Task,
+    /// The least CPU time that a level of the stack is limited to, in thousandths of a CPU.
+    quota_millis: Option<u32>,
 }
 
 /// What stands beside the stack.
@@ -142,9 +144,10 @@ fn measure(
     standing: &mut Standing,
     Sides { opposite, beside }: &mut Sides<'_>,
     command: &Command,
-    &What { plan, level, task }: &What<'_>,
+    &What { plan, level, task, quota_millis }: &What<'_>,
 ) -> Result<(Measured, Flaw, Conditions), Fault> {
-    let sandwich = Sandwich::take(standing.link()?)?;
+    let patience = standing.patience();
+    let sandwich = Sandwich::take(standing.link()?, patience)?;
     let prepared = task.prepare(command, |command| outcome(standing, command, plan))?;
     beside.start(plan)?;
     for _ in 0..plan.warm_up {
@@ -158,10 +161,11 @@ fn measure(
     let outside_count = outside.len();
     beside.watch();
     let watch_outside = Watch::begin(outside, level);
-    let watch = Watch::begin(payers, level);
+    let watch = Watch::begin(payers.clone(), level);
     let runs = iterations(standing, opposite, command, plan);
     let runs = runs.map_err(|fault| task.explained(fault))?;
     let mut readings = watch.end();
+    let group = held_against::of_the_group(&payers, &readings);
     let outside = watch_outside.end();
     let seen = beside.look()?;
     let after = quiet.read();
@@ -182,7 +186,7 @@ fn measure(
         conditions.extend(rate.conditions_of("client_"));
     }
     if !sandwich.is_shared() {
-        let rate = sandwich.rate_until(Sandwich::take(standing.link()?)?);
+        let rate = sandwich.rate_until(Sandwich::take(standing.link()?, patience)?);
         is_guest_time_void |= rate.is_void();
         conditions.extend(rate.conditions_of(""));
     }
@@ -204,9 +208,14 @@ fn measure(
     let evidence = Evidence::of(levels)
         .map_err(|layer| Fault::bug(format!("`{layer}` proved nothing about itself")))?;
     let clock = opposite.as_ref().map_or(sandwich, |it| it.clock_of_the_client(sandwich));
+    let kernel = Kernel::shared(sandwich, evidence.levels());
+    let is_of_the_timed = opposite.is_none();
+    let kernel = kernel.map(|kernel| Kernel { group, is_of_the_timed, ..kernel });
+    let lie = Host { clock, quota_millis, kernel }.contradicts(&runs);
+    conditions.extend(held_against::excess(clock, &runs));
     let iterations = iterate::iterations(&runs, clock);
     let (wall, outcome) = iterate::whole(&iterations, runs)?;
-    let flaw = prepared.flaw.or(seen.flaw).or_else(|| read.as_ref().err().cloned());
+    let flaw = lie.or(prepared.flaw).or(seen.flaw).or_else(|| read.as_ref().err().cloned());
     let read = if flaw.is_none() { read.unwrap_or_default() } else { Reading::default() };
     let workload = if is_guest_time_void { read.without_numbers(CLOCK_RAN_WRONG) } else { read };
     let measured =
@@ -249,9 +258,15 @@ fn once(
     }
 }
 
+/// The least CPU time that a level of a stack is limited to, in thousandths of a CPU.
+fn quota(stack: &StackSpec) -> Option<u32> {
+    stack.layers.iter().filter_map(|layer| layer.limits().ok()?.cpu_millis).min()
+}
+
 /// Which file the command was, asked after it has ended so that it was in no cache because of us.
 fn program(standing: &mut Standing, command: &Command) -> Result<Vec<Fact>, Fault> {
-    match standing.link()?.ask(&Request::Resolve(command.clone()), GRACE)?.reply {
+    let grace = grace(standing);
+    match standing.link()?.ask(&Request::Resolve(command.clone()), grace)?.reply {
         Reply::Identity(facts) => Ok(facts),
         other => Err(unexpected(&other, "the question which file the command is")),
     }
@@ -282,6 +297,11 @@ fn outcome(standing: &mut Standing, command: &Command, plan: &Plan) -> Result<Ou
     Ok(execute(standing, command, plan.command_deadline())?.outcome)
 }
 
+/// How long an inside may take beyond what it was asked to do.
+fn grace(standing: &Standing) -> Duration {
+    standing.patience().max(GRACE)
+}
+
 /// Runs the command once.
 fn execute(standing: &mut Standing, command: &Command, deadline: Duration) -> Result<Ran, Fault> {
     let began = begin(standing, command)?;
@@ -290,8 +310,9 @@ fn execute(standing: &mut Standing, command: &Command, deadline: Duration) -> Re
 
 /// Starts a command; the host's time at which it was about to begin.
 pub(super) fn begin(standing: &mut Standing, command: &Command) -> Result<Nanoseconds, Fault> {
+    let grace = grace(standing);
     let link = standing.link()?;
-    let started = link.ask(&Request::Run(command.clone()), GRACE)?;
+    let started = link.ask(&Request::Run(command.clone()), grace)?;
     let Reply::Started { .. } = started.reply else {
         return Err(unexpected(&started.reply, "the request to run the command"));
     };
@@ -305,26 +326,32 @@ pub(super) fn finish(
     began: Nanoseconds,
     deadline: Duration,
 ) -> Result<Ran, Fault> {
-    let is_nested = standing.depth() > 1;
+    let (is_nested, grace) = (standing.depth() > 1, grace(standing));
     let link = standing.link()?;
     let mut pulse = Pulse::default();
-    let ended = link.outlast(&mut pulse, deadline.saturating_add(GRACE))?;
-    let mut outcome = match ended.reply {
-        Reply::Exited(outcome) => outcome,
+    let ended = link.outlast(&mut pulse, deadline.saturating_add(grace))?;
+    match ended.reply {
+        Reply::Ended { .. } => {}
         Reply::Failed(failure) => return Err(refused(failure)),
         other => return Err(unexpected(&other, "the end of the command")),
+    }
+    let between = ended.at.since(began);
+    let exited = pulse.wait(link.listener.as_mut(), || Ok(false), grace)?;
+    let mut outcome = match exited.reply {
+        Reply::Exited(outcome) => outcome,
+        Reply::Failed(failure) => return Err(refused(failure)),
+        other => return Err(unexpected(&other, "what the command that has ended was")),
     };
     together::show(&mut outcome);
-    let between = ended.at.since(began);
     let bill = if is_nested {
-        match link.receive(BILL_DEADLINE)?.reply {
+        match link.receive(grace)?.reply {
             Reply::Bill(readings) => readings,
             other => return Err(unexpected(&other, "the end of a nested command")),
         }
     } else {
         Vec::new()
     };
-    pulse.settle(link.listener.as_mut(), GRACE)?;
+    pulse.settle(link.listener.as_mut(), grace)?;
     Ok(Ran { between, outcome, bill })
 }
 
@@ -376,7 +403,7 @@ fn variable_of(padding: u32) -> Option<(Vec<u8>, Vec<u8>)> {
 /// # Errors
 /// The user's: with its environment it does not fit into one frame.
 pub fn require_short(command: &Command) -> Result<(), Fault> {
-    write_request(&mut std::io::sink(), &Request::Run(command.clone())).map_err(|error| {
+    fits(&Request::Run(command.clone())).map_err(|error| {
         Fault::user(format!("the command is too long with its environment: {error}"))
             .hint("put it into a script, or make its arguments and variables fewer")
     })
@@ -392,6 +419,11 @@ fn judge(measured: Measured, flaw: Flaw) -> TrialResult {
     }
 }
 
+/// A trial without an outcome. What somebody inside made of it is invalid.
 fn broken(fault: &Fault) -> TrialResult {
-    TrialResult::Broken { why: fault.to_string() }
+    let why = fault.to_string();
+    match fault.blame {
+        Blame::Inside => TrialResult::Invalid { why, measured: None },
+        Blame::User | Blame::Machine | Blame::Surtax => TrialResult::Broken { why },
+    }
 }

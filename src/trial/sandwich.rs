@@ -21,9 +21,6 @@ use surtax_instrument::wire::{Fact, Outcome, Reply, Request};
 /// How many exchanges are made; the shortest one counts.
 const EXCHANGES: u32 = 5;
 
-/// How long one may take.
-const DEADLINE: Duration = Duration::from_secs(20);
-
 /// By how much a clock may surely run wrong before its times are void, in parts per million: what
 /// `adjtimex(2)` lets a clock be slewed by is 500.
 pub(super) const RATE_LIMIT_PPM: f64 = 200.0;
@@ -90,15 +87,15 @@ impl Exchange {
 }
 
 impl Sandwich {
-    /// Asks a few times.
+    /// Asks a few times; each answer may take so long.
     ///
     /// # Errors
     /// The link's.
-    pub fn take(link: &mut Link) -> Result<Self, Fault> {
+    pub fn take(link: &mut Link, patience: Duration) -> Result<Self, Fault> {
         let mut sandwich: Option<Self> = None;
         for _ in 0..EXCHANGES {
             let asked = clock::monotonic_raw();
-            let reply = link.ask(&Request::Clock, DEADLINE)?;
+            let reply = link.ask(&Request::Clock, patience)?;
             let Reply::Clock { at: answer } = reply.reply else {
                 return Err(unexpected(&reply.reply, "the question what time it is"));
             };
@@ -154,6 +151,22 @@ impl Sandwich {
         if self.is_shared { outcome.wall } else { between - self.shortest.round_trip() }
     }
 
+    /// The shortest way there and back.
+    pub(super) fn round_trip(self) -> Nanoseconds {
+        self.shortest.round_trip()
+    }
+
+    /// One of a clock that is the host's, or not, with this way there and back.
+    #[cfg(test)]
+    pub(super) fn with_round_trip(is_shared: bool, trip: Nanoseconds) -> Self {
+        let exchange = Exchange {
+            asked: Nanoseconds(1),
+            answer: Nanoseconds(1),
+            answered: trip + Nanoseconds(1),
+        };
+        Self { is_shared, ..Self::of(exchange) }
+    }
+
     /// The same, as evidence.
     #[must_use]
     pub fn facts(self) -> Vec<Fact> {
@@ -191,7 +204,7 @@ mod tests {
 
     fn sandwich(ahead: u64) -> Sandwich {
         let link = (Box::new(Other { ahead }), Box::new(Other { ahead }));
-        Sandwich::take(&mut Link { speaker: link.0, listener: link.1 }).unwrap()
+        Sandwich::take(&mut Link { speaker: link.0, listener: link.1 }, Duration::ZERO).unwrap()
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl Agent {
         let mut child = process();
         let stdout = File::from(OwnedFd::from(child.stdout.take().unwrap()));
         let stdin: ChildStdin = child.stdin.take().unwrap();
-        let mut link = Link::over("agent", stdout, stdin, &ConsoleTail::new());
+        let mut link = Link::over("agent", stdout, stdin, &ConsoleTail::new()).unwrap();
         match link.receive(DEADLINE).unwrap().reply {
             Reply::Hello(hello) => assert_eq!((hello.protocol, hello.pid), (PROTOCOL, child.id())),
             other => panic!("an agent began with {other:?}"),
@@ -61,6 +61,8 @@ impl Agent {
     }
 
     fn ended(&mut self) -> Outcome {
+        let ended = self.receive();
+        assert!(matches!(ended, Reply::Ended { .. }), "{ended:?}");
         match self.receive() {
             Reply::Exited(outcome) => outcome,
             other => panic!("instead of the end of the command came {other:?}"),
@@ -312,7 +314,8 @@ fn the_end_of_its_channel_is_its_end_and_that_of_all_it_started() {
     agent.begin(shell("setsid sleep 71.003 & sleep 71.003"));
     assert!(!matches!(agent.ask(&Request::Clock), Reply::Exited(_)));
     // Both halves of the link go, and with them both pipes.
-    agent.link = Link::over("nobody", std::io::empty(), std::io::sink(), &ConsoleTail::new());
+    let nobody = Link::over("nobody", std::io::empty(), std::io::sink(), &ConsoleTail::new());
+    agent.link = nobody.unwrap();
     let status = agent.child.wait().unwrap();
     assert!(status.success(), "{status}");
     assert!(!remains("71.003"));

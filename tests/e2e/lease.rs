@@ -7,7 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
-use surtax_instrument::wire::{Command, PUSHED_STARTER, Reply, Request, read_reply, write_request};
+use surtax_instrument::wire::{
+    Command, Opener, PUSHED_STARTER, Reply, Request, Sealer, hosts, read_reply, write_request,
+};
 
 /// The lease of these agents.
 const LEASE: Duration = Duration::from_secs(1);
@@ -18,6 +20,7 @@ const GRACE: Duration = Duration::from_secs(4);
 /// An agent that was started from a file of its own.
 struct Leased {
     child: Child,
+    session: (Sealer, Opener),
     file: PathBuf,
     _directory: tempfile::TempDir,
     /// Its turn: another test's census would count the agent.
@@ -43,17 +46,19 @@ impl Leased {
             }
             spawned => Some(spawned.unwrap()),
         });
-        let mut leased = Self { child: child.unwrap(), file, _directory: directory, machine };
+        let (child, session) = (child.unwrap(), hosts().unwrap());
+        let mut leased = Self { child, session, file, _directory: directory, machine };
         assert!(matches!(leased.receive(), Reply::Hello(_)));
         leased
     }
 
     fn send(&mut self, request: &Request) {
-        write_request(self.child.stdin.as_mut().unwrap(), request).unwrap();
+        let to = self.child.stdin.as_mut().unwrap();
+        write_request(to, &mut self.session.0, request).unwrap();
     }
 
     fn receive(&mut self) -> Reply {
-        read_reply(self.child.stdout.as_mut().unwrap()).unwrap()
+        read_reply(self.child.stdout.as_mut().unwrap(), &mut self.session.1).unwrap()
     }
 
     fn is_there(&mut self) -> bool {

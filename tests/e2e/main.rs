@@ -17,6 +17,7 @@ mod containers;
 mod disks;
 mod domains;
 mod engines;
+mod forged;
 mod enter;
 mod guests;
 mod hostile;

@@ -101,6 +101,22 @@ fn faults_that_were_planted_in_one_stack_are_told_of() {
 }
 
 #[test]
+fn forged_replies_count_nowhere_and_are_told_of() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "native") {
+        return;
+    }
+    let lines = lines(&machine, "forged");
+    let tried = |part: &str| {
+        let line = lines.iter().find(|line| line["part"] == part);
+        line.unwrap_or_else(|| panic!("{part}: {lines:#?}"))["tried"].as_u64().unwrap()
+    };
+    assert_eq!(tried("on a channel, doubled"), 70);
+    assert!(tried("native, those that reached the channel") >= 6);
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_campaign_that_is_interrupted_shows_what_it_had_counted() {
     let machine = Machine::take();
     if !is_usable(&machine, "native") {

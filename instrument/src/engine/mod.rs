@@ -106,6 +106,7 @@ pub static ENGINES: &[Engine] = &[
     adversary::THRASH,
     adversary::SYNFLOOD,
     adversary::LOGFLOOD,
+    adversary::FORGE,
 ];
 
 /// Runs the engine that `words` name, with what follows it.

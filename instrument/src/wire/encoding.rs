@@ -3,9 +3,10 @@
 //! One [`Field`] implementation per type says how a value looks; the kinds of frames are the two
 //! tables at the end. A frame that is longer than its fields is as malformed as one that is shorter.
 
+use super::seal::{HEAD, Opener, Sealer, TAIL};
 use super::{
     Command, Descend, Dropped, FRAME_LIMIT, Fact, Failure, Hello, Instance, LevelFacts, Outcome,
-    Output, Reading, Reply, Request, Role, Status, Stops,
+    Output, PROTOCOL, Reading, Reply, Request, Role, Status, Stops,
 };
 use crate::quantity::{Bytes, Nanoseconds};
 use std::fmt;
@@ -24,6 +25,8 @@ pub enum Malformed {
     Unknown(u8),
     /// A text is not UTF-8.
     NotText,
+    /// What came first is no greeting of this protocol.
+    Foreign,
 }
 
 impl fmt::Display for Malformed {
@@ -36,6 +39,9 @@ impl fmt::Display for Malformed {
             Self::Trailing(count) => write!(f, "{count} bytes are left at the end of a frame"),
             Self::Unknown(tag) => write!(f, "tag {tag} is unknown"),
             Self::NotText => f.write_str("a text is not UTF-8"),
+            Self::Foreign => {
+                write!(f, "what came first is no greeting of protocol {PROTOCOL}")
+            }
         }
     }
 }
@@ -49,6 +55,8 @@ pub enum WireError {
     Closed,
     /// What came is not a frame.
     Malformed(Malformed),
+    /// What came does not bear the seal that is due: it was written by somebody else, or not now.
+    Forged,
 }
 
 impl fmt::Display for WireError {
@@ -57,6 +65,7 @@ impl fmt::Display for WireError {
             Self::Io(error) => error.fmt(f),
             Self::Closed => f.write_str("the stream was closed"),
             Self::Malformed(malformed) => malformed.fmt(f),
+            Self::Forged => f.write_str("a frame does not bear the seal of this session"),
         }
     }
 }
@@ -75,56 +84,86 @@ impl From<Malformed> for WireError {
     }
 }
 
-/// Writes one request as one `write`.
+/// Writes one request as one `write`; before the first one, the key of the session.
 ///
 /// # Errors
 /// The stream's, or [`Malformed::TooLong`] for a request that no agent would accept.
-pub fn write_request(stream: &mut impl Write, request: &Request) -> Result<(), WireError> {
-    write_frame(stream, request)
+pub fn write_request(
+    stream: &mut impl Write,
+    sealer: &mut Sealer,
+    request: &Request,
+) -> Result<(), WireError> {
+    write_frame(stream, sealer, request)
 }
 
-/// Writes one reply as one `write`.
+/// Writes one reply as one `write`. The first one must be [`Reply::Hello`].
 ///
 /// # Errors
 /// The stream's, or [`Malformed::TooLong`] for a reply that the host would not accept.
-pub fn write_reply(stream: &mut impl Write, reply: &Reply) -> Result<(), WireError> {
-    write_frame(stream, reply)
+pub fn write_reply(
+    stream: &mut impl Write,
+    sealer: &mut Sealer,
+    reply: &Reply,
+) -> Result<(), WireError> {
+    write_frame(stream, sealer, reply)
 }
 
-/// Reads one request.
+/// Reads one request; before the first one, the key of the session.
 ///
 /// # Errors
-/// [`WireError::Closed`] at a clean end of the stream; else the stream's, or what is malformed.
-pub fn read_request(stream: &mut impl Read) -> Result<Request, WireError> {
-    read_frame(stream)
+/// [`WireError::Closed`] at a clean end of the stream; [`WireError::Forged`]; else the stream's, or what is malformed.
+pub fn read_request(stream: &mut impl Read, opener: &mut Opener) -> Result<Request, WireError> {
+    read_frame(stream, opener)
 }
 
 /// Reads one reply.
 ///
 /// # Errors
-/// [`WireError::Closed`] at a clean end of the stream; else the stream's, or what is malformed.
-pub fn read_reply(stream: &mut impl Read) -> Result<Reply, WireError> {
-    read_frame(stream)
+/// [`WireError::Closed`] at a clean end of the stream; [`WireError::Forged`]; else the stream's, or what is malformed.
+pub fn read_reply(stream: &mut impl Read, opener: &mut Opener) -> Result<Reply, WireError> {
+    read_frame(stream, opener)
 }
 
-fn write_frame(stream: &mut impl Write, frame: &impl Field) -> Result<(), WireError> {
-    let mut bytes = vec![0; 4];
+/// Refuses a request that no agent would accept, without sending it.
+///
+/// # Errors
+/// [`Malformed::TooLong`].
+pub fn require_short(request: &Request) -> Result<(), Malformed> {
+    bytes_of(request).map(drop)
+}
+
+/// A frame after room for its head.
+fn bytes_of(frame: &impl Field) -> Result<Vec<u8>, Malformed> {
+    let mut bytes = vec![0; HEAD];
     frame.put(&mut bytes);
-    let length = bytes.len() - 4;
-    if length > FRAME_LIMIT {
-        return Err(Malformed::TooLong(length).into());
-    }
-    let prefix = u32::try_from(length).map_err(|_| Malformed::TooLong(length))?;
-    bytes[..4].copy_from_slice(&prefix.to_le_bytes());
-    stream.write_all(&bytes)?;
-    stream.flush()?;
-    Ok(())
+    let length = bytes.len() - HEAD;
+    if length > FRAME_LIMIT { Err(Malformed::TooLong(length)) } else { Ok(bytes) }
 }
 
-fn read_frame<T: Field>(stream: &mut impl Read) -> Result<T, WireError> {
-    let mut prefix = [0; 4];
+fn write_frame(
+    stream: &mut impl Write,
+    sealer: &mut Sealer,
+    frame: &impl Field,
+) -> Result<(), WireError> {
+    sealer.write(stream, bytes_of(frame)?)
+}
+
+fn read_frame<T: Field>(stream: &mut impl Read, opener: &mut Opener) -> Result<T, WireError> {
+    if opener.wants_key() {
+        let mut bytes = read_sealed(stream, opener)?;
+        opener.take_key(&mut bytes)?;
+    }
+    let bytes = read_sealed(stream, opener)?;
+    let mut rest = opener.open(&bytes)?;
+    let frame = T::take(&mut rest)?;
+    if rest.is_empty() { Ok(frame) } else { Err(Malformed::Trailing(rest.len()).into()) }
+}
+
+/// The bytes of the next frame, with the seal at their end that nobody has looked at.
+fn read_sealed(stream: &mut impl Read, opener: &Opener) -> Result<Vec<u8>, WireError> {
+    let mut head = [0; HEAD];
     let first = loop {
-        match stream.read(&mut prefix) {
+        match stream.read(&mut head) {
             Ok(count) => break count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error.into()),
@@ -133,16 +172,14 @@ fn read_frame<T: Field>(stream: &mut impl Read) -> Result<T, WireError> {
     if first == 0 {
         return Err(WireError::Closed);
     }
-    stream.read_exact(&mut prefix[first..])?;
-    let length = usize::try_from(u32::from_le_bytes(prefix)).unwrap_or(usize::MAX);
+    stream.read_exact(&mut head[first..])?;
+    let length = opener.length(head)?;
     if length > FRAME_LIMIT {
         return Err(Malformed::TooLong(length).into());
     }
-    let mut bytes = vec![0; length];
+    let mut bytes = vec![0; length + TAIL];
     stream.read_exact(&mut bytes)?;
-    let mut rest = bytes.as_slice();
-    let frame = T::take(&mut rest)?;
-    if rest.is_empty() { Ok(frame) } else { Err(Malformed::Trailing(rest.len()).into()) }
+    Ok(bytes)
 }
 
 /// How one type looks on the wire.
@@ -283,7 +320,7 @@ structs! {
     Instance { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr }
     Stops { count, time }
     Output { hash, length, tail }
-    Failure { errno, what, hint }
+    Failure { errno, what, hint, is_forgery }
     Fact { key, value, source }
     LevelFacts { layer, facts }
     Reading { payer, role, level, cpu_user, cpu_system, memory_peak, carries_workload }
@@ -340,6 +377,7 @@ enums! {
     Reply {
         1 = Hello(hello),
         2 = Started { at },
+        14 = Ended { at },
         3 = Exited(outcome),
         4 = Bill(readings),
         5 = Failed(failure),
@@ -357,47 +395,78 @@ enums! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::{agents, hosts};
     use proptest::prelude::*;
 
+    /// The two ends of a session: the host's, then the agent's, which have greeted each other.
+    fn session() -> ((Sealer, Opener), (Sealer, Opener)) {
+        let (mut host, mut agent) = (hosts().unwrap(), agents());
+        let hello = Reply::Hello(Hello { protocol: PROTOCOL, pid: 1, at: Nanoseconds(2) });
+        let (mut up, mut down) = (Vec::new(), Vec::new());
+        write_reply(&mut up, &mut agent.0, &hello).unwrap();
+        assert_eq!(read_reply(&mut up.as_slice(), &mut host.1).unwrap(), hello);
+        write_request(&mut down, &mut host.0, &Request::Go).unwrap();
+        assert_eq!(read_request(&mut down.as_slice(), &mut agent.1).unwrap(), Request::Go);
+        (host, agent)
+    }
+
     fn round_trip(reply: &Reply) -> Reply {
+        let (mut host, mut agent) = session();
         let mut bytes = Vec::new();
-        write_reply(&mut bytes, reply).unwrap();
-        read_reply(&mut bytes.as_slice()).unwrap()
+        write_reply(&mut bytes, &mut agent.0, reply).unwrap();
+        read_reply(&mut bytes.as_slice(), &mut host.1).unwrap()
+    }
+
+    /// A frame of these bytes as its sender would have sealed it, and the one who reads it.
+    fn sealed(body: &[u8]) -> (Vec<u8>, Opener) {
+        let ((_, opener), (mut sealer, _)) = session();
+        let mut bytes = Vec::new();
+        sealer.write(&mut bytes, [&[0; HEAD], body].concat()).unwrap();
+        (bytes, opener)
     }
 
     #[test]
     fn a_frame_looks_as_documented() {
+        let ((mut sealer, _), _) = session();
         let mut bytes = Vec::new();
-        write_request(&mut bytes, &Request::Data(b"ab".to_vec())).unwrap();
-        assert_eq!(bytes, [7, 0, 0, 0, 5, 2, 0, 0, 0, b'a', b'b']);
+        write_request(&mut bytes, &mut sealer, &Request::Data(b"ab".to_vec())).unwrap();
+        assert_eq!(bytes.len(), HEAD + 7 + TAIL);
+        assert_eq!(bytes[..4], [7, 0, 0, 0]);
+        assert_eq!(bytes[HEAD..HEAD + 7], [5, 2, 0, 0, 0, b'a', b'b']);
     }
 
     #[test]
     fn a_length_beyond_the_limit_is_refused_before_it_is_allocated() {
-        let bytes = u32::MAX.to_le_bytes();
-        let error = read_reply(&mut bytes.as_slice()).unwrap_err();
+        let (bytes, mut opener) = sealed(&vec![0; FRAME_LIMIT + 1]);
+        let error = read_reply(&mut &bytes[..HEAD], &mut opener).unwrap_err();
         assert!(matches!(error, WireError::Malformed(Malformed::TooLong(_))), "{error}");
     }
 
     #[test]
     fn a_count_beyond_the_frame_is_refused() {
-        let bytes = [5, 0, 0, 0, 7, 0xff, 0xff, 0, 0];
-        let error = read_reply(&mut bytes.as_slice()).unwrap_err();
+        let (bytes, mut opener) = sealed(&[7, 0xff, 0xff, 0, 0]);
+        let error = read_reply(&mut bytes.as_slice(), &mut opener).unwrap_err();
         assert!(matches!(error, WireError::Malformed(Malformed::Short)), "{error}");
     }
 
     #[test]
     fn the_end_between_two_frames_is_not_an_error_of_the_frame() {
-        assert!(matches!(read_reply(&mut [].as_slice()), Err(WireError::Closed)));
+        let (_, mut opener) = hosts().unwrap();
+        assert!(matches!(read_reply(&mut [].as_slice(), &mut opener), Err(WireError::Closed)));
     }
 
     proptest! {
         #[test]
         fn no_bytes_at_all_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let mut frame = u32::try_from(bytes.len()).unwrap().to_le_bytes().to_vec();
-            frame.extend_from_slice(&bytes);
-            let _ = read_reply(&mut frame.as_slice());
-            let _ = read_request(&mut frame.as_slice());
+            let (frame, mut opener) = sealed(&bytes);
+            let _ = read_reply(&mut frame.as_slice(), &mut opener);
+            let (mut host, mut agent) = session();
+            let mut frame = Vec::new();
+            host.0.write(&mut frame, [&[0; HEAD], bytes.as_slice()].concat()).unwrap();
+            let _ = read_request(&mut frame.as_slice(), &mut agent.1);
+            // The same without any seal.
+            let _ = read_request(&mut bytes.as_slice(), &mut agents().1);
+            let _ = read_reply(&mut bytes.as_slice(), &mut hosts().unwrap().1);
         }
 
         #[test]

@@ -94,7 +94,7 @@ impl Booted {
         };
         let ours = proxy.start()?;
         let reader = ours.try_clone().doing("duplicate the socket of an appliance")?;
-        Ok((Link::over(KIND, reader, ours, &tail), None))
+        Ok((Link::over(KIND, reader, ours, &tail)?, None))
     }
 }
 

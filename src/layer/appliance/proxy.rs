@@ -24,8 +24,8 @@ use surtax_instrument::engine::OURSELVES;
 use surtax_instrument::probe::process::{Usage, usage_of_threads};
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{
-    Command, Dropped, Fact, Failure, Hello, Outcome, PROTOCOL, Reply, Request, Status, WireError,
-    read_request, write_reply,
+    Command, Dropped, Fact, Failure, Hello, Opener, Outcome, PROTOCOL, Reply, Request, Sealer,
+    Status, WireError, agents, read_request, write_reply,
 };
 
 /// How much is read at once.
@@ -111,9 +111,12 @@ impl Proxy {
     /// The machine's: there is no socket to be had.
     pub(super) fn start(self) -> Result<UnixStream, Fault> {
         let (ours, theirs) = UnixStream::pair().doing("make a socket pair for an appliance")?;
+        let (sealer, opener) = agents();
         let conversation = Conversation {
             proxy: self,
             requests: theirs,
+            sealer,
+            opener,
             connection: None,
             ready: None,
             running: None,
@@ -128,6 +131,8 @@ impl Proxy {
 struct Conversation {
     proxy: Proxy,
     requests: UnixStream,
+    sealer: Sealer,
+    opener: Opener,
     /// To the appliance's port, for one command.
     connection: Option<TcpStream>,
     /// A command that waits for `Go`.
@@ -171,11 +176,12 @@ impl Conversation {
     }
 
     fn say(&mut self, reply: &Reply) -> Result<(), Over> {
-        Ok(write_reply(&mut self.requests, reply)?)
+        Ok(write_reply(&mut self.requests, &mut self.sealer, reply)?)
     }
 
     fn refuse(&mut self, what: &str, hint: &str) -> Result<(), Over> {
-        self.say(&Reply::Failed(Failure { errno: 0, what: what.into(), hint: hint.into() }))
+        let (what, hint) = (what.into(), hint.into());
+        self.say(&Reply::Failed(Failure { errno: 0, what, hint, is_forgery: false }))
     }
 
     /// Waits until somebody says something, or a deadline has passed.
@@ -205,7 +211,7 @@ impl Conversation {
             self.give_up(Status::Deadline, now)?;
         }
         if is_ready.first() == Some(&true) {
-            let request = read_request(&mut self.requests)?;
+            let request = read_request(&mut self.requests, &mut self.opener)?;
             self.answer(request)?;
         }
         Ok(())
@@ -265,6 +271,7 @@ impl Conversation {
 
     fn end(&mut self, status: Status, now: Nanoseconds) -> Result<(), Over> {
         let Some(run) = self.running.take() else { return Ok(()) };
+        self.say(&Reply::Ended { at: now })?;
         self.connection = None;
         let after = self.proxy.guest.usage();
         let outcome = Outcome {

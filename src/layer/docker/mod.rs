@@ -217,7 +217,7 @@ impl Layer for Docker {
         facts.extend(root::facts(&site.view.root, &lowers));
         Ok(Box::new(RunningDocker {
             group: first.group()?,
-            link: Some(Link::over("docker", output, input, &console)),
+            link: Some(Link::over("docker", output, input, &console)?),
             engine,
             daemon,
             name,

@@ -24,7 +24,7 @@ use super::qemu::lent;
 use super::{
     Card, Choice, Files, Layer, Limits, Payer, Running, Site, Unavailable, Usable, value_of,
 };
-use crate::agent::{ConsoleTail, KeptAlive, Link};
+use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Domain, DomainState, Room, VIRSH};
 use crate::stack::LayerSpec;
@@ -217,10 +217,9 @@ impl Layer for Libvirt {
         let arrived = arrival::bring(ends, agent, site.start_deadline);
         let (arrival, to_agent, replies) = arrived
             .map_err(|fault| guest::explained(&domain, &definition.name, &started, fault))?;
-        let writer = KeptAlive::over(to_agent, KEEP_ALIVE);
         let console = ConsoleTail::new();
-        let link = Link::over(format!("libvirt:{}", definition.name), replies, writer, &console);
-        let link = Some(link);
+        let name = format!("libvirt:{}", definition.name);
+        let link = Some(Link::kept_alive(name, replies, to_agent, &console, KEEP_ALIVE)?);
         let borrowed = Borrowed { domain, channel, was_off };
         let facts = [versions, vec![Fact::new("guest_agent_version", guest_agent, "guest-info")]];
         let facts = facts.concat();

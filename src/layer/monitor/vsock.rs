@@ -78,6 +78,6 @@ impl Listener {
         };
         stream.set_nonblocking(false).doing("wait for the frames of a guest")?;
         let copy = || stream.try_clone().doing("copy the socket of a guest's call");
-        Ok((Link::over(kind, copy()?, copy()?, console), stream))
+        Ok((Link::over(kind, copy()?, copy()?, console)?, stream))
     }
 }

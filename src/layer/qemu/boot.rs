@@ -94,6 +94,6 @@ pub(super) fn boot(
         }
     };
     let reader = agent.try_clone().doing("duplicate the agent's socket")?;
-    let link = Link::over("qemu", reader, agent, console);
+    let link = Link::over("qemu", reader, agent, console)?;
     Ok(Guest { process, qmp, cpus, link })
 }

@@ -7,6 +7,7 @@ use super::qmp::{Qmp, VirtualCpu};
 use super::vcpu;
 use crate::fault::Fault;
 use crate::layer::value_of;
+use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
 /// What follows a CPU model's name in the name of its type.
@@ -21,6 +22,7 @@ pub(super) fn of_machine(
     (pid, cpus): (u32, &[VirtualCpu]),
     machine: &Machine,
     inside: &[Fact],
+    patience: Duration,
 ) -> Result<Vec<Fact>, Fault> {
     let kvm = qmp.kvm()?;
     let told = if kvm.enabled { "kvm" } else { "tcg" };
@@ -33,7 +35,7 @@ pub(super) fn of_machine(
     let seen = value_of(inside, "cpus_online")?;
     agree("the number of CPUs", ("asked for", &asked), ("QMP says", &cpus.len().to_string()))?;
     agree("the number of CPUs", ("asked for", &asked), ("the guest sees", seen))?;
-    let memory = machine.memory.prove(qmp, pid, inside)?;
+    let memory = machine.memory.prove(qmp, pid, inside, patience)?;
     let pinned = Some(machine.pinned.as_slice()).filter(|pinned| !pinned.is_empty());
     let placed = vcpu::prove(pid, cpus, pinned)?;
     let bytes = machine.memory.mib << 20;

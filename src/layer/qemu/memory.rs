@@ -33,8 +33,9 @@ const PAGE_BYTES: u64 = 4 << 10;
 /// Whether this level's kernel looks for equal pages; surtax leaves that as it is.
 const KSM: &str = "/sys/kernel/mm/ksm/run";
 
-/// How long QEMU may take to say that the balloon is as large as the guest made it.
-const BALLOON_DEADLINE: Duration = Duration::from_secs(5);
+/// How long QEMU may take at least to say that the balloon is as large as the guest made it; else as long as the
+/// machine may take to start.
+const BALLOON_LEAST: Duration = Duration::from_secs(5);
 
 /// Between two questions.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
@@ -192,10 +193,11 @@ impl Memory {
         qmp: &mut Qmp,
         pid: u32,
         inside: &[Fact],
+        patience: Duration,
     ) -> Result<Vec<Fact>, Fault> {
         let told = qmp.memory_bytes()?;
         let mut facts = vec![self.size(told, value_of(inside, "memory_total_bytes")?)?];
-        facts.extend(self.inflated(qmp)?);
+        facts.extend(self.inflated(qmp, patience.max(BALLOON_LEAST))?);
         let object = qmp.memory(ID)?;
         let hugetlb = self.hugepages && qmp.is_hugetlb(ID)?;
         let maps = fs::read_to_string(format!("/proc/{pid}/smaps"))
@@ -257,7 +259,7 @@ impl Memory {
     }
 
     /// That the balloon has left what it was to leave.
-    fn inflated(self, qmp: &mut Qmp) -> Result<Option<Fact>, Fault> {
+    fn inflated(self, qmp: &mut Qmp, patience: Duration) -> Result<Option<Fact>, Fault> {
         let Some(left) = self.balloon_mib else { return Ok(None) };
         let (asked, began) = (left << 20, monotonic_raw());
         loop {
@@ -266,10 +268,12 @@ impl Memory {
                 let source = "query-balloon, and MemTotal inside";
                 return Ok(Some(Fact::new("balloon_actual_bytes", told.to_string(), source)));
             }
-            if Duration::from(monotonic_raw().since(began)) > BALLOON_DEADLINE {
+            if Duration::from(monotonic_raw().since(began)) > patience {
                 return Err(Fault::machine(format!(
-                    "qemu: the balloon was to leave {asked} bytes, and leaves {told}"
-                )));
+                    "qemu: the balloon was to leave {asked} bytes, and leaves {told} after {:.0} s",
+                    patience.as_secs_f64()
+                ))
+                .hint("give it more time with `--start-deadline`"));
             }
             std::thread::sleep(ASK_AGAIN);
         }

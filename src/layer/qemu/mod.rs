@@ -234,7 +234,18 @@ impl Layer for Qemu {
         }
         let Guest { process, qmp, cpus, link } = guest;
         let link = Some(link);
-        Ok(Box::new(RunningQemu { link, qmp, process, inside, cpus, iothread, wires, machine }))
+        let patience = site.start_deadline;
+        Ok(Box::new(RunningQemu {
+            link,
+            qmp,
+            process,
+            inside,
+            cpus,
+            iothread,
+            wires,
+            machine,
+            patience,
+        }))
     }
 }
 
@@ -248,6 +259,8 @@ struct RunningQemu {
     iothread: Option<IoThread>,
     wires: Wires,
     machine: Machine,
+    /// How long what it does by itself may take.
+    patience: Duration,
 }
 
 impl Running for RunningQemu {
@@ -309,7 +322,8 @@ impl Running for RunningQemu {
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let pid = self.process.pid();
         let threads = (pid, self.cpus.as_slice());
-        let mut facts = evidence::of_machine(&mut self.qmp, threads, &self.machine, inside)?;
+        let mut facts =
+            evidence::of_machine(&mut self.qmp, threads, &self.machine, inside, self.patience)?;
         facts.extend(evidence::of_start(&mut self.qmp, &self.inside, &self.machine, inside)?);
         facts.extend(self.inside.prove(inside)?);
         if let Some(disk) = &self.machine.disk {

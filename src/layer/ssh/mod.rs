@@ -25,7 +25,7 @@ use super::{
     Card, Choice, Files, Layer, Network, Payer, Reach, Running, Site, Source, Unavailable, Usable,
     value_of, version,
 };
-use crate::agent::{ConsoleTail, KeptAlive, Link};
+use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room};
 use crate::stack::LayerSpec;
@@ -123,8 +123,8 @@ impl Layer for Ssh {
             console.settle(LAST_WORDS);
             explained(&client, fault, &console)
         })?;
-        let writer = KeptAlive::over(to_agent, KEEP_ALIVE);
-        let link = Link::over(format!("ssh:{}", client.host), replies, writer, &console);
+        let name = format!("ssh:{}", client.host);
+        let link = Link::kept_alive(name, replies, to_agent, &console, KEEP_ALIVE)?;
         Ok(Box::new(RunningSsh { client, version, process, link: Some(link), arrival, console }))
     }
 }

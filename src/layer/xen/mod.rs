@@ -209,7 +209,7 @@ impl Layer for Xen {
         let channel = connect(domain.socket.as_deref().unwrap_or(Path::new("")))?;
         toolstack::unpause(&domain.name)?;
         let reader = channel.try_clone().doing("copy the socket of a domain's channel")?;
-        let link = Some(Link::over("xen", reader, channel, &console));
+        let link = Some(Link::over("xen", reader, channel, &console)?);
         Ok(Box::new(RunningXen { link, lent, domain, id, server, vif }))
     }
 }

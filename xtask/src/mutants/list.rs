@@ -150,6 +150,14 @@ pub const MUTANTS: &[Mutant] = &[
         proofs: "invalid",
     },
     Mutant {
+        name: "seal-unchecked",
+        breaks: "a frame counts whatever seal it bears",
+        path: "instrument/src/wire/seal.rs",
+        text: "self.seal(part, bytes).is_some_and(|seal| seal.to_le_bytes().starts_with(borne))",
+        instead: "self.seal(part, bytes).is_some_and(|seal| seal.to_le_bytes().starts_with(&borne[..0]))",
+        proofs: "forged",
+    },
+    Mutant {
         name: "losses-unsaid",
         breaks: "trials that do not count are not told of",
         path: "src/report/caution.rs",

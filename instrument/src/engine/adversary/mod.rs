@@ -4,6 +4,7 @@
 //! that is a guest of ours. So the same words typed on a bare host are refused, whoever types them.
 
 mod allocbomb;
+mod forge;
 mod forkbomb;
 mod held;
 mod load;
@@ -13,6 +14,7 @@ mod synflood;
 mod thrash;
 
 pub(super) use allocbomb::ENGINE as ALLOCBOMB;
+pub(super) use forge::ENGINE as FORGE;
 pub(super) use forkbomb::ENGINE as FORKBOMB;
 pub(super) use load::ENGINE as LOAD;
 pub(super) use logflood::ENGINE as LOGFLOOD;

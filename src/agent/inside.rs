@@ -1,0 +1,50 @@
+//! An inside for tests: it answers by hand, with the seal of a real session.
+
+use super::Link;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{
+    Hello, Opener, PROTOCOL, Reply, Request, Sealer, WireError, agents, read_request, write_reply,
+};
+
+/// The agent's end of a channel.
+pub(crate) struct Inside {
+    stream: UnixStream,
+    sealer: Sealer,
+    opener: Opener,
+}
+
+impl Inside {
+    /// An agent that has not greeted yet.
+    pub(crate) fn over(stream: UnixStream) -> Self {
+        let (sealer, opener) = agents();
+        Self { stream, sealer, opener }
+    }
+
+    /// The same, which has greeted this link and heard its key.
+    pub(crate) fn greeted(stream: UnixStream, link: &mut Link) -> Self {
+        let mut inside = Self::over(stream);
+        inside.greet();
+        let first = link.receive(Duration::from_secs(20)).unwrap().reply;
+        assert!(matches!(first, Reply::Hello(_)), "{first:?}");
+        link.send(&Request::KeepAlive).unwrap();
+        assert_eq!(inside.ask().unwrap(), Request::KeepAlive);
+        inside
+    }
+
+    /// Says hello.
+    pub(crate) fn greet(&mut self) {
+        self.say(&Reply::Hello(Hello { protocol: PROTOCOL, pid: 1, at: Nanoseconds(1) }));
+    }
+
+    /// Says something.
+    pub(crate) fn say(&mut self, reply: &Reply) {
+        write_reply(&mut self.stream, &mut self.sealer, reply).unwrap();
+    }
+
+    /// Waits for a request.
+    pub(crate) fn ask(&mut self) -> Result<Request, WireError> {
+        read_request(&mut self.stream, &mut self.opener)
+    }
+}

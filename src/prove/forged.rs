@@ -1,0 +1,367 @@
+//! Forged replies: somebody who is not the agent says what it would say, and none of it may count.
+//!
+//! Two campaigns. On a **channel** of its own, with a real link at one end, every kind of reply is forged without the
+//! key, replayed, doubled, sent before its turn, and split by somebody else's bytes. In **layers**, a command writes
+//! into every descriptor of its agent that it can reach, and the trial goes the whole path to the findings. It fails
+//! where it reaches none, so that a trial which counts has been lied to.
+
+use super::bench::draft;
+use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use crate::agent::{ConsoleTail, Link};
+use crate::fault::{Blame, Doing, Fault};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::specimen::{KINDS, specimen};
+use surtax_instrument::wire::{
+    Hello, Opener, PROTOCOL, Reply, Request, Sealer, WireError, agents, read_request, write_reply,
+};
+
+/// Where a command forges, the quick ones first.
+const LAYERS: [&str; 12] = [
+    "native",
+    "runc",
+    "bubblewrap",
+    "gvisor",
+    "crun",
+    "namespaces",
+    "lxc",
+    "nspawn",
+    "docker",
+    "podman",
+    "qemu:accel=tcg",
+    "qemu:accel=tcg+runc",
+];
+
+/// How many of them are quick.
+const QUICK_LAYERS: usize = 4;
+
+/// What is said there in a quick campaign: what would make a number, an end, and what is nothing.
+const QUICK_KINDS: [&str; 3] = ["exited", "stopped", "garbage"];
+
+/// How much of a frame a command writes.
+const AMOUNTS: [&str; 3] = ["whole", "half", "twice"];
+
+/// How many trials one run has: an arm that never succeeds is tried twice, and there are two of them.
+const TRIALS_OF_A_RUN: u32 = 4;
+
+/// How long a reply may take on a channel within this process.
+const SOON: Duration = Duration::from_secs(20);
+
+pub(super) struct Forged;
+
+impl Proof for Forged {
+    fn name(&self) -> &'static str {
+        "forged"
+    }
+
+    fn summary(&self) -> &'static str {
+        "replies forged by the command: how many count"
+    }
+
+    fn run_count(&self, size: Size) -> u32 {
+        let layers = u32::try_from(layers(size).len()).unwrap_or(u32::MAX);
+        layers * u32::try_from(kinds(size).len()).unwrap_or(u32::MAX) * per_kind(size)
+    }
+
+    fn run_ms(&self, size: Size, run: u32) -> u32 {
+        let of_a_layer = self.run_count(size) / u32::try_from(layers(size).len()).unwrap_or(1);
+        let layer = usize::try_from(run / of_a_layer.max(1)).ok();
+        match layer.and_then(|layer| LAYERS.get(layer)) {
+            Some(layer) if layer.starts_with("qemu") => 25_000,
+            _ => 1500,
+        }
+    }
+
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+        let mut lines = Vec::new();
+        for manner in MANNERS {
+            let mut count = Count::default();
+            let done = on_a_channel(manner, size, &mut count);
+            lines.push(count.line(format!("on a channel, {}", manner.name())));
+            if let Err(fault) = done {
+                return Err(Stopped { fault, lines });
+            }
+        }
+        for layer in layers(size) {
+            let mut count = Count::default();
+            let done = in_a_layer(bench, layer, size, &mut count);
+            lines.extend(count.lines_of_a_layer(layer));
+            if let Err(fault) = done {
+                return Err(Stopped { fault, lines });
+            }
+        }
+        ended(Ok(()), lines)
+    }
+}
+
+fn layers(size: Size) -> &'static [&'static str] {
+    match size {
+        Size::Quick => &LAYERS[..QUICK_LAYERS],
+        Size::Full => &LAYERS,
+    }
+}
+
+fn kinds(size: Size) -> &'static [&'static str] {
+    match size {
+        Size::Quick => &QUICK_KINDS,
+        Size::Full => &KINDS,
+    }
+}
+
+/// How many runs of each kind in each layer: in full, of four trials each, a thousand trials.
+fn per_kind(size: Size) -> u32 {
+    size.pick(1, 1000 / TRIALS_OF_A_RUN)
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    tried: u32,
+    /// Somebody was believed.
+    believed: u32,
+    /// It was told that somebody wrote who is not the agent.
+    told: u32,
+    /// Nothing could be written at all.
+    out_of_reach: u32,
+    /// The layer is not usable here.
+    unavailable: u32,
+}
+
+impl Count {
+    fn line(self, part: String) -> Line {
+        Line {
+            proof: "forged",
+            part,
+            tried: self.tried,
+            found: self.believed,
+            what: "counted",
+            bar: Bar::AtMost(0),
+            because: String::from("what does not bear the seal is no number"),
+        }
+    }
+
+    /// The line of a layer, and how many of those that reached the channel were told of.
+    fn lines_of_a_layer(self, layer: &str) -> Vec<Line> {
+        let reached = self.tried - self.out_of_reach;
+        let why = format!("{} of them found no way to the agent's channel", self.out_of_reach);
+        let all = Line { because: why, ..self.line(String::from(layer)) };
+        if self.unavailable > 0 {
+            let because = String::from("the layer is not usable here");
+            return vec![Line { bar: Bar::Shown, because, ..all }];
+        }
+        let told = Line {
+            part: format!("{layer}, those that reached the channel"),
+            tried: reached,
+            found: self.told,
+            what: "told of",
+            bar: Bar::AtLeast(reached),
+            because: String::from("the trial is invalid and says that somebody wrote"),
+            ..all.clone()
+        };
+        vec![all, told]
+    }
+}
+
+/// What is done to a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    Forged,
+    Replayed,
+    Doubled,
+    Early,
+    Split,
+}
+
+const MANNERS: [Manner; 5] =
+    [Manner::Forged, Manner::Replayed, Manner::Doubled, Manner::Early, Manner::Split];
+
+impl Manner {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Forged => "forged without the key",
+            Self::Replayed => "replayed",
+            Self::Doubled => "doubled",
+            Self::Early => "before its turn",
+            Self::Split => "split",
+        }
+    }
+}
+
+/// Attacks channels in one manner, with every kind of reply.
+fn on_a_channel(manner: Manner, size: Size, count: &mut Count) -> Result<(), Fault> {
+    for kind in KINDS {
+        let Some(reply) = specimen(kind) else { continue };
+        for _ in 0..size.pick(5, 1000) {
+            let is_noticed = Channel::open()?.attack(manner, &reply)?;
+            count.tried += 1;
+            count.believed += u32::from(!is_noticed);
+        }
+    }
+    Ok(())
+}
+
+/// A link, and an agent at its other end of which every byte is known.
+struct Channel {
+    link: Link,
+    stream: UnixStream,
+    sealer: Sealer,
+    opener: Opener,
+}
+
+impl Channel {
+    fn open() -> Result<Self, Fault> {
+        let (ours, stream) = UnixStream::pair().doing("make a channel to attack")?;
+        let reader = ours.try_clone().doing("copy a channel to attack")?;
+        let link = Link::over("forged", reader, ours, &ConsoleTail::new())?;
+        let (sealer, opener) = agents();
+        let mut channel = Self { link, stream, sealer, opener };
+        let hello = Hello { protocol: PROTOCOL, pid: 1, at: Nanoseconds(1) };
+        let greeting = channel.sealed(&Reply::Hello(hello))?;
+        channel.write(&greeting)?;
+        channel.link.receive(SOON)?;
+        channel.link.send(&Request::Identify)?;
+        read_request(&mut channel.stream, &mut channel.opener).map_err(|error| {
+            Fault::machine(format!("a channel broke before it was attacked: {error}"))
+        })?;
+        Ok(channel)
+    }
+
+    /// What its agent says, as bytes.
+    fn sealed(&mut self, reply: &Reply) -> Result<Vec<u8>, Fault> {
+        sealed(&mut self.sealer, reply)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        self.stream.write_all(bytes).doing("write into a channel that is attacked")
+    }
+
+    /// Attacks it once; whether the host believes the honest frames and nothing else.
+    fn attack(mut self, manner: Manner, reply: &Reply) -> Result<bool, Fault> {
+        let clock = Reply::Clock { at: Nanoseconds(2) };
+        let mut honest = Vec::new();
+        match manner {
+            Manner::Forged => {
+                let bytes = by_a_stranger(reply)?;
+                self.write(&bytes)?;
+            }
+            Manner::Doubled => {
+                let bytes = self.sealed(reply)?;
+                self.write(&bytes.repeat(2))?;
+                honest.push(reply.clone());
+            }
+            Manner::Replayed => {
+                let (old, between) = (self.sealed(reply)?, self.sealed(&clock)?);
+                self.write(&[old.as_slice(), &between, &old].concat())?;
+                honest.extend([reply.clone(), clock.clone()]);
+            }
+            Manner::Early => {
+                let _due = self.sealed(&clock)?;
+                let early = self.sealed(reply)?;
+                self.write(&early)?;
+            }
+            Manner::Split => {
+                let (bytes, other) = (self.sealed(reply)?, by_a_stranger(reply)?);
+                let (half, rest) = bytes.split_at(bytes.len() / 2);
+                self.write(&[half, &other[..other.len() / 2], rest].concat())?;
+            }
+        }
+        // What comes next makes whole what is only begun.
+        let next = self.sealed(&clock)?;
+        self.write(&next)?;
+        for said in honest {
+            if self.link.receive(SOON)?.reply != said {
+                return Ok(false);
+            }
+        }
+        Ok(self.link.receive(SOON).is_err_and(|fault| fault.blame == Blame::Inside))
+    }
+}
+
+fn sealed(sealer: &mut Sealer, reply: &Reply) -> Result<Vec<u8>, Fault> {
+    let mut bytes = Vec::new();
+    write_reply(&mut bytes, sealer, reply).map_err(|error: WireError| {
+        Fault::machine(format!("a frame cannot be sealed for an attack: {error}"))
+    })?;
+    Ok(bytes)
+}
+
+/// The same, in a session of somebody else.
+fn by_a_stranger(reply: &Reply) -> Result<Vec<u8>, Fault> {
+    sealed(&mut Channel::open()?.sealer, reply)
+}
+
+/// Has commands forge in a layer.
+fn in_a_layer(bench: &Bench<'_>, layer: &str, size: Size, count: &mut Count) -> Result<(), Fault> {
+    for kind in kinds(size) {
+        for seed in 0..per_kind(size) {
+            let amount = AMOUNTS[usize::try_from(seed).unwrap_or(0) % AMOUNTS.len()];
+            let mut draft = draft(layer, &[], TRIALS_OF_A_RUN / 2, seed.into())?;
+            let words = [
+                "@surtax",
+                "engine",
+                "forge",
+                "--kind",
+                kind,
+                "--manner",
+                amount,
+                "--duration",
+                "20ms",
+            ];
+            draft.command = words.map(String::from).to_vec();
+            let findings = bench.findings(draft)?;
+            for trial in findings.arms.iter().flat_map(|arm| &arm.trials) {
+                count.add(&trial.state, &trial.why);
+            }
+            if count.unavailable > 0 {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Count {
+    fn add(&mut self, state: &str, why: &str) {
+        if state == "unavailable" {
+            self.unavailable += 1;
+            return;
+        }
+        self.tried += 1;
+        match state {
+            "done" | "disturbed" => self.believed += 1,
+            "failed" => self.out_of_reach += 1,
+            "invalid" => self.told += u32::from(why.contains("somebody wrote into")),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_manner_is_noticed_on_a_channel() {
+        for manner in MANNERS {
+            let mut count = Count::default();
+            on_a_channel(manner, Size::Quick, &mut count).unwrap();
+            assert_eq!((count.tried, count.believed), (70, 0), "{manner:?}");
+        }
+    }
+
+    #[test]
+    fn a_trial_that_counts_and_one_that_is_not_told_of_miss_a_bar() {
+        let lines = |states: &[(&str, &str)]| -> Vec<bool> {
+            let mut count = Count::default();
+            states.iter().for_each(|(state, why)| count.add(state, why));
+            count.lines_of_a_layer("native").iter().map(Line::is_met).collect()
+        };
+        let told = ("invalid", "somebody wrote into the agent's channel of `native`: …");
+        assert_eq!(lines(&[told, ("failed", "")]), [true, true]);
+        assert_eq!(lines(&[told, ("done", "")]), [false, false]);
+        assert_eq!(lines(&[told, ("broken", "the agent is gone")]), [true, false]);
+        assert_eq!(lines(&[("unavailable", "")]), [true]);
+    }
+}

@@ -1,0 +1,194 @@
+//! Holds what the inside says of a command against what this host saw meanwhile: a claim is not believed alone.
+//!
+//! The seal of a channel keeps out who has no key. Root beside an agent can read its memory, and a kernel that is not
+//! ours says what it likes; but neither can make the host's own time pass faster, or its counters stand still:
+//!
+//! - **Time** by a clock that is the host's lies between the two frames that it came between. It is never more,
+//!   and less only by what a frame may be late: see [`Host::slack`]. Time by another clock is not believed at all, it is
+//!   the host's anyway; it must be some.
+//! - **CPU time** by a kernel that is the host's is in the group that holds the command, and at most all of the CPUs'
+//!   time. By another kernel it is that kernel's word, which the bill shows beside what was seen outside.
+//! - **Memory** is at most all that this machine has. The peak of a group says nothing against it: files that are in
+//!   memory already are in a process's resident set, and not in its group's bill.
+
+use super::iterate::Ran;
+use super::sandwich::Sandwich;
+use crate::layer::{Payer, Source};
+use std::time::Duration;
+use surtax_instrument::quantity::{Bytes, Nanoseconds};
+use surtax_instrument::wire::{LevelFacts, Reading};
+
+/// By how much two readings of one clock may contradict each other: what two CPUs of one machine differ by.
+const TICK: Nanoseconds = Nanoseconds(20_000);
+
+/// What a frame may be late on a machine that does other things too: the agent waits for a CPU before it starts the
+/// command, and again after it has ended. Decision 32 has how it was measured.
+const LATE: Duration = Duration::from_millis(500);
+
+/// How many times the shortest way there and back that may be.
+const LATE_ROUND_TRIPS: u64 = 50;
+
+/// What part of the whole time that may be, one in so many: who presses on a machine for long, slows the agent too.
+const LATE_PART: u64 = 20;
+
+/// How long a group waits for its next share where its CPU time is limited.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// How much CPU time the agent takes around a command, at the very most.
+const AGENTS_CPU: Duration = Duration::from_millis(5);
+
+/// What counters of CPU time may differ by though they count the same: a tick of 100 Hz on each side.
+const CPU_TICKS: Nanoseconds = Nanoseconds(20_000_000);
+
+/// And what part of it, one in so many.
+const CPU_PART: u64 = 50;
+
+/// What this host saw.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Host {
+    /// What is known of the clock that the command was timed by.
+    pub clock: Sandwich,
+    /// The least CPU time that any level is limited to, in thousandths of a CPU.
+    pub quota_millis: Option<u32>,
+    /// The counters of a kernel that all levels share, if they do.
+    pub kernel: Option<Kernel>,
+}
+
+/// What the kernel that a command ran on counted, which is this host's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kernel {
+    /// CPU time of the group that holds the command, over all of its runs, if there is one and it was read.
+    pub group: Option<Nanoseconds>,
+    /// Of how many CPUs.
+    pub cpus: u32,
+    /// All memory of this machine.
+    pub memory: Bytes,
+    /// Whether the CPU time is that of the command that was timed, and not of another one beside it.
+    pub is_of_the_timed: bool,
+}
+
+impl Kernel {
+    /// This host's, if every level of a stack says that it runs on it and the clock is the same.
+    pub(super) fn shared(clock: Sandwich, levels: &[LevelFacts]) -> Option<Self> {
+        let system = rustix::system::uname();
+        let ours = [("release", system.release()), ("version", system.version())];
+        let is_ours = |level: &LevelFacts| {
+            ours.iter().all(|(key, value)| {
+                let theirs = level.facts.iter().find(|fact| {
+                    fact.key.strip_prefix("inside_kernel_").is_some_and(|name| name == *key)
+                });
+                theirs.is_some_and(|theirs| theirs.value.as_bytes() == value.to_bytes())
+            })
+        };
+        if !clock.is_shared() || levels.is_empty() || !levels.iter().all(is_ours) {
+            return None;
+        }
+        let info = rustix::system::sysinfo();
+        let memory = Bytes(info.totalram.saturating_mul(info.mem_unit.into()));
+        // SAFETY: the name is a constant, and no memory is named.
+        let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+        // Of so many, the claim is at most that; nothing is held against what is not known.
+        let cpus = u32::try_from(cpus).ok().filter(|cpus| *cpus > 0).unwrap_or(u32::MAX);
+        Some(Self { group: None, cpus, memory, is_of_the_timed: true })
+    }
+}
+
+/// The CPU time of the group among these payers that holds the command, as it was read.
+pub(super) fn of_the_group(payers: &[Payer], readings: &[Reading]) -> Option<Nanoseconds> {
+    let is_it = |it: &&Payer| it.carries_workload && matches!(it.source, Source::Group(_));
+    let payer = payers.iter().find(is_it)?;
+    let read = readings.iter().find(|reading| reading.payer == payer.name)?;
+    Some(read.cpu_user + read.cpu_system)
+}
+
+/// By how much the host's brackets were longer than what the commands are said to have taken, the most of them, in
+/// nanoseconds; nothing where the time is the host's own.
+pub(super) fn excess(clock: Sandwich, runs: &[Ran]) -> Option<(String, f64)> {
+    let excess = runs.iter().map(|ran| ran.between.since(ran.outcome.wall).0).max();
+    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of days are known to the µs")]
+    let found = excess.filter(|_| clock.is_shared()).map(|excess| excess as f64);
+    Some((String::from("bracket_excess_ns"), found?))
+}
+
+impl Host {
+    /// The first claim that contradicts what this host saw, with both values; nothing where all may be true.
+    pub(super) fn contradicts(&self, runs: &[Ran]) -> Option<String> {
+        runs.iter()
+            .find_map(|ran| self.time(ran).or_else(|| self.memory(ran)))
+            .or_else(|| self.cpu(runs))
+    }
+
+    /// How much shorter than the host's own bracket a command may have been.
+    fn slack(&self, between: Nanoseconds) -> Nanoseconds {
+        let trips = Nanoseconds(self.clock.round_trip().0.saturating_mul(LATE_ROUND_TRIPS));
+        let waits = self.quota_millis.map_or(Duration::ZERO, |millis| {
+            PERIOD + AGENTS_CPU.saturating_mul(1000) / millis.max(1)
+        });
+        trips + Nanoseconds(between.0 / LATE_PART) + LATE.into() + waits.into()
+    }
+
+    fn time(&self, ran: &Ran) -> Option<String> {
+        let (between, claim) = (ran.between, self.clock.wall(ran.between, &ran.outcome));
+        if claim == Nanoseconds(0) {
+            return Some(String::from("the command is said to have taken no time at all"));
+        }
+        if claim > between + TICK {
+            return Some(format!(
+                "the command is said to have taken {claim}, and this host waited for {between}"
+            ));
+        }
+        let slack = self.slack(between);
+        (claim + slack < between).then(|| {
+            format!(
+                "the command is said to have taken {claim}, and this host waited for {between}, \
+                 of which an agent explains {slack}"
+            )
+        })
+    }
+
+    fn memory(&self, ran: &Ran) -> Option<String> {
+        let kernel = self.kernel?;
+        // Instances may have the same files in memory.
+        let count = u64::try_from(ran.outcome.instances.len()).unwrap_or(u64::MAX).max(1);
+        let (claim, all) = (ran.outcome.memory_peak, kernel.memory);
+        (claim.0 / count > all.0).then(|| {
+            format!(
+                "the command is said to have had {} MiB in memory, of which this machine has {} MiB",
+                claim.mebibytes(),
+                all.mebibytes()
+            )
+        })
+    }
+
+    fn cpu(&self, runs: &[Ran]) -> Option<String> {
+        let kernel = self.kernel?;
+        let used = |ran: &Ran| ran.outcome.cpu_user + ran.outcome.cpu_system;
+        let claim = sum(runs.iter().map(used));
+        let waited = sum(runs.iter().map(|ran| ran.between));
+        let most = Nanoseconds(waited.0.saturating_mul(kernel.cpus.max(1).into()));
+        if kernel.is_of_the_timed && claim > with_tolerance(most) {
+            return Some(format!(
+                "the command is said to have used {claim} of CPU time, and {} CPUs had {most}",
+                kernel.cpus
+            ));
+        }
+        let group = kernel.group?;
+        (claim > with_tolerance(group)).then(|| {
+            format!(
+                "the command is said to have used {claim} of CPU time, and the group that holds it \
+                 used {group}"
+            )
+        })
+    }
+}
+
+fn with_tolerance(seen: Nanoseconds) -> Nanoseconds {
+    seen + Nanoseconds(seen.0 / CPU_PART) + CPU_TICKS
+}
+
+fn sum(times: impl Iterator<Item = Nanoseconds>) -> Nanoseconds {
+    times.fold(Nanoseconds(0), |sum, time| Nanoseconds(sum.0.saturating_add(time.0)))
+}
+
+#[cfg(test)]
+mod tests;

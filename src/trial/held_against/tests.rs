@@ -1,0 +1,166 @@
+//! Honest claims at both ends of what they may be are believed, and those beyond are not.
+
+use super::*;
+use surtax_instrument::wire::{Fact, Outcome, Output, Role, Status};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+
+/// A run that this host waited so long for, of which the inside says that it took that.
+fn ran(between: u64, wall: u64) -> Ran {
+    let outcome = Outcome {
+        status: Status::Exit(0),
+        wall: Nanoseconds(wall),
+        cpu_user: Nanoseconds(0),
+        cpu_system: Nanoseconds(0),
+        memory_peak: Bytes(1 << 20),
+        stops: None,
+        stdout: Output::default(),
+        stderr: Output::default(),
+        instances: Vec::new(),
+    };
+    Ran { between: Nanoseconds(between), outcome, bill: Vec::new() }
+}
+
+/// The same, of which the inside says that it used so much CPU time.
+fn used(between: u64, cpu: u64) -> Ran {
+    let mut ran = ran(between, between);
+    (ran.outcome.cpu_user, ran.outcome.cpu_system) =
+        (Nanoseconds(cpu / 2), Nanoseconds(cpu - cpu / 2));
+    ran
+}
+
+/// A host whose frames take 30 µs there and back.
+fn host() -> Host {
+    let clock = Sandwich::with_round_trip(true, Nanoseconds(30_000));
+    Host { clock, quota_millis: None, kernel: None }
+}
+
+fn kernel(group: Option<u64>) -> Host {
+    let (group, memory) = (group.map(Nanoseconds), Bytes(1 << 30));
+    Host { kernel: Some(Kernel { group, cpus: 2, memory, is_of_the_timed: true }), ..host() }
+}
+
+#[test]
+fn an_honest_time_is_believed_at_both_ends_of_what_it_may_be() {
+    for ran in
+        [ran(SECOND, SECOND), ran(SECOND, 500 * MS), ran(300_000, 250_000), ran(300 * MS, MS)]
+    {
+        assert_eq!(host().contradicts(&[ran]), None);
+    }
+    // A minute beside a hundred others, and a command held to a hundredth of a CPU.
+    assert_eq!(host().contradicts(&[ran(60 * SECOND, 58 * SECOND)]), None);
+    let held = Host { quota_millis: Some(10), ..host() };
+    assert_eq!(held.contradicts(&[ran(SECOND, 300 * MS)]), None);
+}
+
+#[test]
+fn a_microsecond_is_not_claimed_for_a_second() {
+    for wall in [1, 1000, 100 * MS, 400 * MS] {
+        let words = host().contradicts(&[ran(SECOND, wall)]).unwrap();
+        assert!(words.contains("this host waited for 1.000 s"), "{words}");
+    }
+    // One such run among honest ones is enough.
+    let runs = [ran(SECOND, SECOND), ran(SECOND, 1000), ran(SECOND, SECOND)];
+    assert!(host().contradicts(&runs).unwrap().contains("taken 1.0 µs"));
+    let held = Host { quota_millis: Some(1000), ..host() };
+    assert!(held.contradicts(&[ran(SECOND, 1000)]).is_some());
+}
+
+#[test]
+fn nobody_takes_longer_than_this_host_waited_and_nobody_takes_no_time() {
+    assert_eq!(host().contradicts(&[ran(MS, MS + 10_000)]), None, "two CPUs differ by that");
+    let words = host().contradicts(&[ran(MS, 2 * MS)]).unwrap();
+    assert_eq!(words, "the command is said to have taken 2.0 ms, and this host waited for 1.0 ms");
+    let words = host().contradicts(&[ran(MS, 0)]).unwrap();
+    assert_eq!(words, "the command is said to have taken no time at all");
+}
+
+#[test]
+fn a_clock_that_is_not_the_hosts_is_not_asked() {
+    let clock = Sandwich::with_round_trip(false, Nanoseconds(30_000));
+    let host = Host { clock, ..host() };
+    assert_eq!(host.contradicts(&[ran(SECOND, 1)]), None, "its time is the host's");
+    assert!(host.contradicts(&[ran(20_000, 20_000)]).is_some(), "less than the way there and back");
+}
+
+#[test]
+fn cpu_time_is_in_the_group_and_at_most_that_of_all_cpus() {
+    for (cpu, group) in [(0, 0), (SECOND, SECOND), (SECOND, 995 * MS), (15 * MS, MS)] {
+        assert_eq!(kernel(Some(group)).contradicts(&[used(SECOND, cpu)]), None, "{cpu} {group}");
+    }
+    let words = kernel(Some(760 * MS)).contradicts(&[used(2 * SECOND, 2240 * MS)]).unwrap();
+    assert!(words.contains("used 2.240 s") && words.ends_with("used 760.0 ms"), "{words}");
+    let words = kernel(None).contradicts(&[used(SECOND, 3 * SECOND)]).unwrap();
+    assert!(words.contains("used 3.000 s") && words.contains("2 CPUs had 2.000 s"), "{words}");
+    // The group is that of all runs together.
+    let runs = [used(SECOND, SECOND), used(SECOND, SECOND)];
+    assert_eq!(kernel(Some(2 * SECOND)).contradicts(&runs), None);
+    assert!(kernel(Some(SECOND)).contradicts(&runs).is_some());
+    assert_eq!(host().contradicts(&runs), None, "another kernel's word is the bill's matter");
+}
+
+#[test]
+fn a_server_that_ran_longer_than_its_client_was_timed_is_no_lie() {
+    let mut host = kernel(Some(3 * SECOND));
+    assert!(host.contradicts(&[used(SECOND, 3 * SECOND)]).is_some());
+    host.kernel = host.kernel.map(|kernel| Kernel { is_of_the_timed: false, ..kernel });
+    assert_eq!(host.contradicts(&[used(SECOND, 3 * SECOND)]), None);
+}
+
+#[test]
+fn memory_is_at_most_all_there_is() {
+    let mut large = ran(SECOND, SECOND);
+    large.outcome.memory_peak = Bytes(1 << 30);
+    assert_eq!(kernel(None).contradicts(&[ran(SECOND, SECOND)]), None);
+    assert_eq!(kernel(None).contradicts(std::slice::from_ref(&large)), None);
+    large.outcome.memory_peak = Bytes((1 << 30) + 1);
+    let words = kernel(None).contradicts(&[large]).unwrap();
+    assert!(words.contains("1025 MiB") && words.contains("1024 MiB"), "{words}");
+}
+
+#[test]
+fn only_a_kernel_that_all_levels_name_is_the_hosts() {
+    let system = rustix::system::uname();
+    let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+    let level = |release: String| LevelFacts {
+        layer: String::from("runc"),
+        facts: vec![
+            Fact::new("inside_kernel_release", release, "uname(2)"),
+            Fact::new("inside_kernel_version", text(system.version()), "uname(2)"),
+        ],
+    };
+    let (ours, other) = (level(text(system.release())), level(String::from("4.4.0")));
+    let clock = host().clock;
+    let found = Kernel::shared(clock, &[ours.clone(), ours.clone()]).unwrap();
+    assert!(found.cpus > 0 && found.memory > Bytes(1 << 20));
+    assert!(Kernel::shared(clock, &[ours.clone(), other]).is_none());
+    assert!(Kernel::shared(clock, &[]).is_none());
+    let another = Sandwich::with_round_trip(false, Nanoseconds(1));
+    assert!(Kernel::shared(another, &[ours]).is_none());
+}
+
+#[test]
+fn the_group_is_the_one_that_holds_the_command() {
+    let payer = |name: &str, source, carries_workload| Payer {
+        name: name.into(),
+        role: Role::Engine,
+        source,
+        carries_workload,
+    };
+    let reading = |payer: &str, cpu| Reading {
+        payer: payer.into(),
+        role: Role::Engine,
+        level: 0,
+        cpu_user: Nanoseconds(cpu),
+        cpu_system: Nanoseconds(1),
+        memory_peak: None,
+        carries_workload: true,
+    };
+    let readings = [reading("runc", 7), reading("container", 9)];
+    let container = payer("container", Source::Group("/x".into()), true);
+    let payers = [payer("runc", Source::Process(1), false), container];
+    assert_eq!(of_the_group(&payers, &readings), Some(Nanoseconds(10)));
+    assert_eq!(of_the_group(&payers[..1], &readings), None);
+    assert_eq!(of_the_group(&payers, &readings[..1]), None, "it was not read");
+}
