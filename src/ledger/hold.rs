@@ -43,7 +43,10 @@ pub(super) fn take(path: &Path) -> Result<Hold, Fault> {
 /// As [`take`].
 pub(super) fn take_of(file: &File, path: &Path) -> Result<Hold, Fault> {
     let file = file.metadata().and_then(|file| address(&file));
-    take_address(&file.doing(format_args!("find who holds `{}`, which is new", path.display()))?, path)
+    take_address(
+        &file.doing(format_args!("find who holds `{}`, which is new", path.display()))?,
+        path,
+    )
 }
 
 fn take_address(address: &SocketAddr, path: &Path) -> Result<Hold, Fault> {

@@ -101,8 +101,7 @@ impl Ledger {
                      WHERE state = 'done'";
         let mut damage = None;
         let read = |row: &Row| {
-            let (key, bytes): ((u32, String), Vec<u8>) =
-                ((row.get(0)?, row.get(1)?), row.get(2)?);
+            let (key, bytes): ((u32, String), Vec<u8>) = ((row.get(0)?, row.get(1)?), row.get(2)?);
             if !merged.contains_key(&key) {
                 self.budget.spend(WHOLE_BYTES)?;
             }

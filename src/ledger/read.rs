@@ -104,8 +104,15 @@ impl Ledger {
     pub fn open(path: &Path) -> Result<Self, Fault> {
         let Opened { connection, format, budget } = stranger::open(path)?;
         let known = Known::default();
-        let ledger =
-            Self { connection, path: path.into(), known, hold: None, format, budget, is_made_here: false };
+        let ledger = Self {
+            connection,
+            path: path.into(),
+            known,
+            hold: None,
+            format,
+            budget,
+            is_made_here: false,
+        };
         let is_made_here = ledger.is_sealed_here()?;
         if is_made_here {
             ledger.budget.widen();
@@ -166,8 +173,7 @@ impl Ledger {
     pub fn took(&self) -> Result<Option<Nanoseconds>, Fault> {
         let query = "SELECT max(ended_at_ns) - min(began_at_ns) FROM trials";
         let read = |row: &Row| Ok(row.get::<_, Option<i64>>(0)?.map(|ns| Nanoseconds(natural(ns))));
-        self.one(query, read)
-            .map_err(|error| refused(&self.path, "read how long it took", &error))
+        self.one(query, read).map_err(|error| refused(&self.path, "read how long it took", &error))
     }
 
     /// The plan, as it was when the run began.
@@ -184,8 +190,10 @@ impl Ledger {
         })?;
         if plan.stacks.len() + plan.beside.len() > ARMS_MAX {
             let shown = self.path.display();
-            return Err(Fault::user(format!("the plan in `{shown}` has more than {ARMS_MAX} stacks"))
-                .hint("split the question into several runs"));
+            return Err(Fault::user(format!(
+                "the plan in `{shown}` has more than {ARMS_MAX} stacks"
+            ))
+            .hint("split the question into several runs"));
         }
         Ok(plan)
     }

@@ -23,10 +23,8 @@ const SINCE: [(&str, i32); 6] = [
 const MAY_LACK: (&str, i32) = ("absences", 4);
 
 /// The first format whose trials can be disturbed, and whose runs are sealed; with the words that came with it.
-const WORDS: [(&str, i32, &str); 2] = [
-    ("trials", 2, "'disturbed', "),
-    ("run", 6, ",\n    seal            TEXT"),
-];
+const WORDS: [(&str, i32, &str); 2] =
+    [("trials", 2, "'disturbed', "), ("run", 6, ",\n    seal            TEXT")];
 
 /// What makes an object, by its kind and name; nothing for what SQLite makes itself.
 type Objects = BTreeMap<(String, String), (String, Option<String>)>;

@@ -104,14 +104,16 @@ impl Key {
     /// The seal of a plan, in hexadecimal.
     pub(super) fn seal(&self, run: &str, plan_json: &str) -> String {
         let run_length = u64::try_from(run.len()).unwrap_or(u64::MAX).to_be_bytes();
-        let sealed = hmac(&self.0, &[b"surtax plan 1", &run_length, run.as_bytes(), plan_json.as_bytes()]);
+        let sealed =
+            hmac(&self.0, &[b"surtax plan 1", &run_length, run.as_bytes(), plan_json.as_bytes()]);
         sealed.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Whether a seal is that of this plan; takes as long for a wrong one.
     pub(super) fn holds(&self, seal: &str, run: &str, plan_json: &str) -> bool {
         let expected = self.seal(run, plan_json);
-        let differing = expected.bytes().zip(seal.bytes()).fold(0, |all, (one, other)| all | (one ^ other));
+        let differing =
+            expected.bytes().zip(seal.bytes()).fold(0, |all, (one, other)| all | (one ^ other));
         expected.len() == seal.len() && differing == 0
     }
 }

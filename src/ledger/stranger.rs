@@ -138,8 +138,9 @@ pub(super) fn open(path: &Path) -> Result<Opened, Fault> {
     let size = files.size().unwrap_or(0);
     let budget = Budget::of_a_stranger(size);
     let cannot = |error: std::io::Error| {
-        Fault::machine(format!("cannot recover the ledger `{}`: {error}", path.display()))
-            .hint("copy it to another directory with its `-wal` and `-journal` files, and ask there")
+        Fault::machine(format!("cannot recover the ledger `{}`: {error}", path.display())).hint(
+            "copy it to another directory with its `-wal` and `-journal` files, and ask there",
+        )
     };
     let mut connection = if size <= IMAGE_MAX_BYTES {
         let limit = usize::try_from(2 * IMAGE_MAX_BYTES).unwrap_or(usize::MAX);
@@ -248,6 +249,8 @@ pub(super) fn require(connection: &Connection, path: &Path) -> Result<i32, Fault
         Some(what) => Err(Fault::user(format!(
             "the ledger `{shown}` is not as surtax made it: {what}"
         ))
-        .hint("nothing of it was read or run; ask whoever gave it to you for the file as it was made")),
+        .hint(
+            "nothing of it was read or run; ask whoever gave it to you for the file as it was made",
+        )),
     }
 }

@@ -1,5 +1,7 @@
 //! Round trips, kills between begin and end, and the examples of FORMAT.md.
 
+mod kill_points;
+
 use super::fixture::{add, done, fact, id, ledger, measured, plan, record};
 use super::*;
 use crate::fault::Blame;
@@ -122,8 +124,11 @@ fn a_ledger_of_the_first_format_is_read_and_not_gone_on_with() {
     let mut writer = ledger(&path, &["native"]);
     add(&mut writer, &done(id(0, 0), 10));
     drop(writer);
-    let old = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE absences; DROP TABLE instances; DROP TABLE iterations; DROP TABLE disturbances; ALTER TABLE run DROP COLUMN seal;
-        PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, '''disturbed'', ', ''); PRAGMA user_version = 1";
+    let old = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE absences; DROP TABLE instances;
+        DROP TABLE iterations; DROP TABLE disturbances; PRAGMA writable_schema = ON;
+        UPDATE sqlite_schema SET sql = replace(sql, '''disturbed'', ', '');
+        UPDATE sqlite_schema SET sql = replace(sql, ',' || char(10) || '    seal            TEXT', '');
+        PRAGMA user_version = 1";
     let connection = rusqlite::Connection::open(&path).unwrap();
     connection.execute_batch(old).unwrap();
     drop(connection);

@@ -11,7 +11,9 @@ use super::{APPLICATION_ID, FORMAT_VERSION, Ledger, RunState, Severity, birth, h
 use crate::fault::Fault;
 use crate::plan::{Plan, TrialId};
 use crate::trial::Record;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{
+    Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
+};
 use std::path::{Path, PathBuf};
 use surtax_instrument::clock;
 use surtax_instrument::wire::Fact;

@@ -11,9 +11,14 @@ use crate::stack::rise::Ground;
 use crate::stack::{StackSpec, registered};
 use crate::trial::Record;
 use crate::trial::campaign::{Campaign, Observer};
-use crate::trial::interrupts::Interrupts;
+use crate::trial::interrupts::{Interrupts, Urgency};
+use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::clock;
 use surtax_instrument::probe::cgroup::Version;
+use surtax_instrument::quantity::Nanoseconds;
 
 /// `TMPFS_MAGIC` of `linux/magic.h`.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
@@ -73,6 +78,36 @@ impl<'a> Bench<'a> {
         let argv = ["sh", "-c", script].map(String::from).to_vec();
         let process = room.spawn(Program { argv, ..Program::default() })?;
         Ok(Beside { _process: process, _room: room })
+    }
+
+    /// Runs a program to its end, with what it says in a file: its exit code, if it ended by one in time, and how long
+    /// it took.
+    pub(super) fn answer(
+        &self,
+        argv: &[String],
+        said: &Path,
+        deadline: Duration,
+    ) -> Result<(Option<i32>, Nanoseconds), Fault> {
+        let file = || File::options().append(true).create(true).open(said).map(OwnedFd::from);
+        let doing = || format!("write what is said to `{}`", said.display());
+        let stdio = [None, Some(file().doing(doing())?), Some(file().doing(doing())?)];
+        let began = clock::monotonic_raw();
+        let mut process =
+            self.room.spawn(Program { argv: argv.to_vec(), stdio, ..Program::default() })?;
+        let status = process.wait(deadline)?;
+        Ok((status.and_then(|status| status.code()), clock::monotonic_raw().since(began)))
+    }
+
+    /// Says that one run of a proof has ended, unless it was made by [`Bench::findings`].
+    ///
+    /// # Errors
+    /// The user's, who does not want to wait for the others.
+    pub(super) fn told(&self) -> Result<(), Fault> {
+        (self.ended)();
+        match self.interrupts.urgency() {
+            Urgency::None => Ok(()),
+            _ => Err(Fault::user("the proof was interrupted between two of its runs")),
+        }
     }
 
     /// Makes one run of a plan as `surtax run` does, and reads what was found from its file.

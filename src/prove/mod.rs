@@ -9,7 +9,9 @@ mod bench;
 mod binomial;
 mod centre;
 mod equivalence;
+mod example;
 mod false_positives;
+mod hostile;
 mod invalid;
 mod order;
 mod place;
@@ -36,6 +38,7 @@ pub static REGISTRY: &[&dyn Proof] = &[
     &real_false_positives::RealFalsePositives,
     &real_planted::RealPlanted,
     &invalid::Invalid,
+    &hostile::Hostile,
 ];
 
 /// A campaign whose truth is known.

@@ -16,7 +16,8 @@ fn runs_that_begin_at_once_get_a_name_each() {
         let begun: Vec<_> = (0..8).map(|_| scope.spawn(begin)).collect();
         begun.into_iter().map(|it| it.join().unwrap()).collect()
     });
-    let names: std::collections::BTreeSet<_> = ledgers.iter().map(|it| it.path().to_path_buf()).collect();
+    let names: std::collections::BTreeSet<_> =
+        ledgers.iter().map(|it| it.path().to_path_buf()).collect();
     assert_eq!(names.len(), 8, "{names:?}");
     assert_eq!(shelf::list(shelf.path()).unwrap().len(), 8);
 }

@@ -157,6 +157,30 @@ pub const MUTANTS: &[Mutant] = &[
         instead: "if lost < 1_000_000_000 || column.counted.is_empty() {",
         proofs: "invalid",
     },
+    Mutant {
+        name: "strangers-trusted",
+        breaks: "a run that was not begun here goes on without a question",
+        path: "src/cli/measuring.rs",
+        text: "if !ledger.is_made_here() {",
+        instead: "if !ledger.is_made_here() && report.is_some() {",
+        proofs: "hostile",
+    },
+    Mutant {
+        name: "findings-untamed",
+        breaks: "units and names of a ledger are shown as they are",
+        path: "src/report/harmless.rs",
+        text: "*text = line(text);",
+        instead: "*text = std::mem::take(text);",
+        proofs: "hostile",
+    },
+    Mutant {
+        name: "budget-endless",
+        breaks: "reading a stranger's ledger may take any time and memory",
+        path: "src/ledger/stranger.rs",
+        text: "Some(left) if !self.is_over() => {",
+        instead: "Some(left) if left < u64::MAX => {",
+        proofs: "hostile",
+    },
 ];
 
 impl Mutant {
