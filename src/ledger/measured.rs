@@ -11,6 +11,9 @@ use surtax_statistics::Histogram;
 /// The first format that has any.
 const SINCE: i32 = 4;
 
+/// No workload measures more.
+const METRICS_MAX: usize = 1_000;
+
 /// What a histogram takes in memory, however few values it has.
 const WHOLE_BYTES: u64 = 400 << 10;
 
@@ -69,8 +72,17 @@ impl Ledger {
             let better = Better::of_word(&word).unwrap_or(Better::Lower);
             Ok(KnownMetric { name: row.get(0)?, unit: row.get(1)?, better })
         };
-        self.collect("SELECT metric, unit, better FROM metrics ORDER BY position", read)
-            .map_err(|error| refused(&self.path, "read the metrics", &error))
+        let metrics = self
+            .collect("SELECT metric, unit, better FROM metrics ORDER BY position", read)
+            .map_err(|error| refused(&self.path, "read the metrics", &error))?;
+        if metrics.len() > METRICS_MAX {
+            let (shown, count) = (self.path.display(), metrics.len());
+            return Err(Fault::user(format!(
+                "the ledger `{shown}` has {count} metrics, and no workload has more than {METRICS_MAX}"
+            ))
+            .hint("ask for the file as surtax made it"));
+        }
+        Ok(metrics)
     }
 
     /// What the workload could not measure, and why.

@@ -232,7 +232,7 @@ fn huge(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<()
         "UPDATE trials SET why = hex(zeroblob(1000000)), state = 'failed'",
         "UPDATE outputs SET tail = zeroblob(9000000)",
         "UPDATE OR IGNORE facts SET value = hex(zeroblob(200000))",
-        "UPDATE evidence SET fact_list = (SELECT '[' || group_concat(1) || ']' FROM
+        "UPDATE OR IGNORE evidence SET fact_list = (SELECT '[' || group_concat(1) || ']' FROM
              (WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 2000000) SELECT x FROM n))",
     ];
     connection.execute_batch(CHANGES[chance.random_range(0..CHANGES.len())])
@@ -246,7 +246,7 @@ fn many(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<()
              SELECT x, 0, x % 3, 1, 'done', x, x + 1, 1 FROM n",
         "INSERT INTO machine_facts (key, value, source) SELECT 'k' || x, x, 's' FROM n",
     ];
-    let rows = chance.random_range(10_000..300_000);
+    let rows = chance.random_range(10_000..100_000);
     let numbers = format!(
         "CREATE TEMP TABLE n AS WITH RECURSIVE n (x) AS (SELECT 100 UNION ALL SELECT x + 1 FROM n LIMIT {rows})
              SELECT x FROM n;"

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::clock::process_cpu;
 use surtax_instrument::quantity::Nanoseconds;
 
 /// A database of at most this size is read whole before SQLite sees it; a larger one only where it needs no recovery.
@@ -39,7 +39,8 @@ const TOLD_MAX: u64 = 32;
 /// What a row costs beside its text.
 const ROW_BYTES: u64 = 64;
 
-/// Reading a stranger's ledger ends after this and what its size explains.
+/// Reading a stranger's ledger ends after this much CPU time, and what its size explains. A machine that is busy with
+/// something else makes no run unreadable.
 const STRANGER_TIME: Duration = Duration::from_secs(1);
 
 /// So many bytes explain another second.
@@ -47,6 +48,9 @@ const BYTES_PER_SECOND: u64 = 16 << 20;
 
 /// Reading one that was made here ends after this: something is wrong with its pages.
 const OWN_TIME: Duration = Duration::from_secs(600);
+
+/// How many bytes are paid for between two looks at the clock, as a power of two.
+const LOOK_AGAIN: u32 = 14;
 
 /// After so many steps of its machine SQLite asks whether to go on.
 const STEPS: i32 = 1_000;
@@ -62,7 +66,7 @@ pub(super) struct Opened {
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     bytes: Arc<AtomicU64>,
-    /// Point of the host's clock.
+    /// CPU time of this process.
     until_ns: Arc<AtomicU64>,
 }
 
@@ -106,8 +110,10 @@ impl Budget {
     /// # Errors
     /// As [`Budget::pay`].
     pub(super) fn spend(&self, bytes: u64) -> rusqlite::Result<()> {
-        match self.bytes.load(Ordering::Relaxed).checked_sub(bytes) {
-            Some(left) if !self.is_over() => {
+        let before = self.bytes.load(Ordering::Relaxed);
+        match before.checked_sub(bytes) {
+            // The clock is asked now and then: it takes as long as a row.
+            Some(left) if before >> LOOK_AGAIN == left >> LOOK_AGAIN || !self.is_over() => {
                 self.bytes.store(left, Ordering::Relaxed);
                 Ok(())
             }
@@ -116,12 +122,12 @@ impl Budget {
     }
 
     fn is_over(&self) -> bool {
-        monotonic_raw().0 >= self.until_ns.load(Ordering::Relaxed)
+        process_cpu().0 >= self.until_ns.load(Ordering::Relaxed)
     }
 }
 
 fn after(time: Duration) -> Nanoseconds {
-    Nanoseconds(monotonic_raw().0.saturating_add(Nanoseconds::from(time).0))
+    Nanoseconds(process_cpu().0.saturating_add(Nanoseconds::from(time).0))
 }
 
 fn interrupted() -> rusqlite::Error {

@@ -1,7 +1,7 @@
 //! Hostile: ledgers that somebody else made, given to every command that reads one.
 //!
 //! Each is spoiled in one of the ways of `ledger/mutated.rs`, and given to this very program in a process of its own,
-//! which has 500 MB of addresses and nobody at its terminal. Counted are answers that took too long, processes that
+//! which has 500 MB of addresses, two seconds of CPU time and nobody at its terminal. Counted are those that used more, those that
 //! ended otherwise than by an exit code of ours, characters that act on a terminal, and commands that ran though
 //! nobody had asked for them.
 
@@ -13,18 +13,18 @@ use crate::plan::{Draft, Plan, Surroundings, TrialId};
 use crate::report::foreign;
 use crate::stack::{StackSpec, registered};
 use crate::trial::TrialResult;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::quantity::Nanoseconds;
 
-/// How long a command may take, on a machine that does nothing else.
-const TIME_MAX: Duration = Duration::from_secs(2);
+/// What a command may use: two seconds of CPU time, since this machine may be busy, and 500 MB of addresses.
+const LIMITS: &str = "ulimit -S -t 2 && ulimit -v 500000 && exec \"$0\" \"$@\"";
 
-/// When it is not waited for any more.
+/// The signal by which the kernel ends what has used its CPU time.
+const SIGXCPU: i32 = 24;
+
+/// When it is not waited for any more: what uses no CPU time may wait for ever.
 const GIVE_UP: Duration = Duration::from_secs(20);
-
-/// Of which so much may be somebody else's: a command that waited for a CPU has not used one.
-const ADDRESSES_KIB: &str = "500000";
 
 /// The exit codes of ours, of which a bug's is none.
 const CODES: [i32; 4] = [0, 1, 2, 3];
@@ -66,7 +66,7 @@ impl Proof for Hostile {
     }
 
     fn run_count(&self, size: Size) -> u32 {
-        size.pick(110, 10_000)
+        size.pick(44, 10_000)
     }
 
     fn run_ms(&self, _size: Size, _run: u32) -> u32 {
@@ -107,9 +107,11 @@ fn try_one(bench: &Bench<'_>, place: &Path, turn: usize, count: &mut Count) -> R
     let (mut slow, mut crashed, mut acting) = (false, false, false);
     for command in [COMMANDS[turn % COMMANDS.len()], RESUME] {
         let said = place.join("said");
-        let (code, took) = bench.answer(&words(command, place)?, &said, GIVE_UP)?;
-        slow |= took > Nanoseconds::from(TIME_MAX);
-        crashed |= code.is_none_or(|code| !CODES.contains(&code));
+        let status = bench.answer(&words(command, place)?, &said, GIVE_UP)?;
+        let is_slow = status.is_none_or(|status| status.signal() == Some(SIGXCPU));
+        let code = status.and_then(|status| status.code());
+        slow |= is_slow;
+        crashed |= !is_slow && code.is_none_or(|code| !CODES.contains(&code));
         for file in [said, place.join("report.html")] {
             acting |= std::fs::read(file).is_ok_and(|bytes| acts(&bytes));
         }
@@ -125,8 +127,7 @@ fn words(command: &[&str], place: &Path) -> Result<Vec<String>, Fault> {
     let exe = std::env::current_exe().doing("find the program that is to read them")?;
     let file = place.join("run.surtax").to_string_lossy().into_owned();
     let place = place.to_string_lossy();
-    let limited = format!("ulimit -v {ADDRESSES_KIB} && exec \"$0\" \"$@\"");
-    let mut words = ["sh", "-c", &limited].map(String::from).to_vec();
+    let mut words = ["sh", "-c", LIMITS].map(String::from).to_vec();
     words.push(exe.to_string_lossy().into_owned());
     words.extend(command.iter().map(|word| match *word {
         "FILE" => file.clone(),
@@ -203,7 +204,11 @@ fn of_kind(harm: Harm, count: Count) -> [Line; 4] {
         because: String::from(because),
     };
     [
-        line("took more than 2 s", count.slow, "a file's size explains what reading it takes"),
+        line(
+            "took more than 2 s of CPU time",
+            count.slow,
+            "a file's size explains what reading it takes",
+        ),
         line("ended by no code of ours, with 500 MB", count.crashed, "what is wrong is said"),
         line("let act what acts", count.acting, "foreign text is seen, and never obeyed"),
         line("executed a command unasked", count.executed, "a stranger's command is shown first"),

@@ -177,8 +177,8 @@ pub const MUTANTS: &[Mutant] = &[
         name: "budget-endless",
         breaks: "reading a stranger's ledger may take any time and memory",
         path: "src/ledger/stranger.rs",
-        text: "Some(left) if !self.is_over() => {",
-        instead: "Some(left) if left < u64::MAX => {",
+        text: "before >> LOOK_AGAIN == left >> LOOK_AGAIN || !self.is_over()",
+        instead: "left < u64::MAX || !self.is_over()",
         proofs: "hostile",
     },
 ];
