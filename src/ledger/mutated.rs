@@ -150,6 +150,7 @@ impl Harm {
     fn spoil_tables(self, path: &Path, chance: &mut ChaCha8Rng) -> rusqlite::Result<()> {
         let connection = Connection::open(path)?;
         connection.pragma_update(None, "ignore_check_constraints", "ON")?;
+        connection.pragma_update(None, "foreign_keys", "OFF")?;
         connection.pragma_update(None, "synchronous", "OFF")?;
         match self {
             Self::Texts => {

@@ -28,6 +28,9 @@ struct Part {
 /// The first format in which a run may be sealed.
 const SEALED_SINCE: i32 = 6;
 
+/// Of a text for people, as much is read: the longest of ours quotes the end of a console.
+const WORDS_MAX_BYTES: usize = 64 << 10;
+
 /// As many arms as a plan has, at most.
 const ARMS_MAX: usize = 1_000;
 
@@ -370,9 +373,9 @@ fn stored_trial(row: &Row) -> rusqlite::Result<StoredTrial> {
         state: known.ok_or_else(|| unknown_word(4, &word))?,
         began_at: Nanoseconds(natural(row.get(5)?)),
         ended_at: row.get::<_, Option<i64>>(6)?.map(|at| Nanoseconds(natural(at))),
-        exit_status: row.get(7)?,
-        why: row.get::<_, Option<String>>(8)?.unwrap_or_default(),
-        remedy: row.get(9)?,
+        exit_status: words(row, 7)?,
+        why: words(row, 8)?.unwrap_or_default(),
+        remedy: words(row, 9)?,
         evidence: row.get(10)?,
         samples: Vec::new(),
         instances: Vec::new(),
@@ -382,6 +385,16 @@ fn stored_trial(row: &Row) -> rusqlite::Result<StoredTrial> {
         disturbances: Vec::new(),
         leftovers: Vec::new(),
     })
+}
+
+/// Reads a text for people; of one that nobody would read to its end, the begin.
+fn words(row: &Row, column: usize) -> rusqlite::Result<Option<String>> {
+    let mut text: Option<String> = row.get(column)?;
+    if let Some(text) = text.as_mut().filter(|text| text.len() > WORDS_MAX_BYTES) {
+        text.truncate(text.floor_char_boundary(WORDS_MAX_BYTES));
+        text.push('…');
+    }
+    Ok(text)
 }
 
 /// Reads a number from the columns behind the trial's.

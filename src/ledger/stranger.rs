@@ -22,7 +22,7 @@ use surtax_instrument::quantity::Nanoseconds;
 const IMAGE_MAX_BYTES: u64 = 64 << 20;
 
 /// No text and no blob of a run is longer: outputs are kept as tails, and a histogram has some thousand counts.
-const VALUE_MAX_BYTES: i32 = 8 << 20;
+const VALUE_MAX_BYTES: i32 = 4 << 20;
 
 /// What a stranger's ledger may make this process hold.
 const STRANGER_BYTES: u64 = 192 << 20;

@@ -99,3 +99,22 @@ fn a_file_that_an_older_surtax_left_empty_is_said_and_is_in_nobodys_way() {
     assert!(text(&refused.stderr).contains("remove it, and ask again: rm "));
     machine.assert_as_before();
 }
+
+#[test]
+fn a_disk_that_is_full_when_a_run_begins_keeps_no_file_of_it() {
+    let machine = Machine::take();
+    let place = machine.path("small");
+    std::fs::create_dir(&place).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=64k tmpfs {0} && {1} compare --in native -o {0}/run.surtax -- true; code=$?; \
+         ls -A {0}; exit $code",
+        place.display(),
+        env!("CARGO_BIN_EXE_surtax"),
+    );
+    let mut command = std::process::Command::new("unshare");
+    let output = command.args(["-m", "sh", "-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("No space left"), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "", "something is left");
+    machine.assert_as_before();
+}

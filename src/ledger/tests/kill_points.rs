@@ -142,6 +142,7 @@ fn assert_whole(place: &Path, said: &str, point: usize) {
 }
 
 /// Leads a life and kills it before the call of this number; whether it came so far, and what it had said.
+#[expect(clippy::zombie_processes, reason = "whoever traces it waits for it")]
 fn lead(place: &Path, point: usize) -> (bool, String) {
     let mut child = start(place);
     let was_killed = trace(&child, point);
