@@ -4,7 +4,7 @@ use super::rows::Rows;
 use super::{Format, Globals, answer, measuring, note};
 use crate::fault::{Doing, Fault};
 use crate::ledger::{Ledger, calendar, shelf};
-use crate::report::number;
+use crate::report::{foreign, json, number};
 use crate::stack::StackSpec;
 use std::path::PathBuf;
 
@@ -26,7 +26,8 @@ struct Line {
     wall_ns: Option<u64>,
     stacks: Vec<String>,
     title: String,
-    path: PathBuf,
+    /// What of it is not UTF-8 is shown as `�`.
+    path: String,
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
@@ -38,13 +39,11 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     for path in shelf::list(&directory)? {
         match line(&path) {
             Ok(line) => lines.push(line),
-            Err(fault) => note(&fault.to_string(), globals),
+            Err(fault) => note(&foreign::line(&fault.message), globals),
         }
     }
     if globals.format_or(Format::Table) == Format::Json {
-        return answer(
-            &(serde_json::to_string_pretty(&lines).doing("write the list as JSON")? + "\n"),
-        );
+        return answer(&json::pretty(&lines).doing("write the list as JSON")?);
     }
     let mut rows = Rows::new(&["Run", "Began", "State", "Took", "Stacks", "Title"]);
     for line in lines {
@@ -70,6 +69,6 @@ fn line(path: &std::path::Path) -> Result<Line, Fault> {
         // A plan that this surtax does not know is a run all the same.
         stacks: ledger.plan().map_or_else(|_| Vec::new(), |plan| texts(&plan.stacks)),
         title: run.title,
-        path: path.to_path_buf(),
+        path: path.to_string_lossy().into_owned(),
     })
 }

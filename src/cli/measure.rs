@@ -3,6 +3,7 @@
 use super::Globals;
 use crate::fault::{Doing, Fault};
 use crate::layer::Card;
+use crate::ledger;
 use crate::plan::{
     Cache, ConductDraft, Decided, Draft, Neighbour, Plan, Surroundings, duration, percentage,
 };
@@ -294,11 +295,9 @@ impl ResultArguments {
     /// Refuses early what would fail after hours of measuring.
     fn check(&self) -> Result<(), Fault> {
         if let Some(output) = &self.output
-            && output.exists()
+            && output.symlink_metadata().is_ok()
         {
-            let shown = output.display();
-            return Err(Fault::user(format!("the run file `{shown}` is already there"))
-                .hint(format!("name another, or continue it: `surtax resume {shown}`")));
+            return Err(ledger::taken(output));
         }
         for path in [&self.output, &self.report].into_iter().flatten() {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -449,9 +448,13 @@ seed = 5
     fn a_run_file_that_is_already_there_is_not_written_over() {
         let place = tempfile::tempdir().unwrap();
         let output = place.path().join("a.surtax");
-        std::fs::write(&output, "").unwrap();
-        let results = ResultArguments { output: Some(output), ..ResultArguments::default() };
+        std::fs::write(&output, "something").unwrap();
+        let output = Some(output);
+        let results = ResultArguments { output: output.clone(), ..ResultArguments::default() };
         assert!(results.check().unwrap_err().to_string().contains("surtax resume"));
+        std::fs::write(output.clone().unwrap(), "").unwrap();
+        let results = ResultArguments { output, ..ResultArguments::default() };
+        assert!(results.check().unwrap_err().to_string().contains("no run was ever begun in it"));
         let report = Some(place.path().join("nowhere/r.html"));
         let results = ResultArguments { report, ..ResultArguments::default() };
         assert!(results.check().unwrap_err().to_string().contains("mkdir -p"));

@@ -1,11 +1,12 @@
 //! From a question to its answer: the lab, the ledger, the campaign, and what is printed.
 
-use super::measure::{GateArguments, Question};
-use super::{Format, Globals, answer, note, progress};
+use super::measure::Question;
+use super::resume::Arguments as Resume;
+use super::{Format, Globals, answer, consent, note, progress};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Lab};
 use crate::layer::{Root, Site, View};
-use crate::ledger::{Ledger, RunState, machine, shelf};
+use crate::ledger::{Key, Ledger, RunState, machine, shelf};
 use crate::plan::Plan;
 use crate::prove::Bench;
 use crate::report::terminal::Look;
@@ -143,11 +144,17 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
     for stack in &plan.stacks {
         protocol::require_short(&protocol::command(plan, stack))?;
     }
-    let path = match &question.output {
-        Some(path) => path.clone(),
-        None => shelf::place(&shelf_directory(globals)?, &plan.title, clock::wall())?,
+    let key = Key::of_this_machine().map_err(|fault| {
+        note(&format!("going on with this run will have to be confirmed: {fault}"), globals);
+    });
+    let (key, machine) = (key.ok(), machine::facts(&[]));
+    let ledger = match &question.output {
+        Some(path) => Ledger::create_first([path.clone()], plan, &machine, key.as_ref())?,
+        None => {
+            let names = shelf::names(&shelf_directory(globals)?, &plan.title, clock::wall())?;
+            Ledger::create_first(names, plan, &machine, key.as_ref())?
+        }
     };
-    let ledger = Ledger::create(&path, plan, &machine::facts(&[]))?;
     carry_out(plan, ledger, question.report.as_deref(), &question.fail_if, globals)
 }
 
@@ -199,12 +206,9 @@ fn hint_of(shown: &str, program: &str) -> String {
 }
 
 /// Continues a run.
-pub(super) fn resume(
-    run: &str,
-    report: Option<&Path>,
-    gate: &GateArguments,
-    globals: &Globals,
-) -> Result<ExitCode, Fault> {
+pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, Fault> {
+    let Resume { run, report, gate, yes } = arguments;
+    let report = report.as_deref();
     let path = shelf::find(&shelf::directory()?, run)?;
     let ledger = Ledger::open(&path)?;
     gate.require_metrics(&ledger.plan()?)?;
@@ -213,9 +217,19 @@ pub(super) fn resume(
         note("the run is finished: nothing is left to do, and this is what it found", globals);
         return conclude(&ledger, RunState::Finished, report, fail_if, globals);
     }
+    let plan = ledger.plan()?;
+    if !ledger.is_made_here() {
+        consent::require(&plan, &path, *yes)?;
+    }
     drop(ledger);
     let ledger = Ledger::resume(&path)?;
-    let plan = ledger.plan()?;
+    if ledger.plan()? != plan {
+        let shown = path.display();
+        return Err(Fault::user(format!(
+            "the run in `{shown}` was exchanged for another meanwhile"
+        ))
+        .hint("see what it is now: ask once more"));
+    }
     let done = ledger.done()?.len();
     note(
         &format!("goes on where it stopped: {done} trials are done and stay as they are"),

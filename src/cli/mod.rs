@@ -7,6 +7,7 @@
 
 mod compare;
 mod completions;
+mod consent;
 pub mod doctor;
 mod enter;
 mod export;
@@ -183,8 +184,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
             return measuring::measure(&arguments.question(globals)?, globals);
         }
         Command::Resume(arguments) => {
-            let (report, gate) = (arguments.report.as_deref(), &arguments.gate);
-            return measuring::resume(&arguments.run, report, gate, globals);
+            return measuring::resume(&arguments, globals);
         }
         Command::Show(arguments) => return show::run(&arguments, globals),
         Command::Enter(arguments) => return enter::run(&arguments, globals),

@@ -9,6 +9,12 @@ pub struct Arguments {
     /// Also writes the report as one HTML file.
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<std::path::PathBuf>,
+    /// Goes on with a run that was not begun here, whatever command it names.
+    ///
+    /// To go on with a run is to execute the command that its file says, in the stacks that it says, as you. Of a run
+    /// that this user began on this machine that is known; of any other it is shown, and asked for.
+    #[arg(long)]
+    pub yes: bool,
     #[command(flatten)]
     pub(super) gate: super::measure::GateArguments,
 }

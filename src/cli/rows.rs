@@ -75,10 +75,10 @@ mod tests {
     }
 
     #[test]
-    fn csv_quotes_what_would_break_a_line() {
+    fn csv_quotes_what_would_break_a_line_and_escapes_what_acts() {
         assert_eq!(
             rows().text(Format::Csv, None),
-            "layer,ran_on_hardware\r\na|b,\"say \"\"no\"\", twice\x1b\"\r\n"
+            "layer,ran_on_hardware\r\na|b,\"say \"\"no\"\", twice\\u{1b}\"\r\n"
         );
     }
 

@@ -34,6 +34,11 @@ pub fn hint(text: &str) {
     complain(&format!("  hint: {text}"));
 }
 
+/// Says on standard error, whatever notes are wanted, what must be known to decide.
+pub fn tell(text: &str) {
+    complain(text.trim_end());
+}
+
 /// Shows the fault, if there is one, and returns the exit code that says whose it was.
 #[must_use]
 pub fn exit(result: Result<(), Fault>) -> ExitCode {

@@ -5,6 +5,7 @@
 //! does not work there either.
 
 use crate::fault::{Doing, Fault};
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
@@ -32,15 +33,31 @@ pub(super) struct Hold {
 /// # Errors
 /// The user's, when a running surtax has it.
 pub(super) fn take(path: &Path) -> Result<Hold, Fault> {
+    let file = std::fs::metadata(path).and_then(|file| address(&file));
+    take_address(&file.doing(format_args!("find who holds the ledger `{}`", path.display()))?, path)
+}
+
+/// Takes hold of a ledger that has no name yet.
+///
+/// # Errors
+/// As [`take`].
+pub(super) fn take_of(file: &File, path: &Path) -> Result<Hold, Fault> {
+    let file = file.metadata().and_then(|file| address(&file));
+    take_address(
+        &file.doing(format_args!("find who holds `{}`, which is new", path.display()))?,
+        path,
+    )
+}
+
+fn take_address(address: &SocketAddr, path: &Path) -> Result<Hold, Fault> {
     let doing = || format!("take hold of the ledger `{}`", path.display());
-    let address = address(path).doing(doing())?;
     let began = monotonic_raw();
-    let mut bound = UnixDatagram::bind_addr(&address);
+    let mut bound = UnixDatagram::bind_addr(address);
     while bound.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
         && monotonic_raw().since(began) < Nanoseconds::from(PATIENCE)
     {
         std::thread::sleep(LOOK_AGAIN);
-        bound = UnixDatagram::bind_addr(&address);
+        bound = UnixDatagram::bind_addr(address);
     }
     match bound {
         Ok(socket) => Ok(Hold { _socket: socket }),
@@ -56,13 +73,13 @@ pub(super) fn take(path: &Path) -> Result<Hold, Fault> {
 
 /// Whether a process works on a ledger right now.
 pub(super) fn is_held(path: &Path) -> bool {
-    let (Ok(address), Ok(socket)) = (address(path), UnixDatagram::unbound()) else {
+    let file = std::fs::metadata(path).and_then(|file| address(&file));
+    let (Ok(address), Ok(socket)) = (file, UnixDatagram::unbound()) else {
         return false;
     };
     socket.connect_addr(&address).is_ok()
 }
 
-fn address(path: &Path) -> io::Result<SocketAddr> {
-    let file = std::fs::metadata(path)?;
+fn address(file: &Metadata) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("surtax-ledger-{:x}-{:x}", file.dev(), file.ino()))
 }

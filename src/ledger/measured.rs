@@ -11,6 +11,12 @@ use surtax_statistics::Histogram;
 /// The first format that has any.
 const SINCE: i32 = 4;
 
+/// No workload measures more.
+const METRICS_MAX: usize = 1_000;
+
+/// What a histogram takes in memory, however few values it has.
+const WHOLE_BYTES: u64 = 400 << 10;
+
 /// The histograms of a run by arm and name, those of all trials that count merged.
 pub type Histograms = BTreeMap<(u32, String), Histogram>;
 
@@ -66,8 +72,17 @@ impl Ledger {
             let better = Better::of_word(&word).unwrap_or(Better::Lower);
             Ok(KnownMetric { name: row.get(0)?, unit: row.get(1)?, better })
         };
-        self.collect("SELECT metric, unit, better FROM metrics ORDER BY position", read)
-            .map_err(|error| refused(&self.path, "read the metrics", &error))
+        let metrics = self
+            .collect("SELECT metric, unit, better FROM metrics ORDER BY position", read)
+            .map_err(|error| refused(&self.path, "read the metrics", &error))?;
+        if metrics.len() > METRICS_MAX {
+            let (shown, count) = (self.path.display(), metrics.len());
+            return Err(Fault::user(format!(
+                "the ledger `{shown}` has {count} metrics, and no workload has more than {METRICS_MAX}"
+            ))
+            .hint("ask for the file as surtax made it"));
+        }
+        Ok(metrics)
     }
 
     /// What the workload could not measure, and why.
@@ -96,16 +111,27 @@ impl Ledger {
         }
         let query = "SELECT arm, metric, hdr_v2 FROM histograms JOIN trials USING (trial)
                      WHERE state = 'done'";
-        let read = |row: &Row| Ok(((row.get(0)?, row.get(1)?), row.get::<_, Vec<u8>>(2)?));
-        let rows = self.collect(query, read);
-        let rows = rows.map_err(|error| refused(&self.path, "read the histograms", &error))?;
-        for (key, bytes) in rows {
-            let one = Histogram::from_bytes(&bytes).map_err(|error| {
+        let mut damage = None;
+        let read = |row: &Row| {
+            let (key, bytes): ((u32, String), Vec<u8>) = ((row.get(0)?, row.get(1)?), row.get(2)?);
+            if !merged.contains_key(&key) {
+                self.budget.spend(WHOLE_BYTES)?;
+            }
+            match Histogram::from_bytes(&bytes) {
+                Ok(one) => merged.entry(key).or_default().merge(&one),
+                Err(error) => damage = Some(error),
+            }
+            Ok(())
+        };
+        self.collect(query, read)
+            .map_err(|error| refused(&self.path, "read the histograms", &error))?;
+        match damage {
+            None => Ok(merged),
+            Some(error) => {
                 let path = self.path.display();
-                Fault::machine(format!("a histogram in the ledger `{path}` is damaged: {error}"))
-            })?;
-            merged.entry(key).or_default().merge(&one);
+                let what = format!("a histogram in the ledger `{path}` is damaged: {error}");
+                Err(Fault::machine(what).hint("ask for the file as it was made"))
+            }
         }
-        Ok(merged)
     }
 }

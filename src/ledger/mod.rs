@@ -4,22 +4,31 @@
 //! flight when surtax died is `void`, and resuming counts nothing twice: a unique index sees to it.
 //! `FORMAT.md` explains every field; nothing else in surtax writes or reads these files.
 
+mod birth;
 pub mod calendar;
+mod files;
 mod hold;
 pub mod machine;
 mod measured;
+pub mod mutated;
 mod read;
 mod record;
+mod recovered;
 mod samples;
+mod schema;
+mod seal;
 pub mod shelf;
+mod stranger;
 mod write;
 
 use crate::fault::Fault;
 use crate::plan::TrialId;
 use crate::trial::disturbance::Disturbance;
 use crate::workload::Better;
+pub(crate) use birth::taken;
 pub use measured::{Absences, Histograms};
 use rusqlite::ErrorCode;
+pub use seal::Key;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Nanoseconds;
@@ -29,7 +38,7 @@ use surtax_instrument::wire::{LevelFacts, Reading, Role};
 pub const APPLICATION_ID: i32 = 0x7375_7274;
 
 /// `PRAGMA user_version`: raised when a field changes its meaning.
-pub const FORMAT_VERSION: i32 = 5;
+pub const FORMAT_VERSION: i32 = 6;
 
 /// The file name's end.
 pub const EXTENSION: &str = "surtax";
@@ -42,6 +51,8 @@ pub struct Ledger {
     known: record::Known,
     hold: Option<hold::Hold>,
     format: i32,
+    budget: stranger::Budget,
+    is_made_here: bool,
 }
 
 /// What is known of the run as such.
@@ -269,6 +280,14 @@ fn refused(path: &Path, doing: &str, error: &rusqlite::Error) -> Fault {
         Some(ErrorCode::DatabaseCorrupt) => {
             Fault::machine(format!("cannot {doing}: the ledger `{shown}` is damaged: {error}"))
                 .hint(format!("save what can be read: sqlite3 {shown} .recover"))
+        }
+        Some(ErrorCode::OperationInterrupted) => Fault::user(format!(
+            "cannot {doing}: the ledger `{shown}` takes more time or memory than a run of its size explains"
+        ))
+        .hint("ask whoever gave it to you for the file as it was made"),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            Fault::machine(format!("cannot {doing}: the ledger `{shown}` cannot be written: {error}"))
+                .hint("go on as whoever made it, in a directory that can be written")
         }
         _ => Fault::machine(format!("cannot {doing} in the ledger `{shown}`: {error}")),
     }

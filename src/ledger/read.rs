@@ -1,14 +1,15 @@
-//! Reads a ledger, also while a run writes it: reading never waits and never changes the file.
+//! Reads a ledger, also while a run writes it: reading never waits and never changes the file, or anything beside it.
 
 use super::record::Known;
+use super::seal::Key;
+use super::stranger::{self, Opened};
 use super::{
-    APPLICATION_ID, FORMAT_VERSION, Ledger, Proofs, Run, RunState, Sample, StoredTrial, Stream,
-    TrialState, hold, refused,
+    Ledger, Proofs, Run, RunState, Sample, StoredTrial, Stream, TrialState, hold, refused,
 };
 use crate::fault::Fault;
 use crate::plan::{Plan, TrialId};
 use crate::trial::disturbance::Disturbance;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
+use rusqlite::{OptionalExtension, Row};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
@@ -23,6 +24,15 @@ struct Part {
     /// Adds what one row says to the trial that it belongs to.
     add: Add,
 }
+
+/// The first format in which a run may be sealed.
+const SEALED_SINCE: i32 = 6;
+
+/// Of a text for people, as much is read: the longest of ours quotes the end of a console.
+const WORDS_MAX_BYTES: usize = 64 << 10;
+
+/// As many arms as a plan has, at most.
+const ARMS_MAX: usize = 1_000;
 
 type Add = fn(&Row, &mut StoredTrial) -> rusqlite::Result<()>;
 
@@ -95,34 +105,37 @@ impl Ledger {
     /// # Errors
     /// The user's when there is none, it is something else, or a newer surtax wrote it.
     pub fn open(path: &Path) -> Result<Self, Fault> {
-        if !path.is_file() {
-            return Err(Fault::user(format!("there is no ledger `{}`", path.display()))
-                .hint("name a run file that ends in `.surtax`; `surtax list` shows them"));
+        let Opened { connection, format, budget } = stranger::open(path)?;
+        let known = Known::default();
+        let ledger = Self {
+            connection,
+            path: path.into(),
+            known,
+            hold: None,
+            format,
+            budget,
+            is_made_here: false,
+        };
+        let is_made_here = ledger.is_sealed_here()?;
+        if is_made_here {
+            ledger.budget.widen();
         }
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let result = Connection::open_with_flags(path, flags).and_then(|connection| {
-            let application: i32 =
-                connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
-            let format: i32 =
-                connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-            Ok((connection, application, format))
-        });
-        let (connection, application, format) =
-            result.map_err(|error| refused(path, "read the format", &error))?;
-        if application != APPLICATION_ID {
-            return Err(Fault::user(format!(
-                "`{}` is a database, but not a surtax ledger",
-                path.display()
-            )));
-        }
-        if format > FORMAT_VERSION {
-            return Err(Fault::user(format!(
-                "the ledger `{}` has format {format}, and this surtax reads up to {FORMAT_VERSION}",
-                path.display()
-            ))
-            .hint("use the surtax that wrote it, or a newer one"));
-        }
-        Ok(Self { connection, path: path.into(), known: Known::default(), hold: None, format })
+        Ok(Self { is_made_here, ..ledger })
+    }
+
+    /// Whether the run was begun here, by this user, with the plan that it has now.
+    #[must_use]
+    pub fn is_made_here(&self) -> bool {
+        self.is_made_here
+    }
+
+    fn is_sealed_here(&self) -> Result<bool, Fault> {
+        let (Some(key), SEALED_SINCE..) = (Key::known(), self.format) else { return Ok(false) };
+        let query = "SELECT id, plan_json, seal FROM run";
+        let sealed: (String, String, Option<String>) = self
+            .one(query, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .map_err(|error| refused(&self.path, "read the seal", &error))?;
+        Ok(sealed.2.is_some_and(|seal| key.holds(&seal, &sealed.0, &sealed.1)))
     }
 
     /// Where the ledger is.
@@ -152,8 +165,7 @@ impl Ledger {
                 },
             })
         };
-        self.connection
-            .query_row("SELECT id, title, surtax_version, began_at_ns, state FROM run", [], read)
+        self.one("SELECT id, title, surtax_version, began_at_ns, state FROM run", read)
             .map_err(|error| refused(&self.path, "read the run", &error))
     }
 
@@ -164,9 +176,7 @@ impl Ledger {
     pub fn took(&self) -> Result<Option<Nanoseconds>, Fault> {
         let query = "SELECT max(ended_at_ns) - min(began_at_ns) FROM trials";
         let read = |row: &Row| Ok(row.get::<_, Option<i64>>(0)?.map(|ns| Nanoseconds(natural(ns))));
-        self.connection
-            .query_row(query, [], read)
-            .map_err(|error| refused(&self.path, "read how long it took", &error))
+        self.one(query, read).map_err(|error| refused(&self.path, "read how long it took", &error))
     }
 
     /// The plan, as it was when the run began.
@@ -175,13 +185,20 @@ impl Ledger {
     /// The machine's; also when the plan names what this surtax does not know.
     pub fn plan(&self) -> Result<Plan, Fault> {
         let json: String = self
-            .connection
-            .query_row("SELECT plan_json FROM run", [], |row| row.get(0))
+            .one("SELECT plan_json FROM run", |row| row.get(0))
             .map_err(|error| refused(&self.path, "read the plan", &error))?;
-        serde_json::from_str(&json).map_err(|error| {
+        let plan: Plan = serde_json::from_str(&json).map_err(|error| {
             Fault::machine(format!("cannot read the plan in `{}`: {error}", self.path.display()))
                 .hint("use the surtax that wrote it; `surtax_version` in table `run` names it")
-        })
+        })?;
+        if plan.stacks.len() + plan.beside.len() > ARMS_MAX {
+            let shown = self.path.display();
+            return Err(Fault::user(format!(
+                "the plan in `{shown}` has more than {ARMS_MAX} stacks"
+            ))
+            .hint("split the question into several runs"));
+        }
+        Ok(plan)
     }
 
     /// What the host was when the run began, in order of interest.
@@ -249,7 +266,10 @@ impl Ledger {
                      WHERE arm = ?1 AND state = ?2 AND stream = ?3 AND tail IS NOT NULL
                      ORDER BY trial DESC LIMIT 1";
         self.connection
-            .query_row(query, rusqlite::params![arm, state.word(), stream.word()], |row| row.get(0))
+            .query_row(query, rusqlite::params![arm, state.word(), stream.word()], |row| {
+                self.budget.pay(row)?;
+                row.get(0)
+            })
             .optional()
             .map_err(|error| refused(&self.path, "read an output", &error))
     }
@@ -264,7 +284,10 @@ impl Ledger {
                 "SELECT block, position, arm, value FROM conditions JOIN trials USING (trial)
                          WHERE key = ?1 ORDER BY attempt";
             let mut statement = self.connection.prepare(query)?;
-            let rows = statement.query_map([key], |row| Ok((trial_id(row)?, row.get(3)?)))?;
+            let rows = statement.query_map([key], |row| {
+                self.budget.pay(row)?;
+                Ok((trial_id(row)?, row.get(3)?))
+            })?;
             rows.collect::<rusqlite::Result<_>>()
         };
         read().map_err(|error| refused(&self.path, "read a condition of all trials", &error))
@@ -273,9 +296,25 @@ impl Ledger {
     pub(super) fn collect<T>(
         &self,
         query: &str,
-        read: impl FnMut(&Row) -> rusqlite::Result<T>,
+        mut read: impl FnMut(&Row) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<Vec<T>> {
-        self.connection.prepare(query)?.query_map([], read)?.collect()
+        let paid = |row: &Row| {
+            self.budget.pay(row)?;
+            read(row)
+        };
+        self.connection.prepare(query)?.query_map([], paid)?.collect()
+    }
+
+    /// The one row of a query.
+    fn one<T>(
+        &self,
+        query: &str,
+        read: impl FnOnce(&Row) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        self.connection.query_row(query, [], |row| {
+            self.budget.pay(row)?;
+            read(row)
+        })
     }
 
     fn read_trials(&self) -> rusqlite::Result<Vec<StoredTrial>> {
@@ -290,6 +329,7 @@ impl Ledger {
             let mut statement = self.connection.prepare(query)?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
+                self.budget.pay(row)?;
                 let trial = places.get(&row.get(0)?).and_then(|place| trials.get_mut(*place));
                 trial.map_or(Ok(()), |trial| add(row, trial))?;
             }
@@ -333,9 +373,9 @@ fn stored_trial(row: &Row) -> rusqlite::Result<StoredTrial> {
         state: known.ok_or_else(|| unknown_word(4, &word))?,
         began_at: Nanoseconds(natural(row.get(5)?)),
         ended_at: row.get::<_, Option<i64>>(6)?.map(|at| Nanoseconds(natural(at))),
-        exit_status: row.get(7)?,
-        why: row.get::<_, Option<String>>(8)?.unwrap_or_default(),
-        remedy: row.get(9)?,
+        exit_status: words(row, 7)?,
+        why: words(row, 8)?.unwrap_or_default(),
+        remedy: words(row, 9)?,
         evidence: row.get(10)?,
         samples: Vec::new(),
         instances: Vec::new(),
@@ -345,6 +385,16 @@ fn stored_trial(row: &Row) -> rusqlite::Result<StoredTrial> {
         disturbances: Vec::new(),
         leftovers: Vec::new(),
     })
+}
+
+/// Reads a text for people; of one that nobody would read to its end, the begin.
+fn words(row: &Row, column: usize) -> rusqlite::Result<Option<String>> {
+    let mut text: Option<String> = row.get(column)?;
+    if let Some(text) = text.as_mut().filter(|text| text.len() > WORDS_MAX_BYTES) {
+        text.truncate(text.floor_char_boundary(WORDS_MAX_BYTES));
+        text.push('…');
+    }
+    Ok(text)
 }
 
 /// Reads a number from the columns behind the trial's.

@@ -8,7 +8,8 @@ CREATE TABLE run (
     plan_json       TEXT NOT NULL,
     surtax_version  TEXT NOT NULL,
     began_at_ns     INTEGER NOT NULL,
-    state           TEXT NOT NULL CHECK (state IN ('running', 'finished', 'interrupted'))
+    state           TEXT NOT NULL CHECK (state IN ('running', 'finished', 'interrupted')),
+    seal            TEXT
 ) STRICT;
 
 CREATE TABLE arms (

@@ -1,6 +1,6 @@
 //! Where ledgers live: `$XDG_DATA_HOME/surtax/runs`, one file per run, named by time and title.
 
-use super::{EXTENSION, calendar};
+use super::{EXTENSION, calendar, stranger};
 use crate::fault::{Doing, Fault};
 use etcetera::BaseStrategy;
 use std::ffi::OsStr;
@@ -11,6 +11,9 @@ use surtax_instrument::quantity::Nanoseconds;
 
 /// The part of a file name that is the time: `20260102T030405Z`.
 const STAMP_LENGTH: usize = 16;
+
+/// So many runs of one title may begin in one second.
+const NAMES_MAX: u32 = 1_000;
 
 /// The longest part of a title in a file name.
 const SLUG_LENGTH: usize = 40;
@@ -47,25 +50,28 @@ fn ignored_one(named: &OsStr, directory: &Path) -> Option<String> {
     })
 }
 
-/// A path for a new run in this folder, which is made if absent: `<time>-<title>.surtax`.
+/// The names that a new run in this folder may get, in their order: `<time>-<title>.surtax`, then with a number. The
+/// folder is made if absent.
 ///
 /// # Errors
 /// The machine's, when the folder cannot be made.
-pub fn place(directory: &Path, title: &str, at: Nanoseconds) -> Result<PathBuf, Fault> {
+pub fn names(
+    directory: &Path,
+    title: &str,
+    at: Nanoseconds,
+) -> Result<impl Iterator<Item = PathBuf> + use<>, Fault> {
     fs::create_dir_all(directory)
         .doing(format!("make the folder `{}`", directory.display()))
         .map_err(|fault| {
             fault.hint("run it as root, or name a run file that can be written with `--output`")
         })?;
     let stem = format!("{}-{}", calendar::compact(at), slug(title));
-    let candidates = (1u32..).map(|count| match count {
+    let directory = directory.to_path_buf();
+    let named = move |count| match count {
         1 => directory.join(format!("{stem}.{EXTENSION}")),
         _ => directory.join(format!("{stem}-{count}.{EXTENSION}")),
-    });
-    candidates
-        .take(1000)
-        .find(|path| !path.exists())
-        .ok_or_else(|| Fault::machine(format!("no name is free for `{stem}.{EXTENSION}`")))
+    };
+    Ok((1..=NAMES_MAX).map(named))
 }
 
 /// The ledgers in this folder, oldest first; none when the folder does not exist.
@@ -81,28 +87,33 @@ pub fn list(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
         .filter_map(Result::ok)
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
+        .filter(|path| !path.is_dir())
         .collect();
     // Of one second, the one that was made first: their names do not tell.
     ledgers.sort_by_cached_key(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let second: String = name.chars().take(STAMP_LENGTH).collect();
-        (second, path.metadata().and_then(|file| file.created()).ok(), name)
+        (second, path.symlink_metadata().and_then(|file| file.created()).ok(), name)
     });
     Ok(ledgers)
 }
 
-/// Finds a run: by path, by its file's name, by a part of it that only one run has, or `last`.
+/// Finds a run: by path, by its file's name, by a part of it that only one run has, or `last`, which is the one that was
+/// begun last: a file that an older surtax left without a run is none.
 ///
 /// # Errors
 /// The user's, when no run or more than one fits.
 pub fn find(directory: &Path, name: &str) -> Result<PathBuf, Fault> {
     let path = Path::new(name);
-    if path.is_file() {
+    // What else than a file is named so is told when it is opened; a folder may have a run's name by chance.
+    let is_named = |it: fs::Metadata| !it.is_dir() || name.contains('/');
+    if fs::symlink_metadata(path).is_ok_and(is_named) {
         return Ok(path.into());
     }
     let ledgers = list(directory)?;
     if name == "last" {
-        return ledgers.last().cloned().ok_or_else(|| {
+        let begun = |path: &&PathBuf| !stranger::is_unbegun(path);
+        return ledgers.iter().rev().find(begun).cloned().ok_or_else(|| {
             Fault::user(format!("there is no run in `{}` yet", directory.display()))
                 .hint("make one: surtax compare --in native,runc -- true")
         });
@@ -165,16 +176,20 @@ mod tests {
         assert!(slug(&"x".repeat(300)).len() <= SLUG_LENGTH);
     }
 
+    /// The first name that no file has, taken by a file that holds something.
+    fn place(shelf: &Path, title: &str, at: u64) -> PathBuf {
+        let mut names = names(shelf, title, Nanoseconds(at)).unwrap();
+        let path = names.find(|path| !path.exists()).unwrap();
+        fs::write(&path, "something").unwrap();
+        path
+    }
+
     #[test]
     fn a_run_is_found_by_last_by_its_beginning_and_by_a_part_that_only_it_has() {
         let shelf = tempfile::tempdir().unwrap();
         let day = 86_400_000_000_000;
-        let mut paths = Vec::new();
-        for (title, at) in [("make", 0), ("sysbench cpu", day), ("make", 2 * day)] {
-            let path = place(shelf.path(), title, Nanoseconds(at)).unwrap();
-            fs::write(&path, "").unwrap();
-            paths.push(path);
-        }
+        let runs = [("make", 0), ("sysbench cpu", day), ("make", 2 * day)];
+        let paths = runs.map(|(title, at)| place(shelf.path(), title, at));
         assert_eq!(list(shelf.path()).unwrap(), paths);
         assert_eq!(find(shelf.path(), "last").unwrap(), paths[2]);
         assert_eq!(find(shelf.path(), "19700101").unwrap(), paths[0]);
@@ -187,12 +202,24 @@ mod tests {
     #[test]
     fn two_runs_of_one_second_get_two_names() {
         let shelf = tempfile::tempdir().unwrap();
-        let first = place(shelf.path(), "make", Nanoseconds(0)).unwrap();
-        fs::write(&first, "").unwrap();
-        let second = place(shelf.path(), "make", Nanoseconds(0)).unwrap();
-        assert!(second.to_string_lossy().ends_with("-make-2.surtax"));
+        place(shelf.path(), "make", 0);
         std::thread::sleep(std::time::Duration::from_millis(20));
-        fs::write(&second, "").unwrap();
+        let second = place(shelf.path(), "make", 0);
+        assert!(second.to_string_lossy().ends_with("-make-2.surtax"));
         assert_eq!(find(shelf.path(), "last").unwrap(), second);
+    }
+
+    #[test]
+    fn a_file_in_which_no_run_was_begun_is_never_the_last_run() {
+        let shelf = tempfile::tempdir().unwrap();
+        let first = place(shelf.path(), "make", 0);
+        fs::write(shelf.path().join("19700102T000000Z-make.surtax"), "").unwrap();
+        let half = shelf.path().join("19700103T000000Z-make.surtax");
+        let connection = rusqlite::Connection::open(&half).unwrap();
+        connection.pragma_update(None, "journal_mode", "WAL").unwrap();
+        drop(connection);
+        assert!(half.metadata().unwrap().len() > 0);
+        assert_eq!(find(shelf.path(), "last").unwrap(), first);
+        assert_eq!(list(shelf.path()).unwrap().len(), 3);
     }
 }

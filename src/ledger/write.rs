@@ -1,45 +1,51 @@
 //! Writes a ledger: creates it, begins and ends trials, each in a transaction of its own.
 //!
-//! A trial is written down before anything of it happens, so that a crash cannot hide one.
+//! A trial is written down before anything of it happens, so that a crash cannot hide one. No rollback journal is ever
+//! used: a file changes between its two modes by the one write of its first page.
 
 use super::record::{Known, insert_record, integer};
-use super::{APPLICATION_ID, FORMAT_VERSION, Ledger, RunState, Severity, hold, refused};
-use crate::fault::{Doing, Fault};
+use super::schema::SCHEMA;
+use super::seal::Key;
+use super::stranger::{self, Budget};
+use super::{APPLICATION_ID, FORMAT_VERSION, Ledger, RunState, Severity, birth, hold, refused};
+use crate::fault::Fault;
 use crate::plan::{Plan, TrialId};
 use crate::trial::Record;
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
-use std::fs::{File, OpenOptions};
-use std::io::ErrorKind;
-use std::path::Path;
+use rusqlite::{
+    Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
+};
+use std::path::{Path, PathBuf};
 use surtax_instrument::clock;
 use surtax_instrument::wire::Fact;
 
-const SCHEMA: &str = include_str!("schema.sql");
-
 impl Ledger {
-    /// Creates the ledger of a new run, and holds it.
+    /// Creates the ledger of a new run, and holds it. Its plan is not sealed: to go on with it is to be confirmed.
     ///
     /// # Errors
     /// The user's when `path` exists, the machine's when it cannot be written.
     pub fn create(path: &Path, plan: &Plan, machine: &[Fact]) -> Result<Self, Fault> {
-        create_empty(path)?;
-        let hold = hold::take(path)?;
+        Self::create_first([path.to_path_buf()], plan, machine, None)
+    }
+
+    /// The same at the first of these paths, all of one directory, that nobody has taken; sealed if there is a key.
+    ///
+    /// # Errors
+    /// As [`Ledger::create`].
+    pub fn create_first(
+        paths: impl IntoIterator<Item = PathBuf>,
+        plan: &Plan,
+        machine: &[Fact],
+        key: Option<&Key>,
+    ) -> Result<Self, Fault> {
         let plan_json = serde_json::to_string(plan)
             .map_err(|error| Fault::bug(format!("the plan cannot be written as JSON: {error}")))?;
-        let result = Connection::open(path).and_then(|mut connection| {
-            durable(&connection)?;
-            let transaction = connection.transaction()?;
-            transaction.execute_batch(SCHEMA)?;
-            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-            transaction.pragma_update(None, "user_version", FORMAT_VERSION)?;
-            insert_run(&transaction, plan, &plan_json)?;
-            insert_machine(&transaction, machine)?;
-            transaction.commit()?;
-            Ok(connection)
-        });
-        let connection = result.map_err(|error| refused(path, "begin the run", &error))?;
+        let image = image(plan, &plan_json, machine, key)
+            .map_err(|error| Fault::bug(format!("a run cannot be begun in memory: {error}")))?;
+        let (path, hold) = birth::publish(&image, paths)?;
+        let connection = open_to_write(&path, "begin the run")?;
         let (known, format) = (Known::default(), FORMAT_VERSION);
-        Ok(Self { connection, path: path.into(), known, hold: Some(hold), format })
+        let (hold, budget) = (Some(hold), Budget::of_our_own());
+        Ok(Self { connection, path, known, hold, format, budget, is_made_here: key.is_some() })
     }
 
     /// Opens an interrupted run to go on with it, and holds it.
@@ -57,17 +63,15 @@ impl Ledger {
             .hint("repeat it: `surtax show` has the line; to go on, use the surtax that began it"));
         }
         let hold = hold::take(path)?;
-        let result = Connection::open(path).and_then(|connection| {
-            durable(&connection)?;
-            connection.execute("UPDATE run SET state = 'running'", [])?;
-            let known = Known::of(&connection)?;
-            Ok((connection, known))
-        });
-        let (connection, known) =
-            result.map_err(|error| refused(path, "go on with the run", &error))?;
+        let connection = open_to_write(path, "go on with the run")?;
+        let known = connection
+            .execute("UPDATE run SET state = 'running'", [])
+            .and_then(|_| Known::of(&connection))
+            .map_err(|error| refused(path, "go on with the trials", &error))?;
         ledger.connection = connection;
         ledger.known = known;
         ledger.hold = Some(hold);
+        ledger.budget = Budget::of_our_own();
         Ok(ledger)
     }
 
@@ -152,8 +156,9 @@ impl Ledger {
         self.connection
             .execute("UPDATE run SET state = ?1", [state.word()])
             .map_err(|error| refused(&self.path, "end the run", &error))?;
-        // Only possible when nobody reads just now; the ledger is as complete with its `-wal` file.
-        let single_file = self.connection.pragma_update(None, "journal_mode", "DELETE");
+        // Only possible when nobody reads just now; the ledger is as complete with its `-wal` file. The log is
+        // taken into the file and removed, and then one write of the first page says that there is none.
+        let single_file = self.connection.pragma_update(None, "journal_mode", "MEMORY");
         drop(single_file);
         if state != RunState::Running {
             self.hold = None;
@@ -162,27 +167,54 @@ impl Ledger {
     }
 }
 
-fn create_empty(path: &Path) -> Result<(), Fault> {
-    let doing = || format!("create the ledger `{}`", path.display());
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    match OpenOptions::new().write(true).create_new(true).open(path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            return Err(Fault::user(format!("the ledger `{}` already exists", path.display()))
-                .hint("choose another name, or go on with it: surtax resume"));
-        }
-        result => result
-            .doing(doing())
-            .map_err(|fault| fault.hint("name another place with `--output`"))?,
-    };
-    File::open(parent).and_then(|directory| directory.sync_all()).doing(doing())
+/// The whole database of a run that has no trial yet.
+fn image(
+    plan: &Plan,
+    plan_json: &str,
+    machine: &[Fact],
+    key: Option<&Key>,
+) -> rusqlite::Result<Vec<u8>> {
+    let mut connection = Connection::open_in_memory()?;
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(SCHEMA)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", FORMAT_VERSION)?;
+    insert_run(&transaction, plan, plan_json)?;
+    if let Some(key) = key {
+        let id: String = transaction.query_row("SELECT id FROM run", [], |row| row.get(0))?;
+        transaction.execute("UPDATE run SET seal = ?1", [key.seal(&id, plan_json)])?;
+    }
+    insert_machine(&transaction, machine)?;
+    transaction.commit()?;
+    Ok(connection.serialize("main")?.to_vec())
 }
 
-/// One ended trial survives a power cut: the log is synced at every commit.
-fn durable(connection: &Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "foreign_keys", "ON")
+/// A connection by which one ended trial survives a power cut: the log is synced at every commit.
+fn open_to_write(path: &Path, doing: &str) -> Result<Connection, Fault> {
+    birth::require_recovered(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let open = || {
+        let mut connection = Connection::open_with_flags(path, flags)?;
+        stranger::guard(&mut connection, &Budget::of_our_own())?;
+        Ok(connection)
+    };
+    let mut connection = open().map_err(|error| refused(path, doing, &error))?;
+    stranger::require(&connection, path)?;
+    let mut durable = || {
+        // A run may take days: only reading is bounded in time.
+        connection.progress_handler(0, None::<fn() -> bool>)?;
+        let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+        if mode != "wal" {
+            connection.pragma_update(None, "journal_mode", "MEMORY")?;
+            connection.pragma_update(None, "journal_mode", "WAL")?;
+        }
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "foreign_keys", "ON")
+    };
+    durable().map_err(|error| refused(path, "make durable what is written", &error))?;
+    Ok(connection)
 }
 
 fn insert_run(transaction: &Transaction, plan: &Plan, plan_json: &str) -> rusqlite::Result<()> {

@@ -16,6 +16,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::Duration;
 use surtax_instrument::probe::cgroup::Version;
 
@@ -126,17 +127,31 @@ impl<'a> Bench<'a> {
         Ok(text)
     }
 
-    /// That nobody has asked to stop.
-    pub(super) fn go_on(&self) -> Result<(), Fault> {
-        match self.interrupts.urgency() {
-            Urgency::None => Ok(()),
-            _ => Err(Fault::user("the race was interrupted")),
-        }
+    /// Runs a program with what it says in a file: how it ended, if it did so in time. It is killed otherwise.
+    pub(super) fn answer(
+        &self,
+        argv: &[String],
+        said: &Path,
+        deadline: Duration,
+    ) -> Result<Option<ExitStatus>, Fault> {
+        let file = || File::options().append(true).create(true).open(said).map(OwnedFd::from);
+        let doing = || format!("write what is said to `{}`", said.display());
+        let stdio = [None, Some(file().doing(doing())?), Some(file().doing(doing())?)];
+        let mut process =
+            self.room.spawn(Program { argv: argv.to_vec(), stdio, ..Program::default() })?;
+        process.wait(deadline)
     }
 
-    /// Says that one run has ended.
-    pub(super) fn ended(&self) {
+    /// Says that one run of a proof has ended, unless it was made by [`Bench::findings`].
+    ///
+    /// # Errors
+    /// The user's, who does not want to wait for the others.
+    pub(super) fn told(&self) -> Result<(), Fault> {
         (self.ended)();
+        match self.interrupts.urgency() {
+            Urgency::None => Ok(()),
+            _ => Err(Fault::user("the proof was interrupted between two of its runs")),
+        }
     }
 
     /// Makes one run of a plan as `surtax run` does, and reads what was found from its file.

@@ -9,8 +9,10 @@ mod bench;
 mod binomial;
 mod centre;
 mod equivalence;
+mod example;
 mod false_positives;
 mod forged;
+mod hostile;
 mod invalid;
 mod order;
 mod place;
@@ -40,6 +42,7 @@ pub static REGISTRY: &[&dyn Proof] = &[
     &invalid::Invalid,
     &racer::Racer,
     &forged::Forged,
+    &hostile::Hostile,
 ];
 
 /// A campaign whose truth is known.

@@ -78,7 +78,6 @@ impl Runs {
         let stacks = stacks.map(|(stack, _)| *stack).collect::<Vec<_>>().join(",");
         let data = bench.directory()?.join("raced");
         for _ in 0..count {
-            bench.go_on()?;
             let argv = [
                 &*exe.to_string_lossy(),
                 "compare",
@@ -99,7 +98,7 @@ impl Runs {
                     self.why = fault.message;
                 }
             }
-            bench.ended();
+            bench.told()?;
         }
         Ok(())
     }

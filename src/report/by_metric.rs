@@ -1,12 +1,16 @@
 //! What is told metric by metric, whatever arm it is of.
 
+use std::collections::HashMap;
+
 /// Groups things by their metric, in the order in which the metrics are first met; within one, as they come.
 pub(super) fn by_metric<'a, T>(
     things: impl IntoIterator<Item = (&'a str, T)>,
 ) -> Vec<(&'a str, Vec<T>)> {
     let mut groups: Vec<(&str, Vec<T>)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
     for (metric, thing) in things {
-        match groups.iter_mut().find(|(known, _)| *known == metric) {
+        let place = *places.entry(metric).or_insert(groups.len());
+        match groups.get_mut(place) {
             Some((_, group)) => group.push(thing),
             None => groups.push((metric, vec![thing])),
         }

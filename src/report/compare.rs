@@ -17,7 +17,7 @@ use super::{
     AbsenceFindings, ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence,
     ProgressPoint, RunFacts, TrialPoint, TrialUsage, Trouble, Verdict,
 };
-use super::{guest_clock, instances, isolation, steady, step};
+use super::{guest_clock, harmless, instances, isolation, steady, step};
 use crate::fault::Fault;
 use crate::ledger::{
     Absences, Histograms, KnownMetric, Ledger, Proofs, Run, StoredTrial, Stream, TrialState,
@@ -89,7 +89,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         guest_clock: guest_clock::caution(ledger, &columns)?,
         block_ns: block_ns(&trials, run.blocks_done),
     };
-    Ok(Findings {
+    Ok(harmless::harmless(Findings {
         cautions: caution::all(&signs),
         schema_version: SCHEMA_VERSION,
         surtax_version: env!("CARGO_PKG_VERSION").into(),
@@ -97,7 +97,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         machine: machine.iter().map(key_value).collect(),
         arms,
         noise_floor,
-    })
+    }))
 }
 
 /// What the run's workload measures.
@@ -357,7 +357,7 @@ fn run_facts(
         command: plan.command.clone(),
         workload: plan.workload.as_ref().map(|workload| line(&workload.typed())),
         cwd: line(&plan.cwd.to_string_lossy()),
-        repeat_with: line(&plan.repeat_with()),
+        repeat_with: line(&repeat_with(plan)),
         began_at: calendar::rfc3339(run.began_at),
         seed: plan.seed,
         blocks_planned: plan.runs,
@@ -370,6 +370,24 @@ fn run_facts(
         is_of_fixed_time,
         conduct: steady::conduct(plan, is_of_fixed_time),
     }
+}
+
+/// The line that repeats a run, without the values of `--env`, which may be secrets: a shell fills them in from its own
+/// variables.
+fn repeat_with(plan: &Plan) -> String {
+    let is_name = |name: &str| {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        name.bytes().all(is_part) && !name.starts_with(|first: char| first.is_ascii_digit())
+    };
+    let mark = |place: usize| format!("VALUE_{place}_LEFT_OUT");
+    let mut plain = plan.clone();
+    for (place, (name, value)) in plain.environment.iter_mut().enumerate() {
+        *value = if is_name(name) { mark(place) } else { String::from("…") };
+    }
+    let names = plain.environment.iter().enumerate().filter(|(_, (name, _))| is_name(name));
+    names.fold(plain.repeat_with(), |said, (place, (name, _))| {
+        said.replace(&format!("{name}={}", mark(place)), &format!("{name}=\"${name}\""))
+    })
 }
 
 /// What a block took on average, without the time between two sessions of a run that was resumed.

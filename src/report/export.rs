@@ -3,6 +3,7 @@
 //! Field names are those of the findings and of the ledger, units included. What is unknown is an
 //! empty field or `null`; it is never zero. The tests hold the names: a change shows in review.
 
+use super::foreign;
 use super::workload::absent;
 use super::{
     AbsenceFindings, ArmFindings, Findings, JudgementFindings, MetricFindings, QuantileFindings,
@@ -77,8 +78,7 @@ const TRIAL_FIELDS: [&str; 17] = [
 #[must_use]
 pub fn json(findings: &Findings) -> String {
     // Findings hold strings, numbers and lists of them: nothing that JSON could refuse.
-    let text = serde_json::to_string_pretty(findings);
-    text.unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}")) + "\n"
+    super::json::pretty(findings).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}\n"))
 }
 
 /// One row per arm and metric, RFC 4180; an arm without numbers is one row that says why, and so is a metric that
@@ -241,10 +241,10 @@ fn or_empty<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// One record of CSV by RFC 4180, ended by its line break.
+/// One record of CSV by RFC 4180, ended by its line break; what acts instead of being seen is an escape.
 #[must_use]
 pub fn row(fields: impl IntoIterator<Item = String>) -> String {
-    let quoted = fields.into_iter().map(|field| {
+    let quoted = fields.into_iter().map(|field| foreign::line(&field)).map(|field| {
         if field.contains([',', '"', '\n', '\r']) {
             format!("\"{}\"", field.replace('"', "\"\""))
         } else {

@@ -54,7 +54,8 @@ fn shown(text: &str, is_meant: impl Fn(char) -> bool) -> String {
 }
 
 /// Whether a letter does something instead of being seen.
-fn acts(letter: char) -> bool {
+#[must_use]
+pub fn acts(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
             '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -28,11 +28,12 @@ pub(super) struct Row<'a> {
 /// The spread between the instances of an arm's trials.
 pub(super) fn of_arm(counted: &[&StoredTrial]) -> Vec<InstanceFindings> {
     let mut order: Vec<(&str, &str)> = Vec::new();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
     let mut spreads: BTreeMap<&str, Vec<Spread>> = BTreeMap::new();
     for trial in counted {
         let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for sample in &trial.instances {
-            if order.iter().all(|(known, _)| *known != sample.metric) {
+            if known.insert(sample.metric.as_str()) {
                 order.push((&sample.metric, &sample.unit));
             }
             values.entry(&sample.metric).or_default().push(sample.value);

@@ -46,6 +46,7 @@ mod refusals;
 mod roots;
 mod recovery;
 mod ssh;
+mod strangers;
 mod suite;
 mod two_machines;
 mod two_sided;

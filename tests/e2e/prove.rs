@@ -117,6 +117,15 @@ fn forged_replies_count_nowhere_and_are_told_of() {
 }
 
 #[test]
+fn ledgers_that_somebody_else_made_harm_nobody() {
+    let machine = Machine::take();
+    let lines = lines(&machine, "hostile");
+    let tried: u64 = lines.iter().map(|line| line["tried"].as_u64().unwrap()).sum();
+    assert_eq!(tried, 4 * 44, "each ledger is in four lines");
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_campaign_that_is_interrupted_shows_what_it_had_counted() {
     let machine = Machine::take();
     if !is_usable(&machine, "native") {

@@ -165,6 +165,30 @@ pub const MUTANTS: &[Mutant] = &[
         instead: "if lost < 1_000_000_000 || column.counted.is_empty() {",
         proofs: "invalid",
     },
+    Mutant {
+        name: "strangers-trusted",
+        breaks: "a run that was not begun here goes on without a question",
+        path: "src/cli/measuring.rs",
+        text: "if !ledger.is_made_here() {",
+        instead: "if !ledger.is_made_here() && report.is_some() {",
+        proofs: "hostile",
+    },
+    Mutant {
+        name: "findings-untamed",
+        breaks: "units and names of a ledger are shown as they are",
+        path: "src/report/harmless.rs",
+        text: "*text = line(text);",
+        instead: "*text = std::mem::take(text);",
+        proofs: "hostile",
+    },
+    Mutant {
+        name: "budget-endless",
+        breaks: "reading a stranger's ledger may take any time and memory",
+        path: "src/ledger/stranger.rs",
+        text: "before >> LOOK_AGAIN == left >> LOOK_AGAIN || !self.is_over()",
+        instead: "left < u64::MAX || !self.is_over()",
+        proofs: "hostile",
+    },
 ];
 
 impl Mutant {

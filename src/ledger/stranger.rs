@@ -1,0 +1,262 @@
+//! A ledger is a stranger's until shown otherwise: nothing in it acts, and reading it has bounds.
+//!
+//! A database can hold programs: views, triggers, virtual tables, expressions in columns and indexes. Ours holds one
+//! view, and its schema is known to the letter, so any other is refused before a row is read. What remains are numbers
+//! and text: as many as the file's size allows, each of a bounded length, in a bounded time.
+
+use super::files::Files;
+use super::{APPLICATION_ID, FORMAT_VERSION, recovered, refused, schema};
+use crate::fault::Fault;
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, Row};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use surtax_instrument::clock::process_cpu;
+use surtax_instrument::quantity::Nanoseconds;
+
+/// A database of at most this size is read whole before SQLite sees it; a larger one only where it needs no recovery.
+const IMAGE_MAX_BYTES: u64 = 64 << 20;
+
+/// No text and no blob of a run is longer: outputs are kept as tails, and a histogram has some thousand counts.
+const VALUE_MAX_BYTES: i32 = 4 << 20;
+
+/// What a stranger's ledger may make this process hold.
+const STRANGER_BYTES: u64 = 192 << 20;
+
+/// The same of one that was made here.
+const OWN_BYTES: u64 = 8 << 30;
+
+/// What even the smallest file may: its proofs are spelled out once per trial that has them.
+const FLOOR_BYTES: u64 = 16 << 20;
+
+/// How many times a byte of a file may be told: a fact is once in it, and is part of many proofs.
+const TOLD_MAX: u64 = 32;
+
+/// What a row costs beside its text.
+const ROW_BYTES: u64 = 64;
+
+/// Reading a stranger's ledger ends after this much CPU time, and what its size explains. A machine that is busy with
+/// something else makes no run unreadable.
+const STRANGER_TIME: Duration = Duration::from_secs(1);
+
+/// So many bytes explain another second.
+const BYTES_PER_SECOND: u64 = 16 << 20;
+
+/// Reading one that was made here ends after this: something is wrong with its pages.
+const OWN_TIME: Duration = Duration::from_secs(600);
+
+/// How many bytes are paid for between two looks at the clock, as a power of two.
+const LOOK_AGAIN: u32 = 14;
+
+/// After so many steps of its machine SQLite asks whether to go on.
+const STEPS: i32 = 1_000;
+
+/// A ledger that was opened to be read.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) format: i32,
+    pub(super) budget: Budget,
+}
+
+/// What reading may still cost, shared with the handler that interrupts SQLite.
+#[derive(Clone, Debug)]
+pub(super) struct Budget {
+    bytes: Arc<AtomicU64>,
+    /// CPU time of this process.
+    until_ns: Arc<AtomicU64>,
+}
+
+impl Budget {
+    fn of_a_stranger(size: u64) -> Self {
+        let bytes = size.saturating_mul(TOLD_MAX).clamp(FLOOR_BYTES, STRANGER_BYTES);
+        let time = STRANGER_TIME + Duration::from_secs(size / BYTES_PER_SECOND);
+        let share = |number| Arc::new(AtomicU64::new(number));
+        Self { bytes: share(bytes), until_ns: share(after(time).0) }
+    }
+
+    /// That of a run that was begun here: it may be as large as it likes.
+    pub(super) fn of_our_own() -> Self {
+        let budget = Self::of_a_stranger(0);
+        budget.widen();
+        budget
+    }
+
+    /// Makes it that of a run that was begun here.
+    pub(super) fn widen(&self) {
+        self.bytes.store(OWN_BYTES, Ordering::Relaxed);
+        self.until_ns.store(after(OWN_TIME).0, Ordering::Relaxed);
+    }
+
+    /// Pays for a row.
+    ///
+    /// # Errors
+    /// SQLite's word for an interruption, where there is nothing left to pay with.
+    pub(super) fn pay(&self, row: &Row) -> rusqlite::Result<()> {
+        let columns = 0..row.as_ref().column_count();
+        let lengths = columns.map(|column| match row.get_ref(column) {
+            Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => bytes.len(),
+            _ => 0,
+        });
+        let length = u64::try_from(lengths.sum::<usize>()).unwrap_or(u64::MAX);
+        self.spend(length.saturating_add(ROW_BYTES))
+    }
+
+    /// Pays for so many bytes.
+    ///
+    /// # Errors
+    /// As [`Budget::pay`].
+    pub(super) fn spend(&self, bytes: u64) -> rusqlite::Result<()> {
+        let before = self.bytes.load(Ordering::Relaxed);
+        match before.checked_sub(bytes) {
+            // The clock is asked now and then: it takes as long as a row.
+            Some(left) if before >> LOOK_AGAIN == left >> LOOK_AGAIN || !self.is_over() => {
+                self.bytes.store(left, Ordering::Relaxed);
+                Ok(())
+            }
+            _ => Err(interrupted()),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        process_cpu().0 >= self.until_ns.load(Ordering::Relaxed)
+    }
+}
+
+fn after(time: Duration) -> Nanoseconds {
+    Nanoseconds(process_cpu().0.saturating_add(Nanoseconds::from(time).0))
+}
+
+fn interrupted() -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_INTERRUPT);
+    rusqlite::Error::SqliteFailure(code, None)
+}
+
+/// Opens a ledger to read it, and touches nothing on the disk.
+///
+/// # Errors
+/// The user's: it is no ledger, or none that this surtax can have written. The machine's: it cannot be read.
+pub(super) fn open(path: &Path) -> Result<Opened, Fault> {
+    let files = Files::open(path)?;
+    let size = files.size().unwrap_or(0);
+    let budget = Budget::of_a_stranger(size);
+    let cannot = |error: std::io::Error| {
+        Fault::machine(format!("cannot recover the ledger `{}`: {error}", path.display())).hint(
+            "copy it to another directory with its `-wal` and `-journal` files, and ask there",
+        )
+    };
+    let mut connection = if size <= IMAGE_MAX_BYTES {
+        let limit = usize::try_from(2 * IMAGE_MAX_BYTES).unwrap_or(usize::MAX);
+        let image = recovered::image(&files, limit).map_err(cannot)?;
+        of_image(&image).map_err(|error| refused(path, "open", &error))?
+    } else {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        Connection::open_with_flags(path, flags).map_err(|error| refused(path, "open", &error))?
+    };
+    let guarded = guard(&mut connection, &budget);
+    guarded.map_err(|error| refused(path, "guard against what it holds", &error))?;
+    let format = require(&connection, path)?;
+    Ok(Opened { connection, format, budget })
+}
+
+/// Whether no run was ever begun in a file: an older surtax made the file first, and the run in it afterwards.
+pub(super) fn is_unbegun(path: &Path) -> bool {
+    let Ok(found) = std::fs::symlink_metadata(path) else { return false };
+    if !found.is_file() || found.len() == 0 {
+        return found.is_file();
+    }
+    if found.len() > IMAGE_MAX_BYTES {
+        return false;
+    }
+    let count = || {
+        let files = Files::open(path).ok()?;
+        let limit = usize::try_from(IMAGE_MAX_BYTES).ok()?;
+        let mut connection = of_image(&recovered::image(&files, limit).ok()?).ok()?;
+        guard(&mut connection, &Budget::of_a_stranger(found.len())).ok()?;
+        let query = "SELECT count(*) FROM sqlite_schema";
+        connection.query_row(query, [], |row| row.get::<_, i64>(0)).ok()
+    };
+    count() == Some(0)
+}
+
+/// A database in memory that is read and never written.
+fn of_image(image: &[u8]) -> rusqlite::Result<Connection> {
+    let mut connection = Connection::open_in_memory()?;
+    connection.deserialize_read_exact("main", image, image.len(), true)?;
+    Ok(connection)
+}
+
+/// Takes from a connection all that a database could act by, and bounds the rest.
+pub(super) fn guard(connection: &mut Connection, budget: &Budget) -> rusqlite::Result<()> {
+    for (config, is_on) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+        (DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+    ] {
+        connection.set_db_config(config, is_on)?;
+    }
+    for (limit, most) in [
+        (Limit::SQLITE_LIMIT_LENGTH, VALUE_MAX_BYTES),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, 100_000),
+        (Limit::SQLITE_LIMIT_COLUMN, 100),
+        (Limit::SQLITE_LIMIT_EXPR_DEPTH, 50),
+        (Limit::SQLITE_LIMIT_ATTACHED, 0),
+        (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 1),
+        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+    ] {
+        connection.set_limit(limit, most)?;
+    }
+    let budget = budget.clone();
+    connection.progress_handler(STEPS, Some(move || budget.is_over()))?;
+    connection.pragma_update(None, "cell_size_check", "ON")?;
+    connection.pragma_update_and_check(None, "mmap_size", 0, |_| Ok(())).or_else(|error| {
+        // A database in memory has no map to be switched off, and says nothing.
+        if error == rusqlite::Error::QueryReturnedNoRows { Ok(()) } else { Err(error) }
+    })
+}
+
+/// Checks what a database says of itself, and gives its format.
+///
+/// # Errors
+/// As [`open`].
+pub(super) fn require(connection: &Connection, path: &Path) -> Result<i32, Fault> {
+    let shown = path.display();
+    let number = |name: &str| {
+        connection
+            .pragma_query_value(None, name, |row| row.get::<_, i32>(0))
+            .map_err(|error| refused(path, "read the format", &error))
+    };
+    let (application, format) = (number("application_id")?, number("user_version")?);
+    if application != APPLICATION_ID {
+        return Err(match is_unbegun(path) {
+            true => super::files::empty(path),
+            false => Fault::user(format!("`{shown}` is a database, but not a surtax ledger"))
+                .hint("name a run file; `surtax list` shows those that are kept"),
+        });
+    }
+    if format > FORMAT_VERSION {
+        return Err(Fault::user(format!(
+            "the ledger `{shown}` has format {format}, and this surtax reads up to {FORMAT_VERSION}"
+        ))
+        .hint("use the surtax that wrote it, or a newer one"));
+    }
+    let other = schema::difference(connection, format);
+    match other.map_err(|error| refused(path, "read the schema", &error))? {
+        None => Ok(format),
+        Some(what) => Err(Fault::user(format!(
+            "the ledger `{shown}` is not as surtax made it: {what}"
+        ))
+        .hint(
+            "nothing of it was read or run; ask whoever gave it to you for the file as it was made",
+        )),
+    }
+}

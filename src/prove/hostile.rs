@@ -1,0 +1,235 @@
+//! Hostile: ledgers that somebody else made, given to every command that reads one.
+//!
+//! Each is spoiled in one of the ways of `ledger/mutated.rs`, and given to this very program in a process of its own,
+//! which has 500 MB of addresses, two seconds of CPU time and nobody at its terminal. Counted are those that used more, those that
+//! ended otherwise than by an exit code of ours, characters that act on a terminal, and commands that ran though
+//! nobody had asked for them.
+
+use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use crate::fault::{Doing, Fault};
+use crate::ledger::mutated::Harm;
+use crate::ledger::{Ledger, RunState};
+use crate::plan::{Draft, Plan, Surroundings, TrialId};
+use crate::report::foreign;
+use crate::stack::{StackSpec, registered};
+use crate::trial::TrialResult;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What a command may use: two seconds of CPU time, since this machine may be busy, and 500 MB of addresses.
+const LIMITS: &str = "ulimit -S -t 2 && ulimit -v 500000 && exec \"$0\" \"$@\"";
+
+/// The signal by which the kernel ends what has used its CPU time.
+const SIGXCPU: i32 = 24;
+
+/// When it is not waited for any more: what uses no CPU time may wait for ever.
+const GIVE_UP: Duration = Duration::from_secs(20);
+
+/// The exit codes of ours, of which a bug's is none.
+const CODES: [i32; 4] = [0, 1, 2, 3];
+
+/// The commands, the file in the place of `FILE` and a place for what they write in that of `PLACE`.
+const COMMANDS: [&[&str]; 8] = [
+    &["show", "FILE"],
+    &["show", "FILE", "--format", "markdown"],
+    &["show", "FILE", "--format", "csv"],
+    &["export", "FILE", "--format", "json"],
+    &["export", "FILE", "--trials"],
+    &["report", "FILE", "--output", "PLACE/report.html"],
+    &["list", "PLACE"],
+    &["list", "PLACE", "--format", "json"],
+];
+
+/// What every ledger is given to beside one of them: it must not execute its command.
+const RESUME: &[&str] = &["resume", "FILE"];
+
+pub(super) struct Hostile;
+
+/// What went wrong, by kind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    ledgers: u32,
+    slow: u32,
+    crashed: u32,
+    acting: u32,
+    executed: u32,
+}
+
+impl Proof for Hostile {
+    fn name(&self) -> &'static str {
+        "hostile"
+    }
+
+    fn summary(&self) -> &'static str {
+        "ledgers that somebody else made, in every command that reads one: whether they harm"
+    }
+
+    fn run_count(&self, size: Size) -> u32 {
+        size.pick(44, 10_000)
+    }
+
+    fn run_ms(&self, _size: Size, _run: u32) -> u32 {
+        90
+    }
+
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+        let mut counts = Harm::ALL.map(|harm| (harm, Count::default()));
+        let runs = 0..self.run_count(size);
+        let each = || -> Result<(), Fault> {
+            let place = bench.directory()?.join("hostile");
+            let (whole, mark) = (place.join("whole"), place.join("mark"));
+            let made = || std::fs::create_dir_all(&place);
+            made().doing(format_args!("make `{}` for strangers' ledgers", place.display()))?;
+            make(&whole, &mark)?;
+            let kinds = counts.len();
+            for run in runs {
+                let (harm, count) = &mut counts[run as usize % kinds];
+                let file = place.join("run.surtax");
+                std::fs::copy(&whole, &file).doing("copy a ledger to be spoiled")?;
+                harm.spoil(&file, run.into())?;
+                try_one(bench, &place, run as usize / kinds, count)?;
+                count.executed += u32::from(mark.exists());
+                clear(&place, &whole)?;
+                bench.told()?;
+            }
+            std::fs::remove_dir_all(&place).doing("remove the strangers' ledgers")
+        };
+        let how = each();
+        let lines = counts.iter().filter(|(_, count)| count.ledgers > 0);
+        ended(how, lines.flat_map(|(harm, count)| of_kind(*harm, *count)).collect())
+    }
+}
+
+/// Gives a ledger to one of the commands, and to the one that would execute its command.
+fn try_one(bench: &Bench<'_>, place: &Path, turn: usize, count: &mut Count) -> Result<(), Fault> {
+    count.ledgers += 1;
+    let (mut slow, mut crashed, mut acting) = (false, false, false);
+    for command in [COMMANDS[turn % COMMANDS.len()], RESUME] {
+        let said = place.join("said");
+        let status = bench.answer(&words(command, place)?, &said, GIVE_UP)?;
+        let is_slow = status.is_none_or(|status| status.signal() == Some(SIGXCPU));
+        let code = status.and_then(|status| status.code());
+        slow |= is_slow;
+        crashed |= !is_slow && code.is_none_or(|code| !CODES.contains(&code));
+        for file in [said, place.join("report.html")] {
+            acting |= std::fs::read(file).is_ok_and(|bytes| acts(&bytes));
+        }
+    }
+    count.slow += u32::from(slow);
+    count.crashed += u32::from(crashed);
+    count.acting += u32::from(acting);
+    Ok(())
+}
+
+/// This program with a limit to its memory.
+fn words(command: &[&str], place: &Path) -> Result<Vec<String>, Fault> {
+    let exe = std::env::current_exe().doing("find the program that is to read them")?;
+    let file = place.join("run.surtax").to_string_lossy().into_owned();
+    let place = place.to_string_lossy();
+    let mut words = ["sh", "-c", LIMITS].map(String::from).to_vec();
+    words.push(exe.to_string_lossy().into_owned());
+    words.extend(command.iter().map(|word| match *word {
+        "FILE" => file.clone(),
+        word => word.replace("PLACE", &place),
+    }));
+    Ok(words)
+}
+
+/// Whether an answer holds what acts on a terminal, or is no text at all.
+fn acts(said: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(said);
+    let text = text.replace("\r\n", "\n"); // as CSV ends its records
+    text.chars().any(|letter| !matches!(letter, '\n' | '\t') && foreign::acts(letter))
+        || text.lines().any(|line| line.starts_with("# owned") || line.starts_with("| x |"))
+}
+
+/// Removes what one ledger left.
+fn clear(place: &Path, whole: &Path) -> Result<(), Fault> {
+    let entries = std::fs::read_dir(place).doing("see what a stranger's ledger left")?;
+    for entry in entries.flatten().filter(|entry| entry.path() != whole) {
+        std::fs::remove_file(entry.path()).doing("remove what a stranger's ledger left")?;
+    }
+    Ok(())
+}
+
+/// The ledger from which all are made: interrupted, with a command that leaves a mark where it is executed.
+fn make(file: &Path, mark: &Path) -> Result<(), Fault> {
+    let plan = plan(mark)?;
+    let _ = std::fs::remove_file(file);
+    let mut ledger = Ledger::create(file, &plan, &crate::ledger::machine::facts(&[]))?;
+    for block in 0..3 {
+        for TrialId { block, position, arm } in plan.block(block) {
+            let trial = TrialId { block, position, arm };
+            ledger.begin_trial(trial)?;
+            ledger.end_trial(&super::example::record(trial, failed(block, arm))?)?;
+        }
+    }
+    ledger.finish(RunState::Interrupted)
+}
+
+fn failed(block: u32, arm: u32) -> Option<TrialResult> {
+    let why = String::from("the guest kernel panicked\n  hint: give it memory");
+    (block == 2 && arm == 2).then_some(TrialResult::Broken { why })
+}
+
+fn plan(mark: &Path) -> Result<Plan, Fault> {
+    let native = StackSpec::parse("native")?;
+    let stacks = vec![native.clone(), StackSpec::parse("native:env.SURTAX_TWIN=1")?];
+    let cards = registered();
+    let around = Surroundings { cwd: PathBuf::from("/"), fresh_seed: 0, cards: &cards, cpus: None };
+    let draft = Draft {
+        title: Some(String::from("a stranger's run")),
+        stacks,
+        baseline: Some(native),
+        command: vec![String::from("touch"), mark.to_string_lossy().into_owned()],
+        writable: mark.parent().map(PathBuf::from).into_iter().collect(),
+        inherit_environment: Some(true),
+        runs: Some(10),
+        seed: Some(1),
+        ..Draft::default()
+    };
+    Ok(draft.complete(&around)?.plan)
+}
+
+/// The figures of one kind of harm.
+fn of_kind(harm: Harm, count: Count) -> [Line; 4] {
+    let line = |what, found, because: &str| Line {
+        proof: "hostile",
+        part: String::from(harm.words()),
+        tried: count.ledgers,
+        found,
+        what,
+        bar: Bar::AtMost(0),
+        because: String::from(because),
+    };
+    [
+        line(
+            "took more than 2 s of CPU time",
+            count.slow,
+            "a file's size explains what reading it takes",
+        ),
+        line("ended by no code of ours, with 500 MB", count.crashed, "what is wrong is said"),
+        line("let act what acts", count.acting, "foreign text is seen, and never obeyed"),
+        line("executed a command unasked", count.executed, "a stranger's command is shown first"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_acts_is_found_in_an_answer_and_what_is_only_shown_is_not() {
+        assert!(acts(b"a\x1b[2J") && acts("\u{202e}".as_bytes()) && acts(b"one\r\n# owned\r\n"));
+        assert!(acts(b"a\rb") && acts(b"\0"));
+        assert!(!acts("a\\u{1b}, \u{b1}3 %\r\nb\tc\n".as_bytes()));
+    }
+
+    #[test]
+    fn every_harm_is_told_by_four_bars_that_one_failure_misses() {
+        let count = Count { ledgers: 3, slow: 1, crashed: 0, acting: 0, executed: 0 };
+        let met = of_kind(Harm::View, count).map(|line| line.is_met());
+        assert_eq!(met, [false, true, true, true]);
+    }
+}

@@ -1,0 +1,120 @@
+//! What somebody else made, given to the built binary: names that lead elsewhere, and runs that would execute.
+
+use crate::machine::{Machine, text};
+use rustix::fs::{CWD, FileType, Mode};
+use std::path::Path;
+use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+
+/// A run in `native` whose command leaves a mark.
+fn run(machine: &Machine, file: &Path, mark: &Path) {
+    let (file, mark) = (file.to_str().unwrap(), mark.to_str().unwrap());
+    let place = Path::new(mark).parent().unwrap().to_str().unwrap();
+    let question = ["compare", "--in", "native", "--runs", "1", "--writable", place, "-o", file];
+    let output = machine.surtax(&[question.as_slice(), &["--", "touch", mark]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+fn edit(file: &Path, change: &str) {
+    rusqlite::Connection::open(file).unwrap().execute_batch(change).unwrap();
+}
+
+#[test]
+fn what_is_no_run_file_is_refused_at_once_by_every_command() {
+    let machine = Machine::take();
+    let fifo = machine.path("fifo.surtax");
+    rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let sparse = machine.path("sparse.surtax");
+    std::fs::File::create(&sparse).unwrap().set_len(1 << 40).unwrap();
+    let folder = machine.path("folder.surtax");
+    std::fs::create_dir(&folder).unwrap();
+    let link = machine.path("link.surtax");
+    std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
+    let shown = |path: &Path| path.to_str().unwrap().to_owned();
+    for (name, expected) in [
+        (shown(&fifo), "is a pipe and no run file"),
+        (shown(&sparse), "no run has more than"),
+        (shown(&folder), "is a directory and no run file"),
+        (shown(&link), "is a symbolic link and no run file"),
+        (String::from("/proc/self/maps"), "holds no run"),
+        (String::from("/dev/zero"), "is a device and no run file"),
+        (String::from("/etc/passwd"), "is not a surtax ledger"),
+    ] {
+        for command in ["show", "report", "export", "resume"] {
+            let began = monotonic_raw();
+            let output = machine.surtax(&[command, &name]);
+            let took = Duration::from(monotonic_raw().since(began));
+            let errors = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{command} {name}: {errors}");
+            assert!(errors.contains(expected), "{command} {name}: {errors}");
+            assert!(took < Duration::from_secs(20), "{command} {name} took {took:?}");
+        }
+    }
+}
+
+#[test]
+fn a_run_that_was_not_begun_here_is_shown_and_executes_nothing_until_somebody_says_so() {
+    let machine = Machine::take();
+    let (file, mark) = (machine.path("run.surtax"), machine.path("marks/mark"));
+    std::fs::create_dir(mark.parent().unwrap()).unwrap();
+    run(&machine, &file, &mark);
+    let name = file.to_str().unwrap();
+    let undo = "UPDATE run SET state = 'interrupted'; UPDATE trials SET state = 'void'";
+    let resume = |arguments: &[&str]| {
+        std::fs::remove_file(&mark).unwrap();
+        let output = machine.surtax(&[["resume", name].as_slice(), arguments].concat());
+        (output.status.code(), text(&output.stderr), mark.exists())
+    };
+    edit(&file, undo);
+    let (code, errors, was_executed) = resume(&[]);
+    assert!(was_executed, "its own run goes on without a question: {code:?} {errors}");
+    edit(&file, undo);
+    edit(&file, "UPDATE run SET plan_json = json_set(plan_json, '$.seed', 4)");
+    let (code, errors, was_executed) = resume(&[]);
+    assert_eq!((code, was_executed), (Some(2), false), "{errors}");
+    for part in ["command    touch ", "in         native", "nothing of it was executed", "--yes"] {
+        assert!(errors.contains(part), "{part}: {errors}");
+    }
+    std::fs::write(&mark, "").unwrap();
+    let (_, errors, was_executed) = resume(&["--yes"]);
+    assert!(was_executed, "{errors}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_file_that_an_older_surtax_left_empty_is_said_and_is_in_nobodys_way() {
+    let machine = Machine::take();
+    let output = machine.surtax(&["compare", "--in", "native", "--runs", "1", "--", "true"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shelf = machine.path("data").join("surtax/runs");
+    std::fs::write(shelf.join("99990101T000000Z-true.surtax"), "").unwrap();
+    let shown = machine.surtax(&["show", "last"]);
+    assert!(shown.status.success(), "{}", text(&shown.stderr));
+    let listed = machine.surtax(&["list"]);
+    assert!(listed.status.success() && text(&listed.stderr).contains("holds no run"));
+    let empty = shelf.join("99990101T000000Z-true.surtax");
+    let output = ["compare", "--in", "native", "-o", empty.to_str().unwrap(), "--", "true"];
+    let refused = machine.surtax(&output);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("remove it, and ask again: rm "));
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_disk_that_is_full_when_a_run_begins_keeps_no_file_of_it() {
+    let machine = Machine::take();
+    let place = machine.path("small");
+    std::fs::create_dir(&place).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=64k tmpfs {0} && {1} compare --in native -o {0}/run.surtax -- true; code=$?; \
+         ls -A {0}; exit $code",
+        place.display(),
+        env!("CARGO_BIN_EXE_surtax"),
+    );
+    let mut command = std::process::Command::new("unshare");
+    let output = command.args(["-m", "sh", "-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("No space left"), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "", "something is left");
+    machine.assert_as_before();
+}
