@@ -6,9 +6,10 @@
 use crate::layer::{Payer, Source};
 use std::io;
 use surtax_instrument::probe::cgroup::{Group, Hierarchies};
+use surtax_instrument::probe::cpu_time::CpuTime;
 use surtax_instrument::probe::process::{self, usage, usage_of_other_threads, usage_of_threads};
 use surtax_instrument::probe::xen::Domain;
-use surtax_instrument::quantity::{Bytes, Nanoseconds};
+use surtax_instrument::quantity::Bytes;
 use surtax_instrument::wire::Reading;
 
 /// The counters of the payers of one level, read once.
@@ -26,8 +27,7 @@ enum Meter {
 
 #[derive(Clone, Copy, Default)]
 struct Usage {
-    cpu_user: Nanoseconds,
-    cpu_system: Nanoseconds,
+    cpu: CpuTime,
     memory_peak: Option<Bytes>,
 }
 
@@ -55,12 +55,13 @@ impl Watch {
             .into_iter()
             .filter_map(|(payer, meter, before)| {
                 let after = meter.read(&payer.source)?;
+                let (cpu_user, cpu_system) = after.cpu.since(before.cpu);
                 Some(Reading {
                     payer: payer.name,
                     role: payer.role,
                     level,
-                    cpu_user: after.cpu_user.since(before.cpu_user),
-                    cpu_system: after.cpu_system.since(before.cpu_system),
+                    cpu_user,
+                    cpu_system,
                     memory_peak: after.memory_peak,
                     carries_workload: payer.carries_workload,
                 })
@@ -85,18 +86,13 @@ impl Meter {
         let used: io::Result<process::Usage> = match (self, source) {
             (Self::Group(group), _) => {
                 let used = group.read();
-                return Some(Usage {
-                    cpu_user: used.cpu_user?,
-                    cpu_system: used.cpu_system?,
-                    memory_peak: used.memory_peak,
-                });
+                return Some(Usage { cpu: used.cpu?, memory_peak: used.memory_peak });
             }
             // Xen does not say how much of it was the domain's kernel.
             (Self::Domain(domain), _) => {
                 let used = domain.read().ok()?;
                 return Some(Usage {
-                    cpu_user: used.cpu,
-                    cpu_system: Nanoseconds(0),
+                    cpu: CpuTime { total: used.cpu, ..CpuTime::default() },
                     memory_peak: Some(used.memory),
                 });
             }
@@ -108,10 +104,6 @@ impl Meter {
             (Self::Processes, Source::Group(_) | Source::Domain(_)) => return None,
         };
         let used = used.ok()?;
-        Some(Usage {
-            cpu_user: used.cpu_user,
-            cpu_system: used.cpu_system,
-            memory_peak: used.memory_peak,
-        })
+        Some(Usage { cpu: used.cpu, memory_peak: used.memory_peak })
     }
 }

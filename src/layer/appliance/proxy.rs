@@ -266,12 +266,12 @@ impl Conversation {
     fn end(&mut self, status: Status, now: Nanoseconds) -> Result<(), Over> {
         let Some(run) = self.running.take() else { return Ok(()) };
         self.connection = None;
-        let after = self.proxy.guest.usage();
+        let (cpu_user, cpu_system) = self.proxy.guest.usage().cpu.since(run.before.cpu);
         let outcome = Outcome {
             status,
             wall: now.since(run.began),
-            cpu_user: after.cpu_user.since(run.before.cpu_user),
-            cpu_system: after.cpu_system.since(run.before.cpu_system),
+            cpu_user,
+            cpu_system,
             memory_peak: self.proxy.guest.touched(),
             stops: None,
             stdout: run.answer.output(),
