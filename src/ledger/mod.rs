@@ -17,6 +17,7 @@ mod write;
 use crate::fault::Fault;
 use crate::plan::TrialId;
 use crate::trial::disturbance::Disturbance;
+use crate::trial::outside::Cpu;
 use crate::workload::Better;
 pub use measured::{Absences, Histograms};
 use rusqlite::ErrorCode;
@@ -180,6 +181,12 @@ impl StoredTrial {
     #[must_use]
     pub fn sample(&self, metric: &str) -> Option<&Sample> {
         self.samples.iter().find(|sample| sample.metric == metric)
+    }
+
+    /// What the kernel inside said of the command's CPU time; `None` where it cannot be believed.
+    #[must_use]
+    pub fn cpu_claim(&self) -> Option<Cpu> {
+        samples::claim(self)
     }
 }
 

@@ -298,6 +298,7 @@ impl Ledger {
         for part in PARTS.iter().filter(|part| part.since <= self.format) {
             each(part.query, part.add)?;
         }
+        trials.iter_mut().for_each(super::samples::hold_against_outside);
         Ok(trials)
     }
 

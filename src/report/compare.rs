@@ -66,7 +66,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         absences: &absences,
     };
     let judged = Judged { overheads: &overheads, noises: &noises, step_sizes: &step_sizes };
-    let (mut arms, bills) = arms_and_bills(&sources, &columns, &walls, &judge, &judged)?;
+    let mut arms = arms(&sources, &columns, &walls, &judge, &judged)?;
     steady::add_to(&mut arms, &warm_ups);
     isolation::add_to(&mut arms, &columns, &measures);
     let noise_floor = noise.map(|noise| estimate::interval(&noise.estimate));
@@ -74,7 +74,6 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let signs = Signs {
         arms: &arms,
         columns: &columns,
-        bills: &bills,
         proofs: &proofs,
         mitigations: mitigations(&machine),
         is_workload: plan.workload.is_some(),
@@ -117,23 +116,22 @@ struct Sources<'a> {
     absences: &'a Absences,
 }
 
-/// What was found about every arm, and who paid in it.
-fn arms_and_bills(
+/// What was found about every arm.
+fn arms(
     sources: &Sources<'_>,
     columns: &[Column<'_>],
     walls: &[Option<Wall>],
     judge: &Judge<'_>,
     judged: &Judged<'_>,
-) -> Result<(Vec<ArmFindings>, Vec<Bill>), Fault> {
-    let (mut arms, mut bills) = (Vec::new(), Vec::new());
+) -> Result<Vec<ArmFindings>, Fault> {
+    let mut arms = Vec::new();
     for (column, wall) in columns.iter().zip(walls) {
         let bill = bill::of(&column.counted, column.depth());
         let mut arm = arm_findings(sources, column, wall.as_ref(), judge, &bill)?;
         judged.add_to(&mut arm, sources.measures, judge);
         arms.push(arm);
-        bills.push(bill);
     }
-    Ok((arms, bills))
+    Ok(arms)
 }
 
 fn arm_findings(
@@ -181,6 +179,7 @@ fn arm_findings(
         because,
         more_blocks,
         payers: bill.payers.clone(),
+        bill_gap: bill.gap.clone(),
         evidence,
         stdout_hashes: distinct(hashes.collect()),
         exit_statuses: distinct(statuses.collect()),
