@@ -13,6 +13,7 @@ mod neighbour;
 mod meeting;
 mod sandwich;
 mod opposite;
+pub mod oom;
 pub mod outside;
 mod task;
 mod together;

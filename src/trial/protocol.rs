@@ -3,6 +3,7 @@
 use super::iterate::{self, Ran};
 use super::meeting::Bridge;
 use super::neighbour::Neighbours;
+use super::oom::{self, Lookout};
 use super::opposite::Opposite;
 use super::quiet::{self, Quiet};
 use super::sandwich::Sandwich;
@@ -70,6 +71,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
     }
     let inside = task.as_ref().map_or_else(|_| command.clone(), |task| task.inside(&command));
     let between = task.as_ref().map_or(Ok(None), |task| task.between(stack, ground, &name));
+    let mut lookout = Lookout::begin(ground.lab.id(), &name);
     let raised = between.as_ref().map_err(Clone::clone).and_then(|between| {
         let network = between.as_ref().map(Bridge::path);
         let network = network.as_deref().or(ground.network);
@@ -81,7 +83,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
     let mut stop_wall = Nanoseconds(0);
     let mut conditions = None;
     let result = match raised {
-        Err(fault) => broken(&fault),
+        Err(fault) => broken(&lookout.explained(stack, fault)),
         Ok(mut standing) => {
             standing.tell(&mut command);
             let measured = task
@@ -104,10 +106,13 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
             }
             stop_wall = clock::monotonic_raw().since(stopping_at);
             match measured {
-                Err(fault) => broken(&fault),
-                Ok((measured, flaw, around)) => {
+                Err(fault) => broken(&lookout.explained(stack, fault)),
+                Ok((measured, flaw, mut around)) => {
+                    let killed = lookout.of_trial(stack, &measured.readings, &measured.outcome);
+                    let killed = killed.filter(|_| !oom::is_meant(&command));
+                    around.extend(killed.iter().map(oom::condition));
                     conditions = Some(around);
-                    judge(measured, flaw)
+                    judge(measured, killed.map(|it| it.reason()), flaw)
                 }
             }
         }
@@ -382,9 +387,13 @@ pub fn require_short(command: &Command) -> Result<(), Fault> {
     })
 }
 
-/// Only a command that ended by itself with status 0 counts, and of a workload only what can be believed.
-fn judge(measured: Measured, flaw: Flaw) -> TrialResult {
+/// Only a command that ended by itself with status 0 counts, and of a workload only what can be believed; and none of
+/// whose stack the kernel has killed somebody.
+fn judge(measured: Measured, killed: Flaw, flaw: Flaw) -> TrialResult {
     let measured = Box::new(measured);
+    if let Some(why) = killed {
+        return TrialResult::Invalid { why, measured: Some(measured) };
+    }
     match flaw {
         _ if measured.outcome.status != Status::Exit(0) => TrialResult::CommandFailed(measured),
         Some(why) => TrialResult::Invalid { why, measured: Some(measured) },

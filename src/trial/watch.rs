@@ -7,6 +7,7 @@ use crate::layer::{Payer, Source};
 use std::io;
 use surtax_instrument::probe::cgroup::{Group, Hierarchies};
 use surtax_instrument::probe::cpu_time::CpuTime;
+use surtax_instrument::probe::oom::Kills;
 use surtax_instrument::probe::process::{self, usage, usage_of_other_threads, usage_of_threads};
 use surtax_instrument::probe::xen::Domain;
 use surtax_instrument::quantity::Bytes;
@@ -15,7 +16,8 @@ use surtax_instrument::wire::Reading;
 /// The counters of the payers of one level, read once.
 pub struct Watch {
     level: u8,
-    meters: Vec<(Payer, Meter, Usage)>,
+    meters: Vec<(Payer, Meter, Usage, Option<Kills>)>,
+    hierarchies: Hierarchies,
 }
 
 /// Where one payer's usage is read.
@@ -41,19 +43,20 @@ impl Watch {
             .filter_map(|payer| {
                 let meter = Meter::open(&payer.source, &hierarchies)?;
                 let usage = meter.read(&payer.source)?;
-                Some((payer, meter, usage))
+                let kills = kills(&payer.source, &hierarchies);
+                Some((payer, meter, usage, kills))
             })
             .collect();
-        Self { level, meters }
+        Self { level, meters, hierarchies }
     }
 
     /// Reads them again: what each payer used in between. A payer that is gone is left out.
     #[must_use]
     pub fn end(self) -> Vec<Reading> {
-        let level = self.level;
+        let (level, hierarchies) = (self.level, self.hierarchies);
         self.meters
             .into_iter()
-            .filter_map(|(payer, meter, before)| {
+            .filter_map(|(payer, meter, before, kills_before)| {
                 let after = meter.read(&payer.source)?;
                 let (cpu_user, cpu_system) = after.cpu.since(before.cpu);
                 Some(Reading {
@@ -63,10 +66,20 @@ impl Watch {
                     cpu_user,
                     cpu_system,
                     memory_peak: after.memory_peak,
+                    oom_kill_count: kills(&payer.source, &hierarchies)
+                        .map(|now| now.since(&kills_before.unwrap_or_default())),
                     carries_workload: payer.carries_workload,
                 })
             })
             .collect()
+    }
+}
+
+/// Kills in a group; what is no group of its own has none that would be its alone.
+fn kills(source: &Source, hierarchies: &Hierarchies) -> Option<Kills> {
+    match source {
+        Source::Group(group) => Kills::of_group(hierarchies, group),
+        _ => None,
     }
 }
 

@@ -274,6 +274,7 @@ impl Conversation {
             cpu_system,
             memory_peak: self.proxy.guest.touched(),
             stops: None,
+            oom_kill_count: None,
             stdout: run.answer.output(),
             stderr: Answer::new(None, 0).output(),
             instances: Vec::new(),
