@@ -1,8 +1,7 @@
 //! Cautions: what speaks against our own result, most important first, each with advice.
-//!
-//! That kernels differ is no caution: another kernel is what a virtual machine is.
 
 mod disturbed;
+mod kernels;
 mod overdrawn;
 mod setting;
 mod width;
@@ -91,6 +90,7 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(setting::networks(signs.arms));
     cautions.extend(setting::filters(signs.arms));
     cautions.extend(setting::mitigations(signs));
+    cautions.extend(kernels::differ(signs.arms));
     cautions.extend(overdrawn::caution_of(signs));
     cautions.extend(leftovers(signs));
     cautions

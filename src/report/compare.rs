@@ -17,15 +17,15 @@ use super::{
     AbsenceFindings, ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence,
     ProgressPoint, RunFacts, TrialPoint, TrialUsage, Trouble, Verdict,
 };
-use super::{guest_clock, instances, isolation, steady, step};
+use super::{guest_clock, instances, isolation, memory, steady, step};
 use crate::fault::Fault;
 use crate::ledger::{
     Absences, Histograms, KnownMetric, Ledger, Proofs, Run, StoredTrial, Stream, TrialState,
     calendar,
 };
-use crate::plan::Plan;
+use crate::plan::{Plan, TrialId};
 use crate::trial::disturbance::Disturbance;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use surtax_instrument::wire::Fact;
 
 /// Raised when a field of the findings changes its meaning.
@@ -57,6 +57,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let stack = plan.baseline.to_string();
     let judge = Judge { baseline, noise, margin, stack, program: &program };
 
+    let page_caches = ledger.conditions_of("payers_page_cache_bytes")?;
     let sources = Sources {
         ledger,
         proofs: &proofs,
@@ -64,6 +65,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         measures: &measures,
         histograms: &histograms,
         absences: &absences,
+        page_caches: &page_caches,
     };
     let judged = Judged { overheads: &overheads, noises: &noises, step_sizes: &step_sizes };
     let mut arms = arms(&sources, &columns, &walls, &judge, &judged)?;
@@ -114,6 +116,7 @@ struct Sources<'a> {
     measures: &'a [Measure],
     histograms: &'a Histograms,
     absences: &'a Absences,
+    page_caches: &'a HashMap<TrialId, f64>,
 }
 
 /// What was found about every arm.
@@ -180,6 +183,7 @@ fn arm_findings(
         more_blocks,
         payers: bill.payers.clone(),
         bill_gap: bill.gap.clone(),
+        page_cache_bytes: memory::page_cache(&column.counted, sources.page_caches),
         evidence,
         stdout_hashes: distinct(hashes.collect()),
         exit_statuses: distinct(statuses.collect()),

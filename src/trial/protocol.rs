@@ -9,7 +9,7 @@ use super::quiet::{self, Quiet};
 use super::sandwich::Sandwich;
 use super::task::{Task, settings};
 use super::together;
-use super::watch::Watch;
+use super::watch::{self, Watch};
 use super::{Evidence, Measured, Record, TrialResult};
 use super::{cold, disturbance};
 use crate::agent::{Pulse, refused, unexpected};
@@ -166,6 +166,7 @@ fn measure(
     let watch = Watch::begin(payers, level);
     let runs = iterations(standing, opposite, command, plan);
     let runs = runs.map_err(|fault| task.explained(fault))?;
+    let page_cache = watch.page_cache();
     let mut readings = watch.end();
     let outside = watch_outside.end();
     let seen = beside.look()?;
@@ -179,6 +180,7 @@ fn measure(
         ),
     );
     conditions.extend(seen.conditions);
+    conditions.extend(page_cache.map(watch::condition));
     conditions.extend(quiet::stood_still(runs.iter().map(|ran| &ran.outcome)));
     conditions.extend(together::at_once(&runs));
     let mut is_guest_time_void = false;

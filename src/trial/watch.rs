@@ -7,6 +7,7 @@ use crate::layer::{Payer, Source};
 use std::io;
 use surtax_instrument::probe::cgroup::{Group, Hierarchies};
 use surtax_instrument::probe::cpu_time::CpuTime;
+use surtax_instrument::probe::guest_memory;
 use surtax_instrument::probe::oom::Kills;
 use surtax_instrument::probe::process::{self, usage, usage_of_other_threads, usage_of_threads};
 use surtax_instrument::probe::xen::Domain;
@@ -50,6 +51,16 @@ impl Watch {
         Self { level, meters, hierarchies }
     }
 
+    /// Page cache that is charged to the groups among them right now; `None` where no group says.
+    #[must_use]
+    pub fn page_cache(&self) -> Option<Bytes> {
+        let groups = self.meters.iter().filter_map(|(_, meter, ..)| match meter {
+            Meter::Group(group) => group.page_cache(),
+            _ => None,
+        });
+        groups.map(|bytes| bytes.0).reduce(u64::saturating_add).map(Bytes)
+    }
+
     /// Reads them again: what each payer used in between. A payer that is gone is left out.
     #[must_use]
     pub fn end(self) -> Vec<Reading> {
@@ -59,13 +70,14 @@ impl Watch {
             .filter_map(|(payer, meter, before, kills_before)| {
                 let after = meter.read(&payer.source)?;
                 let (cpu_user, cpu_system) = after.cpu.since(before.cpu);
+                let memory_peak = memory(&payer, after.memory_peak);
                 Some(Reading {
                     payer: payer.name,
                     role: payer.role,
                     level,
                     cpu_user,
                     cpu_system,
-                    memory_peak: after.memory_peak,
+                    memory_peak,
                     oom_kill_count: kills(&payer.source, &hierarchies)
                         .map(|now| now.since(&kills_before.unwrap_or_default())),
                     carries_workload: payer.carries_workload,
@@ -73,6 +85,25 @@ impl Watch {
             })
             .collect()
     }
+}
+
+/// The memory of a payer. That of a process is all its threads', so a guest's is told apart from what its emulator has
+/// beside it.
+fn memory(payer: &Payer, peak: Option<Bytes>) -> Option<Bytes> {
+    match &payer.source {
+        Source::Threads { pid, .. } if payer.carries_workload => guest_memory::of_process(*pid),
+        Source::OtherThreads { pid, .. } => {
+            let of_guest = guest_memory::of_process(*pid).unwrap_or_default();
+            peak.and_then(|peak| peak.0.checked_sub(of_guest.0)).map(Bytes)
+        }
+        _ => peak,
+    }
+}
+
+/// The page cache as a condition of a trial.
+#[expect(clippy::cast_precision_loss, reason = "exact up to 8 PiB")]
+pub(super) fn condition(page_cache: Bytes) -> (String, f64) {
+    (String::from("payers_page_cache_bytes"), page_cache.0 as f64)
 }
 
 /// Kills in a group; what is no group of its own has none that would be its alone.

@@ -6,6 +6,7 @@
 //! | its weight of user mode | `cpu.stat`: `user_usec` | `cpuacct.usage_user` |
 //! | its weight of the kernel | `cpu.stat`: `system_usec` | `cpuacct.usage_sys` |
 //! | `memory_peak` | `memory.peak` | `memory.max_usage_in_bytes` |
+//! | page cache now | `memory.stat`: `file` | `memory.stat`: `total_cache` |
 //!
 //! - **Reads** the CPU time of everything that ever ran in the group or below it, also of
 //!   what has ended, by the scheduler's clock: version 1 counts its two parts in ticks, which a
@@ -209,6 +210,7 @@ pub fn parse_cpus(text: &str) -> Option<Vec<u32>> {
 pub struct Group {
     cpu: Option<Cpu>,
     memory_peak: Option<File>,
+    memory_stat: Option<File>,
 }
 
 #[derive(Debug)]
@@ -250,7 +252,8 @@ impl Group {
         });
         let memory_peak = file(hierarchies.of("memory"), "memory.peak")
             .or_else(|| file(hierarchies.of("memory"), "memory.max_usage_in_bytes"));
-        Ok(Self { cpu, memory_peak })
+        let memory_stat = file(hierarchies.of("memory"), "memory.stat");
+        Ok(Self { cpu, memory_peak, memory_stat })
     }
 
     /// Reads what the group has used until now.
@@ -272,6 +275,22 @@ impl Group {
         let memory_peak = self.memory_peak.as_ref().and_then(number).map(Bytes);
         Usage { cpu, memory_peak }
     }
+}
+
+impl Group {
+    /// How much of the memory that is charged to the group is page cache at this moment: of files, also of those in
+    /// memory. What it was at the peak, no kernel says.
+    #[must_use]
+    pub fn page_cache(&self) -> Option<Bytes> {
+        let mut buffer = [0; 8192];
+        page_cache(text(self.memory_stat.as_ref()?, &mut buffer)?)
+    }
+}
+
+/// Version 1 has the sum over the groups below under a name of its own.
+fn page_cache(stat: &str) -> Option<Bytes> {
+    let value = |key: &str| stat.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+    value("total_cache").or_else(|| value("file"))?.parse().ok().map(Bytes)
 }
 
 fn text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
@@ -319,6 +338,14 @@ mod tests {
         assert_eq!(microseconds(stat, "user_usec"), Some(Nanoseconds(10_000)));
         assert_eq!(microseconds(stat, "system_usec"), Some(Nanoseconds(20_000)));
         assert_eq!(microseconds(stat, "nice_usec"), None);
+    }
+
+    #[test]
+    fn page_cache_is_that_of_the_group_and_all_below() {
+        let one = "cache 4096\nrss 8192\ntotal_cache 1876951040\ntotal_rss 24576\n";
+        assert_eq!(page_cache(one), Some(Bytes(1_876_951_040)));
+        assert_eq!(page_cache("anon 8192\nfile 40960\nfile_mapped 4\n"), Some(Bytes(40960)));
+        assert_eq!(page_cache("anon 8192\n"), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod cgroup;
 pub mod cpu_time;
 pub mod frequency;
+pub mod guest_memory;
 pub mod host;
 pub mod kernel_log;
 pub mod mitigations;

@@ -138,6 +138,8 @@ pub struct ArmFindings {
     pub payers: Vec<PayerFindings>,
     /// What of it could not be divided, because more was counted inside than was seen from outside.
     pub bill_gap: Option<BillGap>,
+    /// Page cache that was in the memory of the others when the command had ended: the median.
+    pub page_cache_bytes: Option<f64>,
     /// What proved where it ran, per level; from its first counted trial, with differences between trials as cautions.
     pub evidence: Vec<LevelEvidence>,
     /// Distinct hashes of standard output over counted trials, hexadecimal.
