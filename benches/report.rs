@@ -187,6 +187,7 @@ fn record(
             cpu_system: system,
             memory_peak: Bytes(20 << 20),
             stops: None,
+            oom_kill_count: None,
             stdout: output("done"),
             stderr: output(""),
             instances: Vec::new(),

@@ -20,6 +20,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::engine::OURSELVES;
+use surtax_instrument::probe::oom;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Command, Failure, Outcome, Status, WireError};
 
@@ -38,6 +39,7 @@ pub struct Running {
     began: Nanoseconds,
     deadline: Nanoseconds,
     stops: Option<Watcher>,
+    oom_kills_before: Option<u64>,
     killed: Option<Status>,
 }
 
@@ -68,13 +70,14 @@ impl Ready {
 impl Running {
     /// Starts it, in a process group of its own.
     pub fn start(ready: Ready) -> Result<Self, Failure> {
+        let oom_kills_before = oom::of_machine();
         let stops = Watcher::open();
         let command = match ready {
             Ready::One(command) => command,
             Ready::Several { gathered, deadline } => {
                 let (processes, began) = gathered.let_go();
                 let stops = stops.map(|it| it.begin(processes.iter().map(|process| process.pid)));
-                return Ok(Self { processes, began, deadline, stops, killed: None });
+                return Ok(Self { processes, began, deadline, stops, oom_kills_before, killed: None });
             }
         };
         let mut process = prepare(&command)?;
@@ -85,7 +88,8 @@ impl Running {
         let keep = usize::try_from(command.keep_bytes).unwrap_or(0);
         let started = Started::of(child, [keep, keep])?;
         let stops = stops.map(|stops| stops.begin([started.pid]));
-        Ok(Self { processes: vec![started], began, deadline, stops, killed: None })
+        let processes = vec![started];
+        Ok(Self { processes, began, deadline, stops, oom_kills_before, killed: None })
     }
 
     /// What `poll` must watch.
@@ -123,6 +127,9 @@ impl Running {
     /// Removes what it left, and gives its outcome; it must have ended.
     pub fn end(mut self) -> Result<Option<Outcome>, WireError> {
         let stops = self.stops.take().map(Watcher::end);
+        // Before what the command left is killed by us: that is no kill of the kernel's.
+        let kills = oom::of_machine().zip(self.oom_kills_before);
+        let oom_kill_count = kills.map(|(now, before)| now.saturating_sub(before));
         self.processes.iter().for_each(Started::kill);
         kill_leftovers();
         let until = clock::monotonic_raw() + DRAIN.into();
@@ -130,7 +137,7 @@ impl Running {
         for process in &mut self.processes {
             instances.extend(process.end(until)?);
         }
-        Ok(together::whole(instances).map(|outcome| Outcome { stops, ..outcome }))
+        Ok(together::whole(instances).map(|outcome| Outcome { stops, oom_kill_count, ..outcome }))
     }
 
     fn kill(&mut self, why: Status) {

@@ -213,6 +213,9 @@ pub struct Outcome {
     pub memory_peak: Bytes,
     /// How it was stopped meanwhile; `None` where that level's kernel does not tell.
     pub stops: Option<Stops>,
+    /// How many processes that level's kernel killed meanwhile because memory had run out, whosever they were; `None`
+    /// where it does not tell.
+    pub oom_kill_count: Option<u64>,
     /// Standard output.
     pub stdout: Output,
     /// Standard error.
@@ -345,6 +348,8 @@ pub struct Reading {
     pub cpu_system: Nanoseconds,
     /// Peak memory, or `None` where it cannot be read.
     pub memory_peak: Option<Bytes>,
+    /// How many of its processes the kernel killed because memory had run out; `None` where it does not tell.
+    pub oom_kill_count: Option<u64>,
     /// Whether the deeper levels and the command run inside it, so that their time is in it too.
     pub carries_workload: bool,
 }

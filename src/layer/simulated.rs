@@ -225,6 +225,7 @@ fn outcome(wall: Nanoseconds) -> Outcome {
         cpu_system: Nanoseconds(0),
         memory_peak: Bytes(1 << 20),
         stops: None,
+        oom_kill_count: None,
         stdout: Output::default(),
         stderr: Output::default(),
         instances: Vec::new(),

@@ -56,6 +56,7 @@ pub(crate) fn reading(payer: &str, level: u8, cpu_ns: u64, carries_workload: boo
         cpu_user: Nanoseconds(cpu_ns),
         cpu_system: Nanoseconds(0),
         memory_peak: Some(Bytes(30 << 20)),
+        oom_kill_count: None,
         carries_workload,
     }
 }
@@ -76,6 +77,7 @@ pub(crate) fn measured(wall_ns: u64) -> Measured {
             cpu_system: Nanoseconds(1_000),
             memory_peak: Bytes(20 << 20),
             stops: None,
+            oom_kill_count: None,
             stdout: output("ok"),
             stderr: output(""),
             instances: Vec::new(),

@@ -24,6 +24,7 @@ mod write;
 use crate::fault::Fault;
 use crate::plan::TrialId;
 use crate::trial::disturbance::Disturbance;
+use crate::trial::outside::Cpu;
 use crate::workload::Better;
 pub(crate) use birth::taken;
 pub use measured::{Absences, Histograms};
@@ -191,6 +192,12 @@ impl StoredTrial {
     #[must_use]
     pub fn sample(&self, metric: &str) -> Option<&Sample> {
         self.samples.iter().find(|sample| sample.metric == metric)
+    }
+
+    /// What the kernel inside said of the command's CPU time; `None` where it cannot be believed.
+    #[must_use]
+    pub fn cpu_claim(&self) -> Option<Cpu> {
+        samples::claim(self)
     }
 }
 

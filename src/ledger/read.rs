@@ -338,6 +338,7 @@ impl Ledger {
         for part in PARTS.iter().filter(|part| part.since <= self.format) {
             each(part.query, part.add)?;
         }
+        trials.iter_mut().for_each(super::samples::hold_against_outside);
         Ok(trials)
     }
 
@@ -412,6 +413,7 @@ fn reading(row: &Row) -> rusqlite::Result<Reading> {
         cpu_user: Nanoseconds(natural(row.get(4)?)),
         cpu_system: Nanoseconds(natural(row.get(5)?)),
         memory_peak: row.get::<_, Option<i64>>(6)?.map(|peak| Bytes(natural(peak))),
+        oom_kill_count: None,
         carries_workload: row.get(7)?,
     })
 }

@@ -1,13 +1,30 @@
 //! What a record says as samples: one number per metric, nothing for what is unknown.
 //!
-//! The kernel of level 0 counts the command too, inside the payers that carry it, so "the others"
-//! are all of level 0 minus the command. `report/bill.rs` splits them further.
+//! CPU time is what level 0 saw: what was counted inside divides it, and adds nothing (`trial/outside.rs`).
+//! `report/bill.rs` splits it further.
 
+use super::{Sample, StoredTrial};
+use crate::trial::outside::{Account, Cpu, settle};
 use crate::trial::{Measured, Record};
 use surtax_instrument::wire::Reading;
 
 /// A metric, its unit, and the number in that unit.
 pub(super) type NewSample = (&'static str, &'static str, u64);
+
+/// The metrics that come from what was counted inside and what was seen from outside. The last three are there where
+/// more was counted inside: how much more, and the command's claim as it was.
+const CPU: [&str; 7] = [
+    "cpu_user_ns",
+    "cpu_system_ns",
+    "cpu_others_ns",
+    "cpu_total_ns",
+    "cpu_unseen_ns",
+    "cpu_user_inside_ns",
+    "cpu_system_inside_ns",
+];
+
+/// By so much the command's largest process may exceed the memory of those who carry it: kernels count in batches.
+const MEMORY_SLACK_BYTES: u64 = 1 << 20;
 
 /// Every number of one trial.
 pub(super) fn of(record: &Record, measured: Option<&Measured>) -> Vec<NewSample> {
@@ -21,93 +38,167 @@ pub(super) fn of(record: &Record, measured: Option<&Measured>) -> Vec<NewSample>
         ("wall_ns", "ns", measured.wall.0),
         ("memory_peak_bytes", "bytes", outcome.memory_peak.0),
     ]);
-    if !measured.is_guest_time_void {
-        samples.extend([
-            ("wall_inside_ns", "ns", outcome.wall.0),
-            ("cpu_user_ns", "ns", outcome.cpu_user.0),
-            ("cpu_system_ns", "ns", outcome.cpu_system.0),
-        ]);
+    let claim = Cpu { user: outcome.cpu_user.0, system: outcome.cpu_system.0 };
+    let claim = (!measured.is_guest_time_void).then_some(claim);
+    if claim.is_some() {
+        samples.push(("wall_inside_ns", "ns", outcome.wall.0));
     }
-    let command_cpu = (outcome.cpu_user + outcome.cpu_system).0;
-    if let Some(others) =
-        others(&measured.readings, command_cpu, |it| Some((it.cpu_user + it.cpu_system).0))
-    {
-        if !measured.is_guest_time_void {
-            samples.push(("cpu_others_ns", "ns", others));
-        }
-        samples.push(("cpu_total_ns", "ns", command_cpu.saturating_add(others)));
-    }
-    if let Some(others) =
-        others(&measured.readings, outcome.memory_peak.0, |it| it.memory_peak.map(|peak| peak.0))
-    {
+    samples.extend(of_account(&settle(&measured.readings, claim), claim));
+    if let Some(others) = memory_of_others(&measured.readings, outcome.memory_peak.0) {
         samples.push(("memory_others_peak_bytes", "bytes", others));
     }
     samples
 }
 
-/// What level 0 used beside the command; `None` where nobody on level 0 was read.
+/// What of an account is known, and the claim where it is more than there was.
+fn of_account(account: &Account, claim: Option<Cpu>) -> Vec<NewSample> {
+    let mut samples = Vec::new();
+    if let Some(command) = account.split.as_ref().map(|split| split.command) {
+        samples.push((CPU[0], "ns", command.user));
+        samples.push((CPU[1], "ns", command.system));
+    }
+    samples.extend(account.others_ns().map(|others| (CPU[2], "ns", others)));
+    samples.extend(account.total_ns.map(|total| (CPU[3], "ns", total)));
+    if account.unseen_ns > 0 {
+        samples.push((CPU[4], "ns", account.unseen_ns));
+        let claimed = claim.map(|it| [(CPU[5], "ns", it.user), (CPU[6], "ns", it.system)]);
+        samples.extend(claimed.into_iter().flatten());
+    }
+    samples
+}
+
+/// What the kernel inside said of the command's CPU time, where it can be believed at all.
+pub(super) fn claim(trial: &StoredTrial) -> Option<Cpu> {
+    let sample = |metric| trial.sample(metric).map(|sample| sample.whole);
+    let (user, system) = (sample(CPU[5]).or(sample(CPU[0])), sample(CPU[6]).or(sample(CPU[1])));
+    Some(Cpu { user: user?, system: system? })
+}
+
+/// Holds a trial that an earlier surtax has written to the same rule: that one added up what was counted inside.
+pub(super) fn hold_against_outside(trial: &mut StoredTrial) {
+    let claim = claim(trial);
+    let account = settle(&trial.readings, claim);
+    if claim.is_none() || account.unseen_ns == 0 {
+        return;
+    }
+    trial.samples.retain(|sample| !CPU.contains(&sample.metric.as_str()));
+    trial.samples.extend(of_account(&account, claim).into_iter().map(|(metric, unit, whole)| {
+        #[expect(clippy::cast_precision_loss, reason = "exact for 104 days in nanoseconds")]
+        let value = whole as f64;
+        Sample { metric: metric.into(), unit: unit.into(), value, whole }
+    }));
+}
+
+/// Memory that level 0 counted beside the command's; `None` where nobody on level 0 was read, or the command claims more
+/// than those have who carry it.
 ///
 /// Threads share the memory of their process, so one payer without a peak leaves the sum as it is.
-fn others(
-    readings: &[Reading],
-    command: u64,
-    amount: impl Fn(&Reading) -> Option<u64>,
-) -> Option<u64> {
-    let read: Vec<_> = readings
-        .iter()
-        .filter(|reading| reading.level == 0)
-        .filter_map(|reading| amount(reading).map(|amount| (reading.carries_workload, amount)))
-        .collect();
-    if read.is_empty() {
-        return None;
-    }
-    let sum = |carries| {
-        let of_kind = read.iter().filter(|(kind, _)| *kind == carries);
-        of_kind.fold(0u64, |sum, (_, amount)| sum.saturating_add(*amount))
+fn memory_of_others(readings: &[Reading], command: u64) -> Option<u64> {
+    let of_level_0 = || {
+        let here = readings.iter().filter(|reading| reading.level == 0);
+        here.filter_map(|reading| Some((reading.carries_workload, reading.memory_peak?.0)))
     };
-    Some(sum(true).saturating_sub(command).saturating_add(sum(false)))
+    of_level_0().next()?;
+    let sum = |carries| {
+        let of_kind = of_level_0().filter(|(kind, _)| *kind == carries);
+        of_kind.fold(0u64, |sum, (_, amount)| sum.saturating_add(amount))
+    };
+    let is_carried = of_level_0().any(|(carries, _)| carries);
+    let carried = sum(true);
+    let own = match is_carried {
+        true if command > carried.saturating_add(MEMORY_SLACK_BYTES) => return None,
+        true => carried - command.min(carried),
+        false => 0,
+    };
+    Some(own.saturating_add(sum(false)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surtax_instrument::quantity::Nanoseconds;
-    use surtax_instrument::wire::Role;
+    use crate::ledger::fixture::{id, measured, reading, record};
+    use crate::trial::TrialResult;
+    use surtax_instrument::quantity::{Bytes, Nanoseconds};
 
-    fn reading(level: u8, cpu_ns: u64, carries_workload: bool) -> Reading {
-        Reading {
-            payer: String::from("someone"),
-            role: Role::Engine,
-            level,
-            cpu_user: Nanoseconds(cpu_ns),
-            cpu_system: Nanoseconds(0),
-            memory_peak: None,
-            carries_workload,
-        }
+    const MS: u64 = 1_000_000;
+
+    fn samples_of(carried_ms: u64, claimed_ms: u64) -> Vec<NewSample> {
+        let mut measured = measured(5 * MS);
+        measured.outcome.cpu_user = Nanoseconds(claimed_ms * MS);
+        measured.outcome.cpu_system = Nanoseconds(0);
+        measured.readings =
+            vec![reading("sandbox", 0, carried_ms * MS, true), reading("gofer", 0, 7 * MS, false)];
+        let record = record(id(0, 0), TrialResult::Done(Box::new(measured.clone())));
+        of(&record, Some(&measured))
     }
 
-    fn cpu_others(readings: &[Reading], command: u64) -> Option<u64> {
-        others(readings, command, |it| Some(it.cpu_user.0))
-    }
-
-    #[test]
-    fn the_command_is_taken_out_of_those_who_carry_it_and_of_nobody_else() {
-        assert_eq!(cpu_others(&[reading(0, 100, true), reading(0, 7, false)], 90), Some(17));
-        assert_eq!(cpu_others(&[reading(0, 7, false)], 90), Some(7));
+    fn value(samples: &[NewSample], metric: &str) -> Option<u64> {
+        samples.iter().find(|(name, ..)| *name == metric).map(|(_, _, value)| value / MS)
     }
 
     #[test]
-    fn deeper_levels_are_already_inside_level_0() {
-        assert_eq!(cpu_others(&[reading(0, 100, true), reading(1, 95, true)], 90), Some(10));
+    fn the_command_is_taken_out_of_those_who_carry_it() {
+        let samples = samples_of(100, 90);
+        let found = CPU.map(|metric| value(&samples, metric));
+        assert_eq!(found, [Some(90), Some(0), Some(17), Some(107), None, None, None]);
     }
 
     #[test]
-    fn where_nobody_was_read_the_others_are_unknown_and_not_zero() {
-        assert_eq!(cpu_others(&[reading(1, 95, true)], 90), None);
+    fn where_more_was_counted_inside_the_sum_is_what_was_seen_and_its_parts_are_a_gap() {
+        let samples = samples_of(360, 680);
+        let found = CPU.map(|metric| value(&samples, metric));
+        assert_eq!(found, [None, None, None, Some(367), Some(320), Some(680), Some(0)]);
     }
 
     #[test]
-    fn a_command_that_claims_more_than_its_carriers_leaves_zero() {
-        assert_eq!(cpu_others(&[reading(0, 100, true), reading(0, 7, false)], 130), Some(7));
+    fn a_little_more_inside_is_made_to_fit() {
+        let samples = samples_of(1000, 1040);
+        let found = CPU.map(|metric| value(&samples, metric));
+        assert_eq!(
+            found,
+            [Some(1000), Some(0), Some(7), Some(1007), Some(40), Some(1040), Some(0)]
+        );
+    }
+
+    #[test]
+    fn what_an_earlier_surtax_has_added_up_is_held_to_the_same_rule_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("old.surtax");
+        let mut ledger = crate::ledger::fixture::ledger(&path, &["native"]);
+        let mut of_old = measured(680 * MS);
+        of_old.readings = vec![reading("sandbox", 0, 360 * MS, true)];
+        crate::ledger::fixture::add(
+            &mut ledger,
+            &record(id(0, 0), TrialResult::Done(Box::new(of_old))),
+        );
+        ledger
+            .connection
+            .execute_batch(
+                "DELETE FROM samples WHERE metric LIKE 'cpu_%';
+                 INSERT INTO samples VALUES (1, 'cpu_user_ns', 'ns', 680000000),
+                 (1, 'cpu_system_ns', 'ns', 0), (1, 'cpu_others_ns', 'ns', 0),
+                 (1, 'cpu_total_ns', 'ns', 680000000)",
+            )
+            .unwrap();
+        let mut trial = ledger.trials().unwrap().remove(0);
+        let told = trial.samples.clone();
+        assert_eq!(trial.sample("cpu_total_ns").unwrap().whole, 360 * MS);
+        assert_eq!(trial.sample("cpu_others_ns"), None);
+        hold_against_outside(&mut trial);
+        assert_eq!(trial.samples, told);
+    }
+
+    #[test]
+    fn memory_that_the_command_claims_beyond_its_carriers_leaves_a_gap_and_no_zero() {
+        let of = |bytes: u64, carries| {
+            let mut reading = reading("someone", 0, 0, carries);
+            reading.memory_peak = Some(Bytes(bytes));
+            reading
+        };
+        let (carrier, beside) = (of(40 << 20, true), of(3 << 20, false));
+        assert_eq!(memory_of_others(&[carrier.clone(), beside.clone()], 30 << 20), Some(13 << 20));
+        assert_eq!(memory_of_others(&[carrier, beside.clone()], 90 << 20), None);
+        assert_eq!(memory_of_others(std::slice::from_ref(&beside), 90 << 20), Some(3 << 20));
+        assert_eq!(memory_of_others(&[], 1), None);
     }
 }

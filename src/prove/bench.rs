@@ -4,7 +4,7 @@ use super::toil::TOIL;
 use crate::fault::Doing;
 use crate::fault::Fault;
 use crate::lab::{self, Lab, Process, Program, Room};
-use crate::ledger::{Ledger, RunState};
+use crate::ledger::{Ledger, RunState, StoredTrial};
 use crate::plan::{Arm, Draft, Plan, Surroundings, TrialId};
 use crate::report::{ArmFindings, Findings, Interval, compare};
 use crate::stack::rise::Ground;
@@ -156,19 +156,32 @@ impl<'a> Bench<'a> {
 
     /// Makes one run of a plan as `surtax run` does, and reads what was found from its file.
     pub(super) fn findings(&self, draft: Draft) -> Result<Findings, Fault> {
+        self.read(draft, compare)
+    }
+
+    /// The same, and the trials themselves.
+    pub(super) fn trials(&self, draft: Draft) -> Result<(Findings, Vec<StoredTrial>), Fault> {
+        self.read(draft, |ledger| Ok((compare(ledger)?, ledger.trials()?)))
+    }
+
+    fn read<T>(
+        &self,
+        draft: Draft,
+        read: impl FnOnce(&Ledger) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         let cards = registered();
         let around =
             Surroundings { cwd: PathBuf::from("/"), fresh_seed: 0, cards: &cards, cpus: None };
         let plan = draft.complete(&around)?.plan;
         let file = self.directory()?.join("run.surtax");
-        let findings = self.run(&plan, &file);
+        let found = self.run(&plan, &file).and_then(|()| read(&Ledger::open(&file)?));
         // A ledger that could not be removed would make the next run fail, and say so.
         let _ = std::fs::remove_file(&file);
         (self.ended)();
-        findings
+        found
     }
 
-    fn run(&self, plan: &Plan, file: &Path) -> Result<Findings, Fault> {
+    fn run(&self, plan: &Plan, file: &Path) -> Result<(), Fault> {
         let ground = Ground {
             lab: self.lab,
             level: 0,
@@ -185,7 +198,7 @@ impl<'a> Bench<'a> {
             Campaign::new(plan, &mut ledger, &ground, &mut Silent, self.interrupts).run()?;
         drop(ledger);
         match state {
-            RunState::Finished => compare(&Ledger::open(file)?),
+            RunState::Finished => Ok(()),
             RunState::Interrupted | RunState::Running => {
                 Err(Fault::user("the proof was interrupted"))
             }

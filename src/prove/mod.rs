@@ -6,6 +6,7 @@
 
 mod bare;
 mod bench;
+mod bill;
 mod binomial;
 mod centre;
 mod equivalence;
@@ -37,6 +38,7 @@ pub static REGISTRY: &[&dyn Proof] = &[
     &equivalence::Equivalence,
     &order::Order,
     &recounted::Recounted,
+    &bill::Bill,
     &real_false_positives::RealFalsePositives,
     &real_planted::RealPlanted,
     &invalid::Invalid,

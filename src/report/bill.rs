@@ -1,110 +1,99 @@
 //! The bill: who used the CPU time of a trial, each second counted once.
 //!
-//! A payer that carries the workload contains the deeper levels and the command: its own part is
-//! what remains when everything that the next level saw has been taken out. Where several payers of
-//! a level carry it, the one that used most gives first. In a virtual machine all of the guest is
-//! user time to the host, so there the guest's system time is taken out of user time too.
+//! What was counted inside only divides what was seen from outside (`trial/outside.rs`). Trials in which more was
+//! counted inside than there was have no part in the division; where all are such, the bill names who was seen from
+//! outside, with all that ran inside them.
 
-use super::PayerFindings;
 use super::estimate;
+use super::{BillGap, PayerFindings, number};
 use crate::ledger::{StoredTrial, role_word};
-use std::cmp::Reverse;
+use crate::trial::outside::{Account, Cpu, gross, settle};
 use std::collections::BTreeMap;
-use surtax_instrument::wire::{Reading, Role};
-
-/// From here on it is said that more was taken out of a level than its carriers had.
-const OVERDRAFT_SHARE: f64 = 0.05;
-
-/// Kernels of cgroup version 1 count in ticks of 10 ms: less says nothing.
-const OVERDRAFT_MIN_NS: u64 = 10_000_000;
+use surtax_instrument::wire::Role;
 
 /// Who paid for the trials of one arm.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Bill {
     /// Medians per trial, the command first, then by level and amount.
     pub(super) payers: Vec<PayerFindings>,
-    /// Trials in which a level had used less than what runs inside it.
-    pub(super) overdrawn_trials: u32,
-    /// The largest missing share among them.
-    pub(super) overdraft_share: f64,
+    /// What of it could not be divided.
+    pub(super) gap: Option<BillGap>,
 }
 
-/// CPU time in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Cpu {
-    user: u64,
-    system: u64,
-}
-
-impl Cpu {
-    fn total(self) -> u64 {
-        self.user.saturating_add(self.system)
-    }
-
-    fn plus(self, other: Self) -> Self {
-        let user = self.user.saturating_add(other.user);
-        Self { user, system: self.system.saturating_add(other.system) }
-    }
-
-    /// Takes `part` out, as far as it is there; returns what remains here, and what was missing.
-    fn without(self, part: Self, all_is_user: bool) -> (Self, Self) {
-        let part = if all_is_user { Self { user: part.total(), system: 0 } } else { part };
-        let like_from_like = Self {
-            user: self.user.saturating_sub(part.user),
-            system: self.system.saturating_sub(part.system),
-        };
-        let missing = Self {
-            user: part.user.saturating_sub(self.user),
-            system: part.system.saturating_sub(self.system),
-        };
-        // The two kernels need not agree on which kind it was: what one lacks the other gives.
-        let rest = Self {
-            user: like_from_like.user.saturating_sub(missing.system),
-            system: like_from_like.system.saturating_sub(missing.user),
-        };
-        let unpaid = Self {
-            user: missing.user.saturating_sub(like_from_like.system),
-            system: missing.system.saturating_sub(like_from_like.user),
-        };
-        (rest, unpaid)
-    }
-}
+/// A payer: its level, its part, its name.
+type Key = (u8, Role, String);
 
 /// The bill of the trials that count. `depth` is the level of the command.
 pub(super) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
-    let mut bill = Bill::default();
-    let mut columns: BTreeMap<(u8, Role, &str), Column> = BTreeMap::new();
-    for trial in trials {
-        let (net, overdraft) = net(&trial.readings, command_cpu(trial));
-        if overdraft > OVERDRAFT_SHARE {
-            bill.overdrawn_trials += 1;
-            bill.overdraft_share = bill.overdraft_share.max(overdraft);
-        }
-        let mut sums: BTreeMap<(u8, Role, &str), (Cpu, Option<u64>)> = BTreeMap::new();
-        for (reading, cpu) in trial.readings.iter().zip(net) {
-            let key = (reading.level, reading.role, reading.payer.as_str());
-            let (sum, memory) = sums.entry(key).or_default();
-            *sum = sum.plus(cpu);
-            let peak = reading.memory_peak.map(|peak| peak.0);
-            *memory = peak.map(|peak| peak.saturating_add(memory.unwrap_or(0))).or(*memory);
-        }
-        for (key, (cpu, memory)) in sums {
-            columns.entry(key).or_default().add(cpu, memory);
+    let settled = |trial: &&StoredTrial| settle(&trial.readings, trial.cpu_claim());
+    let accounts: Vec<Account> = trials.iter().map(settled).collect();
+    let is_divided = accounts.iter().any(|account| account.split.is_some());
+    let mut columns: BTreeMap<Key, Column> = BTreeMap::new();
+    let mut command = Column::default();
+    for (trial, account) in trials.iter().zip(&accounts) {
+        match &account.split {
+            Some(split) => {
+                let memory = trial.sample("memory_peak_bytes").map(|it| it.whole);
+                command.add(split.command, memory);
+                add(&mut columns, trial, &split.own);
+            }
+            None if !is_divided => add_undivided(&mut columns, trial),
+            None => {}
         }
     }
     let mut others: Vec<PayerFindings> = columns
         .into_iter()
-        .filter_map(|((level, role, payer), column)| column.findings(payer, role, level))
+        .filter_map(|((level, role, payer), column)| column.findings(&payer, role, level))
         .collect();
     others.sort_by(|a, b| a.level.cmp(&b.level).then(b.cpu_ns.total_cmp(&a.cpu_ns)));
+    let mut payers: Vec<PayerFindings> =
+        command.findings("the command", Role::Workload, depth).into_iter().collect();
+    payers.append(&mut others);
+    Bill { payers, gap: gap(trials, &accounts) }
+}
 
-    let mut command = Column::default();
-    for trial in trials {
-        command.add(command_cpu(trial), trial.sample("memory_peak_bytes").map(|it| it.whole));
+/// What each reading of a trial keeps for itself, those of one payer together.
+fn add(columns: &mut BTreeMap<Key, Column>, trial: &StoredTrial, own: &[Cpu]) {
+    let mut sums: BTreeMap<Key, (Cpu, Option<u64>)> = BTreeMap::new();
+    for (reading, cpu) in trial.readings.iter().zip(own) {
+        let key = (reading.level, reading.role, reading.payer.clone());
+        let (sum, memory) = sums.entry(key).or_default();
+        *sum = sum.plus(*cpu);
+        let peak = reading.memory_peak.map(|peak| peak.0);
+        *memory = peak.map(|peak| peak.saturating_add(memory.unwrap_or(0))).or(*memory);
     }
-    bill.payers = command.findings("the command", Role::Workload, depth).into_iter().collect();
-    bill.payers.append(&mut others);
-    bill
+    for (key, (cpu, memory)) in sums {
+        columns.entry(key).or_default().add(cpu, memory);
+    }
+}
+
+/// What level 0 saw, whole.
+fn add_undivided(columns: &mut BTreeMap<Key, Column>, trial: &StoredTrial) {
+    for reading in trial.readings.iter().filter(|reading| reading.level == 0) {
+        let payer = match reading.carries_workload {
+            true => format!("{} and all inside", reading.payer),
+            false => reading.payer.clone(),
+        };
+        let memory = reading.memory_peak.map(|peak| peak.0);
+        columns.entry((0, reading.role, payer)).or_default().add(gross(reading), memory);
+    }
+}
+
+/// Trials whose CPU time could not be divided, though the command made a claim.
+fn gap(trials: &[&StoredTrial], accounts: &[Account]) -> Option<BillGap> {
+    let of_claim = trials.iter().zip(accounts).filter(|(trial, _)| trial.cpu_claim().is_some());
+    let undivided: Vec<&Account> =
+        of_claim.map(|(_, account)| account).filter(|account| account.split.is_none()).collect();
+    let worst = undivided.iter().max_by_key(|account| account.unseen_share_ppm)?;
+    let share = f64::from(worst.unseen_share_ppm) / 1e6;
+    let unseen_ns = estimate::float(worst.unseen_ns);
+    let why = format!(
+        "up to {} were counted inside and not seen outside, {} of what was counted",
+        number::time(unseen_ns),
+        number::percent(share)
+    );
+    let trial_count = u32::try_from(undivided.len()).unwrap_or(u32::MAX);
+    Some(BillGap { trial_count, cpu_unseen_ns: unseen_ns, unseen_share: share, why })
 }
 
 /// The values of one payer, trial by trial.
@@ -137,114 +126,53 @@ impl Column {
     }
 }
 
-fn command_cpu(trial: &StoredTrial) -> Cpu {
-    let sample = |metric| trial.sample(metric).map_or(0, |sample| sample.whole);
-    Cpu { user: sample("cpu_user_ns"), system: sample("cpu_system_ns") }
-}
-
-/// What each reading keeps for itself, and the largest share that a level's carriers lacked.
-fn net(readings: &[Reading], command: Cpu) -> (Vec<Cpu>, f64) {
-    let gross = |reading: &Reading| Cpu { user: reading.cpu_user.0, system: reading.cpu_system.0 };
-    let mut net: Vec<Cpu> = readings.iter().map(gross).collect();
-    let mut overdraft = 0.0f64;
-    let mut inside = command; // all that the deeper levels and the command used
-    let deepest = readings.iter().map(|reading| reading.level).max().unwrap_or(0);
-    for level in (0..=deepest).rev() {
-        let here = || readings.iter().enumerate().filter(move |(_, it)| it.level == level);
-        let seen = here().map(|(_, it)| gross(it)).fold(Cpu::default(), Cpu::plus);
-        let mut carriers: Vec<usize> =
-            here().filter(|(_, it)| it.carries_workload).map(|(index, _)| index).collect();
-        if carriers.is_empty() {
-            inside = inside.plus(seen); // who stands beside the workload does not contain it
-            continue;
-        }
-        carriers.sort_by_key(|index| Reverse(net[*index].total()));
-        let mut unpaid = inside;
-        for index in carriers {
-            let guest = matches!(readings[index].role, Role::GuestKernel | Role::Hypervisor);
-            (net[index], unpaid) = net[index].without(unpaid, guest);
-        }
-        if unpaid.total() > OVERDRAFT_MIN_NS {
-            overdraft =
-                overdraft.max(estimate::float(unpaid.total()) / estimate::float(inside.total()));
-        }
-        inside = seen;
-    }
-    (net, overdraft)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::ledger::fixture::reading;
-    use proptest::prelude::*;
+    use crate::report::compare::tests::example;
+    use crate::report::{Findings, html, markdown, terminal};
+    use crate::trial::TrialResult;
 
-    const MS: u64 = 1_000_000;
-
-    fn total(readings: &[Reading], command: Cpu) -> (Vec<u64>, f64) {
-        let (net, overdraft) = net(readings, command);
-        (net.into_iter().map(Cpu::total).collect(), overdraft)
+    /// An example in whose arm `runc` the inside counts so much of the 10 ms that were seen outside.
+    fn claiming(factor: u64) -> Findings {
+        example(6, |record| {
+            let TrialResult::Done(measured) = &mut record.result else { return };
+            if record.trial.arm != 2 {
+                return;
+            }
+            measured.readings[0].cpu_user.0 = 500_000_000;
+            measured.outcome.cpu_user.0 = 500_000_000 * factor;
+        })
     }
 
     #[test]
-    fn the_command_and_the_deeper_levels_are_taken_out_once() {
-        let readings = [
-            reading("qemu", 0, 1000, true),
-            reading("virtiofsd", 0, 50, false),
-            reading("container", 1, 700, true),
-            reading("dockerd", 1, 40, false),
-        ];
-        // Level 1 saw 740, 600 of it the command; qemu keeps 1000 − 740.
-        let (net, overdraft) = total(&readings, Cpu { user: 600, system: 0 });
-        assert_eq!((net, overdraft), (vec![260, 50, 100, 40], 0.0));
-    }
-
-    #[test]
-    fn of_several_carriers_the_largest_gives_first() {
-        let readings = [reading("small", 0, 100, true), reading("large", 0, 900, true)];
-        let (net, _) = total(&readings, Cpu { user: 950, system: 0 });
-        assert_eq!(net, [50, 0]);
-    }
-
-    #[test]
-    fn more_inside_than_outside_is_zero_and_is_said() {
-        let readings = [reading("vCPU threads", 0, 900 * MS, true)];
-        let (net, overdraft) = total(&readings, Cpu { user: 1000 * MS, system: 0 });
-        assert_eq!((net, overdraft), (vec![0], 0.1));
-    }
-
-    #[test]
-    fn a_tick_too_few_is_not_worth_a_word() {
-        let readings = [reading("group", 0, 0, true)];
-        assert_eq!(total(&readings, Cpu { user: 9 * MS, system: 0 }), (vec![0], 0.0));
-    }
-
-    #[test]
-    fn system_time_of_a_guest_is_user_time_of_its_host() {
-        let mut host = reading("vCPU threads", 0, 1000, true);
-        host.role = Role::GuestKernel;
-        host.cpu_system.0 = 70;
-        let (net, _) = net(&[host], Cpu { user: 300, system: 500 });
-        assert_eq!(net, [Cpu { user: 200, system: 70 }]);
-    }
-
-    proptest! {
-        #[test]
-        fn what_level_0_saw_is_what_all_payers_and_the_command_used(
-            outer in 0u64..1000, inner in 0u64..1000, beside in 0u64..1000,
-            user in 0u64..1000, system in 0u64..1000,
-        ) {
-            let command = Cpu { user, system };
-            let inner = inner + command.total();
-            let outer = outer + inner;
-            let readings = [
-                reading("outer", 0, outer, true),
-                reading("beside", 0, beside, false),
-                reading("inner", 1, inner, true),
-            ];
-            let (net, overdraft) = total(&readings, command);
-            prop_assert_eq!(net.iter().sum::<u64>() + command.total(), outer + beside);
-            prop_assert_eq!(overdraft, 0.0);
+    fn a_claim_above_what_was_seen_is_in_no_number_of_any_format() {
+        let findings = claiming(3);
+        let arm = &findings.arms[2];
+        let metric = |name: &str| arm.metrics.iter().find(|it| it.metric == name);
+        assert!((metric("cpu_total_ns").unwrap().median - 500_050_000.0).abs() < 1.0);
+        for parted in ["cpu_user_ns", "cpu_system_ns", "cpu_others_ns"] {
+            assert!(metric(parted).is_none(), "{parted}");
         }
+        let payers: Vec<&str> = arm.payers.iter().map(|payer| payer.payer.as_str()).collect();
+        assert_eq!(payers, ["agent's group and all inside", "dockerd"]);
+        let gap = arm.bill_gap.as_ref().unwrap();
+        assert_eq!((gap.trial_count, arm.command_cpu_ns()), (6, None));
+        for text in [
+            terminal::render(&findings, terminal::PLAIN),
+            markdown::markdown(&findings),
+            html::html(&findings),
+        ] {
+            let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(flat.contains("counted inside and not seen outside"), "{text}");
+            assert!(!flat.contains("1.50 s") && !flat.contains("1.500 s"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_claim_that_fits_is_divided_and_leaves_no_gap() {
+        let findings = claiming(1);
+        let arm = &findings.arms[2];
+        assert!(arm.bill_gap.is_none() && arm.command_cpu_ns().is_some());
+        assert_eq!(arm.payers[0].payer, "the command");
     }
 }

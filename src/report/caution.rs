@@ -1,15 +1,14 @@
 //! Cautions: what speaks against our own result, most important first, each with advice.
-//!
-//! That kernels differ is no caution: another kernel is what a virtual machine is.
 
 mod disturbed;
+mod kernels;
+mod overdrawn;
 mod setting;
 mod width;
 
-use super::bill::Bill;
 use super::column::Column;
 use super::foreign::line;
-use super::number::{self, percent};
+use super::number;
 use super::stacks::{Stacks, by_words, named};
 use super::wall::Wall;
 use super::{ArmFindings, Caution};
@@ -31,8 +30,6 @@ pub(super) struct Signs<'a> {
     pub(super) arms: &'a [ArmFindings],
     /// The trials of each arm.
     pub(super) columns: &'a [Column<'a>],
-    /// The bill of each arm.
-    pub(super) bills: &'a [Bill],
     pub(super) proofs: &'a Proofs,
     /// What this machine's kernel does about its processor's weaknesses.
     pub(super) mitigations: Option<&'a str>,
@@ -93,7 +90,8 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(setting::networks(signs.arms));
     cautions.extend(setting::filters(signs.arms));
     cautions.extend(setting::mitigations(signs));
-    cautions.extend(overdrafts(signs));
+    cautions.extend(kernels::differ(signs.arms));
+    cautions.extend(overdrawn::caution_of(signs));
     cautions.extend(leftovers(signs));
     cautions
 }
@@ -281,26 +279,6 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
     });
     let advice = "see why in the report; slow or fast trials may be among those that are missing";
     each.chain(alone).map(|finding| caution("trials-lost", finding, advice)).collect()
-}
-
-fn overdrafts(signs: &Signs<'_>) -> Option<Caution> {
-    let overdrawn =
-        || signs.bills.iter().zip(signs.arms).filter(|(bill, _)| bill.overdrawn_trials > 0);
-    let stacks: BTreeSet<&str> = overdrawn().map(|(_, arm)| arm.stack.as_str()).collect();
-    let share = overdrawn().map(|(bill, _)| bill.overdraft_share).reduce(f64::max)?;
-    Some(caution(
-        "bill-overdrawn",
-        format!(
-            "up to {} of the CPU time that was counted inside {} was not seen from outside",
-            percent(share),
-            Stacks::counted(signs.arms).words(&stacks)
-        ),
-        format!(
-            "trust {} and not the bill: a kernel that is not told when this machine takes the CPU away \
-             counts waiting as work",
-            if signs.is_of_fixed_time { "what it measured there" } else { "the wall time there" }
-        ),
-    ))
 }
 
 fn leftovers(signs: &Signs<'_>) -> Option<Caution> {

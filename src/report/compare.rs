@@ -17,15 +17,15 @@ use super::{
     AbsenceFindings, ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence,
     ProgressPoint, RunFacts, TrialPoint, TrialUsage, Trouble, Verdict,
 };
-use super::{guest_clock, harmless, instances, isolation, steady, step};
+use super::{guest_clock, harmless, instances, isolation, memory, steady, step};
 use crate::fault::Fault;
 use crate::ledger::{
     Absences, Histograms, KnownMetric, Ledger, Proofs, Run, StoredTrial, Stream, TrialState,
     calendar,
 };
-use crate::plan::Plan;
+use crate::plan::{Plan, TrialId};
 use crate::trial::disturbance::Disturbance;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use surtax_instrument::wire::Fact;
 
 /// Raised when a field of the findings changes its meaning.
@@ -57,6 +57,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let stack = plan.baseline.to_string();
     let judge = Judge { baseline, noise, margin, stack, program: &program };
 
+    let page_caches = ledger.conditions_of("payers_page_cache_bytes")?;
     let sources = Sources {
         ledger,
         proofs: &proofs,
@@ -64,9 +65,10 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         measures: &measures,
         histograms: &histograms,
         absences: &absences,
+        page_caches: &page_caches,
     };
     let judged = Judged { overheads: &overheads, noises: &noises, step_sizes: &step_sizes };
-    let (mut arms, bills) = arms_and_bills(&sources, &columns, &walls, &judge, &judged)?;
+    let mut arms = arms(&sources, &columns, &walls, &judge, &judged)?;
     steady::add_to(&mut arms, &warm_ups);
     isolation::add_to(&mut arms, &columns, &measures);
     let noise_floor = noise.map(|noise| estimate::interval(&noise.estimate));
@@ -74,7 +76,6 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let signs = Signs {
         arms: &arms,
         columns: &columns,
-        bills: &bills,
         proofs: &proofs,
         mitigations: mitigations(&machine),
         is_workload: plan.workload.is_some(),
@@ -115,25 +116,25 @@ struct Sources<'a> {
     measures: &'a [Measure],
     histograms: &'a Histograms,
     absences: &'a Absences,
+    page_caches: &'a HashMap<TrialId, f64>,
 }
 
-/// What was found about every arm, and who paid in it.
-fn arms_and_bills(
+/// What was found about every arm.
+fn arms(
     sources: &Sources<'_>,
     columns: &[Column<'_>],
     walls: &[Option<Wall>],
     judge: &Judge<'_>,
     judged: &Judged<'_>,
-) -> Result<(Vec<ArmFindings>, Vec<Bill>), Fault> {
-    let (mut arms, mut bills) = (Vec::new(), Vec::new());
+) -> Result<Vec<ArmFindings>, Fault> {
+    let mut arms = Vec::new();
     for (column, wall) in columns.iter().zip(walls) {
         let bill = bill::of(&column.counted, column.depth());
         let mut arm = arm_findings(sources, column, wall.as_ref(), judge, &bill)?;
         judged.add_to(&mut arm, sources.measures, judge);
         arms.push(arm);
-        bills.push(bill);
     }
-    Ok((arms, bills))
+    Ok(arms)
 }
 
 fn arm_findings(
@@ -181,6 +182,8 @@ fn arm_findings(
         because,
         more_blocks,
         payers: bill.payers.clone(),
+        bill_gap: bill.gap.clone(),
+        page_cache_bytes: memory::page_cache(&column.counted, sources.page_caches),
         evidence,
         stdout_hashes: distinct(hashes.collect()),
         exit_statuses: distinct(statuses.collect()),

@@ -275,8 +275,8 @@ mod tests {
         let arm = &findings["arms"][2];
         assert_eq!(
             names(arm).join(" "),
-            "absences arm because beside block_count detectable_effect disturbed_count evidence exit_statuses histograms \
-             instances metrics more_blocks name overhead p_value p_value_adjusted part payers progress repeated_count \
+            "absences arm because beside bill_gap block_count detectable_effect disturbed_count evidence exit_statuses histograms \
+             instances metrics more_blocks name overhead p_value p_value_adjusted page_cache_bytes part payers progress repeated_count \
              stack stdout_hashes trial_count trials trouble verdict warm_up"
         );
         assert_eq!(

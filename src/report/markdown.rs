@@ -101,7 +101,7 @@ fn overheads(findings: &Findings) -> String {
         let mut cells = vec![name(arm), arm.trial_count.to_string()];
         cells.extend(of_wall_time.into_iter().filter(|_| !is_of_fixed_time));
         cells.extend([
-            arm.payers.first().map_or(GAP.into(), |payer| number::time(payer.cpu_ns)),
+            arm.command_cpu().map_or(GAP.into(), |(text, _)| text),
             median("cpu_others_ns"),
             median("memory_peak_bytes"),
             median("memory_others_peak_bytes"),

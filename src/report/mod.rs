@@ -41,8 +41,9 @@ mod workload;
 
 pub use compare::compare;
 pub use findings::{
-    AbsenceFindings, ArmFindings, BesideFindings, BesideOverhead, Caution, DistributionFindings,
-    DisturbanceFinding, Findings, InstanceFindings, Interval, JudgementFindings, KeyValue,
-    LevelEvidence, MetricFindings, PayerFindings, PercentilePoint, ProgressPoint, QuantileFindings,
-    RunFacts, TrialPoint, TrialUsage, Trouble, Verdict, WarmUpFindings,
+    AbsenceFindings, ArmFindings, BesideFindings, BesideOverhead, BillGap, Caution,
+    DistributionFindings, DisturbanceFinding, Findings, InstanceFindings, Interval,
+    JudgementFindings, KeyValue, LevelEvidence, MetricFindings, PayerFindings, PercentilePoint,
+    ProgressPoint, QuantileFindings, RunFacts, TrialPoint, TrialUsage, Trouble, Verdict,
+    WarmUpFindings,
 };

@@ -41,7 +41,7 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
             "unequal-cache",
             format!(
                 "in a trial the baseline read {} from disks, but {words}: what one found in memory the \
-                 other did not",
+                 other did not, or somebody else read meanwhile, since the disks are the whole machine's",
                 bytes(expected)
             ),
             "let every stack find the same: let the command read its files once more with \

@@ -52,6 +52,7 @@ pub(super) fn whole(
         inside.push(outcome.wall);
         all.status = outcome.status;
         all.memory_peak = all.memory_peak.max(outcome.memory_peak);
+        all.oom_kill_count = added(all.oom_kill_count, outcome.oom_kill_count);
         if all.stdout.hash == out {
             all.stdout = outcome.stdout;
         }
@@ -75,6 +76,7 @@ pub(super) fn per_iteration(around: Vec<Reading>, runs: &[Ran]) -> Vec<Reading> 
                     sum.cpu_user += reading.cpu_user;
                     sum.cpu_system += reading.cpu_system;
                     sum.memory_peak = sum.memory_peak.max(reading.memory_peak);
+                    sum.oom_kill_count = added(sum.oom_kill_count, reading.oom_kill_count);
                 }
                 None => bill.push(reading.clone()),
             }
@@ -87,6 +89,14 @@ pub(super) fn per_iteration(around: Vec<Reading>, runs: &[Ran]) -> Vec<Reading> 
         sum.cpu_system = Nanoseconds(sum.cpu_system.0 / count);
     }
     sums
+}
+
+/// The sum of two counts, of which one may be unknown.
+fn added(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (known, None) | (None, known) => known,
+    }
 }
 
 /// The median; of an even count the mean of the two in the middle. Zero of nothing.
@@ -121,6 +131,7 @@ mod tests {
             stderr: Output::default(),
             instances: Vec::new(),
             stops: None,
+            oom_kill_count: None,
         };
         let bill = vec![Reading {
             payer: String::from("shim"),
@@ -129,6 +140,7 @@ mod tests {
             cpu_user: Nanoseconds(wall),
             cpu_system: Nanoseconds(0),
             memory_peak: Some(Bytes(wall)),
+            oom_kill_count: None,
             carries_workload: false,
         }];
         Ran { between: Nanoseconds(wall), outcome, bill }

@@ -14,6 +14,8 @@ mod neighbour;
 mod meeting;
 mod sandwich;
 mod opposite;
+pub mod oom;
+pub mod outside;
 mod task;
 mod together;
 pub mod watch;

@@ -217,6 +217,7 @@ impl Opposite {
                     cpu_system: served.outcome.cpu_system,
                     memory_peak: served.outcome.memory_peak,
                     stops: served.outcome.stops,
+                    oom_kill_count: served.outcome.oom_kill_count,
                     ..called.outcome
                 },
                 bill: served.bill,

@@ -4,12 +4,13 @@ use super::held_against::{self, Host, Kernel};
 use super::iterate::{self, Ran};
 use super::meeting::Bridge;
 use super::neighbour::Neighbours;
+use super::oom::{self, Lookout};
 use super::opposite::Opposite;
 use super::quiet::{self, Quiet};
 use super::sandwich::Sandwich;
 use super::task::{Task, settings};
 use super::together;
-use super::watch::Watch;
+use super::watch::{self, Watch};
 use super::{Evidence, Measured, Record, TrialResult};
 use super::{cold, disturbance};
 use crate::agent::{Pulse, refused, unexpected};
@@ -69,6 +70,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
     }
     let inside = task.as_ref().map_or_else(|_| command.clone(), |task| task.inside(&command));
     let between = task.as_ref().map_or(Ok(None), |task| task.between(stack, ground, &name));
+    let mut lookout = Lookout::begin(ground.lab.id(), &name);
     let raised = between.as_ref().map_err(Clone::clone).and_then(|between| {
         let network = between.as_ref().map(Bridge::path);
         let network = network.as_deref().or(ground.network);
@@ -80,7 +82,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
     let mut stop_wall = Nanoseconds(0);
     let mut conditions = None;
     let result = match raised {
-        Err(fault) => broken(&fault),
+        Err(fault) => broken(&lookout.explained(stack, fault)),
         Ok(mut standing) => {
             standing.tell(&mut command);
             let measured = task
@@ -104,10 +106,13 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
             }
             stop_wall = clock::monotonic_raw().since(stopping_at);
             match measured {
-                Err(fault) => broken(&fault),
-                Ok((measured, flaw, around)) => {
+                Err(fault) => broken(&lookout.explained(stack, fault)),
+                Ok((measured, flaw, mut around)) => {
+                    let killed = lookout.of_trial(stack, &measured.readings, &measured.outcome);
+                    let killed = killed.filter(|_| !oom::is_meant(&command));
+                    around.extend(killed.iter().map(oom::condition));
                     conditions = Some(around);
-                    judge(measured, flaw)
+                    judge(measured, killed.map(|it| it.reason()), flaw)
                 }
             }
         }
@@ -164,6 +169,7 @@ fn measure(
     let watch = Watch::begin(payers.clone(), level);
     let runs = iterations(standing, opposite, command, plan);
     let runs = runs.map_err(|fault| task.explained(fault))?;
+    let page_cache = watch.page_cache();
     let mut readings = watch.end();
     let group = held_against::of_the_group(&payers, &readings);
     let outside = watch_outside.end();
@@ -178,6 +184,7 @@ fn measure(
         ),
     );
     conditions.extend(seen.conditions);
+    conditions.extend(page_cache.map(watch::condition));
     conditions.extend(quiet::stood_still(runs.iter().map(|ran| &ran.outcome)));
     conditions.extend(together::at_once(&runs));
     let mut is_guest_time_void = false;
@@ -409,9 +416,13 @@ pub fn require_short(command: &Command) -> Result<(), Fault> {
     })
 }
 
-/// Only a command that ended by itself with status 0 counts, and of a workload only what can be believed.
-fn judge(measured: Measured, flaw: Flaw) -> TrialResult {
+/// Only a command that ended by itself with status 0 counts, and of a workload only what can be believed; and none of
+/// whose stack the kernel has killed somebody.
+fn judge(measured: Measured, killed: Flaw, flaw: Flaw) -> TrialResult {
     let measured = Box::new(measured);
+    if let Some(why) = killed {
+        return TrialResult::Invalid { why, measured: Some(measured) };
+    }
     match flaw {
         _ if measured.outcome.status != Status::Exit(0) => TrialResult::CommandFailed(measured),
         Some(why) => TrialResult::Invalid { why, measured: Some(measured) },

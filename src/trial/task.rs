@@ -369,6 +369,7 @@ mod tests {
             stderr: output(stderr),
             instances: Vec::new(),
             stops: None,
+            oom_kill_count: None,
         }
     }
 

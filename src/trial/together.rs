@@ -55,6 +55,7 @@ mod tests {
             cpu_system: Nanoseconds(1),
             memory_peak: Bytes(1),
             stops: None,
+            oom_kill_count: None,
             stdout: Output { hash: 9, ..Output::default() },
             stderr: Output::default(),
             instances,

@@ -6,15 +6,19 @@
 use crate::layer::{Payer, Source};
 use std::io;
 use surtax_instrument::probe::cgroup::{Group, Hierarchies};
+use surtax_instrument::probe::cpu_time::CpuTime;
+use surtax_instrument::probe::guest_memory;
+use surtax_instrument::probe::oom::Kills;
 use surtax_instrument::probe::process::{self, usage, usage_of_other_threads, usage_of_threads};
 use surtax_instrument::probe::xen::Domain;
-use surtax_instrument::quantity::{Bytes, Nanoseconds};
+use surtax_instrument::quantity::Bytes;
 use surtax_instrument::wire::Reading;
 
 /// The counters of the payers of one level, read once.
 pub struct Watch {
     level: u8,
-    meters: Vec<(Payer, Meter, Usage)>,
+    meters: Vec<(Payer, Meter, Usage, Option<Kills>)>,
+    hierarchies: Hierarchies,
 }
 
 /// Where one payer's usage is read.
@@ -26,8 +30,7 @@ enum Meter {
 
 #[derive(Clone, Copy, Default)]
 struct Usage {
-    cpu_user: Nanoseconds,
-    cpu_system: Nanoseconds,
+    cpu: CpuTime,
     memory_peak: Option<Bytes>,
 }
 
@@ -41,31 +44,73 @@ impl Watch {
             .filter_map(|payer| {
                 let meter = Meter::open(&payer.source, &hierarchies)?;
                 let usage = meter.read(&payer.source)?;
-                Some((payer, meter, usage))
+                let kills = kills(&payer.source, &hierarchies);
+                Some((payer, meter, usage, kills))
             })
             .collect();
-        Self { level, meters }
+        Self { level, meters, hierarchies }
+    }
+
+    /// Page cache that is charged to the groups among them right now; `None` where no group says.
+    #[must_use]
+    pub fn page_cache(&self) -> Option<Bytes> {
+        let groups = self.meters.iter().filter_map(|(_, meter, ..)| match meter {
+            Meter::Group(group) => group.page_cache(),
+            _ => None,
+        });
+        groups.map(|bytes| bytes.0).reduce(u64::saturating_add).map(Bytes)
     }
 
     /// Reads them again: what each payer used in between. A payer that is gone is left out.
     #[must_use]
     pub fn end(self) -> Vec<Reading> {
-        let level = self.level;
+        let (level, hierarchies) = (self.level, self.hierarchies);
         self.meters
             .into_iter()
-            .filter_map(|(payer, meter, before)| {
+            .filter_map(|(payer, meter, before, kills_before)| {
                 let after = meter.read(&payer.source)?;
+                let (cpu_user, cpu_system) = after.cpu.since(before.cpu);
+                let memory_peak = memory(&payer, after.memory_peak);
                 Some(Reading {
                     payer: payer.name,
                     role: payer.role,
                     level,
-                    cpu_user: after.cpu_user.since(before.cpu_user),
-                    cpu_system: after.cpu_system.since(before.cpu_system),
-                    memory_peak: after.memory_peak,
+                    cpu_user,
+                    cpu_system,
+                    memory_peak,
+                    oom_kill_count: kills(&payer.source, &hierarchies)
+                        .map(|now| now.since(&kills_before.unwrap_or_default())),
                     carries_workload: payer.carries_workload,
                 })
             })
             .collect()
+    }
+}
+
+/// The memory of a payer. That of a process is all its threads', so a guest's is told apart from what its emulator has
+/// beside it.
+fn memory(payer: &Payer, peak: Option<Bytes>) -> Option<Bytes> {
+    match &payer.source {
+        Source::Threads { pid, .. } if payer.carries_workload => guest_memory::of_process(*pid),
+        Source::OtherThreads { pid, .. } => {
+            let of_guest = guest_memory::of_process(*pid).unwrap_or_default();
+            peak.and_then(|peak| peak.0.checked_sub(of_guest.0)).map(Bytes)
+        }
+        _ => peak,
+    }
+}
+
+/// The page cache as a condition of a trial.
+#[expect(clippy::cast_precision_loss, reason = "exact up to 8 PiB")]
+pub(super) fn condition(page_cache: Bytes) -> (String, f64) {
+    (String::from("payers_page_cache_bytes"), page_cache.0 as f64)
+}
+
+/// Kills in a group; what is no group of its own has none that would be its alone.
+fn kills(source: &Source, hierarchies: &Hierarchies) -> Option<Kills> {
+    match source {
+        Source::Group(group) => Kills::of_group(hierarchies, group),
+        _ => None,
     }
 }
 
@@ -85,18 +130,13 @@ impl Meter {
         let used: io::Result<process::Usage> = match (self, source) {
             (Self::Group(group), _) => {
                 let used = group.read();
-                return Some(Usage {
-                    cpu_user: used.cpu_user?,
-                    cpu_system: used.cpu_system?,
-                    memory_peak: used.memory_peak,
-                });
+                return Some(Usage { cpu: used.cpu?, memory_peak: used.memory_peak });
             }
             // Xen does not say how much of it was the domain's kernel.
             (Self::Domain(domain), _) => {
                 let used = domain.read().ok()?;
                 return Some(Usage {
-                    cpu_user: used.cpu,
-                    cpu_system: Nanoseconds(0),
+                    cpu: CpuTime { total: used.cpu, ..CpuTime::default() },
                     memory_peak: Some(used.memory),
                 });
             }
@@ -108,10 +148,6 @@ impl Meter {
             (Self::Processes, Source::Group(_) | Source::Domain(_)) => return None,
         };
         let used = used.ok()?;
-        Some(Usage {
-            cpu_user: used.cpu_user,
-            cpu_system: used.cpu_system,
-            memory_peak: used.memory_peak,
-        })
+        Some(Usage { cpu: used.cpu, memory_peak: used.memory_peak })
     }
 }

@@ -35,7 +35,7 @@ impl Hogs {
     /// What they have used so far, which proves that they disturbed.
     fn used(&self) -> Nanoseconds {
         let children = |hog: &Child| crate::machine::children_named(hog.id(), "while");
-        let used = |pid: u32| process::usage(pid).map(|it| it.cpu_user + it.cpu_system);
+        let used = |pid: u32| process::usage(pid).map(|it| it.cpu.total);
         let all = self.0.iter().flat_map(children).filter_map(|pid| used(pid).ok());
         all.fold(Nanoseconds(0), |sum, one| sum + one)
     }

@@ -37,6 +37,7 @@ mod nested_suite;
 mod nesting;
 mod network_engines;
 mod networks;
+mod out_of_memory;
 mod powerless;
 mod programs;
 mod prove;

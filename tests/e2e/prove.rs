@@ -47,6 +47,18 @@ fn the_order_the_centre_and_the_margin_hold_and_numbers_can_be_counted_again() {
 }
 
 #[test]
+fn the_sum_of_a_sandbox_beside_a_build_is_what_was_seen_from_outside() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "gvisor") {
+        return;
+    }
+    let lines = lines(&machine, "bill");
+    let tried: Vec<&Value> = lines.iter().map(|line| &line["tried"]).collect();
+    assert_eq!(tried, [18, 18, 18], "{lines:#?}");
+    machine.assert_as_before();
+}
+
+#[test]
 fn real_work_that_was_planted_is_found_and_equal_work_is_not() {
     let machine = Machine::take();
     if !["native", "runc"].iter().all(|stack| is_usable(&machine, stack)) {

@@ -1,9 +1,13 @@
 //! Probes: each reads the counters of one kernel facility while a trial runs.
 
 pub mod cgroup;
+pub mod cpu_time;
 pub mod frequency;
+pub mod guest_memory;
 pub mod host;
+pub mod kernel_log;
 pub mod mitigations;
+pub mod oom;
 pub mod process;
 pub mod stops;
 pub mod throttling;

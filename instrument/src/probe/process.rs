@@ -4,15 +4,16 @@
 //! |---|---|
 //! | CPU time of a process | its CPU clock, `clock_gettime(2)` |
 //! | CPU time of a thread | `/proc/PID/task/TID/schedstat`, first field |
-//! | the split into user and system | the ratio of `utime` and `stime` in `stat` |
+//! | its weights of user and system | `utime` and `stime` in `stat` |
 //! | `memory_peak` | `VmHWM` of `/proc/PID/status` |
 //!
 //! - **Reads** nanoseconds in all; the split is a ratio of clock ticks, rough below a second of CPU
-//!   time, and all user where there is no tick yet.
+//!   time, and all user where there was no tick.
 //! - **Costs** one system call for the clock, and three and a short string per file.
 //! - **Cannot see** children, nor single threads that have ended: their time stays in the process's.
 //! - **Reference** `clock_getcpuclockid(3)`, `proc_pid_stat(5)`, Linux `Documentation/scheduler/sched-stats.rst`.
 
+use super::cpu_time::CpuTime;
 use crate::quantity::{Bytes, Nanoseconds};
 use std::fs;
 use std::io;
@@ -20,19 +21,10 @@ use std::io;
 /// What a process or some of its threads have used since they began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// User CPU time.
-    pub cpu_user: Nanoseconds,
-    /// System CPU time.
-    pub cpu_system: Nanoseconds,
+    /// CPU time.
+    pub cpu: CpuTime,
     /// The most memory at once, of the whole process; `None` where the kernel does not say.
     pub memory_peak: Option<Bytes>,
-}
-
-impl Usage {
-    fn split(total: Nanoseconds, ticks: Ticks, pid: u32) -> Self {
-        let (cpu_user, cpu_system) = ticks.divide(total);
-        Self { cpu_user, cpu_system, memory_peak: memory_peak(pid) }
-    }
 }
 
 /// What a process with all its threads has used, those that have ended included.
@@ -41,7 +33,8 @@ impl Usage {
 /// It has ended and been waited for, or is not ours to look at.
 pub fn usage(pid: u32) -> io::Result<Usage> {
     let total = cpu_clock(pid)?;
-    Ok(Usage::split(total, Ticks::read(&format!("/proc/{pid}/stat"))?, pid))
+    let cpu = weighed(total, &fs::read_to_string(format!("/proc/{pid}/stat"))?)?;
+    Ok(Usage { cpu, memory_peak: memory_peak(pid) })
 }
 
 /// What these threads of a process have used. One that has ended counts no more. They have no memory
@@ -53,8 +46,7 @@ pub fn usage_of_threads(pid: u32, tids: &[u32]) -> io::Result<Usage> {
     let mut usage = Usage::default();
     for tid in tids {
         let Ok(thread) = thread(pid, *tid) else { continue };
-        usage.cpu_user += thread.cpu_user;
-        usage.cpu_system += thread.cpu_system;
+        usage.cpu = usage.cpu.plus(thread);
     }
     // An ended thread is no error, an ended process is.
     fs::metadata(format!("/proc/{pid}")).map(|_| usage)
@@ -67,19 +59,13 @@ pub fn usage_of_threads(pid: u32, tids: &[u32]) -> io::Result<Usage> {
 pub fn usage_of_other_threads(pid: u32, except: &[u32]) -> io::Result<Usage> {
     let excepted = usage_of_threads(pid, except)?;
     let all = usage(pid)?;
-    Ok(Usage {
-        cpu_user: all.cpu_user.since(excepted.cpu_user),
-        cpu_system: all.cpu_system.since(excepted.cpu_system),
-        memory_peak: all.memory_peak,
-    })
+    Ok(Usage { cpu: all.cpu.without(excepted.cpu), memory_peak: all.memory_peak })
 }
 
-fn thread(pid: u32, tid: u32) -> io::Result<Usage> {
+fn thread(pid: u32, tid: u32) -> io::Result<CpuTime> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat"))?;
     let total = text.split(' ').next().and_then(|word| word.parse().ok()).ok_or_else(malformed)?;
-    let ticks = Ticks::read(&format!("/proc/{pid}/task/{tid}/stat"))?;
-    let (cpu_user, cpu_system) = ticks.divide(Nanoseconds(total));
-    Ok(Usage { cpu_user, cpu_system, memory_peak: None })
+    weighed(Nanoseconds(total), &fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"))?)
 }
 
 /// The CPU clock of another process: all CPU time of all its threads, ended ones included.
@@ -97,32 +83,17 @@ fn cpu_clock(pid: u32) -> io::Result<Nanoseconds> {
     Ok(Nanoseconds(seconds * 1_000_000_000 + rest))
 }
 
-/// User and system time in clock ticks: used for their ratio only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ticks {
-    user: u64,
-    system: u64,
-}
-
-impl Ticks {
-    fn read(path: &str) -> io::Result<Self> {
-        Self::parse(&fs::read_to_string(path)?).ok_or_else(malformed)
-    }
-
-    /// Fields 14 and 15 of `stat`; the name before them may contain anything, parentheses too.
-    fn parse(stat: &str) -> Option<Self> {
+/// CPU time with its weights: fields 14 and 15 of `stat`, in clock ticks. The name before them may contain
+/// anything, parentheses too.
+fn weighed(total: Nanoseconds, stat: &str) -> io::Result<CpuTime> {
+    let ticks = || {
         let (_, rest) = stat.rsplit_once(") ")?;
         let mut fields = rest.split(' ').skip(11);
         let mut number = || fields.next()?.parse().ok();
-        Some(Self { user: number()?, system: number()? })
-    }
-
-    fn divide(self, total: Nanoseconds) -> (Nanoseconds, Nanoseconds) {
-        let ticks = u128::from(self.user) + u128::from(self.system);
-        let system = u128::from(total.0) * u128::from(self.system);
-        let system = system.checked_div(ticks).and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
-        (Nanoseconds(total.0 - system), Nanoseconds(system))
-    }
+        Some((number()?, number()?))
+    };
+    let (user, system) = ticks().ok_or_else(malformed)?;
+    Ok(CpuTime { total, user, system })
 }
 
 fn memory_peak(pid: u32) -> Option<Bytes> {
@@ -143,30 +114,21 @@ mod tests {
     #[test]
     fn ticks_are_found_behind_a_name_with_parentheses() {
         let stat = "7 (a) b) (c) S 1 2 3 4 5 6 7 8 9 10 30 10 0 0 20 0 1 0 99";
-        assert_eq!(Ticks::parse(stat), Some(Ticks { user: 30, system: 10 }));
-    }
-
-    #[test]
-    fn the_parts_of_a_split_sum_to_the_whole() {
-        let total = Nanoseconds(1_001);
-        assert_eq!(
-            Ticks { user: 3, system: 1 }.divide(total),
-            (Nanoseconds(751), Nanoseconds(250))
-        );
-        assert_eq!(Ticks { user: 0, system: 0 }.divide(total), (total, Nanoseconds(0)));
+        let total = Nanoseconds(1);
+        assert_eq!(weighed(total, stat).unwrap(), CpuTime { total, user: 30, system: 10 });
+        assert!(weighed(total, "7 (a) S 1").is_err());
     }
 
     #[test]
     fn the_time_of_an_ended_thread_stays_with_its_process() {
         let pid = std::process::id();
-        let sum = |usage: Usage| usage.cpu_user + usage.cpu_system;
-        let before = sum(usage(pid).unwrap());
+        let before = usage(pid).unwrap().cpu.total;
         let spin = || {
             let begin = crate::clock::monotonic_raw();
             while crate::clock::monotonic_raw().since(begin) < Nanoseconds(50_000_000) {}
         };
         std::thread::spawn(spin).join().unwrap();
-        let used = sum(usage(pid).unwrap()).since(before);
+        let used = usage(pid).unwrap().cpu.total.since(before);
         // On a busy machine the thread may have had a part of its 50 ms only.
         assert!(used > Nanoseconds(2_000_000), "{used}");
         assert!(usage(pid).unwrap().memory_peak.unwrap() > Bytes(1 << 16));
@@ -178,7 +140,7 @@ mod tests {
         let one = usage_of_threads(pid, &[pid]).unwrap();
         let others = usage_of_other_threads(pid, &[pid]).unwrap();
         let all = usage(pid).unwrap();
-        assert!(others.cpu_user <= all.cpu_user);
+        assert!(others.cpu.total <= all.cpu.total);
         assert_eq!(one.memory_peak, None);
         assert!(others.memory_peak <= all.memory_peak, "a peak never falls");
     }

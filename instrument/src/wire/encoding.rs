@@ -316,14 +316,14 @@ macro_rules! structs {
 structs! {
     Command { argv, instances, env, cwd, keep_bytes, deadline, terminal }
     Hello { protocol, pid, at }
-    Outcome { status, wall, cpu_user, cpu_system, memory_peak, stops, stdout, stderr, instances }
+    Outcome { status, wall, cpu_user, cpu_system, memory_peak, stops, oom_kill_count, stdout, stderr, instances }
     Instance { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr }
     Stops { count, time }
     Output { hash, length, tail }
     Failure { errno, what, hint, is_forgery }
     Fact { key, value, source }
     LevelFacts { layer, facts }
-    Reading { payer, role, level, cpu_user, cpu_system, memory_peak, carries_workload }
+    Reading { payer, role, level, cpu_user, cpu_system, memory_peak, oom_kill_count, carries_workload }
     Descend { stack, level, writable, cwd, command, start_deadline }
     Dropped { kernel, failure }
 }
@@ -479,6 +479,7 @@ mod tests {
                 cpu_system: Nanoseconds(2),
                 memory_peak: Bytes(3),
                 stops: Some(Stops { count: 1, time: Nanoseconds(wall) }),
+                oom_kill_count: Some(wall),
                 stdout: Output { hash, length: Bytes(wall), tail },
                 stderr: Output::default(),
                 instances: vec![Instance {

@@ -14,6 +14,7 @@ use crate::layer::xen::application::{ADDRESS, Application, Order};
 use crate::layer::{Payer, Running, Site, take_link};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use surtax_instrument::probe::cpu_time::CpuTime;
 use surtax_instrument::probe::process::Usage;
 use surtax_instrument::probe::xen;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
@@ -116,8 +117,8 @@ struct InXen {
 impl Guest for InXen {
     /// Xen does not tell a domain's kernel from its programs.
     fn usage(&self) -> Usage {
-        let cpu_user = self.probe.read().map_or(Nanoseconds(0), |used| used.cpu);
-        Usage { cpu_user, ..Usage::default() }
+        let total = self.probe.read().map_or(Nanoseconds(0), |used| used.cpu);
+        Usage { cpu: CpuTime { total, ..CpuTime::default() }, ..Usage::default() }
     }
 
     /// All that it has: a domain is given its memory at once.

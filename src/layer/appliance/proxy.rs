@@ -273,14 +273,15 @@ impl Conversation {
         let Some(run) = self.running.take() else { return Ok(()) };
         self.say(&Reply::Ended { at: now })?;
         self.connection = None;
-        let after = self.proxy.guest.usage();
+        let (cpu_user, cpu_system) = self.proxy.guest.usage().cpu.since(run.before.cpu);
         let outcome = Outcome {
             status,
             wall: now.since(run.began),
-            cpu_user: after.cpu_user.since(run.before.cpu_user),
-            cpu_system: after.cpu_system.since(run.before.cpu_system),
+            cpu_user,
+            cpu_system,
             memory_peak: self.proxy.guest.touched(),
             stops: None,
+            oom_kill_count: None,
             stdout: run.answer.output(),
             stderr: Answer::new(None, 0).output(),
             instances: Vec::new(),

@@ -2,6 +2,7 @@
 
 mod metric;
 
+use super::number;
 pub use metric::{
     AbsenceFindings, BesideFindings, BesideOverhead, DistributionFindings, InstanceFindings,
     Interval, JudgementFindings, MetricFindings, PercentilePoint, ProgressPoint, QuantileFindings,
@@ -135,6 +136,10 @@ pub struct ArmFindings {
     pub more_blocks: Option<u32>,
     /// Where the CPU time went: medians per trial, the command first, host view.
     pub payers: Vec<PayerFindings>,
+    /// What of it could not be divided, because more was counted inside than was seen from outside.
+    pub bill_gap: Option<BillGap>,
+    /// Page cache that was in the memory of the others when the command had ended: the median.
+    pub page_cache_bytes: Option<f64>,
     /// What proved where it ran, per level; from its first counted trial, with differences between trials as cautions.
     pub evidence: Vec<LevelEvidence>,
     /// Distinct hashes of standard output over counted trials, hexadecimal.
@@ -260,6 +265,39 @@ pub struct PayerFindings {
     pub cpu_system_ns: f64,
     /// Median peak memory, where it can be read.
     pub memory_peak_bytes: Option<f64>,
+}
+
+/// CPU time that could not be divided between the command and the others. The sum is known all the same.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BillGap {
+    /// In how many of the trials that count.
+    pub trial_count: u32,
+    /// How much was counted inside and not seen outside, in the worst of them.
+    pub cpu_unseen_ns: f64,
+    /// The same as a share of what was counted inside.
+    pub unseen_share: f64,
+    /// The same in words.
+    pub why: String,
+}
+
+impl ArmFindings {
+    /// CPU time of the command itself, where it is known.
+    #[must_use]
+    pub fn command_cpu_ns(&self) -> Option<f64> {
+        let of_command = self.payers.iter().filter(|payer| payer.role == "workload");
+        of_command.map(|payer| payer.cpu_ns).reduce(|sum, ns| sum + ns)
+    }
+
+    /// The same for a table, with the number to sort by; where only the sum is known, that it is at most so much.
+    #[must_use]
+    pub fn command_cpu(&self) -> Option<(String, f64)> {
+        if let Some(ns) = self.command_cpu_ns() {
+            return Some((number::time(ns), ns));
+        }
+        self.bill_gap.as_ref()?;
+        let total = self.metrics.iter().find(|metric| metric.metric == "cpu_total_ns")?.median;
+        Some((format!("≤ {}", number::time(total)), total))
+    }
 }
 
 /// Evidence of one level.

@@ -168,13 +168,6 @@ fn total_ns(arm: &Arm<'_>) -> f64 {
     shares_ns(arm).iter().sum()
 }
 
-/// CPU time of the command itself, when it was read.
-pub fn command_ns(arm: &Arm<'_>) -> Option<f64> {
-    let mut command = arm.found.payers.iter().filter(|payer| payer.role == "workload").peekable();
-    command.peek()?;
-    Some(command.map(|payer| payer.cpu_ns).sum())
-}
-
 fn spoken(arm: &Arm<'_>) -> String {
     let parts: Vec<String> = shares_ns(arm)
         .into_iter()

@@ -1,10 +1,10 @@
 //! The comparison: one row per arm with what most readers came for.
 
 use super::super::{Findings, memory};
+use super::escape;
 use super::legend::Arm;
 use super::number;
 use super::table::{Cell, Table};
-use super::{bill, escape};
 
 /// The section.
 pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
@@ -31,7 +31,7 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
         let mut cells = vec![Cell::Markup(arm.label())];
         cells.extend(of_wall.into_iter().filter(|_| has_wall));
         cells.extend([
-            Cell::number(bill::command_ns(arm), number::time),
+            arm.found.command_cpu().map_or(Cell::Gap, |(text, ns)| Cell::Number(text, ns)),
             Cell::number(median("cpu_others_ns"), number::time),
             bytes("memory_peak_bytes"),
             bytes("memory_others_peak_bytes"),

@@ -120,7 +120,7 @@ fn row(arm: &ArmFindings) -> [(String, Color); 8] {
     let median = |name: &str| {
         metric(name).map_or(GAP.into(), |metric| number::amount(metric.median, &metric.unit))
     };
-    let command_cpu = arm.payers.first().map_or(GAP.into(), |payer| number::time(payer.cpu_ns));
+    let command_cpu = arm.command_cpu().map_or(GAP.into(), |(text, _)| text);
     let overhead = metric("wall_ns").and_then(|wall| wall.overhead);
     let plain = |text: String| (text, Color::Reset);
     [

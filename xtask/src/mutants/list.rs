@@ -61,6 +61,14 @@ pub const MUTANTS: &[Mutant] = &[
         proofs: "recounted",
     },
     Mutant {
+        name: "inside-unclamped",
+        breaks: "what was counted inside raises the sum of the CPU time above what was seen from outside",
+        path: "src/trial/outside.rs",
+        text: "account.total_ns = (is_read && is_inside_known).then(|| inside.total());",
+        instead: "account.total_ns = (is_read && is_inside_known).then(|| inside.total() + account.unseen_ns);",
+        proofs: "bill",
+    },
+    Mutant {
         name: "failures-counted",
         breaks: "a command that fails counts as one that succeeds",
         path: "src/trial/protocol.rs",

@@ -93,6 +93,8 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
         detectable_effect: compared.map(|_| 0.018),
         verdict,
         payers: vec![payer("the command", "workload", 8.5e9)],
+        bill_gap: None,
+        page_cache_bytes: None,
         evidence: vec![LevelEvidence {
             layer: stack.into(),
             facts: vec![

@@ -1,0 +1,99 @@
+//! What the kernel logs about processes that it kills because memory has run out.
+//!
+//! - **Reads** records of `/dev/kmsg` from the moment on at which it was opened; of those the lines `oom-kill:`.
+//! - **Costs** one `open`, and one `read` for each record that anybody logs meanwhile.
+//! - **Cannot see** more than ten kills in five seconds: the kernel holds back the rest. Nor anything where the log may not
+//!   be read.
+//! - **Reference** Linux `Documentation/ABI/testing/dev-kmsg`, `mm/oom_kill.c` (`dump_oom_victim`).
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+
+/// The longest record that the kernel gives.
+const RECORD_BYTES: usize = 8192;
+
+/// So many records are read at once, whoever fills the log.
+const RECORDS_LIMIT: usize = 20_000;
+
+/// The kernel's log from one moment on.
+#[derive(Debug)]
+pub struct KernelLog(File);
+
+/// One process that was killed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// The group that it was in.
+    pub group: String,
+    /// The group whose limit was reached; `None` where the machine itself had run out.
+    pub limited: Option<String>,
+}
+
+impl KernelLog {
+    /// Opens it at its end; `None` where it may not be read.
+    #[must_use]
+    pub fn open() -> Option<Self> {
+        let mut options = OpenOptions::new();
+        let mut file = options.read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg").ok()?;
+        file.seek(SeekFrom::End(0)).ok()?;
+        Some(Self(file))
+    }
+
+    /// Who was killed since it was opened, or last asked.
+    pub fn victims(&mut self) -> Vec<Victim> {
+        let mut victims = Vec::new();
+        let mut record = [0; RECORD_BYTES];
+        for _ in 0..RECORDS_LIMIT {
+            match self.0.read(&mut record) {
+                Ok(0) => break,
+                Ok(length) => {
+                    let text = String::from_utf8_lossy(record.get(..length).unwrap_or_default());
+                    victims.extend(victim(&text));
+                }
+                // What was overwritten before it was read.
+                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        victims
+    }
+}
+
+/// Reads one record: `6,1234,5678,-;oom-kill:constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,task=x,…`.
+fn victim(record: &str) -> Option<Victim> {
+    let (_, text) = record.split_once(';')?;
+    // A program that writes to the log cannot have the facility of the kernel, which is 0.
+    let facility: u32 = record.split(',').next()?.parse().ok()?;
+    let words = text.lines().next()?.strip_prefix("oom-kill:").filter(|_| facility < 8)?;
+    let value = |key: &str| words.split(',').find_map(|word| word.strip_prefix(key));
+    let group = value("task_memcg=")?.to_owned();
+    Some(Victim { group, limited: value("oom_memcg=").map(String::from) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_victim_is_told_with_its_group_and_the_one_that_was_full() {
+        let recorded = "6,1034,2477367262,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=container,\
+            mems_allowed=0,oom_memcg=/surtax-3673f85f/0-3-3,task_memcg=/surtax-3673f85f/0-3-3/container,task=exe,\
+            pid=17328,uid=0\n";
+        let limited = Some(String::from("/surtax-3673f85f/0-3-3"));
+        let group = String::from("/surtax-3673f85f/0-3-3/container");
+        assert_eq!(victim(recorded), Some(Victim { group, limited }));
+        let global = "6,1,2,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,\
+            task_memcg=/surtax-1/0-0-2,task=qemu-system-x86,pid=7,uid=0\n";
+        assert_eq!(victim(global).unwrap().limited, None);
+    }
+
+    #[test]
+    fn what_a_program_writes_into_the_log_is_no_victim() {
+        let forged =
+            "12,1,2,-;oom-kill:constraint=CONSTRAINT_NONE,task_memcg=/surtax-1/0-0-2,task=x\n";
+        assert_eq!(victim(forged), None);
+        assert_eq!(victim("6,1,2,-;eth0: link up\n"), None);
+        assert_eq!(victim(""), None);
+    }
+}

@@ -1,0 +1,112 @@
+//! Processes that a kernel killed because memory had run out: of a group, or of a whole machine.
+//!
+//! | ours | cgroup v2 | cgroup v1 | machine |
+//! |---|---|---|---|
+//! | kills | `memory.events`: `oom_kill` | `memory.oom_control`: `oom_kill` | `/proc/vmstat`: `oom_kill` |
+//!
+//! - **Reads** the kills of a group and of all below it. Version 2 adds them up itself, version 1 counts them in the group
+//!   of the victim alone, so there each group below is read.
+//! - **Costs** one short file, with version 1 one per group below and a walk through their directories.
+//! - **Cannot see** kills in a group that is gone by now; the kernel's log has those.
+//! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`.
+
+use super::cgroup::{Hierarchies, Version};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// So many groups below one are looked at.
+const GROUPS_LIMIT: usize = 10_000;
+
+/// The kills that the groups of a tree have counted since each was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kills(BTreeMap<PathBuf, u64>);
+
+impl Kills {
+    /// Reads those of a group, given its path relative to the mount points; `None` where its memory is not counted.
+    #[must_use]
+    pub fn of_group(hierarchies: &Hierarchies, group: &Path) -> Option<Self> {
+        let hierarchy = hierarchies.of("memory")?;
+        let top = hierarchy.directory(group);
+        if hierarchy.version == Version::Two {
+            let count = counted(&top.join("memory.events"))?;
+            return Some(Self(BTreeMap::from([(top, count)])));
+        }
+        let mut kills = BTreeMap::new();
+        let mut left = vec![top];
+        while let Some(directory) = left.pop() {
+            let Some(count) = counted(&directory.join("memory.oom_control")) else { continue };
+            let below = fs::read_dir(&directory).into_iter().flatten().flatten();
+            left.extend(below.map(|entry| entry.path()).filter(|path| path.is_dir()));
+            kills.insert(directory, count);
+            if kills.len() >= GROUPS_LIMIT {
+                break;
+            }
+        }
+        (!kills.is_empty()).then_some(Self(kills))
+    }
+
+    /// How many came since an earlier reading. A group that was made in between began at none.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> u64 {
+        let rise = |(group, count): (&PathBuf, &u64)| {
+            // A group of the same name that was made anew counts from none again.
+            let before = earlier.0.get(group).filter(|before| *before <= count);
+            count - before.unwrap_or(&0)
+        };
+        self.0.iter().map(rise).fold(0, u64::saturating_add)
+    }
+}
+
+/// The kills of the whole machine since it booted; `None` where its kernel does not tell.
+#[must_use]
+pub fn of_machine() -> Option<u64> {
+    counted(Path::new("/proc/vmstat"))
+}
+
+fn counted(file: &Path) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cgroup::Hierarchy;
+    use super::super::tests::tree;
+    use super::*;
+
+    fn hierarchies(root: &Path, version: Version) -> Hierarchies {
+        let controllers = vec![String::from("memory")];
+        Hierarchies(vec![Hierarchy { mount_point: root.to_owned(), version, controllers }])
+    }
+
+    #[test]
+    fn version_1_counts_in_the_group_of_the_victim_and_all_below_are_added_up() {
+        let none = "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n";
+        let tree = tree(&[("room/memory.oom_control", none), ("room/a/memory.oom_control", none)]);
+        let all = hierarchies(tree.path(), Version::One);
+        let before = Kills::of_group(&all, Path::new("/room")).unwrap();
+        let made = tree.path().join("room/a/b");
+        fs::create_dir(&made).unwrap();
+        let two = "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n";
+        fs::write(made.join("memory.oom_control"), two).unwrap();
+        fs::write(tree.path().join("room/a/memory.oom_control"), two).unwrap();
+        let after = Kills::of_group(&all, Path::new("/room")).unwrap();
+        assert_eq!((after.since(&before), before.since(&before)), (4, 0));
+        assert_eq!(Kills::of_group(&all, Path::new("/nobody")), None);
+    }
+
+    #[test]
+    fn version_2_adds_them_up_itself() {
+        let events = "low 0\nhigh 0\nmax 17\noom 1\noom_kill 1\noom_group_kill 0\n";
+        let tree = tree(&[("room/memory.events", events), ("room/a/memory.events", events)]);
+        let all = hierarchies(tree.path(), Version::Two);
+        let kills = Kills::of_group(&all, Path::new("room")).unwrap();
+        assert_eq!(kills.since(&Kills::default()), 1);
+    }
+
+    #[test]
+    fn this_kernel_counts_its_own() {
+        assert!(of_machine().is_some());
+    }
+}

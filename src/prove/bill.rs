@@ -1,0 +1,210 @@
+//! The bill beside a build: how many trials publish more CPU time than was seen from outside.
+//!
+//! A machine with too few CPUs for all takes them away from gVisor and from a guest, whose kernels then count waiting as
+//! work. The sum of each trial is counted again, plainly, from what each payer of level 0 was read to have used.
+
+use super::bench::{draft, toil};
+use super::toil::Work;
+use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use crate::fault::Fault;
+use crate::ledger::{StoredTrial, TrialState};
+use std::time::Duration;
+
+/// The layers whose kernels are not told when the CPU is taken away, how many runs are made of each, and how long one
+/// takes.
+const LAYERS: [Asked; 2] = [
+    Asked { layer: "gvisor", quick: 1, full: 56, run_ms: 12_000 },
+    Asked { layer: "qemu:accel=tcg", quick: 0, full: 56, run_ms: 300_000 },
+];
+
+/// How long the command works.
+const WORKS_FOR: Duration = Duration::from_millis(100);
+
+/// Blocks of a run; each has three trials of the layer.
+const BLOCKS: u32 = 6;
+
+/// Twice as many short processes as there are CPUs, with pauses, as a build has them.
+const BUILD: &str = "for n in $(seq $(( 2 * $(nproc) ))); do \
+    while :; do head -c 3000000 /dev/urandom | gzip -9 | sha256sum; sleep 0.05; done & done; wait";
+
+/// By so much of what was seen from outside a sum may exceed it.
+const ABOVE_PERCENT: u64 = 5;
+
+/// So much more a claim may be: a tick of 10 ms at each end.
+const TICKS_NS: u64 = 20_000_000;
+
+struct Asked {
+    layer: &'static str,
+    quick: u32,
+    full: u32,
+    run_ms: u32,
+}
+
+pub(super) struct Bill;
+
+impl Proof for Bill {
+    fn name(&self) -> &'static str {
+        "bill"
+    }
+
+    fn summary(&self) -> &'static str {
+        "CPU time in gVisor and a guest beside a build: how many sums are above what was seen from outside"
+    }
+
+    fn run_count(&self, size: Size) -> u32 {
+        LAYERS.iter().map(|asked| size.pick(asked.quick, asked.full)).sum()
+    }
+
+    fn run_ms(&self, size: Size, run: u32) -> u32 {
+        let first = size.pick(LAYERS[0].quick, LAYERS[0].full);
+        LAYERS[usize::from(run >= first)].run_ms
+    }
+
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+        let mut lines = Vec::new();
+        for asked in &LAYERS {
+            let mut count = Count::default();
+            let done = count_all(bench, asked, size, &mut count);
+            lines.extend(count.lines(asked.layer));
+            if done.is_err() {
+                return ended(done, lines);
+            }
+        }
+        Ok(lines)
+    }
+}
+
+/// What was counted in one layer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Count {
+    /// Trials whose sum could be counted again.
+    tried: u32,
+    /// Those whose sum, or whose parts together, are above what was seen.
+    above: u32,
+    /// Those that are divided though more was counted inside.
+    overdivided: u32,
+    /// Those that have a sum and no parts.
+    undivided: u32,
+    /// Why the layer could not be tried.
+    impossible: Option<String>,
+}
+
+fn count_all(bench: &Bench<'_>, asked: &Asked, size: Size, count: &mut Count) -> Result<(), Fault> {
+    let runs = size.pick(asked.quick, asked.full);
+    if runs == 0 {
+        return Ok(());
+    }
+    let amount = Work::Loops.amount_of(WORKS_FOR)?;
+    let _build = bench.beside(BUILD)?;
+    for seed in 0..runs {
+        let separator = if asked.layer.contains(':') { ',' } else { ':' };
+        let baseline = format!("{}{separator}env.{}={amount}", asked.layer, Work::Loops.variable());
+        let twin = format!("{baseline},env.SURTAX_TOIL_TWIN=1");
+        let (findings, trials) =
+            bench.trials(toil(draft(&baseline, &[&twin], BLOCKS, seed.into())?)?)?;
+        trials.iter().filter(|trial| trial.state == TrialState::Done).for_each(|it| count.add(it));
+        if count.tried == 0 {
+            let trouble = findings.arms.iter().find_map(|arm| arm.trouble.as_ref());
+            let why = trouble.map_or("no trial of it counts", |trouble| &trouble.why);
+            count.impossible = Some(why.to_owned());
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+impl Count {
+    fn add(&mut self, trial: &StoredTrial) {
+        let outside = trial.readings.iter().filter(|reading| reading.level == 0);
+        let used = |sum: u64, ns: u64| sum.saturating_add(ns);
+        let seen = outside.clone().map(|it| it.cpu_user.0 + it.cpu_system.0).fold(0, used);
+        let carried = outside.filter(|reading| reading.carries_workload);
+        let carried = carried.map(|it| it.cpu_user.0 + it.cpu_system.0).fold(0, used);
+        let sample = |metric| trial.sample(metric).map(|sample| sample.whole);
+        let Some(total) = sample("cpu_total_ns") else { return };
+        let command = sample("cpu_user_ns").zip(sample("cpu_system_ns")).map(|(a, b)| a + b);
+        let parts = command.zip(sample("cpu_others_ns")).map(|(command, others)| command + others);
+        let most = seen + seen * ABOVE_PERCENT / 100;
+        self.tried += 1;
+        self.above += u32::from(total > most || parts.is_some_and(|parts| parts > most));
+        self.undivided += u32::from(parts.is_none());
+        let unseen = sample("cpu_unseen_ns").unwrap_or(0);
+        let tolerated = carried * ABOVE_PERCENT / 100 + TICKS_NS;
+        self.overdivided += u32::from(parts.is_some() && unseen > tolerated);
+    }
+
+    fn lines(&self, layer: &str) -> Vec<Line> {
+        let line = |found, what, bar, because: &str| Line {
+            proof: "bill",
+            part: layer.to_owned(),
+            tried: self.tried,
+            found,
+            what,
+            bar,
+            because: because.to_owned(),
+        };
+        if let Some(why) = &self.impossible {
+            let because = format!("cannot be tried here: {why}");
+            return vec![line(0, "above what was seen from outside", Bar::Shown, &because)];
+        }
+        if self.tried == 0 {
+            return Vec::new();
+        }
+        vec![
+            line(
+                self.above,
+                "above what was seen from outside",
+                Bar::AtMost(0),
+                "what was counted inside only divides what was seen",
+            ),
+            line(
+                self.overdivided,
+                "divided by a claim that does not fit",
+                Bar::AtMost(0),
+                "a part that is negative must not be shown as zero",
+            ),
+            line(
+                self.undivided,
+                "left undivided",
+                Bar::Shown,
+                "more was counted inside than was seen",
+            ),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::fixture::{add, done, id, ledger};
+
+    fn counted(metrics: &[(&str, u64)]) -> Count {
+        let dir = tempfile::tempdir().unwrap();
+        let mut ledger = ledger(&dir.path().join("one.surtax"), &["native"]);
+        add(&mut ledger, &done(id(0, 0), 500_000_000));
+        let mut trial = ledger.trials().unwrap().remove(0);
+        for (metric, whole) in metrics {
+            let sample = trial.samples.iter_mut().find(|sample| sample.metric == *metric).unwrap();
+            sample.whole = *whole;
+        }
+        let mut count = Count::default();
+        count.add(&trial);
+        count
+    }
+
+    #[test]
+    fn a_sum_or_parts_above_what_was_seen_miss_the_bar() {
+        let is_met = |count: &Count| count.lines("gvisor").iter().all(Line::is_met);
+        assert!(is_met(&counted(&[])));
+        let sum = counted(&[("cpu_total_ns", 900_000_000)]);
+        assert!(sum.above == 1 && !is_met(&sum));
+        let parts = counted(&[("cpu_others_ns", 900_000_000)]);
+        assert!(parts.above == 1 && !is_met(&parts));
+    }
+
+    #[test]
+    fn a_layer_that_is_not_there_is_no_success() {
+        let count = Count { impossible: Some(String::from("no runsc")), ..Count::default() };
+        assert_eq!(count.lines("gvisor").first().map(|line| line.bar), Some(Bar::Shown));
+    }
+}

@@ -1,0 +1,264 @@
+//! Names an end by the kernel: somebody of the stack was killed because memory had run out.
+//!
+//! Such a trial says nothing of the stack, also where the command ended with status 0 since only a child of it was
+//! killed. What is asked: the groups of each level's payers, read by the watch of that level; the whole machine, where
+//! the kernel inside is the stack's own; and this level's kernel log, which also has those whose group is gone.
+
+use crate::fault::Fault;
+use crate::stack::{LayerSpec, StackSpec};
+use surtax_instrument::engine::OURSELVES;
+use surtax_instrument::probe::kernel_log::{KernelLog, Victim};
+use surtax_instrument::quantity::Bytes;
+use surtax_instrument::wire::{Command, Outcome, Reading, Role};
+
+/// Engines that are to be killed: it is what they measure.
+const MEANT: [&str; 2] = ["allocbomb", "thrash"];
+
+/// Looks out for kills among the processes of one room.
+pub struct Lookout {
+    log: Option<KernelLog>,
+    /// The room's group, as it stands in the kernel's log.
+    group: String,
+}
+
+/// Who was killed, and for which limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// How many, as far as it is known.
+    pub count: u64,
+    /// What happened, with the limit.
+    pub why: String,
+    /// What would help.
+    pub hint: String,
+}
+
+impl Ended {
+    /// As the reason of a trial that does not count.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        format!("{}\n  hint: {}", self.why, self.hint)
+    }
+}
+
+impl Lookout {
+    /// Begins to look for kills in a room of this lab.
+    #[must_use]
+    pub fn begin(lab: &str, room: &str) -> Self {
+        Self { log: KernelLog::open(), group: format!("/surtax-{lab}/{room}") }
+    }
+
+    /// Who of the room was killed since, by the log.
+    fn victims(&mut self) -> Vec<Victim> {
+        let all = self.log.as_mut().map(KernelLog::victims).unwrap_or_default();
+        all.into_iter().filter(|victim| is_below(&victim.group, &self.group)).collect()
+    }
+
+    /// Who of a stack was killed, whose command has ended.
+    pub fn of_trial(
+        &mut self,
+        stack: &StackSpec,
+        readings: &[Reading],
+        outcome: &Outcome,
+    ) -> Option<Ended> {
+        let victims = self.victims();
+        counted(stack, readings, outcome).or_else(|| logged(stack, &victims))
+    }
+
+    /// The same fault, with who was killed, if anybody was.
+    #[must_use]
+    pub fn explained(&mut self, stack: &StackSpec, fault: Fault) -> Fault {
+        let Some(ended) = logged(stack, &self.victims()) else { return fault };
+        let message = format!("{}; {}", ended.why, fault.message);
+        Fault { message, hint: Some(ended.hint), ..fault }
+    }
+}
+
+/// How many were killed, as a condition of the trial.
+#[expect(clippy::cast_precision_loss, reason = "nobody kills so many")]
+pub(super) fn condition(ended: &Ended) -> (String, f64) {
+    (String::from("oom_kill_count"), ended.count as f64)
+}
+
+/// Whether the command is there to be killed.
+#[must_use]
+pub fn is_meant(command: &Command) -> bool {
+    let word = |place: usize| command.argv.get(place).map(Vec::as_slice);
+    let is_engine = word(0) == Some(OURSELVES.as_bytes());
+    is_engine && MEANT.iter().any(|engine| word(2) == Some(engine.as_bytes()))
+}
+
+/// By the counters: the innermost level on which somebody was killed, or the machine of the stack's own.
+fn counted(stack: &StackSpec, readings: &[Reading], outcome: &Outcome) -> Option<Ended> {
+    let killed = readings.iter().filter(|it| it.oom_kill_count.is_some_and(|count| count > 0));
+    if let Some(level) = killed.clone().map(|it| it.level).max() {
+        let count = killed.filter(|it| it.level == level).filter_map(|it| it.oom_kill_count);
+        return Some(ended(stack, level.into(), count.fold(0, u64::saturating_add)));
+    }
+    // Of a kernel that others use too, nobody knows whose they were.
+    let own = readings.iter().filter(|it| it.role == Role::GuestKernel && it.carries_workload);
+    let level = own.map(|it| it.level).max()?;
+    let count = outcome.oom_kill_count.filter(|count| *count > 0)?;
+    Some(ended(stack, level.into(), count))
+}
+
+/// By the log of this level's kernel, which all layers share that have none of their own.
+fn logged(stack: &StackSpec, victims: &[Victim]) -> Option<Ended> {
+    let first = victims.first()?;
+    let count = u64::try_from(victims.len()).unwrap_or(u64::MAX);
+    Some(match &first.limited {
+        Some(limited) => ended(stack, labs(limited).saturating_sub(1), count),
+        None => out_of_memory(count),
+    })
+}
+
+/// How many labs a group is in: each starter has one of its own, below the group of the layer that holds it.
+fn labs(group: &str) -> usize {
+    let is_lab = |name: &&str| {
+        let id = name.strip_prefix("surtax-");
+        id.is_some_and(|id| id != "starter" && !id.ends_with(".scope"))
+    };
+    group.split('/').filter(is_lab).count()
+}
+
+/// Whether a group of the log is this one or below it, wherever the lab's own group lies.
+fn is_below(found: &str, group: &str) -> bool {
+    let rest = found.find(group).and_then(|at| found.get(at + group.len()..));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn ended(stack: &StackSpec, level: usize, count: u64) -> Ended {
+    let limited = |layer: &LayerSpec| layer.options.contains_key("memory");
+    let held: Vec<&LayerSpec> = stack.layers.iter().take(level + 1).collect();
+    // What has no limit of its own is held by the one around it.
+    if let Some(layer) = held.iter().rev().find(|layer| limited(layer)) {
+        let asked = layer.options.get("memory").map_or("", String::as_str);
+        let why = format!(
+            "the memory limit `memory={asked}` of `{}` was exceeded: {}",
+            layer.kind,
+            killed(count)
+        );
+        return Ended { count, why, hint: more(layer) };
+    }
+    match held.iter().rev().find(|layer| is_machine(layer)) {
+        Some(layer) => {
+            let why = format!("the memory of `{}` was exhausted: {}", layer.kind, killed(count));
+            Ended { count, why, hint: more(layer) }
+        }
+        None => out_of_memory(count),
+    }
+}
+
+fn out_of_memory(count: u64) -> Ended {
+    let hint = "make room in this machine's memory, or let the command use less";
+    let why = format!("this machine ran out of memory: {}", killed(count));
+    Ended { count, why, hint: hint.into() }
+}
+
+fn killed(count: u64) -> String {
+    match count {
+        1 => String::from("1 process was killed by the kernel (OOM)"),
+        _ => format!("{count} processes were killed by the kernel (OOM)"),
+    }
+}
+
+/// Whether a layer has memory of its own.
+fn is_machine(layer: &LayerSpec) -> bool {
+    matches!(
+        layer.kind.as_str(),
+        "qemu" | "cloud-hypervisor" | "firecracker" | "krun" | "xen" | "libvirt" | "appliance"
+    )
+}
+
+/// Twice as much.
+fn more(layer: &LayerSpec) -> String {
+    let limit = layer.limits().ok().and_then(|limits| limits.memory);
+    let Some(Bytes(bytes)) = limit else {
+        return format!("give it more with `{}:memory=…`, or let the command use less", layer.kind);
+    };
+    let mebibytes = (bytes >> 20).max(1).saturating_mul(2);
+    let twice = match mebibytes % 1024 {
+        0 => format!("{}G", mebibytes / 1024),
+        _ => format!("{mebibytes}M"),
+    };
+    format!("give it more, as in `{}:memory={twice}`, or let the command use less", layer.kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::fixture::{measured, reading};
+
+    fn stack(text: &str) -> StackSpec {
+        StackSpec::parse(text).unwrap()
+    }
+
+    fn counted_in(text: &str, levels: &[Option<u64>], machine: Option<u64>) -> Option<Ended> {
+        let readings: Vec<Reading> = (0u8..)
+            .zip(levels)
+            .map(|(level, count)| {
+                let mut one = reading("carrier", level, 1, true);
+                let kind = &stack(text).layers[usize::from(level)].kind;
+                one.role = if kind == "qemu" { Role::GuestKernel } else { Role::Engine };
+                one.oom_kill_count = *count;
+                one
+            })
+            .collect();
+        let outcome = Outcome { oom_kill_count: machine, ..measured(1).outcome };
+        counted(&stack(text), &readings, &outcome)
+    }
+
+    #[test]
+    fn the_limit_that_was_exceeded_is_named_with_twice_as_much_as_a_remedy() {
+        let ended = counted_in("runc:memory=64M", &[Some(1)], Some(9)).unwrap();
+        assert_eq!(
+            ended.reason(),
+            "the memory limit `memory=64M` of `runc` was exceeded: 1 process was killed by the kernel (OOM)\n  \
+             hint: give it more, as in `runc:memory=128M`, or let the command use less"
+        );
+        let ended = counted_in("qemu:memory=512M+docker:memory=64M", &[None, Some(2)], Some(2));
+        assert!(ended.unwrap().why.contains("`memory=64M` of `docker` was exceeded: 2 processes"));
+        let ended = counted_in("runc:memory=1G+crun", &[Some(0), Some(3)], None).unwrap();
+        assert!(ended.why.contains("`memory=1G` of `runc`"), "{}", ended.why);
+        assert!(ended.hint.contains("`runc:memory=2G`"), "{}", ended.hint);
+    }
+
+    #[test]
+    fn a_machine_of_its_own_is_believed_about_its_whole_memory_and_no_other() {
+        let of_guest = counted_in("qemu:memory=512M", &[None], Some(1)).unwrap();
+        assert!(of_guest.why.contains("`memory=512M` of `qemu`"), "{}", of_guest.why);
+        let unlimited = counted_in("qemu", &[None], Some(1)).unwrap();
+        assert!(unlimited.why.starts_with("the memory of `qemu` was exhausted"));
+        // What others of this machine have lost is not this stack's.
+        assert_eq!(counted_in("runc:memory=64M", &[Some(0)], Some(5)), None);
+        assert_eq!(counted_in("native", &[Some(1)], Some(1)).unwrap(), out_of_memory(1));
+    }
+
+    #[test]
+    fn in_the_log_only_victims_of_this_room_are_this_trials() {
+        assert!(is_below("/surtax-3673f85f/0-3-3/container", "/surtax-3673f85f/0-3-3"));
+        assert!(is_below("/docker/x/surtax-1/0-3-3", "/surtax-1/0-3-3"));
+        assert!(!is_below("/surtax-1/0-3-31", "/surtax-1/0-3-3"));
+        assert!(!is_below("/surtax-1/0-3-3-outside/x", "/surtax-1/0-3-3"));
+        let victim = |limited: Option<&str>| Victim {
+            group: String::from("/surtax-1/0-3-3/container"),
+            limited: limited.map(String::from),
+        };
+        let full = victim(Some("/surtax-1/0-3-3/container"));
+        let ended = logged(&stack("gvisor:memory=96M"), &[full.clone(), full]).unwrap();
+        assert!(ended.why.contains("`memory=96M` of `gvisor` was exceeded: 2 processes"));
+        let ended = logged(&stack("qemu:memory=1G"), &[victim(None)]).unwrap();
+        assert!(ended.why.starts_with("this machine ran out of memory"));
+        assert_eq!(logged(&stack("runc"), &[]), None);
+    }
+
+    #[test]
+    fn a_bomb_that_measures_its_own_end_is_meant_to_be_killed() {
+        let command = |words: &[&str]| Command {
+            argv: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
+            ..Command::default()
+        };
+        assert!(is_meant(&command(&["@surtax", "engine", "allocbomb", "--bytes", "1G"])));
+        assert!(!is_meant(&command(&["@surtax", "engine", "cpu"])));
+        assert!(!is_meant(&command(&["sh", "-c", "allocbomb"])));
+    }
+}

@@ -1,0 +1,134 @@
+use super::*;
+use crate::ledger::fixture::reading;
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+
+fn user(ns: u64) -> Option<Cpu> {
+    Some(Cpu { user: ns, system: 0 })
+}
+
+/// What each keeps for itself, and the command.
+fn parts(account: &Account) -> (Vec<u64>, u64) {
+    let split = account.split.as_ref().unwrap();
+    (split.own.iter().map(|cpu| cpu.total()).collect(), split.command.total())
+}
+
+#[test]
+fn the_command_and_the_deeper_levels_are_taken_out_once() {
+    let readings = [
+        reading("qemu", 0, 1000, true),
+        reading("virtiofsd", 0, 50, false),
+        reading("container", 1, 700, true),
+        reading("dockerd", 1, 40, false),
+    ];
+    // Level 1 saw 740, 600 of it the command; qemu keeps 1000 − 740.
+    let account = settle(&readings, user(600));
+    assert_eq!(parts(&account), (vec![260, 50, 100, 40], 600));
+    assert_eq!((account.total_ns, account.others_ns()), (Some(1050), Some(450)));
+    assert_eq!(account.unseen_ns, 0);
+}
+
+#[test]
+fn of_several_carriers_the_largest_gives_first() {
+    let readings = [reading("small", 0, 100, true), reading("large", 0, 900, true)];
+    assert_eq!(parts(&settle(&readings, user(950))), (vec![50, 0], 950));
+}
+
+#[test]
+fn recorded_beside_four_spinners_the_inside_never_raises_the_sum() {
+    // What gVisor and a guest under TCG said of a shell loop beside four spinners, in milliseconds: seen from outside,
+    // who worked beside it there, and the user and system time that the inside counted.
+    let recorded = [
+        ("gvisor", 360, 0, 540, 0),
+        ("gvisor", 368, 0, 680, 0),
+        ("qemu", 8899, 396, 22_127, 1000),
+        ("qemu", 10_519, 339, 21_151, 485),
+        ("qemu", 7659, 278, 14_343, 369),
+    ];
+    for (stack, carried, beside, in_user, in_kernel) in recorded {
+        let readings =
+            [reading(stack, 0, carried * MS, true), reading("beside", 0, beside * MS, false)];
+        let claim = Cpu { user: in_user * MS, system: in_kernel * MS };
+        let account = settle(&readings, Some(claim));
+        assert_eq!(account.total_ns, Some((carried + beside) * MS), "{stack}");
+        assert_eq!((&account.split, account.others_ns()), (&None, None), "{stack}");
+        assert_eq!(account.unseen_ns, (in_user + in_kernel - carried) * MS, "{stack}");
+    }
+}
+
+#[test]
+fn a_claim_that_is_a_little_too_large_is_made_to_fit() {
+    let readings =
+        [reading("vCPU threads", 0, 1000 * MS, true), reading("disk", 0, 70 * MS, false)];
+    let account = settle(&readings, Some(Cpu { user: 1020 * MS, system: 20 * MS }));
+    let (own, command) = parts(&account);
+    assert_eq!((own, account.unseen_ns), (vec![0, 70 * MS], 40 * MS));
+    assert!((999 * MS..=1000 * MS).contains(&command), "{command}");
+    assert_eq!(account.total_ns, Some(1070 * MS));
+}
+
+#[test]
+fn a_tick_at_each_end_is_no_contradiction() {
+    let readings = [reading("group", 0, 0, true)];
+    assert_eq!(parts(&settle(&readings, user(20 * MS))), (vec![0], 0));
+    assert_eq!(settle(&readings, user(21 * MS)).split, None);
+}
+
+#[test]
+fn a_guest_that_counts_too_much_further_in_divides_nothing_either() {
+    // The command's claim alone would fit into what the host saw; its level's does not.
+    let readings =
+        [reading("vCPU threads", 0, 1400 * MS, true), reading("runc", 1, 2000 * MS, true)];
+    let account = settle(&readings, user(1300 * MS));
+    assert_eq!((account.total_ns, &account.split), (Some(1400 * MS), &None));
+    assert_eq!((account.unseen_ns, account.unseen_share_ppm), (600 * MS, 300_000));
+}
+
+#[test]
+fn system_time_of_a_guest_is_user_time_of_its_host() {
+    let mut host = reading("vCPU threads", 0, 1000, true);
+    host.role = Role::GuestKernel;
+    host.cpu_system.0 = 70;
+    let account = settle(&[host], Some(Cpu { user: 300, system: 500 }));
+    assert_eq!(account.split.unwrap().own, [Cpu { user: 200, system: 70 }]);
+}
+
+#[test]
+fn where_nobody_outside_carries_it_only_the_inside_has_counted() {
+    let beside = [reading("ssh client", 0, 7, false)];
+    assert_eq!(settle(&beside, user(90)).total_ns, Some(97));
+    assert_eq!(settle(&beside, user(90)).others_ns(), Some(7));
+    assert_eq!(settle(&beside, None).total_ns, None, "of one that is not believed there is no sum");
+    assert_eq!(settle(&[reading("further in", 1, 95, true)], user(90)).total_ns, None);
+}
+
+#[test]
+fn without_a_claim_of_the_command_the_sum_is_known_and_its_parts_are_not() {
+    let account = settle(&[reading("vCPU threads", 0, 100, true)], None);
+    assert_eq!((account.total_ns, account.split), (Some(100), None));
+}
+
+proptest! {
+    #[test]
+    fn the_parts_sum_to_what_level_0_saw_and_never_to_more(
+        outer in 0u64..4000, inner in 0u64..4000, beside in 0u64..1000,
+        in_user in 0u64..4000, in_kernel in 0u64..1000,
+    ) {
+        let readings = [
+            reading("outer", 0, outer * MS, true),
+            reading("beside", 0, beside * MS, false),
+            reading("inner", 1, inner * MS, true),
+        ];
+        let claim = Cpu { user: in_user * MS, system: in_kernel * MS };
+        let account = settle(&readings, Some(claim));
+        prop_assert_eq!(account.total_ns, Some((outer + beside) * MS));
+        if let Some(split) = &account.split {
+            let own: u64 = split.own.iter().map(|cpu| cpu.total()).sum();
+            let sum = own + split.command.total();
+            prop_assert!(sum <= (outer + beside) * MS, "{sum}");
+            prop_assert!(sum + 10 >= (outer + beside) * MS, "{sum}");
+            prop_assert!(account.unseen_ns <= tolerated(outer.max(inner) * MS));
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Out of memory: a process that the kernel kills is named with the limit, in every stack that has one.
+
+use crate::answers::{arm, compare};
+use crate::machine::{Machine, is_usable};
+use serde_json::Value;
+
+/// Takes 400 MB in one process, if nobody stops it: the machine itself is never in danger.
+const HOG: &str = "head -c 400000000 /dev/zero | tail -c 350000000 > /dev/null";
+
+/// The arm of a stack whose command was `script`, none of whose trials may count.
+#[track_caller]
+fn killed(machine: &Machine, stack: &str, script: &str) -> Value {
+    let answer = machine.answer(&compare(stack, "1", &["sh", "-c", script]));
+    let arm = arm(&answer, stack).clone();
+    assert_eq!(arm["trial_count"], 0, "{stack} counts though somebody was killed");
+    machine.assert_as_before();
+    arm
+}
+
+/// Requires that the trouble names the limit of a layer, and how to raise it.
+#[track_caller]
+fn names(arm: &Value, layer: &str, memory: &str) {
+    let trouble = &arm["trouble"];
+    let why = trouble["why"].as_str().unwrap_or_default();
+    let limit = format!("the memory limit `memory={memory}` of `{layer}` was exceeded: ");
+    assert!(why.starts_with(&limit) && why.contains("killed by the kernel (OOM)"), "{trouble:#}");
+    let remedy = trouble["remedy"].as_str().unwrap_or_default();
+    assert!(remedy.contains(&format!("`{layer}:memory=")), "{trouble:#}");
+}
+
+/// Of the command itself, and of a child of a command that ends with status 0.
+#[track_caller]
+fn is_named(stack: &str, layer: &str, memory: &str) {
+    let machine = Machine::take();
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    let whole = killed(&machine, stack, &format!("exec {HOG}"));
+    names(&whole, layer, memory);
+    let child = killed(&machine, stack, &format!("{HOG}; exit 0"));
+    names(&child, layer, memory);
+}
+
+#[test]
+fn an_end_by_the_kernel_is_named_in_native() {
+    is_named("native:memory=64M", "native", "64M");
+}
+
+#[test]
+fn an_end_by_the_kernel_is_named_in_runc() {
+    is_named("runc:memory=64M", "runc", "64M");
+}
+
+#[test]
+fn an_end_by_the_kernel_is_named_in_crun() {
+    is_named("crun:memory=64M", "crun", "64M");
+}
+
+#[test]
+fn an_end_by_the_kernel_is_named_in_docker() {
+    is_named("docker:memory=64M", "docker", "64M");
+}
+
+#[test]
+fn an_end_by_the_kernel_is_named_in_podman() {
+    is_named("podman:memory=64M", "podman", "64M");
+}
+
+#[test]
+fn an_end_by_the_kernel_is_named_in_lxc() {
+    is_named("lxc:memory=64M", "lxc", "64M");
+}
+
+#[test]
+fn an_end_by_the_kernel_is_named_in_nspawn() {
+    is_named("nspawn:memory=64M", "nspawn", "64M");
+}
+
+#[test]
+fn an_end_of_gvisors_sandbox_is_named() {
+    is_named("gvisor:memory=128M", "gvisor", "128M");
+}
+
+#[test]
+fn an_end_by_a_guests_own_kernel_is_named() {
+    is_named("qemu:accel=tcg,memory=256M", "qemu", "256M");
+}
+
+#[test]
+fn an_end_in_a_container_of_a_container_is_named_with_the_limit_around_it() {
+    is_named("runc:memory=64M+crun", "runc", "64M");
+}
+
+#[test]
+fn a_bomb_that_measures_its_own_end_counts_all_the_same() {
+    let machine = Machine::take();
+    let stack = "runc:memory=128M";
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    let bomb = ["@surtax", "engine", "allocbomb", "--bytes", "1G", "--duration", "20s"];
+    let answer = machine.answer(&compare(stack, "1", &bomb));
+    let arm = arm(&answer, stack);
+    assert_eq!(arm["trial_count"], 1, "{}", arm["trouble"]);
+    machine.assert_as_before();
+}
