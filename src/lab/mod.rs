@@ -34,6 +34,7 @@ use crate::stack::Limits;
 pub use ask::ask;
 pub use cgroup::limit::{held, list, shares};
 pub use domain::{Domain, DomainState, PROGRAM as VIRSH};
+pub use journal::read_untrusted as read_untrusted_journal;
 pub use mount::{Mount, look_like, unlock_groups};
 pub use network::Network;
 pub use process::{Process, Program, find, pipe, signal};
@@ -63,7 +64,7 @@ const MEMORY_DIRECTORY: &str = "/dev/shm";
 pub const DISK_DIRECTORY: &str = "/var/tmp";
 
 /// The static agent itself; `build.rs` made it.
-const AGENT_BINARY: &[u8] = include_bytes!(env!("SURTAX_AGENT"));
+pub const AGENT_BINARY: &[u8] = include_bytes!(env!("SURTAX_AGENT"));
 
 /// The agent's file in a lab's directory; no room has such a name.
 const AGENT: &str = ".surtax-agent";
