@@ -77,7 +77,8 @@ pub fn apart(
         }
     }
     // Ours and not the process's: one that dies leaves it behind.
-    let scratch = target::make_scratch().map_err(|error| format!("cannot make a directory: {error}"))?;
+    let scratch =
+        target::make_scratch().map_err(|error| format!("cannot make a directory: {error}"))?;
     let output = command.env("SURTAX_FUZZ_SCRATCH", scratch.path()).output();
     let output = output.map_err(|error| format!("cannot run `{}`: {error}", program.display()))?;
     let mut ran = match engine {

@@ -59,7 +59,7 @@ struct Asked {
 impl Asked {
     fn of(words: &[&str]) -> Result<Self, String> {
         let state = PathBuf::from(
-            std::env::var_os("SURTAX_FUZZ_STATE").unwrap_or_else(|| "target/fuzz".into()),
+            std::env::var_os("SURTAX_FUZZ_STATE").unwrap_or_else(|| "target/fuzz-state".into()),
         );
         let seed = clock::wall().0 / DAY_NS;
         let run = Run { time: Duration::from_secs(10), seed, state, planted: None };
