@@ -5,6 +5,7 @@
 use super::{Link, Listener, Speaker, Stamped, refused, unexpected};
 use crate::fault::Fault;
 use std::time::Duration;
+use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{
     CHUNK, Malformed, Reply, Request, WireError, read_reply, write_request,
@@ -63,6 +64,7 @@ impl RelayListener {
 
 impl Listener for RelayListener {
     fn wait(&mut self, limit: Duration) -> Result<Option<Stamped>, Fault> {
+        let began = clock::monotonic_raw();
         loop {
             let frame = self.take_frame().map_err(|malformed| {
                 Fault::machine(format!("{}: its answer was not understood: {malformed}", self.name))
@@ -70,7 +72,12 @@ impl Listener for RelayListener {
             if let Some(reply) = frame {
                 return Ok(Some(Stamped { reply, at: self.at }));
             }
-            let Some(outer) = self.outer.wait(limit)? else { return Ok(None) };
+            // The limit is that of the whole frame, or one byte now and then would be waited for without end.
+            let left = limit.saturating_sub(clock::monotonic_raw().since(began).into());
+            if left.is_zero() && !limit.is_zero() {
+                return Ok(None);
+            }
+            let Some(outer) = self.outer.wait(left)? else { return Ok(None) };
             self.at = outer.at;
             match outer.reply {
                 Reply::Data(bytes) => self.bytes.extend(bytes),
@@ -119,6 +126,34 @@ mod tests {
         });
         let outer = Box::new(Script(said.collect()));
         RelayListener { name: "starter".into(), outer, bytes: Vec::new(), at: Nanoseconds(0) }
+    }
+
+    /// An inside that says one more byte of a long frame whenever it is listened to.
+    struct Drip(u32);
+
+    impl Listener for Drip {
+        fn wait(&mut self, limit: Duration) -> Result<Option<Stamped>, Fault> {
+            self.0 += 1;
+            assert!(self.0 < 10_000, "it is listened to for ever");
+            let pause = Duration::from_millis(1);
+            std::thread::sleep(pause.min(limit));
+            let reply = Reply::Data(vec![1]);
+            Ok((limit >= pause).then_some(Stamped { reply, at: Nanoseconds(1) }))
+        }
+
+        fn silence(&self, _: Duration) -> Fault {
+            Fault::machine("it drips")
+        }
+    }
+
+    #[test]
+    fn an_inside_that_never_ends_its_frame_is_given_up_in_time() {
+        let outer = Box::new(Drip(0));
+        // The length of a frame that never comes.
+        let bytes = vec![0, 0, 1, 0];
+        let mut listener = RelayListener { outer, bytes, ..listener(&[]) };
+        let fault = listener.receive(Duration::from_millis(20)).unwrap_err();
+        assert_eq!(fault.message, "it drips");
     }
 
     #[test]

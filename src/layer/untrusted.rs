@@ -19,8 +19,11 @@ use std::os::unix::net::UnixStream;
 /// The most that a socket without a reader takes of what QEMU says, in bytes.
 const SOCKET_LIMIT: usize = 64 << 10;
 
+/// Asks one thing and reads what is answered.
+type Question = fn(&mut Qmp) -> Result<(), Fault>;
+
 /// The questions that QEMU is asked, each of which reads one more answer.
-const QUESTIONS: [fn(&mut Qmp) -> Result<(), Fault>; 7] = [
+const QUESTIONS: [Question; 7] = [
     |qmp| qmp.kvm().map(drop),
     |qmp| qmp.cpus().map(drop),
     |qmp| {
