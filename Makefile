@@ -23,7 +23,14 @@ BENCHES      ?= agent disturbance fixed_cost starts vm_boot report estimators en
                 $(if $(SURTAX_NETPERF)$(SURTAX_SOCKPERF),network)
 ENFORCE      ?= --enforce
 
-.PHONY: help setup appliance build demo test bench protocol mutants check install clean
+# Known flaws of dependencies must be looked for; `where-reachable` accepts a machine that cannot fetch what is known of them.
+ADVISORIES   ?= required
+
+# How long `make fuzz` gives each target, in seconds, and how many rounds it makes.
+FUZZ_SECONDS ?= 10
+FUZZ_ROUNDS  ?= 1
+
+.PHONY: help setup appliance build demo test bench protocol mutants fuzz check install clean
 
 help: ## Lists these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
@@ -65,16 +72,15 @@ protocol: setup ## Measures the time to an answer, against the fixed protocol of
 mutants: setup ## Breaks the method on purpose, part by part: a quick proof must notice (half an hour, as root)
 	MUTANTS_AS_ROOT=$(if $(AS_ROOT),"sudo -E -H") $(CARGO) xtask mutants
 
-check: ## Checks formatting, lints, the tidy rules, the documentation, and the dependencies' licences
+fuzz: ## Gives hostile bytes to every reader, ten seconds each (`FUZZ_SECONDS`, `FUZZ_ROUNDS`)
+	$(CARGO) xtask fuzz --seconds $(FUZZ_SECONDS) --rounds $(FUZZ_ROUNDS)
+
+check: ## Checks formatting, lints, the tidy rules, the documentation, and every dependency
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) xtask tidy
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
-	@if $(CARGO) deny --version >/dev/null 2>&1; then \
-	    echo "$(CARGO) deny --locked check"; $(CARGO) deny --locked check; \
-	else \
-	    echo "cargo-deny is not installed: licences and advisories were not checked"; \
-	fi
+	@ADVISORIES=$(ADVISORIES) setup/dependencies.sh
 
 install: build ## Installs surtax, its completions and its manual below PREFIX (default /usr/local)
 	$(AS_ROOT) install -D -m 755 $(TARGET)/release/surtax $(DESTDIR)$(PREFIX)/bin/surtax

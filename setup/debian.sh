@@ -15,6 +15,8 @@ gvisor_go=1.26.3             # what that version's go.mod asks for
 backported_go=golang-1.23    # the newest Debian 12 has; it fetches the one asked for by itself
 toolchain_switch_since=1.21
 
+deny_version=0.20.2          # cargo-deny, which `make check` asks about every dependency
+
 root=$(cd "$(dirname "$0")/.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/surtax
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
@@ -239,6 +241,21 @@ install_gvisor() {
     say "gVisor: installed /usr/local/bin/runsc"
 }
 
+# Built without optimising: it looks at a few hundred crates for a second, and is built in half the time.
+install_deny() {
+    have=$("$root/setup/with-rust.sh" cargo deny --version 2>/dev/null | sed -n 's/^cargo-deny //p')
+    if [ -n "$have" ] && at_least "$have" "$deny_version"; then
+        say "cargo-deny: $have is there"
+        return
+    fi
+    say "cargo-deny: building $deny_version (a minute on two cores)"
+    quietly "build cargo-deny" env -u RUSTFLAGS -u CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR="$scratch/deny" \
+        CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 \
+        CARGO_PROFILE_RELEASE_CODEGEN_UNITS=64 \
+        "$root/setup/with-rust.sh" cargo install cargo-deny --locked --version "$deny_version"
+    say "cargo-deny: installed"
+}
+
 refuse_other_systems
 mkdir -p "$cache"
 exec 9>"$cache/setup.lock"
@@ -248,6 +265,7 @@ trap 'exit 130' INT TERM HUP
 scratch=$(mktemp -d "$cache/setup.XXXXXX")
 install_packages
 install_gvisor
+install_deny
 clean_up
 say "Rust: $("$root/setup/with-rust.sh" cargo --version)"
 say "ready"

@@ -44,7 +44,14 @@ pub struct Running {
 }
 
 /// A command that is ready to be started.
-pub enum Ready {
+pub struct Ready {
+    waiting: Waiting,
+    /// Read before anything is timed.
+    oom_kills_before: Option<u64>,
+}
+
+/// What waits to be started.
+enum Waiting {
     /// A process that is not there yet.
     One(Command),
     /// Several that wait at a gate.
@@ -59,25 +66,34 @@ pub enum Ready {
 impl Ready {
     /// Makes ready; what must not be timed is done here.
     pub fn of(command: Command) -> Result<Self, Failure> {
-        if command.instances.is_empty() {
-            return Ok(Self::One(command));
-        }
+        let oom_kills_before = oom::of_machine();
         let deadline = command.deadline;
-        Ok(Self::Several { gathered: together::gather(&command)?, deadline })
+        let waiting = if command.instances.is_empty() {
+            Waiting::One(command)
+        } else {
+            Waiting::Several { gathered: together::gather(&command)?, deadline }
+        };
+        Ok(Self { waiting, oom_kills_before })
     }
 }
 
 impl Running {
     /// Starts it, in a process group of its own.
-    pub fn start(ready: Ready) -> Result<Self, Failure> {
-        let oom_kills_before = oom::of_machine();
+    pub fn start(Ready { waiting, oom_kills_before }: Ready) -> Result<Self, Failure> {
         let stops = Watcher::open();
-        let command = match ready {
-            Ready::One(command) => command,
-            Ready::Several { gathered, deadline } => {
+        let command = match waiting {
+            Waiting::One(command) => command,
+            Waiting::Several { gathered, deadline } => {
                 let (processes, began) = gathered.let_go();
                 let stops = stops.map(|it| it.begin(processes.iter().map(|process| process.pid)));
-                return Ok(Self { processes, began, deadline, stops, oom_kills_before, killed: None });
+                return Ok(Self {
+                    processes,
+                    began,
+                    deadline,
+                    stops,
+                    oom_kills_before,
+                    killed: None,
+                });
             }
         };
         let mut process = prepare(&command)?;

@@ -5,6 +5,7 @@
 use super::{Link, Listener, Speaker, Stamped, forged, refused, unexpected};
 use crate::fault::{Doing, Fault};
 use std::time::Duration;
+use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{
     CHUNK, Opener, Reply, Request, Sealer, WireError, hosts, read_reply, write_request,
@@ -76,12 +77,18 @@ impl RelayListener {
 
 impl Listener for RelayListener {
     fn wait(&mut self, limit: Duration) -> Result<Option<Stamped>, Fault> {
+        let began = clock::monotonic_raw();
         loop {
             let frame = self.take_frame().map_err(|error| self.misunderstood(&error))?;
             if let Some(reply) = frame {
                 return Ok(Some(Stamped { reply, at: self.at }));
             }
-            let Some(outer) = self.outer.wait(limit)? else { return Ok(None) };
+            // The limit is that of the whole frame, or one byte now and then would be waited for without end.
+            let left = limit.saturating_sub(clock::monotonic_raw().since(began).into());
+            if left.is_zero() && !limit.is_zero() {
+                return Ok(None);
+            }
+            let Some(outer) = self.outer.wait(left)? else { return Ok(None) };
             self.at = outer.at;
             match outer.reply {
                 Reply::Data(bytes) => self.bytes.extend(bytes),
@@ -144,6 +151,34 @@ mod tests {
         let hello = Hello { protocol: PROTOCOL, pid: 1, at: Nanoseconds(1) };
         write_reply(&mut bytes, &mut agents().0, &Reply::Hello(hello)).unwrap();
         bytes
+    }
+
+    /// An inside that says one more byte of a long frame whenever it is listened to.
+    struct Drip(u32);
+
+    impl Listener for Drip {
+        fn wait(&mut self, limit: Duration) -> Result<Option<Stamped>, Fault> {
+            self.0 += 1;
+            assert!(self.0 < 10_000, "it is listened to for ever");
+            let pause = Duration::from_millis(1);
+            std::thread::sleep(pause.min(limit));
+            let reply = Reply::Data(vec![1]);
+            Ok((limit >= pause).then_some(Stamped { reply, at: Nanoseconds(1) }))
+        }
+
+        fn silence(&self, _: Duration) -> Fault {
+            Fault::machine("it drips")
+        }
+    }
+
+    #[test]
+    fn an_inside_that_never_ends_its_frame_is_given_up_in_time() {
+        let outer = Box::new(Drip(0));
+        // The length of a frame that never comes.
+        let bytes = vec![0, 0, 1, 0];
+        let mut listener = RelayListener { outer, bytes, ..listener(&[]) };
+        let fault = listener.receive(Duration::from_millis(20)).unwrap_err();
+        assert_eq!(fault.message, "it drips");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -335,6 +335,20 @@ impl Journal {
     pub(super) fn remove(self) -> Result<(), Fault> {
         fs::remove_file(&self.path).doing(format_args!("remove `{}`", self.path.display()))
     }
+}
+
+/// Reads the bytes of a journal as the sweep of a later start does, and undoes nothing: how many objects
+/// it would have undone, and what could not be read.
+///
+/// # Errors
+/// The machine's: there is no memory for a file.
+pub fn read_untrusted(bytes: &[u8]) -> Result<(usize, Vec<String>), Fault> {
+    let file = rustix::fs::memfd_create("journal", rustix::fs::MemfdFlags::CLOEXEC);
+    let mut file = File::from(file.doing("make a journal in memory")?);
+    let written = file.write_all(bytes).and_then(|()| file.rewind());
+    written.doing("write a journal in memory")?;
+    let journal = Journal::read(file, PathBuf::from("untrusted.journal"))?;
+    Ok((journal.pending().len(), journal.damage))
 }
 
 fn is_locked_now(file: &File) -> bool {

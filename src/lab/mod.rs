@@ -39,6 +39,7 @@ pub use ask::ask;
 pub use cgroup::limit::{held, list, shares};
 pub use domain::{Domain, DomainState, PROGRAM as VIRSH};
 pub use exclusive::{create, make_for, write};
+pub use journal::read_untrusted as read_untrusted_journal;
 pub use mount::{Mount, look_like, unlock_groups};
 pub use network::Network;
 pub use process::{Process, Program, find, pipe, signal};
@@ -68,7 +69,7 @@ const MEMORY_DIRECTORY: &str = "/dev/shm";
 pub const DISK_DIRECTORY: &str = "/var/tmp";
 
 /// The static agent itself; `build.rs` made it.
-const AGENT_BINARY: &[u8] = include_bytes!(env!("SURTAX_AGENT"));
+pub const AGENT_BINARY: &[u8] = include_bytes!(env!("SURTAX_AGENT"));
 
 /// The agent's file in a lab's directory; no room has such a name.
 const AGENT: &str = ".surtax-agent";

@@ -33,6 +33,7 @@ mod simulated;
 mod ssh;
 mod stdio;
 mod tool_network;
+pub mod untrusted;
 mod version;
 mod xen;
 

@@ -1,5 +1,6 @@
-//! Chores of this repository: `cargo xtask tidy`, `cargo xtask mutants`.
+//! Chores of this repository: `cargo xtask tidy`, `cargo xtask mutants`, `cargo xtask fuzz`.
 
+mod fuzz;
 mod lab;
 mod mutants;
 mod tidy;
@@ -10,10 +11,12 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["tidy"] => tidy::run(),
+        ["fuzz", arguments @ ..] => fuzz::run(arguments),
         ["lab", arguments @ ..] => lab::run(arguments),
         ["mutants", arguments @ ..] => mutants::run(arguments),
         _ => {
-            eprintln!("usage: cargo xtask tidy\n       {}\n       {}", lab::USAGE, mutants::USAGE);
+            let others = [fuzz::USAGE, lab::USAGE, mutants::USAGE].join("\n       ");
+            eprintln!("usage: cargo xtask tidy\n       {others}");
             ExitCode::from(2)
         }
     }

@@ -20,7 +20,7 @@ mod domain;
 mod evidence;
 mod proxy;
 mod ready;
-mod recipe;
+pub(super) mod recipe;
 mod request;
 
 use super::Network as ReachedBy;

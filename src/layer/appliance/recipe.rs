@@ -36,7 +36,7 @@ pub(super) const BUILT_IN: [(&str, &str); 11] = [
 /// A recipe as it stands in its file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Recipe {
+pub(in crate::layer) struct Recipe {
     /// One line for people.
     pub(super) about: String,
     /// Whether surtax's authors have run it.
@@ -203,7 +203,8 @@ pub(super) fn board(name: &str) -> Board {
     }
 }
 
-fn parse(text: &str, name: &str) -> Result<Recipe, Fault> {
+/// Reads the text of a recipe and refuses one that contradicts itself.
+pub(in crate::layer) fn parse(text: &str, name: &str) -> Result<Recipe, Fault> {
     let recipe: Recipe = toml::from_str(text).map_err(|error| {
         Fault::user(format!("appliance: the recipe `{name}` is not understood:\n{error}"))
             .hint("compare it with `appliances/arceos/appliance.toml`")

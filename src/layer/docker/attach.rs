@@ -33,7 +33,7 @@ pub fn attach(
     let doing = format!("attach to the container `{container}`");
     let stream = shake_hands(socket, container, deadline).doing(&doing)?;
     let input = Input(stream.try_clone().doing(&doing)?);
-    Ok((Output { stream, left: 0, console: console.clone() }, input))
+    Ok((Output::over(stream, console), input))
 }
 
 fn shake_hands(socket: &Path, container: &str, deadline: Duration) -> io::Result<UnixStream> {
@@ -59,7 +59,7 @@ fn shake_hands(socket: &Path, container: &str, deadline: Duration) -> io::Result
 }
 
 /// Reads up to the empty line and not a byte further: what follows is the container's.
-fn head(stream: &mut impl Read) -> io::Result<String> {
+pub(in crate::layer) fn head(stream: &mut impl Read) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() == HEAD_LIMIT {
@@ -107,6 +107,11 @@ impl<R: Read> Read for Output<R> {
 }
 
 impl<R: Read> Output<R> {
+    /// The frames of a stream behind its head; what is on standard error goes to this console.
+    pub(in crate::layer) fn over(stream: R, console: &ConsoleTail) -> Self {
+        Self { stream, left: 0, console: console.clone() }
+    }
+
     fn pass_to_console(&mut self, mut length: usize) -> io::Result<()> {
         let mut buffer = [0; 4096];
         while length > 0 {
@@ -150,7 +155,7 @@ mod tests {
 
     fn output(bytes: &[u8]) -> (Output<&[u8]>, ConsoleTail) {
         let console = ConsoleTail::new();
-        (Output { stream: bytes, left: 0, console: console.clone() }, console)
+        (Output::over(bytes, &console), console)
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!   Kata, virtual CPUs: guest, which carry the command; the hypervisor's other threads and virtiofsd: hypervisor.
 //! - **Checked against** Docker Engine API 1.41, dockerd 20.10.24.
 
-mod attach;
+pub(super) mod attach;
 mod container;
 mod daemon;
 mod engine;

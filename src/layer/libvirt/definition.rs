@@ -14,7 +14,7 @@ pub(super) const SOURCE: &str = "virsh dumpxml";
 
 /// A domain, as libvirt describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Definition {
+pub(in crate::layer) struct Definition {
     /// Its name.
     pub(super) name: String,
     /// Its UUID.
@@ -43,7 +43,7 @@ impl Definition {
     ///
     /// # Errors
     /// The machine's: it is no description of a domain.
-    pub(super) fn read(xml: &str) -> Result<Self, Fault> {
+    pub(in crate::layer) fn read(xml: &str) -> Result<Self, Fault> {
         let document = Document::parse(xml).map_err(|error| {
             Fault::machine(format!("libvirt: `virsh dumpxml` printed no XML: {error}"))
         })?;
@@ -85,13 +85,13 @@ impl Definition {
     }
 
     /// Where libvirt made the socket of the channel with this alias.
-    pub(super) fn socket(&self, alias: &str) -> Option<&str> {
+    pub(in crate::layer) fn socket(&self, alias: &str) -> Option<&str> {
         let found = self.channels.iter().find(|(name, path)| name == alias && !path.is_empty());
         found.map(|(_, path)| path.as_str())
     }
 
     /// What its devices are, with what decides how fast they are.
-    pub(super) fn devices(&self) -> Vec<Fact> {
+    pub(in crate::layer) fn devices(&self) -> Vec<Fact> {
         let disks = self.disks.iter();
         let mut facts: Vec<Fact> = disks
             .map(|disk| Fact::new(format!("disk_{}", disk.target), &disk.text, SOURCE))

@@ -15,7 +15,7 @@
 //! runs and to nothing that is stored. A domain that was shut off is started, and asked to shut down afterwards;
 //! one that would not runs on, and that is said.
 
-mod definition;
+pub(super) mod definition;
 mod guest;
 mod process;
 

@@ -37,9 +37,11 @@ pub(super) struct Api {
 }
 
 /// An answer.
-struct Answer {
-    status: u16,
-    body: Vec<u8>,
+pub(in crate::layer) struct Answer {
+    /// The number of its first line.
+    pub(in crate::layer) status: u16,
+    /// All of it.
+    pub(in crate::layer) body: Vec<u8>,
 }
 
 impl Api {
@@ -129,7 +131,8 @@ impl Api {
     }
 }
 
-fn read_answer(stream: &mut impl BufRead) -> io::Result<Answer> {
+/// Reads one answer, of at most [`BODY_LIMIT`] bytes.
+pub(in crate::layer) fn read_answer(stream: &mut impl BufRead) -> io::Result<Answer> {
     let broken = |what: &str| io::Error::new(ErrorKind::InvalidData, what.to_owned());
     let mut head = stream.take(HEAD_LIMIT);
     let mut line = || -> io::Result<String> {

@@ -16,7 +16,7 @@
 
 mod cloud_hypervisor;
 mod firecracker;
-mod http;
+pub(super) mod http;
 mod running;
 #[cfg(test)]
 mod tests;

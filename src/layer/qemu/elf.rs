@@ -16,18 +16,18 @@ const PT_INTERP: u32 = 3;
 
 /// A 64-bit little-endian ELF file, or bytes that claim to be one.
 #[derive(Clone, Copy)]
-pub(super) struct Elf<'a> {
+pub(in crate::layer) struct Elf<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Elf<'a> {
     /// The file, if its first bytes say that it is of this kind.
-    pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
+    pub(in crate::layer) fn parse(bytes: &'a [u8]) -> Option<Self> {
         bytes.starts_with(b"\x7fELF\x02\x01").then_some(Self { bytes })
     }
 
     /// The contents of the section called `name`.
-    pub(super) fn section(self, name: &str) -> Option<&'a [u8]> {
+    pub(in crate::layer) fn section(self, name: &str) -> Option<&'a [u8]> {
         let names = self.section_header(usize::from(self.half(0x3e)?))?;
         let names = self.extent(names, 0x18)?;
         (0..usize::from(self.half(0x3c)?)).find_map(|index| {
@@ -39,12 +39,12 @@ impl<'a> Elf<'a> {
     }
 
     /// Whether a hypervisor can enter this kernel by PVH, without a boot loader's protocol.
-    pub(super) fn enters_by_pvh(self) -> bool {
+    pub(in crate::layer) fn enters_by_pvh(self) -> bool {
         self.segments(PT_NOTE).any(|notes| notes_hold(notes, b"Xen\0", PHYS32_ENTRY))
     }
 
     /// The loader that a program names; a static one has none.
-    pub(super) fn interpreter(self) -> Option<&'a str> {
+    pub(in crate::layer) fn interpreter(self) -> Option<&'a str> {
         let name = self.segments(PT_INTERP).next()?.split(|byte| *byte == 0).next()?;
         std::str::from_utf8(name).ok()
     }

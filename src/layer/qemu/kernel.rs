@@ -308,6 +308,14 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     written.doing(&doing)
 }
 
+/// How many bytes of a file its boot protocol describes: the release's name and the packed kernel.
+pub(in crate::layer) fn described(bytes: &[u8]) -> usize {
+    BzImage::parse(bytes).map_or(0, |image| {
+        let payload = image.payload().map_or(0, <[u8]>::len);
+        payload + image.release().map_or(0, |release| release.len())
+    })
+}
+
 /// A Linux kernel in its boot protocol's clothes.
 ///
 /// Source: Linux `Documentation/arch/x86/boot.rst`.

@@ -17,7 +17,7 @@ mod boot;
 pub(super) mod check;
 pub(super) mod command_line;
 pub(super) mod disk;
-mod elf;
+pub(super) mod elf;
 pub(super) mod evidence;
 mod firmware;
 mod image;

@@ -9,6 +9,12 @@ const SPECIFICATION: &str = "SPECIFICATION.md";
 /// What opens the list of names at the end of a promise.
 const HELD_BY: &str = "Held by ";
 
+/// The page that says of each attacker which test holds them.
+const THREATS: &str = "docs/threat-model.md";
+
+/// A name with so many parts is a test's and no field's.
+const TEST_PARTS: usize = 4;
+
 /// Words of a promise that is none yet.
 const POSTPONED: &[&str] = &["pending", "todo", "to be done", "not yet tested", "tbd"];
 
@@ -35,6 +41,21 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         for name in names.iter().filter(|name| !known.contains(**name)) {
             let message = format!("`{name}` is neither a test nor a file in benches/");
             findings.push(Finding::new(SPECIFICATION, line, message));
+        }
+    }
+    findings.extend(unheld_threats(tree, &known));
+    findings
+}
+
+/// Tests that the threat model names, and that do not exist.
+fn unheld_threats(tree: &Tree, known: &BTreeSet<&str>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, line) in tree.text(THREATS).unwrap_or_default().lines().enumerate() {
+        let words = line.split('`').skip(1).step_by(2);
+        let is_test = |word: &&str| word.split('_').count() >= TEST_PARTS && !word.contains(' ');
+        for name in words.filter(is_test).filter(|word| !known.contains(*word)) {
+            let message = format!("`{name}` holds nobody: there is no such test");
+            findings.push(Finding::new(THREATS, index + 1, message));
         }
     }
     findings
@@ -114,6 +135,17 @@ mod tests {
         assert!(
             messages("- `a` holds. Held by `it_holds`, `benches/agent_start.rs`.\n").is_empty()
         );
+    }
+
+    #[test]
+    fn a_threat_that_an_unknown_test_holds_is_found() {
+        let threats = "Held by `it_holds_all_of_them`, `a_name` and `the_page_of_a b`.\n";
+        let text = "- It holds. Held by `it_holds`.\n";
+        let tree = Tree::of(&[(SPECIFICATION, text), (THREATS, threats), TEST]);
+        let found: Vec<String> = check(&tree).iter().map(Finding::to_string).collect();
+        let expected =
+            "docs/threat-model.md:1: `it_holds_all_of_them` holds nobody: there is no such test";
+        assert_eq!(found, [expected]);
     }
 
     #[test]

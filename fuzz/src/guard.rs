@@ -1,0 +1,201 @@
+//! Guards of a run: how much memory and time one input may take, and which one it was if the process dies of it.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// The most memory that one input may take, in bytes.
+pub const MEMORY_LIMIT: usize = 512 << 20;
+
+/// What this program takes before it has read anything, corpora included, at most.
+const BASE: usize = 128 << 20;
+
+/// The most CPU time that one input may take. A machine that is busy with something else takes none of it.
+pub const CPU_LIMIT: Duration = Duration::from_secs(2);
+
+/// The most time that one input may take, though it waits for something.
+pub const WALL_LIMIT: Duration = Duration::from_secs(60);
+
+/// The largest file that an input may make, in bytes.
+const FILE_LIMIT: u64 = 256 << 20;
+
+/// The exit status of a process in which an input took too long.
+pub const EXIT_HANG: i32 = 71;
+
+/// The exit status of a process in which an input took too much memory.
+pub const EXIT_MEMORY: i32 = 72;
+
+/// How often the guard looks.
+const LOOK: Duration = Duration::from_millis(50);
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static ALLOWED: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// The system's allocator, with a limit for the input that is being read.
+pub struct Counted;
+
+impl Counted {
+    fn take(size: usize) {
+        let live = LIVE.fetch_add(size, Ordering::Relaxed).saturating_add(size);
+        if live > ALLOWED.load(Ordering::Relaxed) {
+            // SAFETY: it ends this process, and takes no pointers.
+            unsafe { libc::_exit(EXIT_MEMORY) };
+        }
+    }
+
+    fn give(size: usize) {
+        LIVE.fetch_sub(size, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: every call goes to the system's allocator with the caller's own arguments.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Self::take(layout.size());
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        Self::give(layout.size());
+        // SAFETY: the pointer came from `System` by this allocator, with this layout.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        Self::take(layout.size());
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`, which is the same.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        Self::take(size);
+        Self::give(layout.size());
+        // SAFETY: the pointer came from `System` by this allocator, with this layout.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+/// The input that is being read, in a file that outlives the process.
+pub struct Current {
+    file: File,
+}
+
+impl Current {
+    /// A file at this path.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)
+            .map(|file| Self { file })
+    }
+
+    /// Writes the input down before it is read.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn keep(&self, bytes: &[u8]) -> io::Result<()> {
+        let length = bytes.len() as u64;
+        self.file.write_all_at(&length.to_le_bytes(), 0)?;
+        self.file.write_all_at(bytes, 8)
+    }
+
+    /// The input that a process wrote last.
+    ///
+    /// # Errors
+    /// The file system's; there is none.
+    pub fn last(path: &Path) -> io::Result<Vec<u8>> {
+        let whole = std::fs::read(path)?;
+        let none = || io::Error::new(io::ErrorKind::UnexpectedEof, "no input was kept");
+        let (length, rest) = whole.split_first_chunk().ok_or_else(none)?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| none())?;
+        rest.get(..length).map(<[u8]>::to_vec).ok_or_else(none)
+    }
+}
+
+static INPUTS: AtomicU64 = AtomicU64::new(0);
+static IS_READING: AtomicBool = AtomicBool::new(false);
+static LAST_PANIC: Mutex<Option<String>> = Mutex::new(None);
+
+/// Watches this process from now on: an input that takes too long ends it, files have a limit, and panics are
+/// kept and not printed.
+pub fn watch() {
+    limit_files();
+    std::panic::set_hook(Box::new(|panic| {
+        *LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic.to_string());
+    }));
+    std::thread::spawn(|| {
+        let mut seen = (0, cpu_time(), 0_u32);
+        loop {
+            std::thread::sleep(LOOK);
+            let input = INPUTS.load(Ordering::Relaxed);
+            if input != seen.0 || !IS_READING.load(Ordering::Relaxed) {
+                seen = (input, cpu_time(), 0);
+                continue;
+            }
+            seen.2 += 1;
+            let cpu = cpu_time().saturating_sub(seen.1);
+            if resident() > MEMORY_LIMIT + BASE {
+                // SAFETY: it ends this process, and takes no pointers.
+                unsafe { libc::_exit(EXIT_MEMORY) };
+            }
+            if cpu > CPU_LIMIT || LOOK.saturating_mul(seen.2) > WALL_LIMIT {
+                // SAFETY: it ends this process, and takes no pointers.
+                unsafe { libc::_exit(EXIT_HANG) };
+            }
+        }
+    });
+}
+
+/// A file that becomes longer than the limit cannot be written on, instead of filling the disk.
+fn limit_files() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let limit = Rlimit { current: Some(FILE_LIMIT), maximum: Some(FILE_LIMIT) };
+    // Where it cannot be set, the disk is the limit.
+    let _set = setrlimit(Resource::Fsize, limit);
+    // SAFETY: ignoring a signal installs no handler and takes no pointers that are read.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// The memory of this process, that of libraries in C too; zero where it cannot be read.
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|text| text.split(' ').nth(1)?.parse::<usize>().ok());
+    pages.unwrap_or(0).saturating_mul(rustix::param::page_size())
+}
+
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// Reads one input under the guard.
+///
+/// # Errors
+/// The message of a panic, in whichever thread.
+pub fn read(run: impl FnOnce(&[u8]), bytes: &[u8]) -> Result<(), String> {
+    INPUTS.fetch_add(1, Ordering::Relaxed);
+    let allowed = LIVE.load(Ordering::Relaxed).saturating_add(MEMORY_LIMIT);
+    ALLOWED.store(allowed, Ordering::Relaxed);
+    IS_READING.store(true, Ordering::Relaxed);
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(bytes)));
+    IS_READING.store(false, Ordering::Relaxed);
+    ALLOWED.store(usize::MAX, Ordering::Relaxed);
+    let message = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match (ended, message) {
+        (Ok(()), None) => Ok(()),
+        (_, message) => Err(message.unwrap_or_else(|| String::from("a panic without words"))),
+    }
+}

@@ -1,0 +1,19 @@
+//! The HTTP answers of Firecracker and Cloud Hypervisor.
+
+use super::Target;
+use surtax::layer::untrusted;
+
+pub const TARGET: Target = Target {
+    name: "monitor",
+    run,
+    seeds: super::none,
+    folders: &[],
+    words: &["HTTP/1.1 204 \r\n", "Content-Length: ", "\r\n\r\n", "\r\n", ": ", "{}"],
+    longest: 32 << 10,
+};
+
+fn run(bytes: &[u8]) {
+    if let Ok((_, body)) = untrusted::monitor_answer(bytes) {
+        assert!(bytes.ends_with(&body) || bytes.windows(body.len()).any(|part| part == body));
+    }
+}

@@ -1,0 +1,55 @@
+//! Plan files: from TOML to a plan that is complete, and to a plan file again.
+
+use super::{Target, text};
+use std::path::PathBuf;
+use surtax::plan::{Surroundings, file};
+use surtax::stack::registered;
+
+pub const TARGET: Target = Target {
+    name: "plan",
+    run,
+    seeds: super::none,
+    folders: &["plans"],
+    words: &[
+        "command = [",
+        "stacks = [",
+        "baseline = ",
+        "workload = ",
+        "runs = ",
+        "time = ",
+        "seed = ",
+        "cwd = ",
+        "[environment]",
+        "precision = ",
+        "beside = [",
+        "instances = ",
+        "\"",
+        "'",
+        "\n",
+        "]",
+        "qemu+runc",
+        "9999999999d",
+        "1e400 %",
+        "native",
+        "cpu.sysbench:threads=2",
+    ],
+    longest: 16 << 10,
+};
+
+fn run(bytes: &[u8]) {
+    let cards = registered();
+    let Ok(draft) = file::parse(text(bytes), "untrusted.toml", &cards) else { return };
+    let around = Surroundings {
+        cwd: PathBuf::from("/"),
+        fresh_seed: 1,
+        cards: &cards,
+        cpus: Some(vec![0, 1]),
+    };
+    if let Ok(decided) = draft.complete(&around) {
+        let written = file::write(&decided.plan);
+        let again = file::parse(&written, "written.toml", &cards);
+        let again = again.unwrap_or_else(|fault| panic!("{fault}, of its own plan:\n{written}"));
+        let again = again.complete(&around).unwrap_or_else(|fault| panic!("{fault}:\n{written}"));
+        assert_eq!(again.plan, decided.plan, "a plan that was written is read otherwise");
+    }
+}

@@ -1,0 +1,36 @@
+//! QMP: a QEMU that says anything.
+
+use super::{Target, text};
+use surtax::layer::untrusted;
+
+pub const TARGET: Target = Target {
+    name: "qmp",
+    run,
+    seeds: super::none,
+    folders: &[],
+    words: &[
+        "{\"return\": ",
+        "\"id\": ",
+        "\"error\": ",
+        "\"event\": ",
+        "}\n",
+        "\n",
+        "[",
+        "]",
+        "{",
+        "}",
+        "null",
+        "true",
+        "\"thread-id\": ",
+        "\"qom-path\": ",
+        "\"inserted\": ",
+        "1e999",
+    ],
+    longest: 32 << 10,
+};
+
+fn run(bytes: &[u8]) {
+    if untrusted::qmp(bytes).is_ok() {
+        assert!(text(bytes).contains("QMP"), "a QEMU that never greeted was believed");
+    }
+}
