@@ -40,7 +40,14 @@ fn enter_and_mount(mounts: &[Mount], mut ours: Vec<PathBuf>) -> Result<OwnedFd, 
     rustix::mount::mount_change("/", private).doing("keep mounts from the host")?;
     for mount in mounts {
         mount::make(mount, &ours)?;
-        if !matches!(mount, Mount::Bind { .. } | Mount::Mapped { .. }) {
+        let is_ours = !matches!(
+            mount,
+            Mount::Bind { .. }
+                | Mount::Mapped { .. }
+                | Mount::ReadOnly { .. }
+                | Mount::Concealed { .. }
+        );
+        if is_ours {
             ours.push(mount.target().to_path_buf());
         }
     }

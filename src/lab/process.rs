@@ -5,6 +5,7 @@
 //! are started from the main one. Between `fork` and `exec` only system calls are made that allocate
 //! nothing and take no lock; everything else is prepared before.
 
+use super::unprivileged::Confinement;
 use crate::fault::{Doing, Fault};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -47,6 +48,8 @@ pub struct Program {
     /// The user and the group that it becomes before `exec`, with no other groups and no privileges; ours
     /// where absent.
     pub user: Option<u32>,
+    /// Whom it runs as and the little that it may, where it serves somebody who is not trusted.
+    pub confinement: Option<Confinement>,
     /// In the session of our terminal, so that Ctrl-C reaches it: true for `enter` only. All others
     /// get a session of their own.
     pub foreground: bool,
@@ -148,13 +151,14 @@ struct Entry {
     descriptors: Handed,
     foreground: bool,
     user: Option<u32>,
+    confinement: Option<Confinement>,
     parent: u32,
     /// Where the failed step is reported.
     report: OwnedFd,
 }
 
 /// The steps of [`Entry::run`], for messages.
-const STEPS: [&str; 9] = [
+const STEPS: [&str; 10] = [
     "die with surtax",
     "enter its group",
     "enter its network namespace",
@@ -164,6 +168,7 @@ const STEPS: [&str; 9] = [
     "close foreign descriptors",
     "take its descriptors",
     "become its user",
+    "give up its privileges",
 ];
 
 impl Entry {
@@ -192,6 +197,10 @@ impl Entry {
             // The kernel forgets it when a process changes its user.
             self.die_with_surtax()?;
         }
+        if let Some(confinement) = &self.confinement {
+            confinement.enter().map_err(at(9))?;
+            self.die_with_surtax()?;
+        }
         Ok(())
     }
 
@@ -217,7 +226,7 @@ impl Entry {
 
 /// Becomes a user and the group of the same number, and nobody else. System calls alone: what the C library
 /// does for all threads is nothing to do after `fork`.
-fn become_user(user: u32) -> Result<(), Errno> {
+pub(super) fn become_user(user: u32) -> Result<(), Errno> {
     let calls = [
         (libc::SYS_setgroups, [0, 0, 0]),
         (libc::SYS_setresgid, [user; 3]),
@@ -253,7 +262,7 @@ pub(super) fn close_others_on_exec() -> Result<(), Errno> {
     if result == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
-fn last_errno() -> Errno {
+pub(super) fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
@@ -279,6 +288,7 @@ pub(super) fn spawn(program: Program, doors: Vec<File>) -> Result<Process, Fault
         descriptors,
         foreground: program.foreground,
         user: program.user,
+        confinement: program.confinement,
         parent: std::process::id(),
         report: sent,
     };

@@ -1,13 +1,13 @@
-//! The options that mean the same in every layer: the limits of [`Limits`], `root`, and on the
+//! The options that mean the same in every layer: the limits of [`Limits`], `root`, `secrets`, and on the
 //! innermost one `env.NAME`.
 //!
 //! They are read here and mapped by each driver. A limit that a driver does not map is refused
 //! aloud, never ignored: a stack that looks limited and is not would win every comparison.
 
-use super::{IoLimits, LayerSpec, Limits, Partition};
+use super::{IoLimits, LayerSpec, Limits, Partition, secrets};
 use crate::fault::Fault;
 use crate::lab::huge_pages::HUGE_PAGE_MIB;
-use crate::layer::{Card, Limit, Root};
+use crate::layer::{Card, Files, Limit, Root};
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
 
@@ -15,7 +15,7 @@ use surtax_instrument::quantity::Bytes;
 const MACHINES: [&str; 4] = ["qemu", "cloud-hypervisor", "firecracker", "xen"];
 
 /// Their keys, in the order of the help.
-pub(super) const COMMON: [&str; 13] = [
+pub(super) const COMMON: [&str; 14] = [
     "cpus",
     "weight",
     "cpuset",
@@ -29,6 +29,7 @@ pub(super) const COMMON: [&str; 13] = [
     "read-iops",
     "write-iops",
     "root",
+    secrets::KEY,
 ];
 
 /// What begins the key of a variable of the command's environment.
@@ -77,6 +78,12 @@ impl LayerSpec {
     /// The user's, for a value that cannot be read; never for a spec that was parsed.
     pub fn root(&self) -> Result<Root, Fault> {
         self.options.get("root").map_or(Ok(Root::Overlay), |value| root(value))
+    }
+
+    /// Whether a command in it sees what its level keeps secret; not unless told, but in `native`.
+    #[must_use]
+    pub fn shows_secrets(&self) -> bool {
+        self.options.get(secrets::KEY).map_or(self.kind == "native", |word| word == "shown")
     }
 
     /// Variables that the command gets in this layer: name and value, sorted by name.
@@ -155,6 +162,7 @@ pub(super) fn refuse_value(
         "numa" => numbers(value).map(drop),
         "read-bps" | "write-bps" => bytes_per_second(value).map(drop),
         "read-iops" | "write-iops" => per_second(value).map(drop),
+        secrets::KEY => secrets(card, value),
         _ => match root(value)? {
             Root::Host if card.elsewhere => Ok(()),
             _ if card.elsewhere => Err(Fault::user(format!(
@@ -182,6 +190,20 @@ pub(super) fn refuse_value(
             .hint("use `root=dir:PATH` with a directory that holds little, or `qemu:root=packed`")),
             _ => Ok(()),
         },
+    }
+}
+
+/// Whether a layer conceals anything, it says itself.
+fn secrets(card: &Card, value: &str) -> Result<(), Fault> {
+    let kind = card.kind;
+    if kind == "native" || card.files == Files::AsTheyAre {
+        return Err(Fault::user(format!("`{kind}` conceals no files: `secrets=` means nothing in it"))
+            .hint("leave `secrets=` out, or give it to a container or a machine"));
+    }
+    match value {
+        "masked" | "shown" => Ok(()),
+        _ => Err(Fault::user(format!("`secrets={value}`: secrets are `masked` or `shown`"))
+            .hint("write `secrets=shown` where the command needs this machine's keys")),
     }
 }
 

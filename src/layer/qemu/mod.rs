@@ -16,6 +16,7 @@ mod apt;
 mod boot;
 pub(super) mod check;
 pub(super) mod command_line;
+mod confined;
 pub(super) mod disk;
 mod elf;
 pub(super) mod evidence;
@@ -44,6 +45,7 @@ mod xen;
 
 use super::errand;
 use super::first_process::{FirstProcess, limited_together};
+use super::jail::Jail;
 use super::{
     Card, Choice, Files, Layer, Limit, Network, Payer, Reach, Running, Site, Source, Unavailable,
     Usable, impairment,
@@ -220,8 +222,9 @@ impl Layer for Qemu {
             nic,
         };
         let console = ConsoleTail::new();
-        let mount_namespace = inside.offer.as_mut().and_then(|offer| offer.namespace.take());
-        let place = Place { group: group.as_deref(), mount_namespace };
+        let served = inside.offer.as_mut().map(|offer| std::mem::take(&mut offer.mounts));
+        let (machine, jail) = machine.within(served.unwrap_or_default(), room)?;
+        let place = Place { group: group.as_deref(), jail: &jail };
         let mut guest = boot(&machine, &mut wires, room, place, &console)
             .map_err(|fault| Fault { message: fault.message + &inside.words(), ..fault })?;
         let has_iothread = asked.disk.as_ref().is_some_and(|disk| disk.iothread);
@@ -234,7 +237,17 @@ impl Layer for Qemu {
         }
         let Guest { process, qmp, cpus, link } = guest;
         let link = Some(link);
-        Ok(Box::new(RunningQemu { link, qmp, process, inside, cpus, iothread, wires, machine }))
+        Ok(Box::new(RunningQemu {
+            link,
+            qmp,
+            process,
+            inside,
+            cpus,
+            iothread,
+            wires,
+            machine,
+            _jail: jail,
+        }))
     }
 }
 
@@ -248,6 +261,8 @@ struct RunningQemu {
     iothread: Option<IoThread>,
     wires: Wires,
     machine: Machine,
+    /// QEMU's user is nobody else's as long as it runs.
+    _jail: Jail,
 }
 
 impl Running for RunningQemu {
@@ -310,7 +325,7 @@ impl Running for RunningQemu {
         let pid = self.process.pid();
         let threads = (pid, self.cpus.as_slice());
         let mut facts = evidence::of_machine(&mut self.qmp, threads, &self.machine, inside)?;
-        facts.extend(evidence::of_start(&mut self.qmp, &self.inside, &self.machine, inside)?);
+        facts.extend(evidence::of_start((&mut self.qmp, pid), &self.inside, &self.machine, inside)?);
         facts.extend(self.inside.prove(inside)?);
         if let Some(disk) = &self.machine.disk {
             facts.extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside)?);
