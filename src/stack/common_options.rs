@@ -105,7 +105,16 @@ impl Card {
     /// Whether a common option can be given to this layer.
     #[must_use]
     pub fn takes(&self, key: &str) -> bool {
+        if key == secrets::KEY {
+            return self.conceals();
+        }
         limit(key).is_none_or(|limit| self.limits.contains(&limit))
+    }
+
+    /// Whether a command in this layer does not see what its level keeps secret.
+    #[must_use]
+    pub fn conceals(&self) -> bool {
+        self.kind != "native" && self.files != Files::AsTheyAre && !self.elsewhere
     }
 }
 
@@ -148,6 +157,9 @@ pub(super) fn refuse_value(
     value: &str,
     cards: &[&'static Card],
 ) -> Result<(), Fault> {
+    if key == secrets::KEY {
+        return refuse_secrets(card, value);
+    }
     if !card.takes(key) {
         return Err(cannot_limit(card, key, cards));
     }
@@ -162,7 +174,6 @@ pub(super) fn refuse_value(
         "numa" => numbers(value).map(drop),
         "read-bps" | "write-bps" => bytes_per_second(value).map(drop),
         "read-iops" | "write-iops" => per_second(value).map(drop),
-        secrets::KEY => secrets(card, value),
         _ => match root(value)? {
             Root::Host if card.elsewhere => Ok(()),
             _ if card.elsewhere => Err(Fault::user(format!(
@@ -194,9 +205,9 @@ pub(super) fn refuse_value(
 }
 
 /// Whether a layer conceals anything, it says itself.
-fn secrets(card: &Card, value: &str) -> Result<(), Fault> {
+fn refuse_secrets(card: &Card, value: &str) -> Result<(), Fault> {
     let kind = card.kind;
-    if kind == "native" || card.files == Files::AsTheyAre {
+    if !card.conceals() {
         return Err(Fault::user(format!("`{kind}` conceals no files: `secrets=` means nothing in it"))
             .hint("leave `secrets=` out, or give it to a container or a machine"));
     }

@@ -176,16 +176,19 @@ pub fn conceal_now(
 /// The machine's: what lies over it cannot be made in the room.
 pub fn covers(hidden: &[Hidden], root: &Path, room: &Room) -> Result<Vec<Mount>, Fault> {
     let place = room.directory().join("instead");
-    let nothing = place.join("directory");
-    fs::create_dir_all(&nothing).doing(format_args!("make `{}`", nothing.display()))?;
     let cover = |source: PathBuf, path: &Path| Mount::Bind {
         source,
         target: root.join(path.strip_prefix("/").unwrap_or(path)),
         recursive: false,
         read_only: true,
     };
-    let own = OWN_PLACES.iter().map(Path::new).filter(|place| place.is_dir());
-    let mut mounts: Vec<Mount> = own.map(|place| cover(nothing.clone(), place)).collect();
+    let mut mounts = Vec::new();
+    for path in OWN_PLACES.iter().map(Path::new).filter(|path| path.is_dir()) {
+        // One for each: to a guest, directories of one number are one directory.
+        let source = place.join("nothing").join(path.strip_prefix("/").unwrap_or(path));
+        fs::create_dir_all(&source).doing(format_args!("make `{}`", source.display()))?;
+        mounts.push(cover(source, path));
+    }
     for (number, it) in hidden.iter().enumerate() {
         let source = place.join(number.to_string());
         let doing = format!("make what is seen instead of `{}`", it.path.display());

@@ -37,6 +37,7 @@ mod nesting;
 mod network_engines;
 mod networks;
 mod powerless;
+mod privileges;
 mod programs;
 mod prove;
 mod qemu;

@@ -2,7 +2,7 @@
 
 use crate::cli::Format;
 use crate::cli::rows::Rows;
-use crate::layer::{Card, Files, Limit};
+use crate::layer::{Card, Limit};
 use crate::report::page::Page;
 use crate::report::terminal::Look;
 
@@ -74,8 +74,7 @@ fn choices(card: &Card) -> Vec<Choice> {
             "where the root file system comes from; `overlay`, the default, is this machine's own"
         },
     };
-    let conceals = card.kind != "native" && card.files != Files::AsTheyAre;
-    let secrets = conceals.then_some(Choice {
+    let secrets = card.conceals().then_some(Choice {
         key: "secrets",
         values: "masked shown".into(),
         help: "whether the command sees this machine's keys and passwords (default: masked)",

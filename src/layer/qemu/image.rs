@@ -415,8 +415,10 @@ mod tests {
         };
         assert_eq!(
             image.arguments("pci").concat().join(" "),
-            "-drive file=/room/system.qcow2,if=none,id=system,format=qcow2,cache=none,aio=threads,\
-             discard=unmap -device virtio-blk-pci,drive=system,bootindex=0 \
+            "-add-fd fd=140,set=1 \
+             -drive file=/room/system.qcow2,if=none,id=system,format=qcow2,cache=none,aio=threads,\
+             discard=unmap,backing.driver=qcow2,backing.file.driver=file,\
+             backing.file.filename=/dev/fdset/1 -device virtio-blk-pci,drive=system,bootindex=0 \
              -drive file=/room/seed.iso,if=none,id=seed,format=raw,readonly=on \
              -device virtio-blk-pci,drive=seed"
         );

@@ -262,7 +262,9 @@ fn mounts(served: &Served<'_>, export: &Path, room: &Room) -> Result<Vec<Mount>,
         }
         None => {
             mounts.push(bind(served.root, root.clone(), true));
-            mounts.extend(secrets::covers(&served.hidden, &root, room)?);
+            if served.root == Path::new("/") {
+                mounts.extend(secrets::covers(&served.hidden, &root, room)?);
+            }
         }
     }
     mounts.push(bind(served.modules, export.join(SERVED_MODULES), true));
@@ -294,6 +296,9 @@ mod tests {
             .unwrap()
             .iter()
             .map(|mount| match mount {
+                Mount::Bind { source, target, .. } if source.to_string_lossy().contains("/instead/nothing/") => {
+                    format!("NOTHING ro {}", target.display())
+                }
                 Mount::Bind { source, target, read_only, .. } => {
                     let mode = if *read_only { "ro" } else { "rw" };
                     format!("{} {mode} {}", source.display(), target.display())
@@ -305,6 +310,10 @@ mod tests {
             shown,
             [
                 "/ ro /room/served/root",
+                "NOTHING ro /room/served/root/proc",
+                "NOTHING ro /room/served/root/sys",
+                "NOTHING ro /room/served/root/dev",
+                "NOTHING ro /room/served/root/run",
                 "/cache/modules ro /room/served/modules",
                 "/cache/xen ro /room/served/xen",
                 "/home/a/out rw /room/served/writable/0",
