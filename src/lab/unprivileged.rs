@@ -28,6 +28,10 @@ const COUNT: u32 = 32_768;
 /// The file whose bytes are locked, beside the journals.
 const FILE: &str = "users";
 
+/// `F_WRLCK` and `SEEK_SET`, as wide as `struct flock` has them.
+const WRITE_LOCK: libc::c_short = 1;
+const FROM_BEGINNING: libc::c_short = 0;
+
 /// What the kernel maps in this user namespace.
 const MAP: &str = "/proc/self/uid_map";
 
@@ -60,7 +64,8 @@ impl Room {
         })?;
         let path = journal::state_directory()?.join(FILE);
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let begin = std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let begin =
+            std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
         take(&path, begin)?
             .map(|(offset, held)| Unprivileged { number: first + offset, _held: held })
             .ok_or_else(|| {
@@ -88,8 +93,11 @@ impl Unprivileged {
     /// # Errors
     /// The machine's: it is not there, or cannot be given away.
     pub fn own(&self, path: &Path) -> Result<(), Fault> {
-        std::os::unix::fs::lchown(path, Some(self.number), Some(self.number))
-            .doing(format_args!("give `{}` to user {}", path.display(), self.number))
+        std::os::unix::fs::lchown(path, Some(self.number), Some(self.number)).doing(format_args!(
+            "give `{}` to user {}",
+            path.display(),
+            self.number
+        ))
     }
 }
 
@@ -135,7 +143,7 @@ fn first_of(map: &str) -> Option<u32> {
         return Some(FIRST);
     }
     // The last two of a range are often the overflow user and what no system call takes.
-    let wide = ranges.iter().filter(|(_, length)| *length >= 2 * count).next_back()?;
+    let wide = ranges.iter().rfind(|(_, length)| *length >= 2 * count)?;
     u32::try_from(wide.0 + wide.1 - count - 2).ok()
 }
 
@@ -158,8 +166,8 @@ fn take(path: &Path, begin: u32) -> Result<Option<(u32, File)>, Fault> {
 /// Locks one byte for this open file alone.
 fn lock(file: &File, offset: u32) -> Result<(), Errno> {
     let range = libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
+        l_type: WRITE_LOCK,
+        l_whence: FROM_BEGINNING,
         l_start: offset.into(),
         l_len: 1,
         l_pid: 0,

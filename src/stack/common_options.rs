@@ -208,8 +208,10 @@ pub(super) fn refuse_value(
 fn refuse_secrets(card: &Card, value: &str) -> Result<(), Fault> {
     let kind = card.kind;
     if !card.conceals() {
-        return Err(Fault::user(format!("`{kind}` conceals no files: `secrets=` means nothing in it"))
-            .hint("leave `secrets=` out, or give it to a container or a machine"));
+        return Err(Fault::user(format!(
+            "`{kind}` conceals no files: `secrets=` means nothing in it"
+        ))
+        .hint("leave `secrets=` out, or give it to a container or a machine"));
     }
     match value {
         "masked" | "shown" => Ok(()),

@@ -94,8 +94,12 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
     if view.shows_secrets || view.root != Root::Overlay {
         return Vec::new();
     }
-    let named: Vec<PathBuf> =
-        view.writable.iter().chain([&view.cwd]).filter_map(|it| fs::canonicalize(it).ok()).collect();
+    let named: Vec<PathBuf> = view
+        .writable
+        .iter()
+        .chain([&view.cwd])
+        .filter_map(|it| fs::canonicalize(it).ok())
+        .collect();
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let listed = fs::read_dir(HOMES).into_iter().flatten().flatten().take(HOMES_MOST);
     let homes = [PathBuf::from("/root")].into_iter().chain(home);
@@ -208,14 +212,11 @@ fn locked(text: &[u8]) -> Vec<u8> {
     let mut all = Vec::with_capacity(text.len());
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         let mut fields = line.splitn(3, |byte| *byte == b':');
-        match (fields.next(), fields.next(), fields.next()) {
-            (Some(name), Some(_), Some(rest)) => {
-                all.extend_from_slice(name);
-                all.extend_from_slice(b":*:");
-                all.extend_from_slice(rest);
-            }
-            // No user's.
-            _ => {}
+        // A line without them is no user's.
+        if let (Some(name), Some(_), Some(rest)) = (fields.next(), fields.next(), fields.next()) {
+            all.extend_from_slice(name);
+            all.extend_from_slice(b":*:");
+            all.extend_from_slice(rest);
         }
     }
     all

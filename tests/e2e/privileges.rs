@@ -225,7 +225,18 @@ fn no_stack_but_native_shows_a_command_this_machine_s_secrets() {
         assert!(output.status.success(), "{stack}: {}", text(&output.stderr));
         text(&output.stdout)
     };
-    for stack in ["runc", "crun", "bwrap", "gvisor", "docker", "podman", "lxc", "nspawn", MACHINE, "runc:users=own"] {
+    for stack in [
+        "runc",
+        "crun",
+        "bubblewrap",
+        "gvisor",
+        "docker",
+        "podman",
+        "lxc",
+        "nspawn",
+        MACHINE,
+        "nspawn:users=private",
+    ] {
         if is_usable(&machine, stack) {
             assert_eq!(run(stack), format!("{users}\n*\nnone\n0\n"), "{stack}");
             machine.assert_as_before();

@@ -331,7 +331,8 @@ impl Running for RunningAppliance {
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
-        let mut facts = evidence::told(&mut self.qmp(), &self.cpus, (&self.machine, &self.command_line))?;
+        let mut facts =
+            evidence::told(&mut self.qmp(), &self.cpus, (&self.machine, &self.command_line))?;
         if self.network.is_some() {
             let client = self.client.as_ref().map(|_| inside);
             facts.push(evidence::of_network(self.process.pid(), client)?);

@@ -173,7 +173,8 @@ impl Layer for Docker {
         let skeleton = Skeleton::read(&lowers[0].source, has_own.then_some(SCRATCH))?;
         let image = image(site, &daemon, &engine, &skeleton)?;
         let disk = scratch::bound(site.view, room)?;
-        let layers = layers(&skeleton, &lowers, &secrets::hidden(site.view), room, daemon.is_rootless())?;
+        let layers =
+            layers(&skeleton, &lowers, &secrets::hidden(site.view), room, daemon.is_rootless())?;
         let source = |path: &Path, is_kept| daemon.source(path, is_kept);
 
         // A daemon without privileges could set none of them.

@@ -190,7 +190,8 @@ impl Layer for Oci {
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let bundle = room.memory_directory()?;
         let above = scratch::above(site.view, room)?;
-        let mut mounts = root::merge((&lowers, &secrets::hidden(site.view)), bundle, above.as_deref())?;
+        let mut mounts =
+            root::merge((&lowers, &secrets::hidden(site.view)), bundle, above.as_deref())?;
         if self.refuses_hybrid {
             mounts.extend(cover_unified(site.lab.hierarchies()));
         }

@@ -26,11 +26,7 @@ impl Machine {
     ///
     /// # Errors
     /// The machine's: there is no user for it, or a file cannot be shown to that.
-    pub(super) fn within(
-        mut self,
-        served: Vec<Mount>,
-        room: &Room,
-    ) -> Result<(Self, Jail), Fault> {
+    pub(super) fn within(mut self, served: Vec<Mount>, room: &Room) -> Result<(Self, Jail), Fault> {
         let mut jail = Jail::make(MACHINE, room)?;
         if self.accelerator == Accelerator::Kvm {
             jail.device(Path::new(KVM));

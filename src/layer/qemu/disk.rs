@@ -257,7 +257,8 @@ impl Made {
     /// # Errors
     /// The machine's: a file cannot be given away.
     pub(in crate::layer) fn within(self, jail: &mut Jail) -> Result<Self, Fault> {
-        let name = |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name =
+            |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if self.disk.format == "qcow2-backed" {
             jail.lend(BACKING, &self.file.with_file_name(BACKING))?;
         }

@@ -325,7 +325,12 @@ impl Running for RunningQemu {
         let pid = self.process.pid();
         let threads = (pid, self.cpus.as_slice());
         let mut facts = evidence::of_machine(&mut self.qmp, threads, &self.machine, inside)?;
-        facts.extend(evidence::of_start((&mut self.qmp, pid), &self.inside, &self.machine, inside)?);
+        facts.extend(evidence::of_start(
+            (&mut self.qmp, pid),
+            &self.inside,
+            &self.machine,
+            inside,
+        )?);
         facts.extend(self.inside.prove(inside)?);
         if let Some(disk) = &self.machine.disk {
             facts.extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside)?);

@@ -296,7 +296,9 @@ mod tests {
             .unwrap()
             .iter()
             .map(|mount| match mount {
-                Mount::Bind { source, target, .. } if source.to_string_lossy().contains("/instead/nothing/") => {
+                Mount::Bind { source, target, .. }
+                    if source.to_string_lossy().contains("/instead/nothing/") =>
+                {
                     format!("NOTHING ro {}", target.display())
                 }
                 Mount::Bind { source, target, read_only, .. } => {

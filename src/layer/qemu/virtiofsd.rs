@@ -47,7 +47,8 @@ const WRITES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETFCAP);
 
 /// The same in its own words, of what it keeps by itself: `docs/tools/virtiofsd.rst` of QEMU 7.2, "modcaps".
-const READER: &str = "-chown:-dac_override:-fsetid:-setgid:-setuid:-mknod:-setfcap:+dac_read_search";
+const READER: &str =
+    "-chown:-dac_override:-fsetid:-setgid:-setuid:-mknod:-setfcap:+dac_read_search";
 const WRITER: &str = "-mknod";
 
 /// Which of the two programs of that name it is.
@@ -194,7 +195,10 @@ mod tests {
             dialect,
             version: String::new(),
         };
-        virtiofsd.command_line(Path::new("/room/served"), 20_000, false).join(" ").replace(" -", "\n-")
+        virtiofsd
+            .command_line(Path::new("/room/served"), 20_000, false)
+            .join(" ")
+            .replace(" -", "\n-")
     }
 
     #[test]

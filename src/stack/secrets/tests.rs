@@ -28,7 +28,10 @@ fn the_password_file_of_this_machine_is_hidden_unless_it_was_asked_for() {
     let shadow = PathBuf::from("/etc/shadow");
     assert!(paths(&view()).contains(&shadow));
     assert_eq!(paths(&View { shows_secrets: true, ..view() }), Vec::<PathBuf>::new());
-    assert_eq!(paths(&View { root: Root::Directory("/srv".into()), ..view() }), Vec::<PathBuf>::new());
+    assert_eq!(
+        paths(&View { root: Root::Directory("/srv".into()), ..view() }),
+        Vec::<PathBuf>::new()
+    );
     let named = View { writable: vec![shadow.clone()], ..view() };
     assert!(!paths(&named).contains(&shadow), "what was named is shown");
 }
@@ -48,7 +51,11 @@ fn an_overlay_shows_neither_a_hidden_file_nor_what_a_hidden_directory_holds() {
     fs::write(lower.join("etc/plain"), "plain\n").unwrap();
     fs::set_permissions(lower.join("etc/shadow"), fs::Permissions::from_mode(0o640)).unwrap();
     let hidden = [("etc/keys", true, false), ("etc/shadow", false, true)].map(
-        |(name, is_directory, keeps_users)| Hidden { path: lower.join(name), is_directory, keeps_users },
+        |(name, is_directory, keeps_users)| Hidden {
+            path: lower.join(name),
+            is_directory,
+            keeps_users,
+        },
     );
     let upper = room.memory_directory().unwrap().join("upper");
     let merged = room.directory().join("merged");
