@@ -56,7 +56,13 @@ impl Footing {
         let stack = StackSpec::parse(stack).map_err(said)?;
         let spec = &stack.layers[0];
         let (root, limits) = (spec.root().map_err(said)?, spec.limits().map_err(said)?);
-        let view = View { root, writable: Vec::new(), cwd: PathBuf::from("/"), scratch: None };
+        let view = View {
+            root,
+            writable: Vec::new(),
+            cwd: PathBuf::from("/"),
+            scratch: None,
+            shows_secrets: false,
+        };
         let ground = self.ground();
         let site = Site {
             lab: ground.lab,

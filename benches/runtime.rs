@@ -87,7 +87,8 @@ fn bundle(room: &Room) -> PathBuf {
 /// A merged root in a mount namespace of its own, as the driver makes it for a container.
 pub fn namespace(room: &Room, cache: &Path) -> OwnedFd {
     let lowers = root::lowers(&Root::Overlay, cache).expect("the machine's mounts are listed");
-    let mounts = root::merge(&lowers, &bundle(room), None).expect("the room takes directories");
+    let mounts =
+        root::merge((&lowers, &[]), &bundle(room), None).expect("the room takes directories");
     room.mount_namespace(&mounts).expect("the root is mounted")
 }
 

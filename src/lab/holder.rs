@@ -46,7 +46,14 @@ fn enter_and_mount(mounts: &[Mount], mut ours: Vec<PathBuf>, lab: &Path) -> Resu
         if let Some(kept) = kept {
             kept.put_back()?;
         }
-        if !matches!(mount, Mount::Bind { .. } | Mount::Mapped { .. }) {
+        let is_ours = !matches!(
+            mount,
+            Mount::Bind { .. }
+                | Mount::Mapped { .. }
+                | Mount::ReadOnly { .. }
+                | Mount::Concealed { .. }
+        );
+        if is_ours {
             ours.push(mount.target().to_path_buf());
         }
     }

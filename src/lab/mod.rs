@@ -7,6 +7,7 @@
 mod ask;
 pub mod census;
 mod cgroup;
+pub mod conceal;
 mod directory;
 pub mod disk;
 mod domain;
@@ -30,6 +31,7 @@ mod settings;
 mod shaping;
 mod sweep;
 mod undo;
+mod unprivileged;
 pub mod users;
 mod xen_domain;
 
@@ -49,6 +51,7 @@ pub use service::Service;
 pub use shaping::Shape;
 pub use sweep::{Swept, gc};
 pub use undo::{TAG, Undo};
+pub use unprivileged::{CapabilitySet, Confinement, Unprivileged};
 pub use users::Users;
 pub use xen_domain::forget_consoles;
 
@@ -438,7 +441,8 @@ pub fn cache_directory() -> Result<PathBuf, Fault> {
 }
 
 /// Where the labs' directories are.
-fn run_directory() -> PathBuf {
+#[must_use]
+pub fn run_directory() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         return PathBuf::from("/run/surtax");
     }

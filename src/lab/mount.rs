@@ -3,6 +3,7 @@
 //! Nothing but a lab's memory is mounted in the host's own namespace: [`make`] is called by the holder, in
 //! a private one. What [`unmount_below`] finds was put there by a foreign tool.
 
+use super::conceal::{Owners, conceal};
 use super::process::c_path;
 use crate::fault::{Doing, Fault};
 use rustix::fs::CWD;
@@ -71,6 +72,33 @@ pub enum Mount {
         /// Its permissions.
         mode: u32,
     },
+    /// Nothing that is mounted anywhere can be written from now on, but what is below `except`; it is no mount.
+    ReadOnly {
+        /// A mount, read-only itself.
+        except: PathBuf,
+    },
+    /// A file or directory of `lower` is not seen in the overlay over it that will have this `upper`; it is no mount.
+    Concealed {
+        /// The lower layer, where it is on this level.
+        lower: PathBuf,
+        /// The upper layer, made if absent.
+        upper: PathBuf,
+        /// What is not seen, below `lower`.
+        name: PathBuf,
+        /// What is seen of a file instead.
+        bytes: Vec<u8>,
+        /// Whose the upper layer's files are.
+        owners: Owners,
+    },
+    /// A device of this level, at another place and for one user alone; below a fresh tmpfs.
+    Device {
+        /// The device.
+        source: PathBuf,
+        /// Where.
+        target: PathBuf,
+        /// Who may read and write it.
+        owner: u32,
+    },
     /// A fresh `proc`, `sysfs`, `devpts`, …: `mount -t kind kind target`.
     Fresh {
         /// The file system's name.
@@ -93,7 +121,10 @@ impl Mount {
             | Self::Mapped { target, .. }
             | Self::Move { target, .. }
             | Self::Directory { target, .. }
+            | Self::Device { target, .. }
             | Self::Fresh { target, .. } => target,
+            Self::ReadOnly { except } => except,
+            Self::Concealed { upper, .. } => upper,
         }
     }
 }
@@ -103,7 +134,9 @@ impl Mount {
 pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
     let target = mount.target();
     let is_file = match mount {
-        Mount::Bind { source, .. } | Mount::Mapped { source, .. } => source.is_file(),
+        Mount::Device { .. } => true,
+        // A socket, too.
+        Mount::Bind { source, .. } | Mount::Mapped { source, .. } => !source.is_dir(),
         _ => false,
     };
     prepare_target(target, is_file, ours)?;
@@ -139,6 +172,11 @@ pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
             fs::set_permissions(target, fs::Permissions::from_mode(*mode))
                 .doing(format_args!("set the permissions of `{at}`"))
         }
+        Mount::Concealed { lower, upper, name, bytes, owners } => {
+            conceal((lower, upper), name, bytes, *owners)
+        }
+        Mount::ReadOnly { except } => make_all_read_only(except),
+        Mount::Device { source, owner, .. } => device(source, target, *owner),
         Mount::Move { source, .. } => rustix::mount::mount_move(source, target)
             .doing(format_args!("move the mount `{}` to `{at}`", source.display())),
         Mount::Fresh { kind, options, .. } => {
@@ -260,6 +298,31 @@ fn make_read_only(target: &Path, recursive: bool) -> Result<(), Fault> {
     set_attributes(target, libc::MOUNT_ATTR_RDONLY, flags)
         .doing(format_args!("make `{}` read-only", target.display()))
         .map_err(|fault| fault.hint("use Linux 5.12 or later"))
+}
+
+/// Makes each mount read-only by itself: below an exception there may be some that are to stay as they are.
+fn make_all_read_only(except: &Path) -> Result<(), Fault> {
+    let is_below = |point: &PathBuf| point != except && point.starts_with(except);
+    for point in below(Path::new("/"))?.iter().filter(|point| !is_below(point)) {
+        match set_attributes(point, libc::MOUNT_ATTR_RDONLY, 0) {
+            // One that another hides, which no path leads to.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            done => done.doing(format_args!("keep `{}` from being written", point.display()))?,
+        }
+    }
+    Ok(())
+}
+
+/// A node of the same device, in the place of the file that was made there to mount over.
+fn device(source: &Path, target: &Path, owner: u32) -> Result<(), Fault> {
+    let doing = format!("make the device `{}` again for user {owner}", source.display());
+    let number = fs::metadata(source).doing(&doing)?.rdev();
+    fs::remove_file(target).doing(&doing)?;
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(CWD, target, rustix::fs::FileType::CharacterDevice, mode, number)
+        .doing(&doing)?;
+    std::os::unix::fs::chown(target, Some(owner), Some(owner)).doing(&doing)
 }
 
 /// Only a mount that is nowhere yet can be mapped.

@@ -6,6 +6,7 @@
 //! nothing and take no lock; everything else is prepared before.
 
 use super::open_files;
+use super::unprivileged::Confinement;
 use crate::fault::{Doing, Fault};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -48,6 +49,8 @@ pub struct Program {
     /// The user and the group that it becomes before `exec`, with no other groups and no privileges; ours
     /// where absent.
     pub user: Option<u32>,
+    /// Whom it runs as and the little that it may, where it serves somebody who is not trusted.
+    pub confinement: Option<Confinement>,
     /// In the session of our terminal, so that Ctrl-C reaches it: true for `enter` only. All others
     /// get a session of their own.
     pub foreground: bool,
@@ -151,13 +154,14 @@ struct Entry {
     user: Option<u32>,
     /// How many files it may have open, as the user's own programs.
     open_files: Rlimit,
+    confinement: Option<Confinement>,
     parent: u32,
     /// Where the failed step is reported.
     report: OwnedFd,
 }
 
 /// The steps of [`Entry::run`], for messages.
-const STEPS: [&str; 10] = [
+const STEPS: [&str; 11] = [
     "die with surtax",
     "enter its group",
     "enter its network namespace",
@@ -168,6 +172,7 @@ const STEPS: [&str; 10] = [
     "take its descriptors",
     "become its user",
     "have as many files open as it may",
+    "give up its privileges",
 ];
 
 impl Entry {
@@ -198,6 +203,10 @@ impl Entry {
             // The kernel forgets it when a process changes its user.
             self.die_with_surtax()?;
         }
+        if let Some(confinement) = &self.confinement {
+            confinement.enter().map_err(at(10))?;
+            self.die_with_surtax()?;
+        }
         Ok(())
     }
 
@@ -223,7 +232,7 @@ impl Entry {
 
 /// Becomes a user and the group of the same number, and nobody else. System calls alone: what the C library
 /// does for all threads is nothing to do after `fork`.
-fn become_user(user: u32) -> Result<(), Errno> {
+pub(super) fn become_user(user: u32) -> Result<(), Errno> {
     let calls = [
         (libc::SYS_setgroups, [0, 0, 0]),
         (libc::SYS_setresgid, [user; 3]),
@@ -259,7 +268,7 @@ pub(super) fn close_others_on_exec() -> Result<(), Errno> {
     if result == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
-fn last_errno() -> Errno {
+pub(super) fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
@@ -286,6 +295,7 @@ pub(super) fn spawn(program: Program, doors: Vec<File>) -> Result<Process, Fault
         foreground: program.foreground,
         user: program.user,
         open_files: open_files::before(),
+        confinement: program.confinement,
         parent: std::process::id(),
         report: sent,
     };

@@ -29,7 +29,7 @@ use crate::lab::disk::Disk;
 use crate::lab::{self, Lab, Mount, Process, Program, Room};
 use crate::layer::oci::config::AGENT;
 use crate::stack::root::Lower;
-use crate::stack::{IoLimits, LayerSpec, Limits, root};
+use crate::stack::{IoLimits, LayerSpec, Limits, root, secrets};
 use rustix::process::Signal;
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -294,7 +294,7 @@ fn mounts(
     let scratch = room.memory_directory()?;
     let merged = root::merged_at(scratch);
     let above = scratch::above(site.view, room)?;
-    let mut mounts = root::merge(lowers, scratch, above.as_deref())?;
+    let mut mounts = root::merge((lowers, &secrets::hidden(site.view)), scratch, above.as_deref())?;
     mounts.extend(root::writable(site.view, &merged));
     if let Some(users) = users {
         room.let_users_pass()?;

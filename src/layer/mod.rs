@@ -15,6 +15,7 @@ mod errand;
 mod first_process;
 mod gvisor;
 mod impairment;
+mod jail;
 pub mod krun;
 mod libvirt;
 mod lxc;
@@ -395,6 +396,8 @@ pub struct View {
     pub cwd: PathBuf,
     /// Where its scratch directory is, if it has one.
     pub scratch: Option<scratch::Medium>,
+    /// Whether it sees what this level keeps secret.
+    pub shows_secrets: bool,
 }
 
 /// Where a root file system comes from.

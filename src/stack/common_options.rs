@@ -1,13 +1,13 @@
-//! The options that mean the same in every layer: the limits of [`Limits`], `root`, and on the
+//! The options that mean the same in every layer: the limits of [`Limits`], `root`, `secrets`, and on the
 //! innermost one `env.NAME`.
 //!
 //! They are read here and mapped by each driver. A limit that a driver does not map is refused
 //! aloud, never ignored: a stack that looks limited and is not would win every comparison.
 
-use super::{IoLimits, LayerSpec, Limits, Partition};
+use super::{IoLimits, LayerSpec, Limits, Partition, secrets};
 use crate::fault::Fault;
 use crate::lab::huge_pages::HUGE_PAGE_MIB;
-use crate::layer::{Card, Limit, Root};
+use crate::layer::{Card, Files, Limit, Root};
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
 
@@ -15,7 +15,7 @@ use surtax_instrument::quantity::Bytes;
 const MACHINES: [&str; 4] = ["qemu", "cloud-hypervisor", "firecracker", "xen"];
 
 /// Their keys, in the order of the help.
-pub(super) const COMMON: [&str; 13] = [
+pub(super) const COMMON: [&str; 14] = [
     "cpus",
     "weight",
     "cpuset",
@@ -29,6 +29,7 @@ pub(super) const COMMON: [&str; 13] = [
     "read-iops",
     "write-iops",
     "root",
+    secrets::KEY,
 ];
 
 /// What begins the key of a variable of the command's environment.
@@ -79,6 +80,12 @@ impl LayerSpec {
         self.options.get("root").map_or(Ok(Root::Overlay), |value| root(value))
     }
 
+    /// Whether a command in it sees what its level keeps secret; not unless told, but in `native`.
+    #[must_use]
+    pub fn shows_secrets(&self) -> bool {
+        self.options.get(secrets::KEY).map_or(self.kind == "native", |word| word == "shown")
+    }
+
     /// Variables that the command gets in this layer: name and value, sorted by name.
     pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.options.iter().filter_map(|(key, value)| Some((variable(key)?, value.as_str())))
@@ -98,7 +105,16 @@ impl Card {
     /// Whether a common option can be given to this layer.
     #[must_use]
     pub fn takes(&self, key: &str) -> bool {
+        if key == secrets::KEY {
+            return self.conceals();
+        }
         limit(key).is_none_or(|limit| self.limits.contains(&limit))
+    }
+
+    /// Whether a command in this layer does not see what its level keeps secret.
+    #[must_use]
+    pub fn conceals(&self) -> bool {
+        self.kind != "native" && self.files != Files::AsTheyAre && !self.elsewhere
     }
 }
 
@@ -141,6 +157,9 @@ pub(super) fn refuse_value(
     value: &str,
     cards: &[&'static Card],
 ) -> Result<(), Fault> {
+    if key == secrets::KEY {
+        return refuse_secrets(card, value);
+    }
     if !card.takes(key) {
         return Err(cannot_limit(card, key, cards));
     }
@@ -182,6 +201,22 @@ pub(super) fn refuse_value(
             .hint("use `root=dir:PATH` with a directory that holds little, or `qemu:root=packed`")),
             _ => Ok(()),
         },
+    }
+}
+
+/// Whether a layer conceals anything, it says itself.
+fn refuse_secrets(card: &Card, value: &str) -> Result<(), Fault> {
+    let kind = card.kind;
+    if !card.conceals() {
+        return Err(Fault::user(format!(
+            "`{kind}` conceals no files: `secrets=` means nothing in it"
+        ))
+        .hint("leave `secrets=` out, or give it to a container or a machine"));
+    }
+    match value {
+        "masked" | "shown" => Ok(()),
+        _ => Err(Fault::user(format!("`secrets={value}`: secrets are `masked` or `shown`"))
+            .hint("write `secrets=shown` where the command needs this machine's keys")),
     }
 }
 

@@ -12,6 +12,7 @@ mod parse;
 pub mod reach;
 pub mod rise;
 pub mod root;
+pub mod secrets;
 pub mod shell;
 
 pub use list::{parse_list, parse_list_with};

@@ -65,7 +65,8 @@ impl Ground<'_> {
     pub fn view(&self, outermost: &LayerSpec) -> Result<View, Fault> {
         let (writable, cwd) = (self.writable.to_vec(), self.cwd.to_path_buf());
         let scratch = scratch::medium(outermost);
-        Ok(View { root: outermost.root()?, writable, cwd, scratch })
+        let shows_secrets = outermost.shows_secrets();
+        Ok(View { root: outermost.root()?, writable, cwd, scratch, shows_secrets })
     }
 
     /// Where the outermost layer of a stack is asked about, or started.

@@ -8,9 +8,11 @@
 mod mountinfo;
 
 use crate::fault::{Doing, Fault};
-use crate::lab::Mount;
+use crate::lab::conceal::Owners;
+use crate::lab::{Mount, users};
 use crate::layer::{Root, View};
 use crate::stack::image;
+use crate::stack::secrets::{self, Hidden};
 use mountinfo::Mounted;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,13 +70,22 @@ pub fn lowers(root: &Root, cache: &Path) -> Result<Vec<Lower>, Fault> {
 ///
 /// # Errors
 /// The machine's, when the directory to mount on cannot be made in the room.
-pub fn merge(lowers: &[Lower], scratch: &Path, above: Option<&Path>) -> Result<Vec<Mount>, Fault> {
+pub fn merge(
+    (lowers, hidden): (&[Lower], &[Hidden]),
+    scratch: &Path,
+    above: Option<&Path>,
+) -> Result<Vec<Mount>, Fault> {
     let (memory, merged) = (memory_at(scratch), merged_at(scratch));
     fs::create_dir_all(&memory).doing(format_args!("make `{}`", memory.display()))?;
     let above = above.unwrap_or(&memory);
     let mut mounts = vec![Mount::Tmpfs { target: memory.clone() }];
     for (index, lower) in lowers.iter().enumerate() {
         let target = below(&merged, &lower.place);
+        let own = hidden_in(hidden, lower, lowers);
+        if lower.writes == Writes::ThrownAway {
+            let upper = above.join(format!("{index}/upper"));
+            mounts.extend(secrets::concealed(&own, &lower.source, &upper)?);
+        }
         mounts.push(match lower.writes {
             Writes::ThrownAway => Mount::Overlay {
                 lower: lower.source.clone(),
@@ -91,6 +102,18 @@ pub fn merge(lowers: &[Lower], scratch: &Path, above: Option<&Path>) -> Result<V
         });
     }
     Ok(mounts)
+}
+
+/// What is hidden of this part, and not of one that lies over it.
+#[must_use]
+pub fn hidden_in(hidden: &[Hidden], part: &Lower, parts: &[Lower]) -> Vec<Hidden> {
+    let depth = |lower: &Lower| lower.source.components().count();
+    let holds = |lower: &&Lower, it: &Hidden| it.path.starts_with(&lower.source);
+    let innermost = |it: &&Hidden| {
+        let holder = parts.iter().filter(|lower| holds(lower, it)).max_by_key(|it| depth(it));
+        holder == Some(part)
+    };
+    hidden.iter().filter(innermost).cloned().collect()
 }
 
 fn memory_at(scratch: &Path) -> PathBuf {
@@ -134,6 +157,10 @@ pub fn mapped(mounts: Vec<Mount>, users: &Path) -> Vec<Mount> {
             Mount::Bind { source, target, read_only, .. } => {
                 all.push(map(source, target, read_only));
             }
+            Mount::Concealed { lower, upper, name, bytes, .. } => {
+                let owners = Owners::From(users::FIRST);
+                all.push(Mount::Concealed { lower, upper, name, bytes, owners });
+            }
             other => all.push(other),
         }
     }
@@ -152,7 +179,8 @@ pub fn merge_for_native(
     above: Option<&Path>,
 ) -> Result<Vec<Mount>, Fault> {
     let merged = merged_at(scratch);
-    let mut mounts = merge(&lowers(&view.root, cache)?, scratch, above)?;
+    let lowers = lowers(&view.root, cache)?;
+    let mut mounts = merge((&lowers, &secrets::hidden(view)), scratch, above)?;
     mounts.extend(OWN_PLACES.iter().map(|place| Mount::Bind {
         source: PathBuf::from(place),
         target: below(&merged, Path::new(place)),

@@ -39,6 +39,7 @@ mod network_engines;
 mod networks;
 mod out_of_memory;
 mod powerless;
+mod privileges;
 mod programs;
 mod prove;
 mod qemu;

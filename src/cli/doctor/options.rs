@@ -74,13 +74,20 @@ fn choices(card: &Card) -> Vec<Choice> {
             "where the root file system comes from; `overlay`, the default, is this machine's own"
         },
     };
+    let secrets = card.conceals().then_some(Choice {
+        key: "secrets",
+        values: "masked shown".into(),
+        help: "whether the command sees this machine's keys and passwords (default: masked)",
+    });
     let variable = Choice {
         key: "env.NAME",
         values: "any".into(),
         help: "a variable of the command's environment in this stack; on the innermost layer only",
     };
     own.chain(card.limits.iter().flat_map(|limit| of_limit(*limit)))
-        .chain([root, variable])
+        .chain([root])
+        .chain(secrets)
+        .chain([variable])
         .collect()
 }
 

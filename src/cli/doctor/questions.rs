@@ -85,6 +85,7 @@ fn look(driver: &dyn Layer, spec: &LayerSpec, footing: &Footing) -> Result<Usabl
         writable: Vec::<PathBuf>::new(),
         cwd: Path::new("/").to_path_buf(),
         scratch: None,
+        shows_secrets: spec.shows_secrets(),
     };
     let limits = spec.limits()?;
     let site = footing.site(&view, &limits, PROOF_DEADLINE);

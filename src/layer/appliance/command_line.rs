@@ -1,7 +1,9 @@
 //! The command line of QEMU for an appliance: a machine with no more than its recipe names.
 
 use super::recipe::{Found, Place};
-use crate::layer::qemu::command_line::{Accelerator, Board, PROGRAM};
+use crate::fault::Fault;
+use crate::layer::jail::Jail;
+use crate::layer::qemu::command_line::{Accelerator, Board, PROGRAM, SANDBOX};
 use std::path::{Path, PathBuf};
 
 /// The descriptor at which QEMU finds the other end of the serial console.
@@ -75,6 +77,24 @@ impl Machine {
         self.kernel.as_deref().or_else(|| self.disk.as_ref().map(|(path, _)| path.as_path()))
     }
 
+    /// The same machine as its process sees it in a jail.
+    ///
+    /// # Errors
+    /// The machine's: a file cannot be shown there.
+    pub(super) fn within(&self, jail: &mut Jail) -> Result<Self, Fault> {
+        if self.accelerator == Accelerator::Kvm {
+            jail.device(Path::new("/dev/kvm"));
+        }
+        let mut shown = self.clone();
+        for (name, file) in [("kernel", &mut shown.kernel), ("initrd", &mut shown.initrd)] {
+            *file = file.as_deref().map(|file| jail.show(name, file)).transpose()?;
+        }
+        if let Some((disk, _)) = &mut shown.disk {
+            *disk = jail.show("disk", disk)?;
+        }
+        Ok(shown)
+    }
+
     /// Every file that it is made of.
     pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
         let disk = self.disk.as_ref().map(|(path, _)| path.as_path());
@@ -89,6 +109,7 @@ impl Machine {
         let path = |path: &Path| path.display().to_string().replace(',', ",,");
 
         add("-name", "surtax,debug-threads=on".into());
+        add("-sandbox", SANDBOX.into());
         add("-accel", self.accelerator.name().into());
         add("-machine", format!("{},memory-backend=memory", self.board.name()));
         add("-cpu", self.cpu_model().into());
@@ -153,6 +174,7 @@ mod tests {
             lines("arceos", None, "echo"),
             "qemu-system-x86_64
 -name surtax,debug-threads=on
+-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
 -accel tcg
 -machine q35,memory-backend=memory
 -cpu max

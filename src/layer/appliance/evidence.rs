@@ -15,7 +15,7 @@ use surtax_instrument::wire::Fact;
 pub(super) fn told(
     qmp: &mut Qmp,
     cpus: &[VirtualCpu],
-    machine: &Machine,
+    (machine, command_line): (&Machine, &str),
 ) -> Result<Vec<Fact>, Fault> {
     let told = if qmp.kvm()?.enabled { "kvm" } else { "tcg" };
     let agree = |what: &str, asked: &str, told: &str| {
@@ -46,7 +46,7 @@ pub(super) fn told(
         Fact::new("memory_bytes", memory, "query-memory-size-summary"),
         Fact::new("network", network, "the command line"),
         Fact::new("time_taken", "outside, by surtax's own clock", "there is no agent inside"),
-        Fact::new("qemu_command_line", machine.command_line().join(" "), "the command line"),
+        Fact::new("qemu_command_line", command_line, "the command line"),
     ])
 }
 

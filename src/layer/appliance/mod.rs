@@ -25,6 +25,7 @@ mod request;
 
 use super::Network as ReachedBy;
 use super::first_process::{FirstProcess, limited_together};
+use super::jail::Jail;
 use super::native::{PlainProcess, same_kernel};
 use super::qemu::check::{accelerator, qemu_version};
 use super::qemu::command_line::{ACCELERATOR, Accelerator, CPU_MODEL, PROGRAM};
@@ -155,9 +156,42 @@ struct RunningAppliance {
     process: Process,
     cpus: Vec<VirtualCpu>,
     machine: Machine,
+    /// As QEMU was told of it.
+    command_line: String,
     /// Where it is spoken to, over TCP.
     port: Option<u16>,
     facts: Vec<Fact>,
+    /// QEMU's user is nobody else's as long as it runs.
+    _jail: Option<Jail>,
+}
+
+/// QEMU in a jail.
+struct Held {
+    jail: Jail,
+    argv: Vec<String>,
+    environment: Vec<(String, String)>,
+}
+
+/// Puts QEMU into a jail, unless a user without privileges runs it anyway.
+fn confine(machine: &Machine, room: &Room) -> Result<Option<Held>, Fault> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    let mut jail = Jail::make("machine", room)?;
+    let shown = machine.within(&mut jail)?;
+    // What is written to a disk goes to a file without a name there.
+    let written = room.disk_directory()?.join("written");
+    std::fs::create_dir(&written).doing(format_args!("make `{}`", written.display()))?;
+    let written = jail.lend("written", &written)?;
+    let mut argv = shown.command_line();
+    // In a mount namespace of its own a program is not looked for.
+    if let (Some(first), Some(found)) = (argv.first_mut(), crate::lab::find(PROGRAM)) {
+        *first = found.display().to_string();
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    let environment = [("PATH", path), ("TMPDIR", written.display().to_string())];
+    let environment = environment.map(|(key, value)| (key.to_owned(), value)).to_vec();
+    Ok(Some(Held { jail, argv, environment }))
 }
 
 impl RunningAppliance {
@@ -174,8 +208,17 @@ impl RunningAppliance {
         let is_limited = placed != Limits::default();
         let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
         let network = machine.network.as_ref().map(|_| room.bare_network()).transpose()?;
+        let held = confine(&machine, room)?;
+        let argv = held.as_ref().map_or_else(|| machine.command_line(), |held| held.argv.clone());
+        let command_line = argv.join(" ");
+        let jailed = held.as_ref().map(|held| held.jail.close(room)).transpose()?;
+        let (mount_namespace, confinement) =
+            jailed.map(|it| (it.mount_namespace, it.confinement)).unzip();
         let mut process = room.spawn(Program {
-            argv: machine.command_line(),
+            argv,
+            environment: held.as_ref().map(|held| held.environment.clone()),
+            mount_namespace,
+            confinement,
             stdio: [None, None, Some(errors_of_qemu.into())],
             descriptors: vec![
                 (console_of_qemu.into(), CONSOLE_DESCRIPTOR),
@@ -209,7 +252,21 @@ impl RunningAppliance {
         let (link, client, console) = (None, None, Some(console));
         let (qmp, network) = (Arc::new(Mutex::new(qmp)), network.map(Arc::new));
         let port = asked.found.recipe.command.port;
-        Ok(Self { link, client, console, tail, qmp, network, process, cpus, machine, port, facts })
+        Ok(Self {
+            link,
+            client,
+            console,
+            tail,
+            qmp,
+            network,
+            process,
+            cpus,
+            machine,
+            command_line,
+            port,
+            facts,
+            _jail: held.map(|held| held.jail),
+        })
     }
 
     /// Waits until it is ready, and opens the way that its recipe names.
@@ -274,7 +331,8 @@ impl Running for RunningAppliance {
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
-        let mut facts = evidence::told(&mut self.qmp(), &self.cpus, &self.machine)?;
+        let mut facts =
+            evidence::told(&mut self.qmp(), &self.cpus, (&self.machine, &self.command_line))?;
         if self.network.is_some() {
             let client = self.client.as_ref().map(|_| inside);
             facts.push(evidence::of_network(self.process.pid(), client)?);

@@ -269,6 +269,7 @@ mod tests {
             writable: vec!["/srv".into()],
             cwd: PathBuf::from("/"),
             scratch: None,
+            shows_secrets: false,
         };
         let limits = Limits {
             cpu_millis: Some(500),

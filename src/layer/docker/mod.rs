@@ -31,8 +31,10 @@ use super::{
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
+use crate::lab::conceal::Owners;
 use crate::lab::{self, Room, Undo};
 use crate::stack::root::{self, Lower, Writes};
+use crate::stack::secrets::{self, Hidden};
 use crate::stack::{LayerSpec, Limits};
 use bollard::models::ContainerInspectResponse;
 use container::{Layered, Wanted};
@@ -171,7 +173,8 @@ impl Layer for Docker {
         let skeleton = Skeleton::read(&lowers[0].source, has_own.then_some(SCRATCH))?;
         let image = image(site, &daemon, &engine, &skeleton)?;
         let disk = scratch::bound(site.view, room)?;
-        let layers = layers(&skeleton, &lowers, room, daemon.is_rootless())?;
+        let layers =
+            layers(&skeleton, &lowers, &secrets::hidden(site.view), room, daemon.is_rootless())?;
         let source = |path: &Path, is_kept| daemon.source(path, is_kept);
 
         // A daemon without privileges could set none of them.
@@ -378,6 +381,7 @@ fn image(
 fn layers(
     skeleton: &Skeleton,
     lowers: &[Lower],
+    hidden: &[Hidden],
     room: &Room,
     is_rootless: bool,
 ) -> Result<Vec<Layered>, Fault> {
@@ -394,7 +398,8 @@ fn layers(
         room.let_users_pass()?;
     }
     let mut layers = Vec::new();
-    for (index, lower) in top.chain(rest.iter().cloned()).enumerate() {
+    let parts: Vec<Lower> = top.chain(rest.iter().cloned()).collect();
+    for (index, lower) in parts.iter().cloned().enumerate() {
         let above = memory.join(index.to_string());
         for directory in [above.join("upper"), above.join("work")] {
             fs::create_dir_all(&directory)
@@ -406,6 +411,14 @@ fn layers(
         if is_rootless {
             layer_rootless::hand_over(&above.join("upper"))?;
             layer_rootless::hand_over(&above.join("work"))?;
+        }
+        if lower.writes == Writes::ThrownAway {
+            let own = root::hidden_in(hidden, &lower, &parts);
+            let owners = match is_rootless {
+                true => Owners::Theirs(layer_rootless::USER),
+                false => Owners::Same,
+            };
+            secrets::conceal_now(&own, (&lower.source, &above.join("upper")), owners)?;
         }
         layers.push(Layered { lower, above });
     }

@@ -22,7 +22,7 @@ use super::{
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Mount, Process, Program, Room};
-use crate::stack::{LayerSpec, Limits, root};
+use crate::stack::{LayerSpec, Limits, root, secrets};
 use command_line::{CONTAINER, CommandLine, text};
 use config::{Container, Network};
 use std::fs;
@@ -190,7 +190,8 @@ impl Layer for Oci {
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let bundle = room.memory_directory()?;
         let above = scratch::above(site.view, room)?;
-        let mut mounts = root::merge(&lowers, bundle, above.as_deref())?;
+        let mut mounts =
+            root::merge((&lowers, &secrets::hidden(site.view)), bundle, above.as_deref())?;
         if self.refuses_hybrid {
             mounts.extend(cover_unified(site.lab.hierarchies()));
         }

@@ -27,7 +27,13 @@ const LIMITED: Limits = Limits {
 };
 
 fn view(root: Root) -> View {
-    View { root, writable: vec!["/srv/data".into()], cwd: "/".into(), scratch: None }
+    View {
+        root,
+        writable: vec!["/srv/data".into()],
+        cwd: "/".into(),
+        scratch: None,
+        shows_secrets: false,
+    }
 }
 
 fn container<'a>(view: &'a View, limits: &'a Limits) -> Container<'a> {

@@ -3,14 +3,15 @@
 //! Both conversations run over socket pairs that QEMU inherits: no path, no listener that anybody
 //! else could reach, and nothing to remove.
 
-use super::command_line::{AGENT_DESCRIPTOR, Machine, PROGRAM, QMP_DESCRIPTOR};
-use super::nic::{TAP_DESCRIPTOR, Wires};
+use super::command_line::{AGENT_DESCRIPTOR, Boots, Machine, PROGRAM, QMP_DESCRIPTOR};
+use super::image::IMAGE_DESCRIPTOR;
+use super::nic::{TAP_DESCRIPTOR, VHOST_DESCRIPTOR, Wires};
 use super::qmp::{Qmp, VirtualCpu};
 use super::vcpu;
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Network, Process, Program, Room};
-use std::os::fd::OwnedFd;
+use crate::layer::jail::Jail;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -31,12 +32,11 @@ pub(super) struct Guest {
 }
 
 /// Where QEMU is put before it starts.
-#[derive(Default)]
 pub(super) struct Place<'a> {
     /// The group that it joins, if not the room's.
     pub(super) group: Option<&'a Path>,
-    /// The mount namespace that it enters.
-    pub(super) mount_namespace: Option<OwnedFd>,
+    /// The jail in which it runs.
+    pub(super) jail: &'a Jail,
 }
 
 /// Starts QEMU, which takes the taps of `wires` with it. What it and the guest's console print goes to
@@ -65,12 +65,18 @@ pub(super) fn boot(
     let mut descriptors =
         vec![(agent_of_qemu.into(), AGENT_DESCRIPTOR), (qmp_of_qemu.into(), QMP_DESCRIPTOR)];
     descriptors.extend(wires.taps.drain(..).zip(TAP_DESCRIPTOR..));
+    descriptors.extend(wires.vhosts.drain(..).zip(VHOST_DESCRIPTOR..));
+    if let Boots::Disk(image) = &machine.boots {
+        descriptors.push((image.open()?, IMAGE_DESCRIPTOR));
+    }
+    let jailed = place.jail.close(room)?;
     let mut process = room.spawn(Program {
         argv,
         stdio: [None, Some(output_of_qemu.into()), Some(errors_of_qemu.into())],
         descriptors,
         group: place.group.map(Path::to_owned),
-        mount_namespace: place.mount_namespace,
+        mount_namespace: Some(jailed.mount_namespace),
+        confinement: Some(jailed.confinement),
         network_namespace: wires.network.as_ref().map(Network::namespace).transpose()?,
         ..Program::default()
     })?;

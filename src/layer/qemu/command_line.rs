@@ -20,6 +20,10 @@ pub(super) const AGENT_DESCRIPTOR: i32 = 3;
 /// The descriptor at which QEMU finds its end of the QMP conversation.
 pub(super) const QMP_DESCRIPTOR: i32 = 4;
 
+/// What QEMU forbids itself by a filter of system calls: old ones, other users, other programs, other scheduling.
+pub(in crate::layer) const SANDBOX: &str =
+    "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
 /// The program.
 pub(in crate::layer) const PROGRAM: &str = "qemu-system-x86_64";
 
@@ -180,6 +184,7 @@ impl Machine {
         let mut add = |option: &str, value: String| argv.extend([option.to_owned(), value]);
 
         add("-name", "surtax,debug-threads=on".into());
+        add("-sandbox", SANDBOX.into());
         add("-accel", self.accelerator.name().into());
         if let Some(shift) = self.icount {
             add("-icount", format!("shift={shift}"));
@@ -319,6 +324,7 @@ mod tests {
             "
 qemu-system-x86_64
 -name surtax,debug-threads=on
+-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
 -accel tcg
 -machine q35,memory-backend=memory,mem-merge=off
 -bios bios-256k.bin
@@ -360,6 +366,7 @@ qemu-system-x86_64
             "
 qemu-system-x86_64
 -name surtax,debug-threads=on
+-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
 -accel kvm
 -machine microvm,memory-backend=memory,mem-merge=off
 -bios bios-microvm.bin

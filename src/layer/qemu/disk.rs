@@ -11,6 +11,7 @@ use super::qmp::{BlockDevice, Qmp};
 use super::vcpu::{IOTHREAD, IOTHREAD_ID};
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
+use crate::layer::jail::Jail;
 use crate::layer::{Choice, scratch, value_of};
 use crate::stack::LayerSpec;
 use std::fs::{self, File};
@@ -23,6 +24,9 @@ const SIZE: Bytes = Bytes(1 << 30);
 
 /// The least that holds an ext4 with its journal.
 const SIZE_LEAST: Bytes = Bytes(16 << 20);
+
+/// The file of a raw disk, and that below another.
+const BACKING: &str = "disk.raw";
 
 /// What QEMU calls the disk, and its serial number.
 pub(super) const DRIVE: &str = "scratch";
@@ -219,7 +223,7 @@ impl Disk {
     /// The machine's: there is no room for it, or a tool is not there or fails.
     pub(super) fn make(self, room: &Room) -> Result<Made, Fault> {
         let place = scratch::directory(room)?;
-        let raw = place.join("disk.raw");
+        let raw = place.join(BACKING);
         let text = |path: &Path| path.display().to_string();
         File::create(&raw)
             .and_then(|file| file.set_len(self.size.0))
@@ -235,7 +239,8 @@ impl Disk {
         let argv: &[&str] = if self.format == "qcow2" {
             &["qemu-img", "convert", "-q", "-f", "raw", "-O", "qcow2", &from, &to]
         } else {
-            &["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", &from, &to]
+            // By its name alone: QEMU finds both in one directory, wherever it sees that.
+            &["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", BACKING, &to]
         };
         let made = Errand::new(argv).run(room);
         made.map_err(|fault| fault.hint("apt-get install qemu-utils"))?;
@@ -247,6 +252,20 @@ impl Disk {
 }
 
 impl Made {
+    /// The same disk where a program in a jail sees it.
+    ///
+    /// # Errors
+    /// The machine's: a file cannot be given away.
+    pub(in crate::layer) fn within(self, jail: &mut Jail) -> Result<Self, Fault> {
+        let name =
+            |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if self.disk.format == "qcow2-backed" {
+            jail.lend(BACKING, &self.file.with_file_name(BACKING))?;
+        }
+        let file = jail.lend(&name(&self.file), &self.file)?;
+        Ok(Self { file, ..self })
+    }
+
     /// The options of QEMU's command line; `bus` ends the names of the board's virtio devices.
     pub(super) fn arguments(&self, bus: &str) -> Vec<[String; 2]> {
         let Disk { controller, cache, aio, iothread, .. } = &self.disk;

@@ -74,7 +74,7 @@ pub(super) fn of_machine(
 /// # Errors
 /// The guest says that it runs another one.
 pub(super) fn of_start(
-    qmp: &mut Qmp,
+    (qmp, pid): (&mut Qmp, u32),
     started: &Inside,
     machine: &Machine,
     inside: &[Fact],
@@ -84,7 +84,7 @@ pub(super) fn of_start(
     let entry = kernel.map(Kernel::entry);
     let mut facts = machine.firmware.prove(entry, machine.board, qmp, inside)?;
     if let Boots::Disk(image) = &started.boots {
-        facts.extend(image.prove(qmp, inside)?);
+        facts.extend(image.prove(qmp, pid, inside)?);
     }
     if let Some(xen) = machine.xen() {
         facts.extend(xen.prove(inside)?);

@@ -16,10 +16,12 @@ use super::request::Asked;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::errand::Errand;
+use crate::layer::jail::Jail;
 use crate::layer::{Root, View, scratch, value_of};
 use crate::stack::LayerSpec;
-use std::fs;
+use std::fs::{self, File};
 use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::{Fact, SCRATCH};
 
@@ -57,6 +59,12 @@ const UNIT: &str = "[Unit]\nDescription=surtax agent\nAfter=cloud-final.service\
 ExecStart=/usr/local/libexec/surtax-agent system{given}\nWorkingDirectory=/\n\
 StandardInput=file:/dev/virtio-ports/surtax\nStandardOutput=file:/dev/virtio-ports/surtax\n\
 StandardError=journal\nKillMode=control-group\n";
+
+/// The descriptor at which QEMU finds the image, which its user need not be allowed to read.
+pub(super) const IMAGE_DESCRIPTOR: i32 = 140;
+
+/// What QEMU calls that.
+const IMAGE_SET: &str = "/dev/fdset/1";
 
 /// The disks of a whole system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,6 +145,25 @@ impl Image {
         Ok(Self { source: source.to_owned(), format, layer, seed, given })
     }
 
+    /// The image, to be handed down.
+    ///
+    /// # Errors
+    /// The machine's: it is gone.
+    pub(super) fn open(&self) -> Result<OwnedFd, Fault> {
+        let opened = File::open(&self.source);
+        opened.map(OwnedFd::from).doing(format_args!("open the image `{}`", self.source.display()))
+    }
+
+    /// The same disks where a program in a jail sees them.
+    ///
+    /// # Errors
+    /// The machine's: one cannot be given away.
+    pub(super) fn within(self, jail: &mut Jail) -> Result<Self, Fault> {
+        let layer = jail.lend("system.qcow2", &self.layer)?;
+        let seed = jail.lend("seed.iso", &self.seed)?;
+        Ok(Self { layer, seed, ..self })
+    }
+
     /// The options of QEMU's command line; `bus` ends the names of the board's virtio devices.
     pub(super) fn arguments(&self, bus: &str) -> Vec<[String; 2]> {
         let text = |path: &Path| path.display().to_string().replace(',', ",,");
@@ -147,22 +174,32 @@ impl Image {
                 ["-device".into(), format!("virtio-blk-{bus},drive={id}{device}")],
             ]
         };
-        let layer = "format=qcow2,cache=none,aio=threads,discard=unmap";
-        let system = disk(DRIVE, &self.layer, layer, ",bootindex=0");
+        let below = format!(
+            "backing.driver={},backing.file.driver=file,backing.file.filename={IMAGE_SET}",
+            self.format
+        );
+        let layer = format!("format=qcow2,cache=none,aio=threads,discard=unmap,{below}");
+        let image = ["-add-fd".into(), format!("fd={IMAGE_DESCRIPTOR},set=1")];
+        let system = disk(DRIVE, &self.layer, &layer, ",bootindex=0");
         let seed = disk(SEED, &self.seed, "format=raw,readonly=on", "");
-        [system, seed].concat()
+        [vec![image], system.to_vec(), seed.to_vec()].concat()
     }
 
     /// That QEMU has the image below the machine's disk, and that the guest's root lies on that disk.
     ///
     /// # Errors
     /// It is another one.
-    pub(super) fn prove(&self, qmp: &mut Qmp, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+    pub(super) fn prove(
+        &self,
+        qmp: &mut Qmp,
+        pid: u32,
+        inside: &[Fact],
+    ) -> Result<Vec<Fact>, Fault> {
         let blocks = qmp.block_devices()?;
         let block = blocks.iter().find(|block| block.device == DRIVE);
         let told = block.and_then(|block| block.backing()).unwrap_or_default();
         let asked = self.source.display().to_string();
-        if asked != told {
+        if told != IMAGE_SET || !is_open(pid, &self.source)? {
             return Err(Fault::machine(format!(
                 "qemu: the system was to be from `{asked}`, and QMP says `{told}`"
             )));
@@ -178,7 +215,7 @@ impl Image {
         let about = fs::metadata(&self.source).doing(format_args!("look at `{asked}`"))?;
         Ok(vec![
             Fact::new("root", "image", "the command line"),
-            Fact::new("image", told, "query-block"),
+            Fact::new("image", &asked, "query-block, and /proc/PID/fd of QEMU"),
             Fact::new("image_format", self.format, "qemu-img info"),
             Fact::new("image_bytes", about.len().to_string(), &asked),
             Fact::new("files", kind, "/proc/self/mountinfo inside"),
@@ -244,6 +281,15 @@ impl Given {
         }
         Ok(())
     }
+}
+
+/// Whether a process has this file open.
+fn is_open(pid: u32, file: &Path) -> Result<bool, Fault> {
+    let place = PathBuf::from(format!("/proc/{pid}/fd"));
+    let doing = format!("look at what is open in `{}`", place.display());
+    let real = fs::canonicalize(file).doing(&doing)?;
+    let entries = fs::read_dir(&place).doing(&doing)?;
+    Ok(entries.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == real)))
 }
 
 fn format_of(source: &Path, room: &Room) -> Result<&'static str, Fault> {
@@ -369,8 +415,10 @@ mod tests {
         };
         assert_eq!(
             image.arguments("pci").concat().join(" "),
-            "-drive file=/room/system.qcow2,if=none,id=system,format=qcow2,cache=none,aio=threads,\
-             discard=unmap -device virtio-blk-pci,drive=system,bootindex=0 \
+            "-add-fd fd=140,set=1 \
+             -drive file=/room/system.qcow2,if=none,id=system,format=qcow2,cache=none,aio=threads,\
+             discard=unmap,backing.driver=qcow2,backing.file.driver=file,\
+             backing.file.filename=/dev/fdset/1 -device virtio-blk-pci,drive=system,bootindex=0 \
              -drive file=/room/seed.iso,if=none,id=seed,format=raw,readonly=on \
              -device virtio-blk-pci,drive=seed"
         );

@@ -13,7 +13,7 @@ use super::xen::Xen;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::{Root, Site, scratch};
-use crate::stack::root;
+use crate::stack::{root, secrets};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::{Fact, SCRATCH};
@@ -107,13 +107,15 @@ impl Inside {
         let merged = match asked.files {
             Protocol::FirstRoot => {
                 let memory = room.memory_directory()?;
-                Some((root::merge(&lowers, memory, None)?, root::merged_at(memory)))
+                let hidden = secrets::hidden(site.view);
+                Some((root::merge((&lowers, &hidden), memory, None)?, root::merged_at(memory)))
             }
             _ => None,
         };
         let served = Served {
             root: &base.source,
             merged,
+            hidden: secrets::hidden(site.view),
             modules: &kernel.found.modules,
             xen: xen.as_ref().map(|xen| xen.tools.as_path()),
             writable: &writable,

@@ -16,6 +16,7 @@ mod apt;
 mod boot;
 pub(super) mod check;
 pub(super) mod command_line;
+mod confined;
 pub(super) mod disk;
 pub(super) mod elf;
 pub(super) mod evidence;
@@ -44,6 +45,7 @@ mod xen;
 
 use super::errand;
 use super::first_process::{FirstProcess, limited_together};
+use super::jail::Jail;
 use super::{
     Card, Choice, Files, Layer, Limit, Network, Payer, Reach, Running, Site, Source, Unavailable,
     Usable, impairment,
@@ -220,8 +222,9 @@ impl Layer for Qemu {
             nic,
         };
         let console = ConsoleTail::new();
-        let mount_namespace = inside.offer.as_mut().and_then(|offer| offer.namespace.take());
-        let place = Place { group: group.as_deref(), mount_namespace };
+        let served = inside.offer.as_mut().map(|offer| std::mem::take(&mut offer.mounts));
+        let (machine, jail) = machine.within(served.unwrap_or_default(), room)?;
+        let place = Place { group: group.as_deref(), jail: &jail };
         let mut guest = boot(&machine, &mut wires, room, place, &console)
             .map_err(|fault| Fault { message: fault.message + &inside.words(), ..fault })?;
         let has_iothread = asked.disk.as_ref().is_some_and(|disk| disk.iothread);
@@ -245,6 +248,7 @@ impl Layer for Qemu {
             wires,
             machine,
             patience,
+            _jail: jail,
         }))
     }
 }
@@ -261,6 +265,8 @@ struct RunningQemu {
     machine: Machine,
     /// How long what it does by itself may take.
     patience: Duration,
+    /// QEMU's user is nobody else's as long as it runs.
+    _jail: Jail,
 }
 
 impl Running for RunningQemu {
@@ -324,7 +330,12 @@ impl Running for RunningQemu {
         let threads = (pid, self.cpus.as_slice());
         let mut facts =
             evidence::of_machine(&mut self.qmp, threads, &self.machine, inside, self.patience)?;
-        facts.extend(evidence::of_start(&mut self.qmp, &self.inside, &self.machine, inside)?);
+        facts.extend(evidence::of_start(
+            (&mut self.qmp, pid),
+            &self.inside,
+            &self.machine,
+            inside,
+        )?);
         facts.extend(self.inside.prove(inside)?);
         if let Some(disk) = &self.machine.disk {
             facts.extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside)?);

@@ -13,18 +13,22 @@ use super::errand::Errand;
 use super::open_vswitch::{self, Bridge};
 use super::reference_guest::is_guest_of_ours;
 use super::switch::{self, Switch};
-use crate::fault::Fault;
+use crate::fault::{Doing, Fault};
 use crate::lab::{self, Room, Shape, network};
 use crate::layer::impairment::{self, Shaped};
+use crate::layer::jail::Jail;
 use crate::layer::{Choice, Network, Site};
 use crate::stack::LayerSpec;
-use std::fs;
+use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// The descriptor at which QEMU finds the first queue of its tap; the others follow.
 pub(super) const TAP_DESCRIPTOR: i32 = 5;
+
+/// The descriptor at which it finds the first worker of this level's kernel; the others follow.
+pub(super) const VHOST_DESCRIPTOR: i32 = 70;
 
 /// What QEMU calls the device, and what stands behind it.
 const NIC_ID: &str = "nic";
@@ -134,6 +138,8 @@ pub(super) struct Wires {
     pub(super) network: Option<lab::Network>,
     /// The queues of the tap.
     pub(super) taps: Vec<OwnedFd>,
+    /// Workers of this level's kernel, one for each queue, where there are any.
+    pub(super) vhosts: Vec<OwnedFd>,
     /// What stands between QEMU and the tap.
     pub(super) switch: Option<Switch>,
     /// The bridge, where it is not the kernel's own.
@@ -333,11 +339,29 @@ impl Nic {
             }
             Backend::Tap | Backend::User => wires.taps = network.tap(self.queues)?,
         }
+        if self.has_vhost {
+            let worker = || {
+                let opened = File::options().read(true).write(true).open(VHOST_DEVICE);
+                opened.map(OwnedFd::from).doing(format_args!("open `{VHOST_DEVICE}`"))
+            };
+            wires.vhosts = (0..self.queues).map(|_| worker()).collect::<Result<_, _>>()?;
+        }
         if let Some(shape) = self.shape {
             wires.shaped = Some(Shaped::make(&network, network.tap_name(), shape)?);
         }
         wires.network = Some(network);
         Ok(wires)
+    }
+
+    /// The same device where a program in a jail sees what stands behind it.
+    ///
+    /// # Errors
+    /// The machine's: the socket of a switch cannot be given away.
+    pub(super) fn within(mut self, jail: &mut Jail) -> Result<Self, Fault> {
+        if self.backend == Backend::VhostUser {
+            self.socket = jail.lend("network.sock", &self.socket)?;
+        }
+        Ok(self)
     }
 
     /// How the guest and the outside reach each other; `pid` is QEMU's.
@@ -371,12 +395,19 @@ impl Nic {
             Backend::User => format!("user,id={BACKEND_ID},ipv6=off"),
             Backend::VhostUser => format!("vhost-user,id={BACKEND_ID},chardev={SWITCH_ID}"),
             Backend::Tap | Backend::OpenVswitch => {
-                let first = TAP_DESCRIPTOR.unsigned_abs();
-                let numbers: Vec<String> =
-                    (first..first + self.queues).map(|number| number.to_string()).collect();
-                let key = if self.queues > 1 { "fds" } else { "fd" };
-                let vhost = if self.has_vhost { "on" } else { "off" };
-                format!("tap,id={BACKEND_ID},{key}={},vhost={vhost}", numbers.join(":"))
+                let descriptors = |key: &str, first: i32| {
+                    let first = first.unsigned_abs();
+                    let numbers: Vec<String> =
+                        (first..first + self.queues).map(|number| number.to_string()).collect();
+                    let plural = if self.queues > 1 { "s" } else { "" };
+                    format!("{key}{plural}={}", numbers.join(":"))
+                };
+                let taps = descriptors("fd", TAP_DESCRIPTOR);
+                let vhost = match self.has_vhost {
+                    true => format!("on,{}", descriptors("vhostfd", VHOST_DESCRIPTOR)),
+                    false => String::from("off"),
+                };
+                format!("tap,id={BACKEND_ID},{taps},vhost={vhost}")
             }
         };
         let mut device = format!(

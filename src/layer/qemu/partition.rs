@@ -111,6 +111,11 @@ impl Overcommit {
         format!("mem-lock={},cpu-pm={}", word(self.mem_lock), word(self.cpu_pm))
     }
 
+    /// Whether QEMU locks its memory.
+    pub(super) fn locks_memory(self) -> bool {
+        self.mem_lock
+    }
+
     /// That memory of so many bytes is locked, and that no virtual CPU has ever left the guest to halt.
     ///
     /// # Errors

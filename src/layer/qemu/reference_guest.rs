@@ -124,7 +124,7 @@ pub(super) fn attempt(
         nic: None,
     };
     let deadline = if site.level == 0 { HOST_DEADLINE } else { NESTED_DEADLINE };
-    let (boot_ms, why) = match first_frame(&machine, room, deadline) {
+    let (boot_ms, why) = match first_frame(machine, room, deadline) {
         Ok(elapsed) => (u64::try_from(elapsed.as_millis()).ok(), None),
         Err(fault) => {
             // Kept for whoever wonders; the verdict itself stays one line.
@@ -140,11 +140,12 @@ pub(super) fn attempt(
 }
 
 /// How long the guest took to its first frame. It is killed when this returns.
-fn first_frame(machine: &Machine, room: &Room, deadline: Duration) -> Result<Duration, Fault> {
+fn first_frame(machine: Machine, room: &Room, deadline: Duration) -> Result<Duration, Fault> {
     let console = ConsoleTail::new();
     let began = clock::monotonic_raw();
-    let place = Place::default();
-    let mut guest = boot(machine, &mut Wires::default(), room, place, &console)?;
+    let (machine, jail) = machine.within(Vec::new(), room)?;
+    let place = Place { group: None, jail: &jail };
+    let mut guest = boot(&machine, &mut Wires::default(), room, place, &console)?;
     let first = guest.link.receive(deadline);
     let killed = guest.process.kill();
     let frame = first?;

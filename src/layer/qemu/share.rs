@@ -1,8 +1,8 @@
 //! The way of this level's files to the guest: by virtiofsd, or by QEMU's own 9p server.
 //!
-//! Both see the same mount namespace of their own, where the root is read only and each writable
-//! directory is shown a second time, writable: a guest that breaks out of its own root still cannot
-//! write to the host.
+//! Both are in a jail where the root is read only and each writable directory is shown a second time, writable: a guest
+//! that breaks out of its own root still cannot write to the host. What this level keeps secret is not served, and
+//! neither are its kernel's file systems and its sockets.
 //!
 //! 9p needs no other process and no shared memory, and the distribution's kernel for clouds does not
 //! speak it. What is read only is cached as if nobody else wrote to it (`cache=loose`), which holds for
@@ -12,8 +12,10 @@ use super::initramfs::{SERVED_MODULES, SERVED_ROOT, SERVED_WRITABLE, SERVED_XEN}
 use super::virtiofsd::{self, Serving, Virtiofsd};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Mount, Room};
+use crate::layer::jail::Jail;
 use crate::layer::{Choice, value_of};
 use crate::stack::LayerSpec;
+use crate::stack::secrets::{self, Hidden};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
@@ -31,6 +33,10 @@ pub(super) const NINEP_OPTIONS: &str = "trans=virtio,version=9p2000.L,msize=5120
 /// How a domain of Xen's mounts by 9p: the files of all file systems below the export are in one there, so that
 /// nothing but what is mapped may be kept by its number (Linux `fs/9p/vfs_inode_dotl.c`).
 pub(super) const XEN_NINEP_OPTIONS: &str = "trans=xen,version=9p2000.L,msize=512000,cache=mmap";
+
+/// The jail of QEMU, and the directory in a jail that holds what is served.
+pub(super) const MACHINE: &str = "machine";
+pub(super) const EXPORT: &str = "served";
 
 /// The option.
 pub(super) const FILES: Choice = Choice {
@@ -60,6 +66,8 @@ pub(super) struct Served<'a> {
     pub(super) root: &'a Path,
     /// What puts together, somewhere else, what is to be served as the whole of the guest's root; and where.
     pub(super) merged: Option<(Vec<Mount>, PathBuf)>,
+    /// What of the root is not shown, unless it is put together somewhere else.
+    pub(super) hidden: Vec<Hidden>,
     /// `lib/modules/RELEASE` of the guest's kernel.
     pub(super) modules: &'a Path,
     /// Xen's tools, where the guest is Dom0.
@@ -90,7 +98,9 @@ pub(super) struct Offer {
     pub(super) share: Share,
     /// The process that serves them, where it is not QEMU.
     pub(super) server: Option<Serving>,
-    /// The mount namespace in which QEMU finds them, where it is not this level's.
+    /// Mounts of QEMU's jail in which it finds them.
+    pub(super) mounts: Vec<Mount>,
+    /// The mount namespace in which a monitor that has no jail finds them.
     pub(super) namespace: Option<OwnedFd>,
     /// About the server.
     pub(super) facts: Vec<Fact>,
@@ -133,32 +143,48 @@ impl Protocol {
         room: &Room,
         group: Option<&Path>,
     ) -> Result<Offer, Fault> {
-        let virtiofsd = match self {
-            Self::Virtiofs => Some(Virtiofsd::require(room)?),
-            Self::Ninep | Self::XenNinep | Self::FirstRoot => None,
+        let offer = |share, mounts, namespace| Offer {
+            share,
+            server: None,
+            mounts,
+            namespace,
+            facts: Vec::new(),
         };
-        let export = room.directory().join("served");
-        std::fs::create_dir(&export).doing(format_args!("create `{}`", export.display()))?;
-        let namespace = room.mount_namespace(&mounts(served, &export))?;
-        let Some(virtiofsd) = virtiofsd else {
-            let share = match self {
-                Self::FirstRoot => Share::Directory(export),
-                _ => Share::Ninep { export, is_writable: !served.writable.is_empty() },
-            };
-            return Ok(Offer {
-                share,
-                server: None,
-                namespace: Some(namespace),
-                facts: Vec::new(),
-            });
-        };
-        let server = virtiofsd.serve(&export, namespace, room, group)?;
-        Ok(Offer {
-            share: Share::Virtiofs(server.socket.clone()),
-            server: Some(server),
-            namespace: None,
-            facts: vec![virtiofsd::version_fact(virtiofsd.version)],
-        })
+        let is_writable = !served.writable.is_empty();
+        match self {
+            Self::Virtiofs => {
+                let virtiofsd = Virtiofsd::require(room)?;
+                let server = virtiofsd.serve(
+                    |export| mounts(served, export, room),
+                    is_writable,
+                    room,
+                    group,
+                )?;
+                Ok(Offer {
+                    share: Share::Virtiofs(server.socket.clone()),
+                    server: Some(server),
+                    mounts: Vec::new(),
+                    namespace: None,
+                    facts: vec![virtiofsd::version_fact(virtiofsd.version)],
+                })
+            }
+            Self::Ninep => {
+                let (place, export) = Jail::place(MACHINE, EXPORT, room);
+                let share = Share::Ninep { export, is_writable };
+                Ok(offer(share, mounts(served, &place, room)?, None))
+            }
+            Self::XenNinep | Self::FirstRoot => {
+                let export = room.directory().join(EXPORT);
+                std::fs::create_dir(&export)
+                    .doing(format_args!("create `{}`", export.display()))?;
+                let namespace = Some(room.mount_namespace(&mounts(served, &export, room)?)?);
+                let share = match self {
+                    Self::FirstRoot => Share::Directory(export),
+                    _ => Share::Ninep { export, is_writable },
+                };
+                Ok(offer(share, Vec::new(), namespace))
+            }
+        }
     }
 
     /// That the guest has its files by this, as the mount of its kernel's modules shows.
@@ -218,8 +244,9 @@ impl Share {
     }
 }
 
-/// The root, read only where it is this level's own, and the modules; then each writable directory once more.
-fn mounts(served: &Served<'_>, export: &Path) -> Vec<Mount> {
+/// The root, read only where it is this level's own, and without what it keeps secret; the modules; then each
+/// writable directory once more.
+fn mounts(served: &Served<'_>, export: &Path, room: &Room) -> Result<Vec<Mount>, Fault> {
     let bind = |source: &Path, target: PathBuf, read_only: bool| Mount::Bind {
         source: source.to_owned(),
         target,
@@ -227,19 +254,25 @@ fn mounts(served: &Served<'_>, export: &Path) -> Vec<Mount> {
         read_only,
     };
     let mut mounts = Vec::new();
+    let root = export.join(SERVED_ROOT);
     match &served.merged {
         Some((made, merged)) => {
             mounts.extend(made.iter().cloned());
-            mounts.push(bind(merged, export.join(SERVED_ROOT), false));
+            mounts.push(bind(merged, root, false));
         }
-        None => mounts.push(bind(served.root, export.join(SERVED_ROOT), true)),
+        None => {
+            mounts.push(bind(served.root, root.clone(), true));
+            if served.root == Path::new("/") {
+                mounts.extend(secrets::covers(&served.hidden, &root, room)?);
+            }
+        }
     }
     mounts.push(bind(served.modules, export.join(SERVED_MODULES), true));
     mounts.extend(served.xen.map(|tools| bind(tools, export.join(SERVED_XEN), true)));
     for (number, path) in served.writable.iter().enumerate() {
         mounts.push(bind(path, export.join(SERVED_WRITABLE).join(number.to_string()), false));
     }
-    mounts
+    Ok(mounts)
 }
 
 #[cfg(test)]
@@ -251,13 +284,23 @@ mod tests {
         let served = Served {
             root: Path::new("/"),
             merged: None,
+            hidden: Vec::new(),
             modules: Path::new("/cache/modules"),
             xen: Some(Path::new("/cache/xen")),
             writable: &["/home/a/out".into()],
         };
-        let shown: Vec<String> = mounts(&served, Path::new("/room/served"))
+        let directory = tempfile::tempdir().unwrap();
+        let lab = crate::lab::tests::lab(directory.path());
+        let room = lab.room("served").unwrap();
+        let shown: Vec<String> = mounts(&served, Path::new("/room/served"), &room)
+            .unwrap()
             .iter()
             .map(|mount| match mount {
+                Mount::Bind { source, target, .. }
+                    if source.to_string_lossy().contains("/instead/nothing/") =>
+                {
+                    format!("NOTHING ro {}", target.display())
+                }
                 Mount::Bind { source, target, read_only, .. } => {
                     let mode = if *read_only { "ro" } else { "rw" };
                     format!("{} {mode} {}", source.display(), target.display())
@@ -269,6 +312,10 @@ mod tests {
             shown,
             [
                 "/ ro /room/served/root",
+                "NOTHING ro /room/served/root/proc",
+                "NOTHING ro /room/served/root/sys",
+                "NOTHING ro /room/served/root/dev",
+                "NOTHING ro /room/served/root/run",
                 "/cache/modules ro /room/served/modules",
                 "/cache/xen ro /room/served/xen",
                 "/home/a/out rw /room/served/writable/0",

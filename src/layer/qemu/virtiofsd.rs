@@ -1,13 +1,17 @@
-//! virtiofsd: serves a directory of a mount namespace of its own to the guest.
+//! virtiofsd: serves a directory of a jail of its own to the guest.
 //!
-//! It is given its socket as a descriptor, so that it writes no pid file.
+//! It is given its socket as a descriptor, so that it writes no pid file. Where the guest may write nothing, it is an
+//! unprivileged user who may read every file, and no more. Where the guest may write to some directories, its root is
+//! root there: virtiofsd changes its user for every file that it makes, and so must be root, but has no capability
+//! that files do not need, and makes no devices.
 
 use super::errand::Errand;
+use super::share::EXPORT;
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
-use crate::lab::{Process, Program, Room};
+use crate::lab::{CapabilitySet, Confinement, Mount, Process, Program, Room};
+use crate::layer::jail::Jail;
 use crate::layer::{Unavailable, version};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
@@ -25,6 +29,27 @@ const SOCKET_DESCRIPTOR: i32 = 3;
 
 /// The most files that it may hold open: one for every file that the guest's kernel remembers.
 const OPEN_FILES: u64 = 1_000_000;
+
+/// What it needs to begin: it changes its root, and gives up all that it does not need to serve.
+const STARTS: CapabilitySet = CapabilitySet::SYS_CHROOT.union(CapabilitySet::SETPCAP);
+
+/// What it needs to show every file as root sees it, and to open it as an overlay does, without a mark that it was
+/// read (`O_NOATIME`), which is for its owner alone: Linux `fs/overlayfs/file.c`, `OVL_OPEN_FLAGS`.
+const READS: CapabilitySet = CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::FOWNER);
+
+/// What it needs to be the guest's root where that may write: all that virtiofsd keeps by itself, but for devices.
+const WRITES: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SETFCAP);
+
+/// The same in its own words, of what it keeps by itself: `docs/tools/virtiofsd.rst` of QEMU 7.2, "modcaps".
+const READER: &str =
+    "-chown:-dac_override:-fsetid:-setgid:-setuid:-mknod:-setfcap:+dac_read_search";
+const WRITER: &str = "-mknod";
 
 /// Which of the two programs of that name it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +77,8 @@ pub(super) struct Serving {
     pub(super) socket: PathBuf,
     /// What it said; kept apart from the guest's console, because it grumbles whenever QEMU ends.
     pub(super) words: ConsoleTail,
+    /// Its user is nobody else's as long as it runs.
+    _jail: Jail,
 }
 
 impl Virtiofsd {
@@ -77,14 +104,14 @@ impl Virtiofsd {
         Self::find(room)?.ok_or_else(|| missing().fault().during("qemu: no files for the guest"))
     }
 
-    /// Starts it on a directory of a mount namespace.
+    /// Starts it on a directory of a jail, in which `mounts` puts what is served.
     ///
     /// # Errors
-    /// The socket or the program could not be had.
+    /// The socket, the jail or the program could not be had.
     pub(super) fn serve(
         &self,
-        export: &Path,
-        mount_namespace: OwnedFd,
+        mounts: impl FnOnce(&Path) -> Result<Vec<Mount>, Fault>,
+        is_writable: bool,
         room: &Room,
         group: Option<&Path>,
     ) -> Result<Serving, Fault> {
@@ -94,27 +121,35 @@ impl Virtiofsd {
         let socket = room.directory().join("files.sock");
         let listener = UnixListener::bind(&socket)
             .doing(format_args!("listen on the socket `{}`", socket.display()))?;
+        let mut jail = Jail::make("files", room)?;
+        jail.keep(STARTS | if is_writable { WRITES } else { READS });
+        let (place, export) = jail.at(EXPORT);
+        jail.add(mounts(&place)?);
+        let jailed = jail.close(room)?;
+        let user = if is_writable { 0 } else { jailed.confinement.user };
         let process = room.spawn(Program {
-            argv: self.command_line(export, open_files_limit()),
+            argv: self.command_line(&export, open_files_limit(), is_writable),
             stdio: [None, None, Some(errors.into())],
             descriptors: vec![(listener.into(), SOCKET_DESCRIPTOR)],
             group: group.map(Path::to_owned),
-            mount_namespace: Some(mount_namespace),
+            mount_namespace: Some(jailed.mount_namespace),
+            confinement: Some(Confinement { user, ..jailed.confinement }),
             ..Program::default()
         })?;
-        Ok(Serving { process, socket, words })
+        Ok(Serving { process, socket, words, _jail: jail })
     }
 
-    fn command_line(&self, export: &Path, open_files: u64) -> Vec<String> {
+    fn command_line(&self, export: &Path, open_files: u64, is_writable: bool) -> Vec<String> {
         let (program, export) = (self.program.display(), export.display());
+        let rights = if is_writable { WRITER } else { READER };
         let text = match self.dialect {
             Dialect::C => format!(
                 "{program} --fd={SOCKET_DESCRIPTOR} --rlimit-nofile={open_files} \
-                 -o log_level=warn -o sandbox=chroot -o cache=auto -o source="
+                 -o log_level=warn -o sandbox=chroot -o modcaps={rights} -o cache=auto -o source="
             ),
             Dialect::Rust => format!(
                 "{program} --fd={SOCKET_DESCRIPTOR} --rlimit-nofile={open_files} \
-                 --log-level=warn --sandbox=chroot --cache=auto --shared-dir="
+                 --log-level=warn --sandbox=chroot --modcaps={rights} --seccomp=kill --cache=auto --shared-dir="
             ),
         };
         let mut argv: Vec<String> = text.split(' ').map(String::from).collect();
@@ -160,7 +195,10 @@ mod tests {
             dialect,
             version: String::new(),
         };
-        virtiofsd.command_line(Path::new("/room/served"), 20_000).join(" ").replace(" -", "\n-")
+        virtiofsd
+            .command_line(Path::new("/room/served"), 20_000, false)
+            .join(" ")
+            .replace(" -", "\n-")
     }
 
     #[test]
@@ -173,6 +211,7 @@ mod tests {
 --rlimit-nofile=20000
 -o log_level=warn
 -o sandbox=chroot
+-o modcaps=-chown:-dac_override:-fsetid:-setgid:-setuid:-mknod:-setfcap:+dac_read_search
 -o cache=auto
 -o source=/room/served"
         );
@@ -188,6 +227,8 @@ mod tests {
 --rlimit-nofile=20000
 --log-level=warn
 --sandbox=chroot
+--modcaps=-chown:-dac_override:-fsetid:-setgid:-setuid:-mknod:-setfcap:+dac_read_search
+--seccomp=kill
 --cache=auto
 --shared-dir=/room/served"
         );

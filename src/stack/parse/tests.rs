@@ -97,7 +97,7 @@ fn an_unknown_option_is_answered_with_the_nearest() {
 unknown option `acel` of `qemu`
     qemu:acel=tcg
          ^^^^
-  hint: use `accel`; the options of `qemu` are `accel`, `kernel`, `cpus`, `memory`, `root`, `env.NAME`",
+  hint: use `accel`; the options of `qemu` are `accel`, `kernel`, `cpus`, `memory`, `root`, `secrets`, `env.NAME`",
     );
 }
 
@@ -168,7 +168,7 @@ fn a_variable_of_the_command_is_an_option_of_the_innermost_layer_alone() {
 unknown option `evn.A` of `simulated`
     simulated:evn.A=1
               ^^^^^
-  hint: use one of the options of `simulated`: `root`, `env.NAME`",
+  hint: use one of the options of `simulated`: `root`, `secrets`, `env.NAME`",
     );
 }
 

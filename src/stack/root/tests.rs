@@ -101,7 +101,7 @@ fn one_tmpfs_holds_every_upper_layer() {
         Lower { source: "/snap".into(), place: "/snap".into(), writes: Writes::Refused },
     ];
     assert_eq!(
-        merge(&lowers, scratch.path(), None).unwrap(),
+        merge((&lowers, &[]), scratch.path(), None).unwrap(),
         [
             Mount::Tmpfs { target: at("root") },
             Mount::Overlay {

@@ -38,7 +38,7 @@ fn what_stands_behind_a_device_is_on_the_command_line() {
     assert_eq!(
         line(&[("net", "tap"), ("queues", "2"), ("vhost", "on")], "pci"),
         format!(
-            "-netdev tap,id=network,fds=5:6,vhost=on \
+            "-netdev tap,id=network,fds=5:6,vhost=on,vhostfds=70:71 \
              -device virtio-net-pci,id=nic,netdev=network,{mac},romfile=,mq=on,vectors=6"
         )
     );

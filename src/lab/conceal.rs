@@ -1,0 +1,91 @@
+//! Conceals files of a lower layer by the upper one that will lie over it.
+//!
+//! What an upper layer holds is what is seen: nobody inside the overlay, whatever they may mount there, finds what is
+//! below. So a secret is concealed before the overlay is mounted, by an engine's daemon as well.
+//!
+//! Source: Linux `Documentation/filesystems/overlayfs.rst`, "whiteouts and opaque directories".
+
+use crate::fault::{Doing, Fault};
+use rustix::fs::{CWD, FileType, Mode, XattrFlags};
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+
+/// By this a directory of an upper layer hides the one below, and by whom it is believed.
+const OPAQUE: &str = "trusted.overlay.opaque";
+
+/// Whose files an upper layer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owners {
+    /// Those of the lower one.
+    Same,
+    /// Those of the lower one, mapped to the users of a container that begin here; the overlay is mounted by root.
+    From(u32),
+    /// The same, in an overlay that is mounted by one of these users, who does not see what only root may write down.
+    Theirs(u32),
+}
+
+impl Owners {
+    fn of(self, number: u32) -> u32 {
+        match self {
+            Self::Same => number,
+            Self::From(first) | Self::Theirs(first) => first + number.min(super::users::COUNT - 1),
+        }
+    }
+}
+
+/// Conceals `name` of `lower`: a directory becomes an empty one, or none where that cannot be said, and a file gets
+/// these `bytes`. What is not there, or is reached by a symbolic link, is left as it is.
+///
+/// # Errors
+/// The machine's: the upper layer cannot be written.
+pub fn conceal(
+    (lower, upper): (&Path, &Path),
+    name: &Path,
+    bytes: &[u8],
+    owners: Owners,
+) -> Result<(), Fault> {
+    let doing = format!("conceal `{}` of `{}`", name.display(), lower.display());
+    let (mut below, mut above) = (lower.to_path_buf(), upper.to_path_buf());
+    let mut names = name.components().peekable();
+    while let Some(part) = names.next() {
+        below.push(part);
+        above.push(part);
+        let Ok(found) = fs::symlink_metadata(&below) else { return Ok(()) };
+        let is_last = names.peek().is_none();
+        if found.is_dir() {
+            match DirBuilder::new().mode(0o700).create(&above) {
+                Ok(()) => look_like(&above, &found, owners).doing(&doing)?,
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error).doing(&doing),
+            }
+            if is_last {
+                hide(&above, owners).doing(&doing)?;
+            }
+        } else if is_last && found.is_file() {
+            fs::write(&above, bytes)
+                .and_then(|()| look_like(&above, &found, owners))
+                .doing(&doing)?;
+        } else {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn look_like(path: &Path, model: &fs::Metadata, owners: Owners) -> std::io::Result<()> {
+    let (user, group) = (owners.of(model.uid()), owners.of(model.gid()));
+    std::os::unix::fs::chown(path, Some(user), Some(group))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(model.mode() & 0o7777))
+}
+
+/// Says that nothing of the directory below is seen; where that cannot be said, that there is none.
+fn hide(directory: &Path, owners: Owners) -> std::io::Result<()> {
+    let is_said = !matches!(owners, Owners::Theirs(_))
+        && rustix::fs::setxattr(directory, OPAQUE, b"y", XattrFlags::empty()).is_ok();
+    if is_said {
+        return Ok(());
+    }
+    fs::remove_dir(directory)?;
+    Ok(rustix::fs::mknodat(CWD, directory, FileType::CharacterDevice, Mode::empty(), 0)?)
+}

@@ -1,0 +1,181 @@
+//! Unprivileged users, one for each program of a room that serves a guest, and what such a program gives up.
+//!
+//! The number is nobody's on this machine, and no two rooms have the same one at a time: two guests whose
+//! monitors were both taken over could not touch each other. Who holds a number is told by a lock on one byte of a
+//! file beside the journals. The kernel lets go of it with the process, so there is no undo to write.
+//!
+//! A level whose files are its own, such as a container, has a file of its own; its numbers begin somewhere else
+//! each time, and its processes are not seen from others of its kind.
+//!
+//! Source: `capabilities(7)`, `PR_SET_NO_NEW_PRIVS(2const)`, `F_OFD_SETLK` in `fcntl_locking(2)`.
+
+use super::{Room, journal, process, users};
+use crate::fault::{Doing, Fault};
+use rustix::io::Errno;
+pub use rustix::thread::CapabilitySet;
+use rustix::thread::{self, CapabilitySets};
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The first of the numbers where all of them are mapped: behind those of the containers' users.
+const FIRST: u32 = users::FIRST + users::COUNT;
+
+/// How many numbers there are.
+const COUNT: u32 = 32_768;
+
+/// The file whose bytes are locked, beside the journals.
+const FILE: &str = "users";
+
+/// `F_WRLCK` and `SEEK_SET`, as wide as `struct flock` has them.
+const WRITE_LOCK: libc::c_short = 1;
+const FROM_BEGINNING: libc::c_short = 0;
+
+/// What the kernel maps in this user namespace.
+const MAP: &str = "/proc/self/uid_map";
+
+/// A user of a room that is nobody else's. It is given back when this is dropped.
+#[derive(Debug)]
+pub struct Unprivileged {
+    number: u32,
+    _held: File,
+}
+
+/// What a program is before its first instruction: whom it runs as, and the little that it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confinement {
+    /// The user and the group, with no other groups.
+    pub user: u32,
+    /// The capabilities that it keeps, and beyond which nothing it starts can get any.
+    pub capabilities: CapabilitySet,
+}
+
+impl Room {
+    /// A user without privileges, for a program of this room.
+    ///
+    /// # Errors
+    /// The machine's: the file of numbers cannot be locked, or all are taken.
+    pub fn unprivileged(&self) -> Result<Unprivileged, Fault> {
+        let map = fs::read_to_string(MAP).doing(format_args!("read `{MAP}`"))?;
+        let first = first_of(&map).ok_or_else(|| {
+            Fault::machine("this user namespace has too few users for one without privileges")
+                .hint("map at least 65536 users into it")
+        })?;
+        let path = journal::state_directory()?.join(FILE);
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let begin =
+            std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        take(&path, begin)?
+            .map(|(offset, held)| Unprivileged { number: first + offset, _held: held })
+            .ok_or_else(|| {
+                Fault::machine(format!("all {COUNT} users without privileges are taken"))
+                    .hint("end another surtax that runs on this machine")
+            })
+    }
+}
+
+impl Unprivileged {
+    /// The user and the group of this number.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// A program of this user that keeps these capabilities, and no other.
+    #[must_use]
+    pub fn with(&self, capabilities: CapabilitySet) -> Confinement {
+        Confinement { user: self.number, capabilities }
+    }
+
+    /// Gives a file or directory of the room to the user, and to nobody else.
+    ///
+    /// # Errors
+    /// The machine's: it is not there, or cannot be given away.
+    pub fn own(&self, path: &Path) -> Result<(), Fault> {
+        std::os::unix::fs::lchown(path, Some(self.number), Some(self.number)).doing(format_args!(
+            "give `{}` to user {}",
+            path.display(),
+            self.number
+        ))
+    }
+}
+
+impl Confinement {
+    /// Gives up all else; between `fork` and `exec`. Nothing but system calls.
+    pub(super) fn enter(&self) -> Result<(), Errno> {
+        for capability in CapabilitySet::all().iter() {
+            if !self.capabilities.contains(capability) {
+                match thread::remove_capability_from_bounding_set(capability) {
+                    // One that this kernel does not know.
+                    Ok(()) | Err(Errno::INVAL) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        thread::set_keep_capabilities(true)?;
+        process::become_user(self.user)?;
+        let kept = self.capabilities;
+        let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
+        thread::set_capabilities(None, sets)?;
+        for capability in kept.iter() {
+            thread::configure_capability_in_ambient_set(capability, true)?;
+        }
+        thread::set_no_new_privs(true)
+    }
+}
+
+/// The first number of a range that is mapped as a whole: [`FIRST`], or else the last ones that there are.
+fn first_of(map: &str) -> Option<u32> {
+    let ranges: Vec<(u64, u64)> = map
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            let inside = words.next()?.parse().ok()?;
+            Some((inside, words.nth(1)?.parse().ok()?))
+        })
+        .collect();
+    let (count, first) = (u64::from(COUNT), u64::from(FIRST));
+    let holds = |(inside, length): &(u64, u64)| {
+        *inside <= first && inside.saturating_add(*length) >= first + count
+    };
+    if ranges.iter().any(holds) {
+        return Some(FIRST);
+    }
+    // The last two of a range are often the overflow user and what no system call takes.
+    let wide = ranges.iter().rfind(|(_, length)| *length >= 2 * count)?;
+    u32::try_from(wide.0 + wide.1 - count - 2).ok()
+}
+
+/// Locks the first free byte of a file, from one of them on.
+fn take(path: &Path, begin: u32) -> Result<Option<(u32, File)>, Fault> {
+    let doing = format!("take a user without privileges in `{}`", path.display());
+    let options = File::options().read(true).write(true).create(true).truncate(false).to_owned();
+    let file = options.open(path).doing(&doing)?;
+    for step in 0..COUNT {
+        let offset = begin.wrapping_add(step) % COUNT;
+        match lock(&file, offset) {
+            Ok(()) => return Ok(Some((offset, file))),
+            Err(Errno::AGAIN | Errno::ACCESS) => {}
+            Err(error) => return Err(error).doing(&doing),
+        }
+    }
+    Ok(None)
+}
+
+/// Locks one byte for this open file alone.
+fn lock(file: &File, offset: u32) -> Result<(), Errno> {
+    let range = libc::flock {
+        l_type: WRITE_LOCK,
+        l_whence: FROM_BEGINNING,
+        l_start: offset.into(),
+        l_len: 1,
+        l_pid: 0,
+    };
+    // SAFETY: the descriptor is open and `range` outlives the call.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) };
+    if result == 0 { Ok(()) } else { Err(process::last_errno()) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! Secrets of a level: files of its own root that no command in a container or a guest gets to see.
+//!
+//! A command runs on the files of this machine, and what it is must not matter: the keys of this machine's users are
+//! nothing that it needs. They are concealed alike in every layer but `native`, where a command runs as it does
+//! without surtax, so no two that are compared see different files. Who needs them says `secrets=shown`. What was
+//! named, by `--writable` or as the directory to work in, is shown too.
+//!
+//! A password file keeps its users with their passwords locked: `su` of root and tools that add users work on.
+//!
+//! Source: Filesystem Hierarchy Standard 3.0; `shadow(5)`, `gshadow(5)`.
+
+use crate::fault::{Doing, Fault};
+use crate::lab::{Mount, Room, conceal};
+use crate::layer::{Root, View};
+use crate::stack::root::OWN_PLACES;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The option of a layer.
+pub const KEY: &str = "secrets";
+
+/// Files with a hash in the second of the fields between colons.
+const PASSWORDS: [&str; 4] = ["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-"];
+
+/// Of the machine.
+const OF_THE_MACHINE: [&str; 19] = [
+    "/etc/NetworkManager/system-connections",
+    "/etc/cni/net.d",
+    "/etc/ipsec.secrets",
+    "/etc/kubernetes",
+    "/etc/letsencrypt",
+    "/etc/krb5.keytab",
+    "/etc/ppp/chap-secrets",
+    "/etc/ppp/pap-secrets",
+    "/etc/rancher",
+    "/etc/ssh/ssh_host_dsa_key",
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/etc/ssh/ssh_host_rsa_key",
+    "/etc/ssl/private",
+    "/etc/wireguard",
+    "/etc/wpa_supplicant",
+    "/var/lib/cloud/instances",
+    "/var/lib/kubelet",
+    "/var/lib/surtax",
+];
+
+/// Of each user, below the home.
+const OF_A_USER: [&str; 24] = [
+    ".aws",
+    ".azure",
+    ".bash_history",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".config/containers/auth.json",
+    ".config/gcloud",
+    ".config/gh",
+    ".docker/config.json",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".local/share/keyrings",
+    ".local/share/surtax",
+    ".mysql_history",
+    ".my.cnf",
+    ".netrc",
+    ".npmrc",
+    ".password-store",
+    ".pgpass",
+    ".psql_history",
+    ".pypirc",
+    ".ssh",
+    ".vault-token",
+];
+
+/// Where users' homes are, beside root's and that of whoever runs surtax.
+const HOMES: &str = "/home";
+
+/// The most homes that are looked into.
+const HOMES_MOST: usize = 1024;
+
+/// A file or directory that is not shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hidden {
+    /// Where it is on this level, without symbolic links.
+    pub path: PathBuf,
+    is_directory: bool,
+    keeps_users: bool,
+}
+
+/// What is not shown to a command with this view, of what is there.
+#[must_use]
+pub fn hidden(view: &View) -> Vec<Hidden> {
+    if view.shows_secrets || view.root != Root::Overlay {
+        return Vec::new();
+    }
+    let named: Vec<PathBuf> = view
+        .writable
+        .iter()
+        .chain([&view.cwd])
+        .filter_map(|it| fs::canonicalize(it).ok())
+        .collect();
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let listed = fs::read_dir(HOMES).into_iter().flatten().flatten().take(HOMES_MOST);
+    let homes = [PathBuf::from("/root")].into_iter().chain(home);
+    let homes = homes.chain(listed.map(|entry| entry.path()));
+    let of_users = homes.flat_map(|home| OF_A_USER.map(|name| home.join(name)));
+    let of_machine = OF_THE_MACHINE.iter().map(PathBuf::from);
+    let plain = of_machine.chain(of_users).map(|path| (path, false));
+    let passwords = PASSWORDS.iter().map(|path| (PathBuf::from(path), true));
+    let mut all: Vec<Hidden> = passwords
+        .chain(plain)
+        .filter_map(|(path, keeps_users)| {
+            let path = fs::canonicalize(path).ok()?;
+            let is_directory = path.is_dir();
+            Some(Hidden { path, is_directory, keeps_users })
+        })
+        .filter(|hidden| !named.iter().any(|named| named.starts_with(&hidden.path)))
+        .collect();
+    all.sort_by(|one, other| one.path.cmp(&other.path));
+    all.dedup_by(|one, other| one.path == other.path);
+    // What is below another goes with it.
+    let paths: Vec<PathBuf> = all.iter().map(|hidden| hidden.path.clone()).collect();
+    all.retain(|it| !paths.iter().any(|path| *path != it.path && it.path.starts_with(path)));
+    all
+}
+
+impl Hidden {
+    /// What is seen of the file instead.
+    fn bytes(&self) -> Result<Vec<u8>, Fault> {
+        if self.is_directory || !self.keeps_users {
+            return Ok(Vec::new());
+        }
+        let shown = self.path.display();
+        let text = fs::read(&self.path).doing(format_args!("read the users of `{shown}`"))?;
+        Ok(locked(&text))
+    }
+}
+
+/// Conceals in the upper layer of an overlay over `lower` what of that is hidden. For [`Mount::Overlay`], before it.
+///
+/// # Errors
+/// The machine's: a password file cannot be read.
+pub fn concealed(hidden: &[Hidden], lower: &Path, upper: &Path) -> Result<Vec<Mount>, Fault> {
+    let below = hidden.iter().filter_map(|it| Some((it, it.path.strip_prefix(lower).ok()?)));
+    below
+        .map(|(it, name)| {
+            Ok(Mount::Concealed {
+                lower: lower.to_path_buf(),
+                upper: upper.to_path_buf(),
+                name: name.to_path_buf(),
+                bytes: it.bytes()?,
+                owners: conceal::Owners::Same,
+            })
+        })
+        .collect()
+}
+
+/// The same at once, in an upper layer that somebody else will mount.
+///
+/// # Errors
+/// As [`concealed`], or the upper layer cannot be written.
+pub fn conceal_now(
+    hidden: &[Hidden],
+    (lower, upper): (&Path, &Path),
+    owners: conceal::Owners,
+) -> Result<(), Fault> {
+    for it in hidden {
+        if let Ok(name) = it.path.strip_prefix(lower) {
+            conceal::conceal((lower, upper), name, &it.bytes()?, owners)?;
+        }
+    }
+    Ok(())
+}
+
+/// Covers what is hidden of this level's root where it is seen at `root`, and what is no file of anybody's: for who
+/// serves files, in a mount namespace that a guest never sees.
+///
+/// # Errors
+/// The machine's: what lies over it cannot be made in the room.
+pub fn covers(hidden: &[Hidden], root: &Path, room: &Room) -> Result<Vec<Mount>, Fault> {
+    let place = room.directory().join("instead");
+    let cover = |source: PathBuf, path: &Path| Mount::Bind {
+        source,
+        target: root.join(path.strip_prefix("/").unwrap_or(path)),
+        recursive: false,
+        read_only: true,
+    };
+    let mut mounts = Vec::new();
+    for path in OWN_PLACES.iter().map(Path::new).filter(|path| path.is_dir()) {
+        // One for each: to a guest, directories of one number are one directory.
+        let source = place.join("nothing").join(path.strip_prefix("/").unwrap_or(path));
+        fs::create_dir_all(&source).doing(format_args!("make `{}`", source.display()))?;
+        mounts.push(cover(source, path));
+    }
+    for (number, it) in hidden.iter().enumerate() {
+        let source = place.join(number.to_string());
+        let doing = format!("make what is seen instead of `{}`", it.path.display());
+        if it.is_directory {
+            fs::create_dir(&source).doing(&doing)?;
+        } else {
+            fs::write(&source, it.bytes()?).doing(&doing)?;
+        }
+        crate::lab::look_like(&source, &it.path)?;
+        mounts.push(cover(source, &it.path));
+    }
+    Ok(mounts)
+}
+
+/// The lines of a password file with every password locked.
+fn locked(text: &[u8]) -> Vec<u8> {
+    let mut all = Vec::with_capacity(text.len());
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let mut fields = line.splitn(3, |byte| *byte == b':');
+        // A line without them is no user's.
+        if let (Some(name), Some(_), Some(rest)) = (fields.next(), fields.next(), fields.next()) {
+            all.extend_from_slice(name);
+            all.extend_from_slice(b":*:");
+            all.extend_from_slice(rest);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! Of secrets: what is hidden, and what is seen instead.
+
+use super::*;
+use std::os::unix::fs::PermissionsExt;
+
+fn view() -> View {
+    View {
+        root: Root::Overlay,
+        writable: Vec::new(),
+        cwd: "/".into(),
+        scratch: None,
+        shows_secrets: false,
+    }
+}
+
+#[test]
+fn passwords_are_locked_and_their_users_stay() {
+    let text = b"root:$y$j9T$hash:19700:0:99999:7:::\ndaemon:*:19700:0:99999:7:::\nno colon\n";
+    let seen = String::from_utf8(locked(text)).unwrap();
+    assert_eq!(seen, "root:*:19700:0:99999:7:::\ndaemon:*:19700:0:99999:7:::\n");
+}
+
+#[test]
+fn the_password_file_of_this_machine_is_hidden_unless_it_was_asked_for() {
+    let paths = |view: &View| -> Vec<PathBuf> {
+        hidden(view).into_iter().map(|hidden| hidden.path).collect()
+    };
+    let shadow = PathBuf::from("/etc/shadow");
+    assert!(paths(&view()).contains(&shadow));
+    assert_eq!(paths(&View { shows_secrets: true, ..view() }), Vec::<PathBuf>::new());
+    assert_eq!(
+        paths(&View { root: Root::Directory("/srv".into()), ..view() }),
+        Vec::<PathBuf>::new()
+    );
+    let named = View { writable: vec![shadow.clone()], ..view() };
+    assert!(!paths(&named).contains(&shadow), "what was named is shown");
+}
+
+#[test]
+fn an_overlay_shows_neither_a_hidden_file_nor_what_a_hidden_directory_holds() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let lab = crate::lab::tests::lab(directory.path());
+    let room = lab.room("secrets").unwrap();
+    let lower = directory.path().join("lower");
+    fs::create_dir_all(lower.join("etc/keys/old")).unwrap();
+    fs::write(lower.join("etc/keys/old/key"), "secret").unwrap();
+    fs::write(lower.join("etc/shadow"), "root:secret:1::::::\n").unwrap();
+    fs::write(lower.join("etc/plain"), "plain\n").unwrap();
+    fs::set_permissions(lower.join("etc/shadow"), fs::Permissions::from_mode(0o640)).unwrap();
+    let hidden = [("etc/keys", true, false), ("etc/shadow", false, true)].map(
+        |(name, is_directory, keeps_users)| Hidden {
+            path: lower.join(name),
+            is_directory,
+            keeps_users,
+        },
+    );
+    let upper = room.memory_directory().unwrap().join("upper");
+    let merged = room.directory().join("merged");
+    let mut mounts = concealed(&hidden, &lower, &upper).unwrap();
+    mounts.push(Mount::Overlay {
+        lower: lower.clone(),
+        work: room.memory_directory().unwrap().join("work"),
+        upper,
+        target: merged.clone(),
+    });
+    let namespace = room.mount_namespace(&mounts).unwrap();
+    let script = format!(
+        "cd {}; find . | sort; cat etc/shadow etc/plain; stat -c %a etc/shadow; touch etc/keys/new && ls etc/keys",
+        merged.display()
+    );
+    let (output, said) = crate::lab::pipe().unwrap();
+    let mut process = room
+        .spawn(crate::lab::Program {
+            argv: ["/bin/sh", "-c", &script].map(String::from).to_vec(),
+            stdio: [None, Some(said), None],
+            mount_namespace: Some(namespace),
+            ..crate::lab::Program::default()
+        })
+        .unwrap();
+    let text = std::io::read_to_string(fs::File::from(output)).unwrap();
+    process.wait(std::time::Duration::from_secs(10)).unwrap();
+    assert_eq!(
+        text,
+        ".\n./etc\n./etc/keys\n./etc/plain\n./etc/shadow\nroot:*:1::::::\nplain\n640\nnew\n"
+    );
+    assert!(lower.join("etc/keys/old/key").exists());
+    room.close().unwrap();
+    lab.close().unwrap();
+}
