@@ -11,6 +11,9 @@ mod centre;
 mod equivalence;
 mod false_positives;
 mod invalid;
+mod kills;
+mod load;
+mod notebook;
 mod order;
 mod place;
 mod planted;
@@ -22,6 +25,7 @@ pub mod toil;
 
 use crate::fault::Fault;
 pub use bench::Bench;
+pub use notebook::Notebook;
 use serde::Serialize;
 
 /// Every proof, in the order in which they run.
@@ -36,6 +40,7 @@ pub static REGISTRY: &[&dyn Proof] = &[
     &real_false_positives::RealFalsePositives,
     &real_planted::RealPlanted,
     &invalid::Invalid,
+    &kills::Kills,
 ];
 
 /// A campaign whose truth is known.
@@ -96,6 +101,15 @@ pub enum Size {
 }
 
 impl Size {
+    /// Its name.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+
     /// One of two numbers.
     #[must_use]
     pub fn pick(self, quick: u32, full: u32) -> u32 {
