@@ -8,7 +8,7 @@ use crate::lab::{self, Lab};
 use crate::layer::{Root, Site, View};
 use crate::ledger::{Key, Ledger, RunState, machine, shelf};
 use crate::plan::Plan;
-use crate::prove::Bench;
+use crate::prove::{Bench, Notebook};
 use crate::report::terminal::Look;
 use crate::report::threshold::{Standing, Threshold};
 use crate::report::{ArmFindings, Findings, compare, export, html, markdown, terminal};
@@ -118,9 +118,10 @@ impl Footing {
         &self,
         interrupts: &Interrupts,
         ended: &dyn Fn(),
+        notebook: &Notebook,
         work: impl FnOnce(&Bench<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let bench = Bench::new(&self.lab, &self.agent, &self.cache, interrupts, ended)?;
+        let bench = Bench::new(&self.lab, &self.agent, &self.cache, interrupts, ended, notebook)?;
         work(&bench)
     }
 

@@ -6,11 +6,12 @@ use super::{Format, Globals, answer, note};
 use crate::fault::{Doing, Fault};
 use crate::ledger::calendar;
 use crate::plan::duration::rough;
-use crate::prove::{Bar, Line, Proof, REGISTRY, Size, Stopped};
+use crate::prove::{Bar, Line, Notebook, Proof, REGISTRY, Size, Stopped};
 use crate::stack::instead;
 use crate::trial::interrupts::Urgency;
 use serde::Serialize;
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use surtax_instrument::clock;
@@ -25,7 +26,8 @@ const MISSED: u8 = 1;
 /// Flags of `surtax prove`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples\n  surtax prove --quick\n  surtax prove --only false-positives,planted"
+    after_help = "Examples\n  surtax prove --quick\n  surtax prove --only false-positives,planted\n  \
+                  surtax prove --only kills --keep kills.jsonl"
 )]
 pub struct Arguments {
     /// Makes few runs, in minutes: enough to see that something is badly broken.
@@ -34,6 +36,9 @@ pub struct Arguments {
     /// Makes only these proofs, such as `false-positives,planted`; without it, all.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
+    /// Keeps what was counted in this file; the same command goes on from there, after Ctrl-C or a crash too.
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
     /// Lists the proofs, and makes none.
     #[arg(long)]
     list: bool,
@@ -68,12 +73,16 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     }
     let size = if arguments.quick { Size::Quick } else { Size::Full };
     let date = calendar::rfc3339(clock::wall());
+    let notebook = match &arguments.keep {
+        Some(path) => Notebook::open(path, size.word())?,
+        None => Notebook::default(),
+    };
     let footing = Footing::open(globals)?;
     let interrupts = footing.interrupts(globals)?;
     let pace = Pace::new(&proofs, size, globals);
     note(&pace.estimate(), globals);
     let mut lines = Vec::new();
-    let proved = footing.with_bench(&interrupts, &|| pace.ended(), |bench| {
+    let proved = footing.with_bench(&interrupts, &|| pace.ended(), &notebook, |bench| {
         for proof in &proofs {
             pace.now(*proof);
             let (more, ended) = match proof.prove(bench, size) {
@@ -99,7 +108,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
         surtax_version: env!("CARGO_PKG_VERSION"),
         commit: env!("SURTAX_COMMIT"),
         date,
-        size: if arguments.quick { "quick" } else { "full" },
+        size: size.word(),
         lines,
     };
     if state == "finished" || !said.lines.is_empty() {

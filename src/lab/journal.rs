@@ -365,6 +365,21 @@ fn is_locked_before(deadline: Nanoseconds, file: &File) -> bool {
     true
 }
 
+/// The ids of the labs on this machine whose owner is alive, this process's among them.
+///
+/// # Errors
+/// The machine's: there is no place for journals, or it cannot be listed.
+pub fn living() -> Result<Vec<String>, Fault> {
+    let state = state_path()?;
+    let entries = fs::read_dir(&state).doing(format_args!("look into `{}`", state.display()))?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_living = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension == EXTENSION) && !owner_is_gone(path)
+    };
+    let id = |path: PathBuf| Some(path.file_stem()?.to_string_lossy().into_owned());
+    Ok(paths.filter(is_living).filter_map(id).collect())
+}
+
 /// Whether the process that wrote a journal has ended. One that says nothing yet is about to.
 fn owner_is_gone(path: &Path) -> bool {
     first_line(path).is_some_and(|header| !session::is_running(header.pid, header.started_ticks))

@@ -411,6 +411,16 @@ pub fn signal(pid: u32, signal: Signal) -> Result<(), Fault> {
     }
 }
 
+/// This very program, to be started outside of every room: it makes a lab of its own, and a proof ends it in any way.
+#[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what is killed on purpose must not be held by our lab"
+)]
+pub fn this_program() -> Command {
+    Command::new("/proc/self/exe")
+}
+
 /// A pipe, its reading end first. No program that is started inherits it by accident.
 ///
 /// # Errors

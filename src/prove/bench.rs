@@ -1,5 +1,6 @@
 //! The bench: a lab in which run after run is made, each with a ledger in memory.
 
+use super::notebook::{Notebook, Origin};
 use super::toil::TOIL;
 use crate::fault::Doing;
 use crate::fault::Fault;
@@ -12,6 +13,8 @@ use crate::stack::{StackSpec, registered};
 use crate::trial::Record;
 use crate::trial::campaign::{Campaign, Observer};
 use crate::trial::interrupts::{Interrupts, Urgency};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -34,6 +37,8 @@ pub struct Bench<'a> {
     interrupts: &'a Interrupts,
     /// Is told of every run that has ended.
     ended: &'a dyn Fn(),
+    /// What was counted before, and is not counted again.
+    notebook: &'a Notebook,
     /// Holds what the runs need beside their ledgers, and is gone with the bench.
     room: Room,
 }
@@ -49,8 +54,27 @@ impl<'a> Bench<'a> {
         cache: &'a Path,
         interrupts: &'a Interrupts,
         ended: &'a dyn Fn(),
+        notebook: &'a Notebook,
     ) -> Result<Self, Fault> {
-        Ok(Self { lab, agent, cache, interrupts, ended, room: lab.room("prove")? })
+        Ok(Self { lab, agent, cache, interrupts, ended, notebook, room: lab.room("prove")? })
+    }
+
+    /// Does a unit of a campaign that makes `runs` runs, or takes its result from the notebook. Its name must say all
+    /// that it depends on.
+    ///
+    /// # Errors
+    /// The unit's, and the notebook's.
+    pub(super) fn unit<T: Serialize + DeserializeOwned>(
+        &self,
+        name: &str,
+        runs: u32,
+        work: impl FnOnce() -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let (result, origin) = self.notebook.unit(name, work)?;
+        if origin == Origin::Remembered {
+            (0..runs).for_each(|_| (self.ended)());
+        }
+        Ok(result)
     }
 
     /// A directory in memory, for ledgers and for what commands leave as proof.

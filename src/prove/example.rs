@@ -46,6 +46,7 @@ fn measured(arm: u32, wall: Nanoseconds) -> Result<Measured, Fault> {
         cpu_user: wall,
         cpu_system: Nanoseconds(50_000),
         memory_peak: Some(Bytes(30 << 20)),
+        oom_kill_count: None,
         carries_workload,
     };
     Ok(Measured {
@@ -56,6 +57,7 @@ fn measured(arm: u32, wall: Nanoseconds) -> Result<Measured, Fault> {
             cpu_user: wall,
             cpu_system: Nanoseconds(1_000),
             memory_peak: Bytes(20 << 20),
+            oom_kill_count: None,
             stops: None,
             stdout: output("ok"),
             stderr: output(""),

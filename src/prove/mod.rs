@@ -15,6 +15,9 @@ mod false_positives;
 mod forged;
 mod hostile;
 mod invalid;
+mod kills;
+mod load;
+mod notebook;
 mod order;
 mod place;
 mod planted;
@@ -27,6 +30,7 @@ pub mod toil;
 
 use crate::fault::Fault;
 pub use bench::Bench;
+pub use notebook::Notebook;
 use serde::Serialize;
 
 /// Every proof, in the order in which they run.
@@ -45,6 +49,7 @@ pub static REGISTRY: &[&dyn Proof] = &[
     &racer::Racer,
     &forged::Forged,
     &hostile::Hostile,
+    &kills::Kills,
 ];
 
 /// A campaign whose truth is known.
@@ -105,6 +110,15 @@ pub enum Size {
 }
 
 impl Size {
+    /// Its name.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+
     /// One of two numbers.
     #[must_use]
     pub fn pick(self, quick: u32, full: u32) -> u32 {

@@ -5,11 +5,13 @@
 //! one in a hundred; and of all estimates, about as many must be above the baseline as below it.
 
 use super::bench::{compared, draft, toil};
+use super::load::{BUILD, SURROUNDINGS};
 use super::real_planted::LAYERS;
 use super::toil::Work;
 use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial, ended};
 use crate::fault::Fault;
 use crate::report::Verdict;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The rate that the bars of a few comparisons stand for.
@@ -20,10 +22,6 @@ const FULL: u32 = 500;
 
 /// How long the command works.
 const WORKS_FOR: Duration = Duration::from_millis(20);
-
-/// Short processes on every CPU, with pauses, as a build has them.
-const BUILD: &str = "for n in $(seq \"$(nproc)\"); do \
-    while :; do head -c 3000000 /dev/urandom | gzip -9 | sha256sum; sleep 0.05; done & done; wait";
 
 pub(super) struct RealFalsePositives;
 
@@ -37,7 +35,8 @@ impl Proof for RealFalsePositives {
     }
 
     fn run_count(&self, size: Size) -> u32 {
-        per_part(size) * 2 * u32::try_from(LAYERS.len()).unwrap_or(u32::MAX)
+        let parts = SURROUNDINGS.iter().map(|surroundings| per_part(size, surroundings));
+        parts.sum::<u32>() * u32::try_from(LAYERS.len()).unwrap_or(u32::MAX)
     }
 
     fn run_ms(&self, _: Size, _: u32) -> u32 {
@@ -51,8 +50,17 @@ impl Proof for RealFalsePositives {
     }
 }
 
-fn per_part(size: Size) -> u32 {
-    size.pick(3, FULL / 4)
+/// In full, 250 alone and 500 beside a build, half of them in each layer.
+fn per_part(size: Size, surroundings: &str) -> u32 {
+    size.pick(3, if surroundings == SURROUNDINGS[0] { FULL / 4 } else { FULL / 2 })
+}
+
+/// What came of one comparison.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Compared {
+    differs: bool,
+    /// Whether the estimate is above the baseline, where there is one.
+    is_above: Option<bool>,
 }
 
 /// What was counted of one layer, alone or beside a build.
@@ -67,13 +75,20 @@ struct Part {
 }
 
 fn compare_all(bench: &Bench<'_>, size: Size, parts: &mut Vec<Part>) -> Result<(), Fault> {
-    for beside in ["alone", "beside a build"] {
-        let _load = if beside == "alone" { None } else { Some(bench.beside(BUILD)?) };
+    for surroundings in SURROUNDINGS {
+        let mut load = None;
         for layer in LAYERS {
-            let mut part = Part { name: format!("{layer}, {beside}"), ..Part::default() };
+            let mut part = Part { name: format!("{layer}, {surroundings}"), ..Part::default() };
             let mut all = || {
-                for seed in 0..per_part(size) {
-                    compare(bench, layer, size, seed.into(), &mut part)?;
+                for seed in 0..per_part(size, surroundings) {
+                    let unit = format!("real-false-positives/{surroundings}/{layer}/{seed}");
+                    let compare = || {
+                        if load.is_none() && surroundings != SURROUNDINGS[0] {
+                            load = Some(bench.beside(BUILD)?);
+                        }
+                        compare(bench, layer, size, seed.into())
+                    };
+                    part.add(bench.unit(&unit, 1, compare)?);
                 }
                 Ok(())
             };
@@ -85,35 +100,33 @@ fn compare_all(bench: &Bench<'_>, size: Size, parts: &mut Vec<Part>) -> Result<(
     Ok(())
 }
 
-fn compare(
-    bench: &Bench<'_>,
-    layer: &str,
-    size: Size,
-    seed: u64,
-    part: &mut Part,
-) -> Result<(), Fault> {
+impl Part {
+    fn add(&mut self, compared: Compared) {
+        self.tried += 1;
+        self.differ += u32::from(compared.differs);
+        self.estimates += u32::from(compared.is_above.is_some());
+        self.above += u32::from(compared.is_above == Some(true));
+    }
+}
+
+fn compare(bench: &Bench<'_>, layer: &str, size: Size, seed: u64) -> Result<Compared, Fault> {
     let amount = Work::Loops.amount_of(WORKS_FOR)?;
     let baseline = format!("{layer}:env.{}={amount}", Work::Loops.variable());
     let twin = format!("{baseline},env.SURTAX_TOIL_TWIN=1");
     let findings = bench.findings(toil(draft(&baseline, &[&twin], size.pick(6, 10), seed)?)?)?;
     let no_twin = || Fault::bug("a twin was not compared with its baseline");
     let arm = compared(&findings).first().ok_or_else(no_twin)?;
-    match &arm.verdict {
-        Verdict::Differs => part.differ += 1,
-        Verdict::Equivalent | Verdict::Inconclusive => {}
+    let differs = match &arm.verdict {
+        Verdict::Differs => true,
+        Verdict::Equivalent | Verdict::Inconclusive => false,
         Verdict::Invalid { reason } => {
             return Err(Fault::machine(format!(
                 "`{layer}` could not be compared with itself: {reason}"
             )));
         }
         Verdict::Baseline => return Err(no_twin()),
-    }
-    part.tried += 1;
-    if let Some(overhead) = arm.overhead {
-        part.estimates += 1;
-        part.above += u32::from(overhead.ratio > 1.0);
-    }
-    Ok(())
+    };
+    Ok(Compared { differs, is_above: arm.overhead.map(|overhead| overhead.ratio > 1.0) })
 }
 
 /// A line for each part, one for all, and one for their signs.

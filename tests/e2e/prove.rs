@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 
 /// Proves, requires that every bar was met, and gives the lines.
-fn lines(machine: &Machine, only: &str) -> Vec<Value> {
+pub fn lines(machine: &Machine, only: &str) -> Vec<Value> {
     let output = machine.surtax(&["prove", "--quick", "--only", only, "--format", "json"]);
     let said = text(&output.stdout);
     let answer: Value = serde_json::from_str(&said).unwrap_or_else(|error| {
@@ -148,8 +148,8 @@ fn a_campaign_that_is_interrupted_shows_what_it_had_counted() {
     let stderr = child.stderr.take().unwrap();
     let mut said = BufReader::new(stderr).lines().map_while(Result::ok);
     let first = said.next().unwrap();
-    assert!(first.contains("500 runs, which take about "), "{first}");
-    assert!(said.any(|line| line.contains(" of 500 runs, about ")), "it said nothing more");
+    assert!(first.contains("750 runs, which take about "), "{first}");
+    assert!(said.any(|line| line.contains(" of 750 runs, about ")), "it said nothing more");
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let rest = std::thread::spawn(move || said.collect::<Vec<_>>());
     let output = child.wait_with_output().unwrap();

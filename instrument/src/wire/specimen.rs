@@ -64,6 +64,7 @@ fn outcome() -> Outcome {
         cpu_user: Nanoseconds(0),
         cpu_system: Nanoseconds(0),
         memory_peak: Bytes(0),
+        oom_kill_count: Some(1),
         stops: Some(Stops::default()),
         stdout: Output::default(),
         stderr: Output::default(),

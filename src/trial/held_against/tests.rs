@@ -14,6 +14,7 @@ fn ran(between: u64, wall: u64) -> Ran {
         cpu_user: Nanoseconds(0),
         cpu_system: Nanoseconds(0),
         memory_peak: Bytes(1 << 20),
+        oom_kill_count: None,
         stops: None,
         stdout: Output::default(),
         stderr: Output::default(),
@@ -155,6 +156,7 @@ fn the_group_is_the_one_that_holds_the_command() {
         cpu_user: Nanoseconds(cpu),
         cpu_system: Nanoseconds(1),
         memory_peak: None,
+        oom_kill_count: None,
         carries_workload: true,
     };
     let readings = [reading("runc", 7), reading("container", 9)];

@@ -1,0 +1,450 @@
+//! Kills: SIGKILL of a surtax at a random moment, of its reaper, or of both, in stack after stack.
+//!
+//! After each, `surtax gc` must leave the machine as it was, every trial that was said to have ended must be in its
+//! run file, `show last` must answer, and `resume last` must do what is left and count nothing twice. Each stack is run once to
+//! its end first: that says how long it takes, and so when it may be hit. A census of the whole machine is taken, less what
+//! belongs to labs whose owner lives: what others make meanwhile without surtax looks like a leak.
+
+use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use crate::fault::{Doing, Fault};
+use crate::lab::census::Census;
+use crate::lab::{self, REAPER_ARGUMENT, signal};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output, Stdio};
+use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+
+/// Stacks without a guest.
+const STACKS: [&str; 10] = [
+    "native",
+    "namespaces:time=private,user=private",
+    "bubblewrap:scratch=bind",
+    "runc",
+    "crun",
+    "nspawn",
+    "lxc:net=veth",
+    "podman:scratch=volume",
+    "gvisor",
+    "docker",
+];
+
+/// Stacks with one, which take longer.
+const GUESTS: [&str; 5] = [
+    "qemu:disk-size=64M,scratch=virtio-blk",
+    "qemu:net=tap",
+    "qemu:net=vhost-user",
+    "qemu+runc",
+    "docker+qemu",
+];
+
+/// How many blocks a run has.
+const RUNS: u32 = 2;
+
+/// How often a census is taken again before what it finds is a leak: processes end in their own time.
+const LOOKS: u32 = 20;
+
+/// Between two such looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// How long a reaper may work that was not killed.
+const REAPER_LIMIT: Duration = Duration::from_secs(60);
+
+pub(super) struct Kills;
+
+impl Proof for Kills {
+    fn name(&self) -> &'static str {
+        "kills"
+    }
+
+    fn summary(&self) -> &'static str {
+        "SIGKILL at random moments: how often something is left, lost, or does not open"
+    }
+
+    fn run_count(&self, size: Size) -> u32 {
+        let count = |stacks: &[&str]| u32::try_from(stacks.len()).unwrap_or(u32::MAX);
+        per_stack(size) * count(&STACKS) + per_guest(size) * count(guests(size))
+    }
+
+    fn run_ms(&self, _: Size, run: u32) -> u32 {
+        if run < 9500 { 3000 } else { 20_000 }
+    }
+
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+        let mut parts = Vec::new();
+        let plain = STACKS.map(|stack| (stack, per_stack(size)));
+        let guests = guests(size).iter().map(|&stack| (stack, per_guest(size)));
+        let done = plain.into_iter().chain(guests).try_for_each(|(stack, kills)| {
+            parts.push(Part { stack, ..Part::default() });
+            let Some(part) = parts.last_mut() else { return Ok(()) };
+            kill_all(bench, kills, part)
+        });
+        ended(done, lines(&parts))
+    }
+}
+
+/// In full, 9,500 of them.
+fn per_stack(size: Size) -> u32 {
+    size.pick(2, 950)
+}
+
+/// In full, 500 of them.
+fn per_guest(size: Size) -> u32 {
+    size.pick(1, 100)
+}
+
+/// The guests that are killed: one boots in a few seconds, and a quick proof has no more.
+fn guests(size: Size) -> &'static [&'static str] {
+    match size {
+        Size::Quick => &GUESTS[..1],
+        Size::Full => &GUESTS,
+    }
+}
+
+/// What was counted of one stack.
+#[derive(Clone, Debug, Default)]
+struct Part {
+    stack: &'static str,
+    hits: u32,
+    failures: Vec<Failure>,
+    /// Why it does not run here.
+    gap: Option<String>,
+}
+
+/// What came of one kill.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Killed {
+    was_hit: bool,
+    failure: Option<Failure>,
+}
+
+/// What a kill did that it must not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Failure {
+    kind: Kind,
+    what: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Kind {
+    Leak,
+    Loss,
+    Unreadable,
+}
+
+/// Who is killed.
+const TARGETS: [Target; 3] = [Target::Main, Target::Reaper, Target::Both];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Main,
+    Reaper,
+    Both,
+}
+
+fn kill_all(bench: &Bench<'_>, kills: u32, part: &mut Part) -> Result<(), Fault> {
+    let stack = part.stack;
+    let calibrate = || calibrate(bench, stack);
+    let whole = match bench.unit(&format!("kills/{stack}/whole"), 0, calibrate)? {
+        Ok(whole) => whole,
+        Err(why) => {
+            part.gap = Some(why);
+            return Ok(());
+        }
+    };
+    for number in 0..kills {
+        let unit = format!("kills/{stack}/{number}");
+        let killed = bench.unit(&unit, 1, || {
+            let killed = kill_one(bench, stack, whole, number)?;
+            bench.told()?;
+            Ok(killed)
+        })?;
+        part.hits += u32::from(killed.was_hit);
+        part.failures.extend(killed.failure);
+    }
+    Ok(())
+}
+
+/// A run that nobody kills.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Whole {
+    took_ns: u64,
+    /// How many of its trials count.
+    trial_count: u64,
+}
+
+/// Makes a run that nobody kills; else says why the stack does not run here.
+fn calibrate(bench: &Bench<'_>, stack: &str) -> Result<Result<Whole, String>, Fault> {
+    let surtax = Surtax::new(bench)?;
+    let began = monotonic_raw();
+    let output = surtax.run(&compare(stack))?;
+    let took = monotonic_raw().since(began);
+    if output.status.success() {
+        let shown = surtax.ask(&["show", "last", "--format", "json"])?;
+        let trial_count = trials(&shown.stdout, |state| state == "done");
+        return Ok(Ok(Whole { took_ns: took.0, trial_count }));
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = said.lines().find(|line| line.contains("error"));
+    Ok(Err(line.or_else(|| said.lines().last()).unwrap_or_default().to_owned()))
+}
+
+fn compare(stack: &str) -> Vec<String> {
+    let runs = RUNS.to_string();
+    let words = [
+        "compare",
+        "-v",
+        "--in",
+        stack,
+        "--baseline",
+        "native",
+        "--runs",
+        &runs,
+        "--",
+        "sleep",
+        "0.02",
+    ];
+    words.map(String::from).to_vec()
+}
+
+/// Kills one run and looks at what is left of it.
+fn kill_one(bench: &Bench<'_>, stack: &str, whole: Whole, number: u32) -> Result<Killed, Fault> {
+    let mut seed = [0; 32];
+    seed[..4].copy_from_slice(&number.to_le_bytes());
+    for (place, byte) in seed[4..].iter_mut().zip(stack.bytes()) {
+        *place = byte;
+    }
+    let mut chance = ChaCha8Rng::from_seed(seed);
+    let target = TARGETS[chance.random_range(0..TARGETS.len())];
+    let delay = Duration::from_nanos(whole.took_ns).mul_f64(chance.random_range(0.0..1.05));
+    let surtax = Surtax::new(bench)?;
+    let before = Census::take()?;
+    let child = surtax.start(&compare(stack))?;
+    std::thread::sleep(delay);
+    let (said, was_hit) = kill(child, target)?;
+    let failure = surtax.failure(&before, &said, whole.trial_count)?;
+    let context = |failure: Failure| Failure {
+        what: format!("{target:?} after {} ms: {}", delay.as_millis(), failure.what),
+        ..failure
+    };
+    Ok(Killed { was_hit, failure: failure.map(context) })
+}
+
+/// Kills, waits for the end, and gives back what was said and whether anything living was hit.
+fn kill(mut child: Child, target: Target) -> Result<(String, bool), Fault> {
+    let is_alive = child.try_wait().doing("look at a run that is to be killed")?.is_none();
+    let reapers = reapers_of(child.id());
+    let mut was_hit = false;
+    if is_alive && target != Target::Main {
+        was_hit |= reapers.iter().any(|&reaper| signal(reaper, Signal::KILL).is_ok());
+    }
+    if is_alive && target != Target::Reaper {
+        was_hit |= child.kill().is_ok();
+    }
+    let output = child.wait_with_output().doing("wait for a run that was killed")?;
+    let began = monotonic_raw();
+    let is_there = |pid: &u32| Path::new(&format!("/proc/{pid}/exe")).exists();
+    while reapers.iter().any(is_there) && monotonic_raw().since(began) < REAPER_LIMIT.into() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok((String::from_utf8_lossy(&output.stderr).into_owned(), was_hit))
+}
+
+/// The reapers that this process started.
+fn reapers_of(owner: u32) -> Vec<u32> {
+    let list = std::fs::read_to_string(format!("/proc/{owner}/task/{owner}/children"));
+    let list = list.unwrap_or_default();
+    let is_reaper = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(REAPER_ARGUMENT)
+    };
+    list.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(is_reaper).collect()
+}
+
+/// This program as its user has it, with a data directory of its own, which is empty at first.
+struct Surtax {
+    data: PathBuf,
+    /// Labs that were alive before, the proof's among them: theirs is no leak.
+    living: Vec<String>,
+}
+
+impl Surtax {
+    fn new(bench: &Bench<'_>) -> Result<Self, Fault> {
+        let data = bench.directory()?.join("kills");
+        let living = lab::living()?;
+        let shown = data.display().to_string();
+        if data.exists() {
+            std::fs::remove_dir_all(&data).doing(format_args!("empty `{shown}`"))?;
+        }
+        std::fs::create_dir(&data).doing(format_args!("make the data directory `{shown}`"))?;
+        Ok(Self { data, living })
+    }
+
+    fn start(&self, arguments: &[String]) -> Result<Child, Fault> {
+        let mut command = lab::this_program();
+        command
+            .args(arguments)
+            .env("XDG_DATA_HOME", &self.data)
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.spawn().doing("start a run that is to be killed")
+    }
+
+    fn run(&self, arguments: &[String]) -> Result<Output, Fault> {
+        self.start(arguments)?.wait_with_output().doing("wait for surtax itself")
+    }
+
+    fn ask(&self, words: &[&str]) -> Result<Output, Fault> {
+        self.run(&words.iter().map(|word| String::from(*word)).collect::<Vec<_>>())
+    }
+
+    /// What is there that was not, as soon as nothing is, else after a while.
+    fn difference(&self, before: &Census) -> Result<Vec<String>, Fault> {
+        let mut left = Vec::new();
+        for _ in 0..LOOKS {
+            left = Census::take()?.difference_from(before);
+            let now = lab::living()?;
+            let is_others = |line: &String| {
+                self.living.iter().chain(&now).any(|lab| line.contains(lab.as_str()))
+            };
+            left.retain(|line| !is_others(line));
+            if left.is_empty() {
+                break;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        Ok(left)
+    }
+
+    /// What a kill did that it must not, if anything.
+    fn failure(&self, before: &Census, said: &str, wanted: u64) -> Result<Option<Failure>, Fault> {
+        let failed = |kind, what: String| Ok(Some(Failure { kind, what }));
+        let swept = self.ask(&["gc"])?;
+        if !swept.status.success() {
+            return failed(Kind::Leak, format!("`gc` failed: {}", text(&swept.stderr)));
+        }
+        let left = self.difference(before)?;
+        if !left.is_empty() {
+            return failed(Kind::Leak, left.join("; "));
+        }
+        let is_there = std::fs::read_dir(self.data.join("surtax/runs"))
+            .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok()));
+        let shown = self.ask(&["show", "last", "--format", "json"])?;
+        let finished = said.lines().filter(|line| line.contains("` ended: ")).count();
+        if !shown.status.success() {
+            let has_run = is_there && !text(&shown.stderr).contains("there is no run in");
+            return match (finished, has_run) {
+                (0, false) => Ok(None),
+                (0, true) => {
+                    failed(Kind::Unreadable, format!("`show last`: {}", text(&shown.stderr)))
+                }
+                _ => failed(
+                    Kind::Loss,
+                    format!("{finished} trials had ended: {}", text(&shown.stderr)),
+                ),
+            };
+        }
+        let kept = trials(&shown.stdout, |state| state != "void");
+        if kept < u64::try_from(finished).unwrap_or(u64::MAX) {
+            return failed(Kind::Loss, format!("{finished} trials had ended, {kept} are kept"));
+        }
+        let resumed = self.ask(&["resume", "last"])?;
+        if !resumed.status.success() {
+            return failed(Kind::Unreadable, format!("`resume last`: {}", text(&resumed.stderr)));
+        }
+        let shown = self.ask(&["show", "last", "--format", "json"])?;
+        let done = trials(&shown.stdout, |state| state == "done");
+        if done != wanted {
+            return failed(Kind::Loss, format!("{done} of {wanted} trials count after `resume`"));
+        }
+        let left = self.difference(before)?;
+        if left.is_empty() { Ok(None) } else { failed(Kind::Leak, left.join("; ")) }
+    }
+}
+
+/// How many trials of an answer of `show` are in such a state.
+fn trials(answer: &[u8], is: impl Fn(&str) -> bool) -> u64 {
+    let answer: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();
+    let arms = answer["arms"].as_array().cloned().unwrap_or_default();
+    let of_arm = |arm: &serde_json::Value| arm["trials"].as_array().cloned().unwrap_or_default();
+    let states = arms.iter().flat_map(of_arm);
+    let found = states.filter(|trial| trial["state"].as_str().is_some_and(&is)).count();
+    u64::try_from(found).unwrap_or(u64::MAX)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_end().chars().take(600).collect()
+}
+
+/// A line for each stack, and one for each kind of failure over all.
+fn lines(parts: &[Part]) -> Vec<Line> {
+    let mut lines: Vec<Line> = parts.iter().map(of_stack).collect();
+    let hits = parts.iter().map(|part| part.hits).sum();
+    for (kind, what) in [
+        (Kind::Leak, "left something behind"),
+        (Kind::Loss, "lost a trial"),
+        (Kind::Unreadable, "left a run that does not open or resume"),
+    ] {
+        let of_kind = |part: &Part| part.failures.iter().filter(|it| it.kind == kind).count();
+        let found = parts.iter().map(of_kind).sum::<usize>();
+        lines.push(Line {
+            what,
+            because: String::from("none may"),
+            ..line(String::from("all"), hits, u32::try_from(found).unwrap_or(u32::MAX))
+        });
+    }
+    lines
+}
+
+fn of_stack(part: &Part) -> Line {
+    let Part { stack, hits, failures, gap } = part;
+    let found = u32::try_from(failures.len()).unwrap_or(u32::MAX);
+    let line = line(String::from(*stack), *hits, found);
+    match (gap, failures.first()) {
+        (Some(why), _) => Line { bar: Bar::Shown, because: format!("not here: {why}"), ..line },
+        (None, Some(first)) => Line { because: format!("first: {}", first.what), ..line },
+        (None, None) => line,
+    }
+}
+
+fn line(part: String, tried: u32, found: u32) -> Line {
+    Line {
+        proof: "kills",
+        part,
+        tried,
+        found,
+        what: "kills with a failure",
+        bar: Bar::AtMost(0),
+        because: String::from("of the kills that hit a living process"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_leak_in_a_campaign_misses_the_bar_and_is_told() {
+        let part = |failures| Part { stack: "runc", hits: 9, failures, gap: None };
+        let leak = Failure { kind: Kind::Leak, what: String::from("came: mount `x`") };
+        assert!(lines(&[part(Vec::new())]).iter().all(Line::is_met));
+        let lines = lines(&[part(vec![leak])]);
+        let met: Vec<bool> = lines.iter().map(Line::is_met).collect();
+        assert_eq!(met, [false, false, true, true]);
+        assert_eq!(lines[0].because, "first: came: mount `x`");
+    }
+
+    #[test]
+    fn a_stack_that_does_not_run_here_is_shown_and_not_counted() {
+        let gap = Some(String::from("there is no `lxc-start`"));
+        let part = Part { stack: "lxc", hits: 0, failures: Vec::new(), gap };
+        let line = &lines(&[part])[0];
+        assert_eq!((line.bar, line.tried), (Bar::Shown, 0));
+        assert!(line.because.contains("there is no `lxc-start`"), "{line:?}");
+    }
+}
