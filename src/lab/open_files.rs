@@ -12,14 +12,14 @@ static BEFORE: OnceLock<Rlimit> = OnceLock::new();
 
 /// Raises the limit to the highest one that is allowed. What is refused stays as it is.
 pub fn raise() {
-    let before = BEFORE.get_or_init(|| getrlimit(Resource::Nofile)).clone();
+    let before = *BEFORE.get_or_init(|| getrlimit(Resource::Nofile));
     let _ = setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before });
 }
 
 /// The limit as the user set it: for all that is started.
 #[must_use]
 pub fn before() -> Rlimit {
-    BEFORE.get().cloned().unwrap_or_else(|| getrlimit(Resource::Nofile))
+    BEFORE.get().copied().unwrap_or_else(|| getrlimit(Resource::Nofile))
 }
 
 #[cfg(test)]

@@ -196,7 +196,7 @@ impl Entry {
             rustix::process::setsid().map_err(at(5))?;
         }
         self.hand_down()?;
-        let limit = self.open_files.clone();
+        let limit = self.open_files;
         rustix::process::setrlimit(Resource::Nofile, limit).map_err(at(9))?;
         if let Some(user) = self.user {
             become_user(user).map_err(at(8))?;

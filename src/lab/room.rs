@@ -103,6 +103,8 @@ impl Room {
             // Most often the memory is mounted there; no room in it can be entered.
             &self.ground.directory,
         ];
+        // An earlier version made it so that nobody passes.
+        directories.extend(self.ground.directory.parent());
         if let Some(disk) = self.disk_directory.get() {
             directories.extend([disk.as_path(), &self.ground.disk_directory]);
         }

@@ -134,7 +134,7 @@ impl Attacker {
                 self.learn(&Path::new(place).join(name));
             }
         }
-        if round % SLOW_ROUND == 0 {
+        if u32::is_multiple_of(round, SLOW_ROUND) {
             self.read_command_lines();
             self.read_mounts();
         }
