@@ -45,7 +45,8 @@ fn a_forged_reply_is_told_of_and_never_called_a_bug() {
         ] {
             let (state, why) = forge(&machine, stack, &words);
             assert_eq!(state, "invalid", "{stack} {words:?}: {why}");
-            assert!(why.contains("somebody wrote into the agent's channel"), "{stack}: {why}");
+            // Who notices first says it: this host, or the agent of what it is asked by.
+            assert!(why.contains("somebody wrote into"), "{stack}: {why}");
             assert!(!why.contains("bug in surtax"), "{stack}: {why}");
         }
     }
