@@ -78,11 +78,10 @@ impl Budget {
         Self { bytes: share(bytes), until_ns: share(after(time).0) }
     }
 
-    /// That of a run that was begun here: it may be as large as it likes.
+    /// That of a run that this process writes: what it has written it may read, for as long as it takes.
     pub(super) fn of_our_own() -> Self {
-        let budget = Self::of_a_stranger(0);
-        budget.widen();
-        budget
+        let endless = || Arc::new(AtomicU64::new(u64::MAX));
+        Self { bytes: endless(), until_ns: endless() }
     }
 
     /// Makes it that of a run that was begun here.
