@@ -169,6 +169,7 @@ fn record(
         cpu_user: near(typical),
         cpu_system: near(typical / 10.0),
         memory_peak: Some(Bytes(30 << 20)),
+        oom_kill_count: None,
         carries_workload,
     };
     let readings = vec![

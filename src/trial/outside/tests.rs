@@ -1,3 +1,5 @@
+//! Recorded claims, made-up ones, and what must hold of all: the parts sum to what was seen.
+
 use super::*;
 use crate::ledger::fixture::reading;
 use proptest::prelude::*;
