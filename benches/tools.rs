@@ -38,7 +38,8 @@ impl Tool {
         let place = room.memory_directory().expect("there is memory").to_path_buf();
         let lowers =
             root::lowers(&Root::Overlay, footing.ground().cache).expect("mounts are listed");
-        let mut mounts = root::merge(&lowers, &place, None).expect("the room takes directories");
+        let mut mounts =
+            root::merge((&lowers, &[]), &place, None).expect("the room takes directories");
         if kind != "bubblewrap" {
             mounts.push(Mount::Tmpfs { target: "/run".into() });
         }

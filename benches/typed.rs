@@ -77,7 +77,8 @@ impl Typed {
         let covered = covered(kind, footing);
         let lowers =
             root::lowers(&Root::Overlay, footing.ground().cache).expect("mounts are listed");
-        let mut mounts = root::merge(&lowers, &place, None).expect("the room takes directories");
+        let mut mounts =
+            root::merge((&lowers, &[]), &place, None).expect("the room takes directories");
         mounts.extend(covered.iter().map(|target| Mount::Tmpfs { target: target.clone() }));
         let namespace = room.mount_namespace(&mounts).expect("the root is mounted");
         let with_root = anew(&place, &covered, &argv);
