@@ -52,14 +52,14 @@ fn no_target_finds_anything_in_its_corpus_nor_in_two_seconds_of_mutation() {
 }
 
 fn planted(kind: &str) -> Ran {
-    let state = tempfile::tempdir().unwrap();
+    let state = tempfile::tempdir().expect("a place for its state");
     let run = Run { time: PLANTED_TIME, seed: 1, state: state.path().into(), planted: None };
-    let wire = target::find("wire").unwrap();
+    let wire = target::find("wire").expect("a target of this name");
     let ran = campaign::apart(program(), Engine::Mutation, &wire, &run, &["--planted", kind]);
-    let ran = ran.unwrap();
+    let ran = ran.unwrap_or_else(|words| panic!("{words}"));
     if let Some(finding) = &ran.finding {
         // The real target bears the input: what was found is the planted bug.
-        (wire.run)(&std::fs::read(&finding.path).unwrap());
+        (wire.run)(&std::fs::read(&finding.path).expect("what was found was kept"));
     }
     ran
 }
