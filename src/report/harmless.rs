@@ -6,7 +6,7 @@
 //! word, for programs that read JSON; whoever shows it to people quotes it first.
 
 use super::findings::{
-    AbsenceFindings, ArmFindings, BesideFindings, Caution, DistributionFindings,
+    AbsenceFindings, ArmFindings, BesideFindings, BillGap, Caution, DistributionFindings,
     DisturbanceFinding, Findings, InstanceFindings, JudgementFindings, KeyValue, LevelEvidence,
     MetricFindings, PayerFindings, QuantileFindings, RunFacts, TrialPoint, Trouble, Verdict,
 };
@@ -93,6 +93,8 @@ fn of_arm(arm: &mut ArmFindings) {
         because,
         more_blocks: _,
         payers,
+        bill_gap,
+        page_cache_bytes: _,
         evidence,
         stdout_hashes,
         exit_statuses,
@@ -111,6 +113,9 @@ fn of_arm(arm: &mut ArmFindings) {
         [metric, why].into_iter().for_each(tame);
     }
     payers.iter_mut().for_each(of_payer);
+    if let Some(BillGap { trial_count: _, cpu_unseen_ns: _, unseen_share: _, why }) = bill_gap {
+        tame(why);
+    }
     for LevelEvidence { layer, facts } in evidence {
         tame(layer);
         facts.iter_mut().for_each(of_fact);

@@ -1,11 +1,14 @@
 //! The host's end of a link: an inside that says whatever it likes, directly and through a relay.
 
 use super::Target;
-use super::wire::{of_reply, replies};
-use std::io::Cursor;
+use super::wire::{bodies, of_reply, replies};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use surtax::agent::{ConsoleTail, Link, Pulse, refused, unexpected};
-use surtax_instrument::wire::{Command, Reply, Request};
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{
+    Command, Hello, PROTOCOL, Reply, Request, agents, read_request, write_any, write_reply,
+};
 
 pub const TARGET: Target =
     Target { name: "link", run, seeds, folders: &[], words: &["\0\0\0\0"], longest: 16 << 10 };
@@ -17,20 +20,53 @@ const DEADLINE: Duration = Duration::from_secs(20);
 const REPLIES: usize = 4096;
 
 fn run(bytes: &[u8]) {
-    let link = || {
-        let said = Cursor::new(bytes.to_vec());
-        Link::over("guest", said, std::io::sink(), &ConsoleTail::new())
-    };
-    drain(link());
-    if let Ok(relayed) = link().relay("starter", Command::default()) {
-        drain(relayed);
+    with_link(bytes, drain);
+    with_link(bytes, |link| {
+        if let Ok(relayed) = link.relay("starter", Command::default()) {
+            drain(relayed);
+        }
+    });
+    with_link(bytes, |mut link| {
+        let mut pulse = Pulse::default();
+        if link.outlast(&mut pulse, DEADLINE).is_ok() {
+            // Nothing was asked, so nothing is owed.
+            assert!(pulse.settle(link.listener.as_mut(), DEADLINE).is_ok());
+        }
+    });
+}
+
+/// Does something with a link to an inside that greets, is told its key, and then says all of this under its seal.
+fn with_link(bytes: &[u8], work: impl FnOnce(Link)) {
+    let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+    std::thread::scope(|scope| {
+        scope.spawn(|| say(&theirs, bytes));
+        let reader = ours.try_clone().expect("one more descriptor");
+        let mut link =
+            Link::over("guest", reader, ours, &ConsoleTail::new()).expect("random bytes");
+        let greeting = link.receive(DEADLINE).map(|stamped| stamped.reply);
+        assert!(matches!(greeting, Ok(Reply::Hello(_))), "{greeting:?}");
+        link.send(&Request::Clock).expect("somebody listens");
+        work(link);
+        // Whoever still speaks is not listened to any more.
+        drop(theirs.shutdown(std::net::Shutdown::Both));
+    });
+}
+
+/// Says what it is given, until nobody listens.
+fn say(stream: &UnixStream, bytes: &[u8]) {
+    let (mut sealer, mut opener) = agents();
+    let hello = Hello { protocol: PROTOCOL, pid: 1, at: Nanoseconds(5) };
+    let mut stream = stream;
+    let greeted = write_reply(&mut stream, &mut sealer, &Reply::Hello(hello));
+    if greeted.is_err() || read_request(&mut stream, &mut opener).is_err() {
+        return;
     }
-    let mut pulsed = link();
-    let mut pulse = Pulse::default();
-    if pulsed.outlast(&mut pulse, DEADLINE).is_ok() {
-        // Nothing was asked, so nothing is owed.
-        assert!(pulse.settle(pulsed.listener.as_mut(), DEADLINE).is_ok());
+    for body in bodies(bytes) {
+        if write_any(&mut stream, &mut sealer, body).is_err() {
+            return;
+        }
     }
+    drop(stream.shutdown(std::net::Shutdown::Write));
 }
 
 fn drain(mut link: Link) {

@@ -5,14 +5,16 @@
 //! signal, and say nothing but whole frames.
 
 use super::Target;
-use super::wire::{of_request, requests};
+use super::wire::{bodies, of_request, request, requests, sealed};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command as Process, Stdio};
 use std::sync::OnceLock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Command, Reply, Request, WireError, read_reply, read_request};
+use surtax_instrument::wire::{
+    Command, Reply, Request, Sealer, WireError, hosts, read_reply, write_request,
+};
 
 pub const TARGET: Target =
     Target { name: "session", run, seeds, folders: &[], words: &["\0\0\0\0"], longest: 8 << 10 };
@@ -24,7 +26,8 @@ const INSTANCES: usize = 3;
 const DEADLINE: Nanoseconds = Nanoseconds(1_000_000_000);
 
 fn run(bytes: &[u8]) {
-    let said = harmless(bytes);
+    let (mut sealer, mut opener) = hosts().expect("random bytes");
+    let said = harmless(bytes, &mut sealer);
     #[expect(clippy::disallowed_methods, reason = "the agent is the part that is tested")]
     let mut process = Process::new(format!("/proc/self/fd/{}", agent().as_raw_fd()));
     process.arg("stdio").env_clear().current_dir("/");
@@ -37,9 +40,12 @@ fn run(bytes: &[u8]) {
     assert!(writer.join().is_ok());
     assert_eq!(output.status.signal(), None, "the agent was ended by a signal");
     let mut rest = output.stdout.as_slice();
-    assert!(matches!(read_reply(&mut rest), Ok(Reply::Hello(_))), "its first frame is no greeting");
+    assert!(
+        matches!(read_reply(&mut rest, &mut opener), Ok(Reply::Hello(_))),
+        "its first frame is no greeting"
+    );
     loop {
-        match read_reply(&mut rest) {
+        match read_reply(&mut rest, &mut opener) {
             Ok(_) => {}
             Err(WireError::Closed) => return,
             Err(error) => panic!("the agent says what is no frame: {error}"),
@@ -59,19 +65,18 @@ fn agent() -> &'static std::fs::File {
     })
 }
 
-/// The requests in the bytes, harmless, and behind them what is none.
-fn harmless(bytes: &[u8]) -> Vec<u8> {
-    let (mut rest, mut said) = (bytes, Vec::new());
-    loop {
-        let before = rest;
-        match read_request(&mut rest) {
-            Ok(request) => said.extend(of_request(&without_harm(request))),
-            Err(_) => {
-                said.extend_from_slice(before);
-                return said;
+/// The requests in the bytes, harmless and under their seals, and what is none as it is, also under its seal.
+fn harmless(bytes: &[u8], sealer: &mut Sealer) -> Vec<u8> {
+    let mut said = Vec::new();
+    for body in bodies(bytes) {
+        match request(body) {
+            Ok(request) => {
+                let _fits = write_request(&mut said, sealer, &without_harm(request));
             }
+            Err(_) => said.extend(sealed(sealer, body)),
         }
     }
+    said
 }
 
 fn without_harm(request: Request) -> Request {

@@ -1,10 +1,14 @@
-//! Frames of the wire: whatever is read as a frame is written back as the very same bytes.
+//! Frames of the wire: whatever is read as a frame is written back as the very same bytes, and without its seal none is read.
+//!
+//! An input is a row of frames without seals: a length of four bytes, little endian, and as many bytes. They are sealed
+//! here, as whoever holds the key would have sent them.
 
 use super::Target;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{
-    Command, Descend, Dropped, Fact, Failure, Hello, Instance, LevelFacts, Outcome, Output,
-    PROTOCOL, Reading, Reply, Request, Role, Status, Stops, read_reply, read_request, write_reply,
+    Command, Descend, Dropped, Fact, Failure, Hello, Instance, LevelFacts, Opener, Outcome, Output,
+    PROTOCOL, Reading, Reply, Request, Role, Sealer, Status, Stops, WireError, agents,
+    body_of_reply, body_of_request, hosts, read_reply, read_request, write_any, write_reply,
     write_request,
 };
 
@@ -18,16 +22,66 @@ pub const TARGET: Target = Target {
 };
 
 fn run(bytes: &[u8]) {
-    let mut rest = bytes;
-    while let Ok(reply) = read_reply(&mut rest) {
-        let read = bytes.len() - rest.len();
-        assert!(bytes[..read].ends_with(&of_reply(&reply)), "{reply:?} is written otherwise");
+    for body in bodies(bytes) {
+        if let Ok(reply) = reply(body) {
+            assert!(
+                body_of_reply(&reply).is_ok_and(|it| it == body),
+                "{reply:?} is written otherwise"
+            );
+        }
+        if let Ok(request) = request(body) {
+            let is_same = body_of_request(&request).is_ok_and(|it| it == body);
+            assert!(is_same, "{request:?} is written otherwise");
+        }
     }
-    let mut rest = bytes;
-    while let Ok(request) = read_request(&mut rest) {
-        let read = bytes.len() - rest.len();
-        assert!(bytes[..read].ends_with(&of_request(&request)), "{request:?} is written otherwise");
-    }
+    let ((_, mut host), (_, mut agent)) = session();
+    assert!(read_reply(&mut &*bytes, &mut host).is_err(), "what bears no seal was read");
+    assert!(
+        read_request(&mut &*bytes, &mut agent).is_err(),
+        "what bears no seal was read as a request"
+    );
+}
+
+/// What the host makes of a frame that its agent sealed.
+fn reply(body: &[u8]) -> Result<Reply, WireError> {
+    let ((_, mut opener), (mut sealer, _)) = session();
+    read_reply(&mut sealed(&mut sealer, body).as_slice(), &mut opener)
+}
+
+/// What the agent makes of a frame that its host sealed.
+pub fn request(body: &[u8]) -> Result<Request, WireError> {
+    let ((mut sealer, _), (_, mut opener)) = session();
+    read_request(&mut sealed(&mut sealer, body).as_slice(), &mut opener)
+}
+
+/// A frame under the seal that is due.
+pub fn sealed(sealer: &mut Sealer, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_any(&mut bytes, sealer, body).expect("memory takes all");
+    bytes
+}
+
+/// The frames of an input; the last one may be shorter than it says.
+pub fn bodies(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = bytes.split_first_chunk::<4>()?;
+        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        let (body, rest) = rest.split_at(length.min(rest.len()));
+        bytes = rest;
+        Some(body)
+    })
+}
+
+/// Both ends of a session that stands: the host's, and the agent's.
+fn session() -> ((Sealer, Opener), (Sealer, Opener)) {
+    let (mut host, mut agent) = (hosts().expect("random bytes"), agents());
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    let hello = Hello { protocol: PROTOCOL, pid: 1, at: Nanoseconds(5) };
+    write_reply(&mut up, &mut agent.0, &Reply::Hello(hello)).expect("memory takes a greeting");
+    read_reply(&mut up.as_slice(), &mut host.1).expect("a greeting is a frame");
+    write_request(&mut down, &mut host.0, &Request::Clock).expect("memory takes a question");
+    read_request(&mut down.as_slice(), &mut agent.1).expect("a question is a frame");
+    (host, agent)
 }
 
 /// A bug that the runner must find: a proof that it can.
@@ -58,7 +112,8 @@ impl Planted {
     /// # Panics
     /// On whoever meets that bug.
     pub fn run(self, bytes: &[u8]) {
-        match (self, read_reply(&mut &*bytes)) {
+        let first = bodies(bytes).next().map(reply);
+        match (self, first.unwrap_or(Err(WireError::Closed))) {
             (Self::Panic, Ok(Reply::Clock { at })) => assert!(at.0 < 1 << 63, "the planted bug"),
             (Self::Hang, Ok(Reply::Bill(readings))) => {
                 while readings.iter().any(|reading| reading.level == u8::MAX) {
@@ -73,17 +128,19 @@ impl Planted {
     }
 }
 
+/// A reply as a part of an input.
 pub fn of_reply(reply: &Reply) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    // What was read fits; what this program makes does, too.
-    let _fits = write_reply(&mut bytes, reply);
-    bytes
+    of(body_of_reply(reply).unwrap_or_default())
 }
 
+/// A request as a part of an input.
 pub fn of_request(request: &Request) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let _fits = write_request(&mut bytes, request);
-    bytes
+    of(body_of_request(request).unwrap_or_default())
+}
+
+fn of(body: Vec<u8>) -> Vec<u8> {
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    [&length.to_le_bytes(), body.as_slice()].concat()
 }
 
 fn command() -> Command {
@@ -147,6 +204,7 @@ pub fn replies() -> Vec<Reply> {
         cpu_user,
         cpu_system,
         memory_peak,
+        oom_kill_count: Some(1),
         stops: Some(Stops { count: 1, time: Nanoseconds(1) }),
         stdout: output.clone(),
         stderr: output,
@@ -159,15 +217,22 @@ pub fn replies() -> Vec<Reply> {
         cpu_user,
         cpu_system,
         memory_peak: Some(memory_peak),
+        oom_kill_count: Some(0),
         carries_workload: true,
     };
     let facts = vec![Fact::new("kernel_release", "6.1", "uname")];
     let levels = vec![LevelFacts { layer: String::from("runc"), facts: facts.clone() }];
-    let failure = Failure { errno: 2, what: String::from("cannot start"), hint: String::new() };
+    let failure = Failure {
+        errno: 2,
+        what: String::from("cannot start"),
+        hint: String::new(),
+        is_forgery: false,
+    };
     let dropped = Dropped { kernel: String::from("12"), failure: String::new() };
     vec![
         Reply::Hello(Hello { protocol: PROTOCOL, pid: 1, at: Nanoseconds(5) }),
         Reply::Started { at: Nanoseconds(6) },
+        Reply::Ended { at: Nanoseconds(8) },
         Reply::Exited(outcome),
         Reply::Bill(vec![reading.clone(), reading]),
         Reply::Failed(failure),

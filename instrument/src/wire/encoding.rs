@@ -132,6 +132,34 @@ pub fn require_short(request: &Request) -> Result<(), Malformed> {
     bytes_of(request).map(drop)
 }
 
+/// Writes one frame of any bytes, under the seal that is due: for those who try what readers make of it.
+///
+/// # Errors
+/// The stream's, or [`Malformed::TooLong`] where no length can say how many they are.
+pub fn write_any(
+    stream: &mut impl Write,
+    sealer: &mut Sealer,
+    body: &[u8],
+) -> Result<(), WireError> {
+    sealer.write(stream, [&[0; HEAD], body].concat())
+}
+
+/// The bytes of a reply without head and seal.
+///
+/// # Errors
+/// [`Malformed::TooLong`].
+pub fn body_of_reply(reply: &Reply) -> Result<Vec<u8>, Malformed> {
+    bytes_of(reply).map(|bytes| bytes[HEAD..].to_vec())
+}
+
+/// The bytes of a request without head and seal.
+///
+/// # Errors
+/// [`Malformed::TooLong`].
+pub fn body_of_request(request: &Request) -> Result<Vec<u8>, Malformed> {
+    bytes_of(request).map(|bytes| bytes[HEAD..].to_vec())
+}
+
 /// A frame after room for its head.
 fn bytes_of(frame: &impl Field) -> Result<Vec<u8>, Malformed> {
     let mut bytes = vec![0; HEAD];
