@@ -187,16 +187,8 @@ fn measure(
     conditions.extend(page_cache.map(watch::condition));
     conditions.extend(quiet::stood_still(runs.iter().map(|ran| &ran.outcome)));
     conditions.extend(together::at_once(&runs));
-    let mut is_guest_time_void = false;
-    if let Some(rate) = opposite.as_mut().map_or(Ok(None), Opposite::rate)? {
-        is_guest_time_void |= rate.is_void();
-        conditions.extend(rate.conditions_of("client_"));
-    }
-    if !sandwich.is_shared() {
-        let rate = sandwich.rate_until(Sandwich::take(standing.link()?, patience)?);
-        is_guest_time_void |= rate.is_void();
-        conditions.extend(rate.conditions_of(""));
-    }
+    let (is_guest_time_void, rates) = rates(standing, opposite, sandwich)?;
+    conditions.extend(rates);
     readings = iterate::per_iteration(readings, &runs);
     let read = task.read(runs.iter().map(|ran| &ran.outcome));
     task.clean_up(command, |command| outcome(standing, command, plan))?;
@@ -228,6 +220,26 @@ fn measure(
     let measured =
         Measured { wall, outcome, readings, iterations, workload, evidence, is_guest_time_void };
     Ok((measured, flaw, conditions))
+}
+
+/// How clocks ran that are not the host's: whether what was measured by one is void, and the conditions.
+fn rates(
+    standing: &mut Standing,
+    opposite: &mut Option<Opposite>,
+    sandwich: Sandwich,
+) -> Result<(bool, Conditions), Fault> {
+    let (mut is_void, mut conditions) = (false, Conditions::new());
+    if let Some(rate) = opposite.as_mut().map_or(Ok(None), Opposite::rate)? {
+        is_void |= rate.is_void();
+        conditions.extend(rate.conditions_of("client_"));
+    }
+    if !sandwich.is_shared() {
+        let patience = standing.patience();
+        let rate = sandwich.rate_until(Sandwich::take(standing.link()?, patience)?);
+        is_void |= rate.is_void();
+        conditions.extend(rate.conditions_of(""));
+    }
+    Ok((is_void, conditions))
 }
 
 /// Runs the command as often as the plan has it in one start, or until it fails.
