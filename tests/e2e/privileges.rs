@@ -235,7 +235,7 @@ fn no_stack_but_native_shows_a_command_this_machine_s_secrets() {
         "lxc",
         "nspawn",
         MACHINE,
-        "nspawn:users=private",
+        "nspawn:user=private",
     ] {
         if is_usable(&machine, stack) {
             assert_eq!(run(stack), format!("{users}\n*\nnone\n0\n"), "{stack}");
