@@ -174,8 +174,8 @@ mod tests {
     #[test]
     fn an_inside_that_never_ends_its_frame_is_given_up_in_time() {
         let outer = Box::new(Drip(0));
-        // The length of a frame that never comes.
-        let bytes = vec![0, 0, 1, 0];
+        // The length of a frame, under its seal, that does not come in time.
+        let bytes = greeting()[..8].to_vec();
         let mut listener = RelayListener { outer, bytes, ..listener(&[]) };
         let fault = listener.receive(Duration::from_millis(20)).unwrap_err();
         assert_eq!(fault.message, "it drips");
