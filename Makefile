@@ -23,7 +23,8 @@ BENCHES      ?= agent disturbance fixed_cost starts vm_boot report estimators en
                 $(if $(SURTAX_NETPERF)$(SURTAX_SOCKPERF),network)
 ENFORCE      ?= --enforce
 
-# Known flaws of dependencies must be looked for; `where-reachable` accepts a machine that cannot fetch what is known of them.
+# Known flaws of dependencies must be looked for; `where-reachable` accepts a machine that cannot fetch what is known of them, and
+# `skip` does not try.
 ADVISORIES   ?= required
 
 # How long `make fuzz` gives each target, in seconds, and how many rounds it makes.

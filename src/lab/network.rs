@@ -64,6 +64,9 @@ const SIOCBRADDIF: libc::Ioctl = 0x89a2;
 const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
 const TUNSETPERSIST: libc::Ioctl = 0x4004_54cb;
 
+/// The first port at which everybody may listen, in the namespace of whoever reads it.
+const FIRST_OPEN_PORT: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
+
 /// A network namespace of a room.
 #[derive(Debug)]
 pub struct Network {
@@ -158,6 +161,18 @@ impl Network {
         work: impl FnOnce() -> Result<T, Fault> + Send,
     ) -> Result<T, Fault> {
         within(self.namespace.as_fd(), work)
+    }
+
+    /// Lets every user listen at every port of it: who emulates a machine has no rights, and listens for its guest.
+    ///
+    /// # Errors
+    /// The machine's: its kernel does not let ports be opened to all.
+    ///
+    /// Source: Linux `Documentation/networking/ip-sysctl.rst`.
+    pub fn open_ports(&self) -> Result<(), Fault> {
+        self.within(|| {
+            fs::write(FIRST_OPEN_PORT, "0").doing(format_args!("write `{FIRST_OPEN_PORT}`"))
+        })
     }
 
     /// What a tap of the workload's is called in it.

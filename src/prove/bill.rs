@@ -4,10 +4,12 @@
 //! work. The sum of each trial is counted again, plainly, from what each payer of level 0 was read to have used.
 
 use super::bench::{draft, toil};
+use super::load::CROWD;
 use super::toil::Work;
 use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
 use crate::fault::Fault;
 use crate::ledger::{StoredTrial, TrialState};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The layers whose kernels are not told when the CPU is taken away, how many runs are made of each, and how long one
@@ -22,10 +24,6 @@ const WORKS_FOR: Duration = Duration::from_millis(100);
 
 /// Blocks of a run; each has three trials of the layer.
 const BLOCKS: u32 = 6;
-
-/// Twice as many short processes as there are CPUs, with pauses, as a build has them.
-const BUILD: &str = "for n in $(seq $(( 2 * $(nproc) ))); do \
-    while :; do head -c 3000000 /dev/urandom | gzip -9 | sha256sum; sleep 0.05; done & done; wait";
 
 /// By so much of what was seen from outside a sum may exceed it.
 const ABOVE_PERCENT: u64 = 5;
@@ -75,7 +73,7 @@ impl Proof for Bill {
 }
 
 /// What was counted in one layer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Count {
     /// Trials whose sum could be counted again.
     tried: u32,
@@ -94,26 +92,50 @@ fn count_all(bench: &Bench<'_>, asked: &Asked, size: Size, count: &mut Count) ->
     if runs == 0 {
         return Ok(());
     }
-    let amount = Work::Loops.amount_of(WORKS_FOR)?;
-    let _build = bench.beside(BUILD)?;
+    let mut build = None;
     for seed in 0..runs {
-        let separator = if asked.layer.contains(':') { ',' } else { ':' };
-        let baseline = format!("{}{separator}env.{}={amount}", asked.layer, Work::Loops.variable());
-        let twin = format!("{baseline},env.SURTAX_TOIL_TWIN=1");
-        let (findings, trials) =
-            bench.trials(toil(draft(&baseline, &[&twin], BLOCKS, seed.into())?)?)?;
-        trials.iter().filter(|trial| trial.state == TrialState::Done).for_each(|it| count.add(it));
+        let unit = format!("bill/{}/{seed}", asked.layer);
+        count.join(bench.unit(&unit, 1, || {
+            if build.is_none() {
+                build = Some(bench.beside(CROWD)?);
+            }
+            count_one(bench, asked.layer, seed)
+        })?);
         if count.tried == 0 {
-            let trouble = findings.arms.iter().find_map(|arm| arm.trouble.as_ref());
-            let why = trouble.map_or("no trial of it counts", |trouble| &trouble.why);
-            count.impossible = Some(why.to_owned());
             return Ok(());
         }
     }
     Ok(())
 }
 
+/// Makes one run beside the build, and counts its trials.
+fn count_one(bench: &Bench<'_>, layer: &str, seed: u32) -> Result<Count, Fault> {
+    let amount = Work::Loops.amount_of(WORKS_FOR)?;
+    let separator = if layer.contains(':') { ',' } else { ':' };
+    let baseline = format!("{layer}{separator}env.{}={amount}", Work::Loops.variable());
+    let twin = format!("{baseline},env.SURTAX_TOIL_TWIN=1");
+    let (findings, trials) =
+        bench.trials(toil(draft(&baseline, &[&twin], BLOCKS, seed.into())?)?)?;
+    let mut count = Count::default();
+    trials.iter().filter(|trial| trial.state == TrialState::Done).for_each(|it| count.add(it));
+    if count.tried == 0 {
+        let trouble = findings.arms.iter().find_map(|arm| arm.trouble.as_ref());
+        let why = trouble.map_or("no trial of it counts", |trouble| &trouble.why);
+        count.impossible = Some(why.to_owned());
+    }
+    Ok(count)
+}
+
 impl Count {
+    fn join(&mut self, other: Self) {
+        let Self { tried, above, overdivided, undivided, impossible } = other;
+        self.tried += tried;
+        self.above += above;
+        self.overdivided += overdivided;
+        self.undivided += undivided;
+        self.impossible = impossible;
+    }
+
     fn add(&mut self, trial: &StoredTrial) {
         let outside = trial.readings.iter().filter(|reading| reading.level == 0);
         let used = |sum: u64, ns: u64| sum.saturating_add(ns);

@@ -13,6 +13,7 @@ use crate::plan::{Draft, Plan, Surroundings, TrialId};
 use crate::report::foreign;
 use crate::stack::{StackSpec, registered};
 use crate::trial::TrialResult;
+use serde::{Deserialize, Serialize};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -85,13 +86,16 @@ impl Proof for Hostile {
             let kinds = counts.len();
             for run in runs {
                 let (harm, count) = &mut counts[run as usize % kinds];
-                let file = place.join("run.surtax");
-                std::fs::copy(&whole, &file).doing("copy a ledger to be spoiled")?;
-                harm.spoil(&file, run.into())?;
-                try_one(bench, &place, run as usize / kinds, count)?;
-                count.executed += u32::from(mark.exists());
-                clear(&place, &whole)?;
-                bench.told()?;
+                count.add(bench.unit(&format!("hostile/{run}"), 1, || {
+                    let file = place.join("run.surtax");
+                    std::fs::copy(&whole, &file).doing("copy a ledger to be spoiled")?;
+                    harm.spoil(&file, run.into())?;
+                    let mut tried = try_one(bench, &place, run as usize / kinds)?;
+                    tried.executed = mark.exists();
+                    clear(&place, &whole)?;
+                    bench.told()?;
+                    Ok(tried)
+                })?);
             }
             std::fs::remove_dir_all(&place).doing("remove the strangers' ledgers")
         };
@@ -101,25 +105,40 @@ impl Proof for Hostile {
     }
 }
 
+/// What came of one ledger.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Tried {
+    slow: bool,
+    crashed: bool,
+    acting: bool,
+    executed: bool,
+}
+
+impl Count {
+    fn add(&mut self, tried: Tried) {
+        self.ledgers += 1;
+        self.slow += u32::from(tried.slow);
+        self.crashed += u32::from(tried.crashed);
+        self.acting += u32::from(tried.acting);
+        self.executed += u32::from(tried.executed);
+    }
+}
+
 /// Gives a ledger to one of the commands, and to the one that would execute its command.
-fn try_one(bench: &Bench<'_>, place: &Path, turn: usize, count: &mut Count) -> Result<(), Fault> {
-    count.ledgers += 1;
-    let (mut slow, mut crashed, mut acting) = (false, false, false);
+fn try_one(bench: &Bench<'_>, place: &Path, turn: usize) -> Result<Tried, Fault> {
+    let mut tried = Tried::default();
     for command in [COMMANDS[turn % COMMANDS.len()], RESUME] {
         let said = place.join("said");
         let status = bench.answer(&words(command, place)?, &said, GIVE_UP)?;
         let is_slow = status.is_none_or(|status| status.signal() == Some(SIGXCPU));
         let code = status.and_then(|status| status.code());
-        slow |= is_slow;
-        crashed |= !is_slow && code.is_none_or(|code| !CODES.contains(&code));
+        tried.slow |= is_slow;
+        tried.crashed |= !is_slow && code.is_none_or(|code| !CODES.contains(&code));
         for file in [said, place.join("report.html")] {
-            acting |= std::fs::read(file).is_ok_and(|bytes| acts(&bytes));
+            tried.acting |= std::fs::read(file).is_ok_and(|bytes| acts(&bytes));
         }
     }
-    count.slow += u32::from(slow);
-    count.crashed += u32::from(crashed);
-    count.acting += u32::from(acting);
-    Ok(())
+    Ok(tried)
 }
 
 /// This program with a limit to its memory.
