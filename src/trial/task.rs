@@ -25,6 +25,14 @@ const WALL_OF_INSTANCE: &str = "wall_ns";
 /// What is between two settings of one start.
 const THEN: &str = "; then ";
 
+/// Whether a server says that somebody else listens where it should, in whatever words.
+fn is_taken(said: &str) -> bool {
+    let said = said.to_lowercase();
+    ["address already in use", "address in use", "eaddrinuse"]
+        .iter()
+        .any(|sign| said.contains(sign))
+}
+
 /// What a plan's trials do beside their command.
 pub(super) struct Task {
     definition: Option<Definition>,
@@ -176,6 +184,14 @@ impl Task {
         if fault.message.contains("No space left on device") {
             return fault
                 .hint("take a smaller data set (the workload's parameters), or a larger medium");
+        }
+        let port = self.definition.as_ref().and_then(|it| it.port);
+        if let Some(port) = port.filter(|_| is_taken(&fault.message)) {
+            let whose =
+                crate::lab::listener(port).map_or_else(String::new, |who| format!(" of {who}"));
+            return fault.hint(format!(
+                "port {port} is taken here: wait for the end{whose}, or take another by the workload's `port=`"
+            ));
         }
         let remedy = self.definition.as_ref().and_then(Definition::remedy);
         // A shell ends with 127 where it does not find a program.

@@ -43,6 +43,20 @@ fn a_server_in_a_stack_is_reached_by_its_client_outside() {
     measured(&machine, &["native", "docker:net=bridge"], "net.udp_rr:time=50", OUTSIDE);
 }
 
+#[test]
+fn a_port_that_somebody_else_has_is_told_with_whose_it_is() {
+    let machine = Machine::take();
+    let theirs = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = theirs.local_addr().unwrap().port();
+    let answer =
+        machine.json_of_a_failure(&compare("native", &format!("net.tcp_rr:time=50,port={port}")));
+    let trouble = answer["arms"][0]["trouble"].to_string();
+    let whose = format!("(process id {})", std::process::id());
+    assert!(trouble.contains(&format!("port {port} is taken here")), "{trouble}");
+    assert!(trouble.contains(&whose), "{trouble}");
+    machine.assert_as_before();
+}
+
 /// nspawn and LXC mount an identity of their own over the kernel's.
 #[test]
 fn ends_on_one_kernel_are_known_to_be_whatever_a_tool_shows_of_it() {

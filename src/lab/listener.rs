@@ -1,0 +1,99 @@
+//! Who listens at a port of this level: the process, and the surtax that it belongs to.
+//!
+//! Two runs at once may want the same port of this machine's own network. What fails then says that the address is
+//! taken; this says by whom.
+
+use std::fs;
+use std::path::Path;
+
+/// Lists of sockets, with the state of those that listen. Source: Linux `net/tcp_states.h`, `proc_pid_net(5)`.
+const LISTS: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
+
+/// How many parents are asked after.
+const DEPTH_LIMIT: usize = 64;
+
+/// Who listens at a port here, in words; `None` where nobody does, or nobody can be seen to.
+#[must_use]
+pub fn listener(port: u16) -> Option<String> {
+    let sockets: Vec<String> = LISTS
+        .iter()
+        .filter_map(|(list, state)| {
+            let text = fs::read_to_string(format!("/proc/net/{list}")).ok()?;
+            Some(inodes(&text, state, port))
+        })
+        .flatten()
+        .map(|inode| format!("socket:[{inode}]"))
+        .collect();
+    let entries = fs::read_dir("/proc").ok()?;
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let holder = pids.into_iter().find(|pid| holds(*pid, &sockets))?;
+    let owner = surtax_above(holder).filter(|owner| *owner != std::process::id());
+    let of =
+        owner.map_or_else(String::new, |owner| format!(", of the surtax with process id {owner}"));
+    Some(format!("`{}` (process id {holder}{of})", name(holder).escape_debug()))
+}
+
+/// The inodes of the sockets of a list that are in this state, at this port.
+fn inodes(list: &str, state: &str, port: u16) -> Vec<u64> {
+    let inode = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (_, local) = fields.get(1)?.rsplit_once(':')?;
+        let is_it = u16::from_str_radix(local, 16) == Ok(port) && fields.get(3) == Some(&state);
+        if is_it { fields.get(9)?.parse().ok() } else { None }
+    };
+    list.lines().skip(1).filter_map(inode).collect()
+}
+
+fn holds(pid: u32, sockets: &[String]) -> bool {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let is_one = |link: std::path::PathBuf| sockets.iter().any(|it| Path::new(it) == link);
+    entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok()).any(is_one)
+}
+
+/// The nearest ancestor of a process that is a surtax.
+fn surtax_above(pid: u32) -> Option<u32> {
+    let mut next = parent(pid)?;
+    for _ in 0..DEPTH_LIMIT {
+        if name(next) == "surtax" {
+            return Some(next);
+        }
+        next = parent(next).filter(|parent| *parent > 1)?;
+    }
+    None
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn name(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+
+    #[test]
+    fn who_listens_at_a_port_is_named_and_nobody_is_where_nobody_does() {
+        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = tcp.local_addr().unwrap().port();
+        let us = format!("(process id {})", std::process::id());
+        assert!(listener(port).unwrap().contains(&us), "{:?}", listener(port));
+        drop(tcp);
+        assert_eq!(listener(port), None);
+        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        assert!(listener(udp.local_addr().unwrap().port()).unwrap().contains(&us));
+    }
+
+    #[test]
+    fn a_connection_from_a_port_is_nobody_who_listens_there() {
+        let line = "  sl  local_address rem_address   st\n   0: 0100007F:1451 0100007F:0016 01 \
+                    00000000:00000000 00:00000000 00000000     0        0 4711 1\n   1: 00000000:1451 \
+                    00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4712 1\n";
+        assert_eq!(inodes(line, "0A", 5201), [4712]);
+        assert_eq!(inodes(line, "0A", 5202), [0; 0]);
+    }
+}
