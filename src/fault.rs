@@ -1,7 +1,7 @@
 //! Errors: what failed, why, and what to do about it.
 //!
-//! Three kinds with three exit codes: the user's (2), the machine's (3) and ours (70). One level
-//! says one thing; the chain is joined in one place, here.
+//! Four kinds with three exit codes: the user's (2), the machine's and that of somebody inside a stack (3), and ours
+//! (70). One level says one thing; the chain is joined in one place, here.
 
 use std::fmt;
 

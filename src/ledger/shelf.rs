@@ -98,16 +98,19 @@ pub fn list(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
     Ok(ledgers)
 }
 
-/// Finds a run: by path, by its file's name, by a part of it that only one run has, or `last`, which is the one that was
+/// Finds a run: by path, which has a `/` or ends in `.surtax`, by its file's name, by a part of it that only one run has, or `last`, which is the one that was
 /// begun last: a file that an older surtax left without a run is none.
 ///
 /// # Errors
 /// The user's, when no run or more than one fits.
 pub fn find(directory: &Path, name: &str) -> Result<PathBuf, Fault> {
     let path = Path::new(name);
-    // What else than a file is named so is told when it is opened; a folder may have a run's name by chance.
+    // Somebody else may have laid a file there that is called as a run of ours, or `last`. What else than a file is
+    // named so is told when it is opened.
+    let is_path = name.contains('/') || path.extension().is_some_and(|it| it == EXTENSION);
+    // A folder may have a run's name by chance.
     let is_named = |it: fs::Metadata| !it.is_dir() || name.contains('/');
-    if fs::symlink_metadata(path).is_ok_and(is_named) {
+    if is_path && fs::symlink_metadata(path).is_ok_and(is_named) {
         return Ok(path.into());
     }
     let ledgers = list(directory)?;
@@ -136,8 +139,11 @@ pub fn find(directory: &Path, name: &str) -> Result<PathBuf, Fault> {
             _ => {}
         }
     }
-    Err(Fault::user(format!("there is no run `{name}`"))
-        .hint("see `surtax list`, or name the file itself"))
+    let fault = Fault::user(format!("there is no run `{name}`"));
+    Err(match fs::symlink_metadata(path) {
+        Ok(_) => fault.hint(format!("for the file of that name here, write `./{name}`")),
+        Err(_) => fault.hint("see `surtax list`, or name the file itself"),
+    })
 }
 
 /// A title as a part of a file name: lower case, letters and digits, the rest becomes `-`.

@@ -25,7 +25,8 @@ const WORKS_FOR: Duration = Duration::from_millis(100);
 /// Blocks of a run; each has three trials of the layer.
 const BLOCKS: u32 = 6;
 
-/// By so much of what was seen from outside a sum may exceed it.
+/// By so much of what was seen from outside a sum may exceed it. Written down again on purpose, as the ticks are: a proof
+/// that took them from `trial/outside.rs` would move with them.
 const ABOVE_PERCENT: u64 = 5;
 
 /// So much more a claim may be: a tick of 10 ms at each end.

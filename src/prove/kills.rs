@@ -42,7 +42,7 @@ const GUESTS: [&str; 5] = [
 ];
 
 /// How many blocks a run has.
-const RUNS: u32 = 2;
+const BLOCKS: u32 = 2;
 
 /// How often a census is taken again before what it finds is a leak: processes end in their own time.
 const LOOKS: u32 = 20;
@@ -69,8 +69,9 @@ impl Proof for Kills {
         per_stack(size) * count(&STACKS) + per_guest(size) * count(guests(size))
     }
 
-    fn run_ms(&self, _: Size, run: u32) -> u32 {
-        if run < 9500 { 3000 } else { 20_000 }
+    fn run_ms(&self, size: Size, run: u32) -> u32 {
+        let plain = usize::try_from(run / per_stack(size)).is_ok_and(|place| place < STACKS.len());
+        if plain { 3000 } else { 20_000 }
     }
 
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
@@ -193,7 +194,7 @@ fn calibrate(bench: &Bench<'_>, stack: &str) -> Result<Result<Whole, String>, Fa
 }
 
 fn compare(stack: &str) -> Vec<String> {
-    let runs = RUNS.to_string();
+    let runs = BLOCKS.to_string();
     let words = [
         "compare",
         "-v",

@@ -6,9 +6,10 @@
 //! word, for programs that read JSON; whoever shows it to people quotes it first.
 
 use super::findings::{
-    AbsenceFindings, ArmFindings, BesideFindings, BillGap, Caution, DistributionFindings,
-    DisturbanceFinding, Findings, InstanceFindings, JudgementFindings, KeyValue, LevelEvidence,
-    MetricFindings, PayerFindings, QuantileFindings, RunFacts, TrialPoint, Trouble, Verdict,
+    AbsenceFindings, ArmFindings, BesideFindings, BesideOverhead, BillGap, Caution,
+    DistributionFindings, DisturbanceFinding, Findings, InstanceFindings, JudgementFindings,
+    KeyValue, LevelEvidence, MetricFindings, PayerFindings, QuantileFindings, RunFacts, TrialPoint,
+    Trouble, Verdict,
 };
 use super::foreign::{line, lines};
 
@@ -166,7 +167,18 @@ fn of_metric(found: &mut MetricFindings) {
     for QuantileFindings { p: _, value: _, low: _, high: _, confidence: _, why } in quantiles {
         why.iter_mut().for_each(tame);
     }
-    if let Some(JudgementFindings { verdict, because, .. }) = judgement {
+    if let Some(JudgementFindings {
+        verdict,
+        because,
+        block_count: _,
+        more_blocks: _,
+        p_value: _,
+        p_value_adjusted: _,
+        detectable_effect: _,
+        noise_floor: _,
+        step_share: _,
+    }) = judgement
+    {
         of_verdict(verdict);
         tame(because);
     }
@@ -181,11 +193,21 @@ fn of_instances(found: &mut InstanceFindings) {
 fn of_beside(beside: &mut BesideFindings) {
     let BesideFindings { neighbour, alone, overheads } = beside;
     [neighbour, alone].into_iter().for_each(tame);
-    overheads.iter_mut().for_each(|it| tame(&mut it.metric));
+    for BesideOverhead { metric, overhead: _ } in overheads {
+        tame(metric);
+    }
 }
 
 fn of_payer(found: &mut PayerFindings) {
-    let PayerFindings { payer, role, .. } = found;
+    let PayerFindings {
+        payer,
+        role,
+        level: _,
+        cpu_ns: _,
+        cpu_user_ns: _,
+        cpu_system_ns: _,
+        memory_peak_bytes: _,
+    } = found;
     [payer, role].into_iter().for_each(tame);
 }
 

@@ -79,9 +79,10 @@ pub fn merge(
     fs::create_dir_all(&memory).doing(format_args!("make `{}`", memory.display()))?;
     let above = above.unwrap_or(&memory);
     let mut mounts = vec![Mount::Tmpfs { target: memory.clone() }];
+    let lowers = shown(lowers.to_vec(), hidden);
     for (index, lower) in lowers.iter().enumerate() {
         let target = below(&merged, &lower.place);
-        let own = hidden_in(hidden, lower, lowers);
+        let own = hidden_in(hidden, lower, &lowers);
         if lower.writes == Writes::ThrownAway {
             let upper = above.join(format!("{index}/upper"));
             mounts.extend(secrets::concealed(&own, &lower.source, &upper)?);
@@ -102,6 +103,13 @@ pub fn merge(
         });
     }
     Ok(mounts)
+}
+
+/// The parts but those that are secrets as a whole, of which there is an empty mount point.
+#[must_use]
+pub fn shown(parts: Vec<Lower>, hidden: &[Hidden]) -> Vec<Lower> {
+    let is_secret = |part: &Lower| hidden.iter().any(|it| part.source.starts_with(&it.path));
+    parts.into_iter().filter(|part| !is_secret(part)).collect()
 }
 
 /// What is hidden of this part, and not of one that lies over it.

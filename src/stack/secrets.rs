@@ -14,25 +14,35 @@ use crate::lab::{Mount, Room, conceal};
 use crate::layer::{Root, View};
 use crate::stack::root::OWN_PLACES;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The option of a layer.
 pub const KEY: &str = "secrets";
 
 /// Files with a hash in the second of the fields between colons.
-const PASSWORDS: [&str; 4] = ["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-"];
+const PASSWORDS: [&str; 6] = [
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/var/backups/gshadow.bak",
+    "/var/backups/shadow.bak",
+];
 
 /// Of the machine.
-const OF_THE_MACHINE: [&str; 19] = [
+const OF_THE_MACHINE: [&str; 21] = [
     "/etc/NetworkManager/system-connections",
     "/etc/cni/net.d",
     "/etc/ipsec.secrets",
     "/etc/kubernetes",
     "/etc/letsencrypt",
+    "/etc/mysql/debian.cnf",
     "/etc/krb5.keytab",
     "/etc/ppp/chap-secrets",
     "/etc/ppp/pap-secrets",
     "/etc/rancher",
+    "/etc/security/opasswd",
     "/etc/ssh/ssh_host_dsa_key",
     "/etc/ssh/ssh_host_ecdsa_key",
     "/etc/ssh/ssh_host_ed25519_key",
@@ -46,7 +56,7 @@ const OF_THE_MACHINE: [&str; 19] = [
 ];
 
 /// Of each user, below the home.
-const OF_A_USER: [&str; 24] = [
+const OF_A_USER: [&str; 25] = [
     ".aws",
     ".azure",
     ".bash_history",
@@ -61,6 +71,7 @@ const OF_A_USER: [&str; 24] = [
     ".kube",
     ".local/share/keyrings",
     ".local/share/surtax",
+    ".local/state/surtax",
     ".mysql_history",
     ".my.cnf",
     ".netrc",
@@ -104,14 +115,17 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
     let listed = fs::read_dir(HOMES).into_iter().flatten().flatten().take(HOMES_MOST);
     let homes = [PathBuf::from("/root")].into_iter().chain(home);
     let homes = homes.chain(listed.map(|entry| entry.path()));
-    let of_users = homes.flat_map(|home| OF_A_USER.map(|name| home.join(name)));
-    let of_machine = OF_THE_MACHINE.iter().map(PathBuf::from);
+    let of_users = homes.flat_map(|home| OF_A_USER.map(|name| of_a_home(&home, name)));
+    // Where runs are sealed and labs write down what they make, wherever that was put.
+    let of_surtax = std::env::var_os("SURTAX_STATE_DIR").map(PathBuf::from);
+    let of_machine = OF_THE_MACHINE.iter().map(PathBuf::from).chain(of_surtax);
+    let of_machine = of_machine.map(|path| fs::canonicalize(path).ok());
     let plain = of_machine.chain(of_users).map(|path| (path, false));
-    let passwords = PASSWORDS.iter().map(|path| (PathBuf::from(path), true));
+    let passwords = PASSWORDS.iter().map(|path| (fs::canonicalize(path).ok(), true));
     let mut all: Vec<Hidden> = passwords
         .chain(plain)
         .filter_map(|(path, keeps_users)| {
-            let path = fs::canonicalize(path).ok()?;
+            let path = path?;
             let is_directory = path.is_dir();
             Some(Hidden { path, is_directory, keeps_users })
         })
@@ -123,6 +137,15 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
     let paths: Vec<PathBuf> = all.iter().map(|hidden| hidden.path.clone()).collect();
     all.retain(|it| !paths.iter().any(|path| *path != it.path && it.path.starts_with(path)));
     all
+}
+
+/// A secret of a user: in the home, or where a link in it leads, if what is there is that user's own. A link to what is
+/// somebody else's would decide what all others get to see.
+fn of_a_home(home: &Path, name: &str) -> Option<PathBuf> {
+    let home = fs::canonicalize(home).ok()?;
+    let path = fs::canonicalize(home.join(name)).ok()?;
+    let owner = |path: &Path| fs::metadata(path).ok().map(|it| it.uid());
+    (path.starts_with(&home) || owner(&path) == owner(&home)).then_some(path)
 }
 
 impl Hidden {

@@ -7,7 +7,7 @@
 //!   and less only by what a frame may be late: see [`Host::slack`]. Time by another clock is not believed at all, it is
 //!   the host's anyway; it must be some.
 //! - **CPU time** by a kernel that is the host's is in the group that holds the command, and at most all of the CPUs'
-//!   time. By another kernel it is that kernel's word, which the bill shows beside what was seen outside.
+//!   time. By another kernel it only divides what was seen outside: see decision 34.
 //! - **Memory** is at most all that this machine has. The peak of a group says nothing against it: files that are in
 //!   memory already are in a process's resident set, and not in its group's bill.
 

@@ -13,7 +13,7 @@ use surtax_instrument::wire::{Outcome, Reading};
 
 /// One run of the command.
 pub(super) struct Ran {
-    /// Host time from the arrival of `Started` to that of `Exited`.
+    /// Host time from the arrival of `Started` to that of `Ended`.
     pub between: Nanoseconds,
     /// What its agent said.
     pub outcome: Outcome,

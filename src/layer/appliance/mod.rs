@@ -207,8 +207,7 @@ impl RunningAppliance {
         let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
         let is_limited = placed != Limits::default();
         let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
-        let network = machine.network.as_ref().map(|_| room.bare_network()).transpose()?;
-        network.as_ref().map(Network::open_ports).transpose()?;
+        let network = machine.network.as_ref().map(|_| room.open_network()).transpose()?;
         let held = confine(&machine, room)?;
         let argv = held.as_ref().map_or_else(|| machine.command_line(), |held| held.argv.clone());
         let command_line = argv.join(" ");

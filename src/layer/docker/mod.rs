@@ -398,7 +398,7 @@ fn layers(
         room.let_users_pass()?;
     }
     let mut layers = Vec::new();
-    let parts: Vec<Lower> = top.chain(rest.iter().cloned()).collect();
+    let parts = root::shown(top.chain(rest.iter().cloned()).collect(), hidden);
     for (index, lower) in parts.iter().cloned().enumerate() {
         let above = memory.join(index.to_string());
         for directory in [above.join("upper"), above.join("work")] {

@@ -17,8 +17,8 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     Some(caution(
         "bill-overdrawn",
         format!(
-            "up to {} of the CPU time that was counted inside {} was counted inside and not seen outside: in {undivided} of \
-             {counted} trials the sum is what was seen, and who used it is not known",
+            "up to {} of the CPU time that was counted inside {} was not seen outside: in {undivided} of {counted} trials \
+             only the sum is known, and it is what was seen",
             percent(share),
             Stacks::counted(signs.arms).words(&stacks)
         ),

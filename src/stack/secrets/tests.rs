@@ -90,3 +90,25 @@ fn an_overlay_shows_neither_a_hidden_file_nor_what_a_hidden_directory_holds() {
     room.close().unwrap();
     lab.close().unwrap();
 }
+
+#[test]
+fn a_link_in_a_home_conceals_what_is_its_owners_and_nothing_of_anybody_elses() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = fs::canonicalize(directory.path()).unwrap();
+    let (home, theirs) = (place.join("home"), place.join("theirs"));
+    for path in [&home, &theirs, &home.join(".aws")] {
+        fs::create_dir(path).unwrap();
+    }
+    std::os::unix::fs::symlink("/usr", home.join(".kube")).unwrap();
+    std::os::unix::fs::symlink(&theirs, home.join(".ssh")).unwrap();
+    assert_eq!(of_a_home(&home, ".aws"), Some(home.join(".aws")));
+    assert_eq!(of_a_home(&home, ".ssh"), Some(theirs.clone()));
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&home, Some(65534), None).unwrap();
+        assert_eq!(of_a_home(&home, ".kube"), None, "it would hide the programs of all");
+        assert_eq!(of_a_home(&home, ".ssh"), None);
+        std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
+        assert_eq!(of_a_home(&home, ".ssh"), Some(theirs));
+    }
+    assert_eq!(of_a_home(&home, ".netrc"), None);
+}
