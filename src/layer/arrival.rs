@@ -87,7 +87,7 @@ pub(super) fn script(length: usize, deadline: Duration, lease: Duration) -> Stri
         "boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo -)".to_owned(),
         format!(r#"echo "{HERE}$system $(uname -r) $(id -u) $boot ${{SSH_CONNECTION:--}}""#),
         format!(r#"[ "$system" = "{SYSTEM}" ] || exit 71"#),
-        r#"d=; trap "exit 72" HUP INT TERM; trap "rm -rf \"\$d\"" EXIT"#.to_owned(),
+        r#"d=; trap "exit 72" HUP INT PIPE TERM; trap "rm -rf \"\$d\"" EXIT"#.to_owned(),
         // Some places are mounted so that nothing may be started from them.
         r#"for place in "${TMPDIR:-/tmp}" /var/tmp /dev/shm "$HOME"; do d=$(mktemp -d "$place/surtax-XXXXXXXXXX" 2>/dev/null) || continue"#.to_owned(),
         r##"printf "#!/bin/sh\n" > "$d/surtax-agent" && chmod 700 "$d/surtax-agent" && "$d/surtax-agent" 2>/dev/null && break"##.to_owned(),
@@ -236,6 +236,27 @@ mod tests {
             let fault = arrive(shell, place.path(), agent, length + 1).unwrap_err();
             assert!(fault.message.contains("did not arrive whole"), "{shell}: {fault}");
             assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0, "{shell}");
+        }
+    }
+
+    #[test]
+    fn a_shell_whose_link_is_lost_before_the_agent_is_whole_leaves_nothing() {
+        // Who listens goes away after the first line: what is said after it meets a pipe without a reader.
+        let line = r#"{ sleep 0.3; printf part; } | { TMPDIR=$1 $2 -c "$3" 2>&1; : > "$1/ended"; } | head -n 1"#;
+        let script = script(100, Duration::from_secs(20), Duration::from_secs(9));
+        for shell in ["sh", "bash", "busybox sh"] {
+            if lab::find(shell.split(' ').next().unwrap()).is_none() {
+                println!("SKIPPED {shell}: it is not here");
+                continue;
+            }
+            let place = tempfile::tempdir().unwrap();
+            let path = place.path().to_str().unwrap();
+            let argv = ["sh", "-c", line, "sh", path, shell, &script].map(String::from);
+            let said = lab::ask(&argv, None, Duration::from_secs(20)).unwrap();
+            assert!(said.starts_with(HERE), "{shell}: {said}");
+            let left: Vec<_> =
+                std::fs::read_dir(path).unwrap().flatten().map(|it| it.file_name()).collect();
+            assert_eq!(left, ["ended"], "{shell}");
         }
     }
 

@@ -163,7 +163,7 @@ mod tests {
             html::html(&findings),
         ] {
             let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(flat.contains("counted inside and not seen outside"), "{text}");
+            assert!(flat.contains("was not seen outside: in 6 of 6 trials"), "{text}");
             assert!(!flat.contains("1.50 s") && !flat.contains("1.500 s"), "{text}");
         }
     }
