@@ -1,5 +1,6 @@
 //! The `surtax` command: hidden roles first, then the command line.
 
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use std::process::ExitCode;
 use surtax::cli;
 use surtax::fault::Fault;
@@ -25,6 +26,9 @@ const ROLES: [Role; 5] = [
 ];
 
 fn main() -> ExitCode {
+    // A command of the same user could read the keys of sessions in this process's memory, or take its descriptors. A
+    // kernel that cannot do it is one of an old sandbox.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     cli::catch_bugs(|| {
         let first = std::env::args_os().nth(1);
         let role = ROLES.iter().find(|(word, _)| first.as_ref().is_some_and(|first| first == word));

@@ -4,6 +4,7 @@ use super::voice::Voice;
 use super::{ConsoleTail, Link, Listener, Speaker, Stamped, forged};
 use crate::fault::{Doing, Fault};
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 use surtax_instrument::clock;
@@ -25,7 +26,7 @@ impl Link {
     pub fn over(
         name: impl Into<String>,
         reader: impl Read + Send + 'static,
-        writer: impl Write + Send + 'static,
+        writer: impl Write + AsFd + Send + 'static,
         console: &ConsoleTail,
     ) -> Result<Self, Fault> {
         Self::open(name.into(), reader, writer, console, None)
@@ -38,14 +39,14 @@ impl Link {
     pub fn kept_alive(
         name: impl Into<String>,
         reader: impl Read + Send + 'static,
-        writer: impl Write + Send + 'static,
+        writer: impl Write + AsFd + Send + 'static,
         console: &ConsoleTail,
         every: Duration,
     ) -> Result<Self, Fault> {
         Self::open(name.into(), reader, writer, console, Some(every))
     }
 
-    fn open<W: Write + Send + 'static>(
+    fn open<W: Write + AsFd + Send + 'static>(
         name: String,
         mut reader: impl Read + Send + 'static,
         writer: W,
@@ -108,7 +109,7 @@ fn read_all(
     }
 }
 
-impl<W: Write + Send + 'static> Speaker for StreamSpeaker<W> {
+impl<W: Write + AsFd + Send + 'static> Speaker for StreamSpeaker<W> {
     fn send(&mut self, request: &Request) -> Result<(), Fault> {
         self.voice.say(request).map_err(|error| {
             self.end.fault(&format!("cannot send a request to the agent: {error}"))

@@ -2,12 +2,25 @@
 //!
 //! To an agent with a lease a thread of its own says regularly that its host is still there, also while a
 //! command runs, which costs a wake-up here and one there. It ends with the link.
+//!
+//! Who is spoken to may have stopped listening, on purpose or not: what it does not take in time is given up, and a sign
+//! of life is left out where there is no room for it.
 
-use std::io::Write;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Request, Sealer, WireError, write_request};
+
+/// How long a request may take to be taken: an agent among a thousand busy processes is slow, too.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// What is written at once: a pipe that has room has room for this much. Source: `PIPE_BUF` in `pipe(7)`.
+const PIECE: usize = 4096;
 
 /// The way to an agent, and the seal of what goes there.
 struct Mouth<W> {
@@ -22,7 +35,7 @@ pub(super) struct Voice<W> {
     _link: Option<Sender<()>>,
 }
 
-impl<W: Write + Send + 'static> Voice<W> {
+impl<W: Write + AsFd + Send + 'static> Voice<W> {
     /// Speaks to `writer`.
     pub(super) fn over(writer: W, sealer: Sealer) -> Self {
         Self { mouth: Arc::new(Mutex::new(Mouth { writer, sealer })), _link: None }
@@ -37,7 +50,7 @@ impl<W: Write + Send + 'static> Voice<W> {
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 let Some(mouth) = ours.upgrade() else { return };
                 // Who cannot be written to any more is noticed by those who wait for an answer.
-                if say(&mouth, &Request::KeepAlive).is_err() {
+                if say_alive(&mouth).is_err() {
                     return;
                 }
             }
@@ -46,15 +59,70 @@ impl<W: Write + Send + 'static> Voice<W> {
     }
 
     /// Says one request, whole.
+    ///
+    /// # Errors
+    /// It does not fit into a frame, the way is gone, or it is not taken in time: nothing can be said any more then.
     pub(super) fn say(&self, request: &Request) -> Result<(), WireError> {
-        say(&self.mouth, request)
+        self.say_within(request, PATIENCE)
+    }
+
+    fn say_within(&self, request: &Request, patience: Duration) -> Result<(), WireError> {
+        let mut mouth = self.mouth.lock().unwrap_or_else(PoisonError::into_inner);
+        let Mouth { writer, sealer } = &mut *mouth;
+        let mut writer = InTime { writer, began: monotonic_raw(), patience };
+        write_request(&mut writer, sealer, request)
     }
 }
 
-fn say<W: Write>(mouth: &Mutex<Mouth<W>>, request: &Request) -> Result<(), WireError> {
-    let mut mouth = mouth.lock().unwrap_or_else(PoisonError::into_inner);
+/// Says `KeepAlive`, or nothing where somebody speaks just now or what was said is not taken: an agent that reads hears
+/// enough.
+fn say_alive<W: Write + AsFd>(mouth: &Mutex<Mouth<W>>) -> Result<(), WireError> {
+    let mut mouth = match mouth.try_lock() {
+        Ok(mouth) => mouth,
+        Err(TryLockError::WouldBlock) => return Ok(()),
+        Err(TryLockError::Poisoned(mouth)) => mouth.into_inner(),
+    };
     let Mouth { writer, sealer } = &mut *mouth;
-    write_request(writer, sealer, request)
+    match has_room(writer, Duration::ZERO).map_err(WireError::Io)? {
+        true => write_request(writer, sealer, &Request::KeepAlive),
+        false => Ok(()),
+    }
+}
+
+/// Writes while there is room, and not longer than this.
+struct InTime<'a, W> {
+    writer: &'a mut W,
+    began: Nanoseconds,
+    patience: Duration,
+}
+
+impl<W: Write + AsFd> Write for InTime<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = self.patience.saturating_sub(monotonic_raw().since(self.began).into());
+        if !has_room(self.writer, left)? {
+            let seconds = self.patience.as_secs_f64();
+            let text = format!("it was not taken within {seconds:.1} s");
+            return Err(io::Error::new(ErrorKind::TimedOut, text));
+        }
+        self.writer.write(bytes.get(..PIECE).unwrap_or(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+/// Whether something can be written within so long.
+fn has_room(writer: &impl AsFd, limit: Duration) -> io::Result<bool> {
+    let limit = Timespec::try_from(limit).ok();
+    let mut ways = [PollFd::new(writer, PollFlags::OUT)];
+    loop {
+        match poll(&mut ways, limit.as_ref()) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -91,6 +159,20 @@ mod tests {
         sender.join().unwrap();
         assert_eq!(frames, 200);
         assert!(keep_alives > 0, "none in 20 ms");
+    }
+
+    #[test]
+    fn who_takes_nothing_keeps_nobody_waiting_for_ever() {
+        let (_reader, writer) = std::io::pipe().unwrap();
+        let voice = Voice::over(writer, hosts().unwrap().0).kept_alive(Duration::from_millis(1));
+        let soon = Duration::from_millis(200);
+        let large = Request::Data(vec![7; 40_000]);
+        let said: Vec<_> = (0..9).map(|_| voice.say_within(&large, soon)).collect();
+        let Some(Err(WireError::Io(error))) = said.into_iter().find(Result::is_err) else {
+            panic!("a pipe took everything");
+        };
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert_eq!(error.to_string(), "it was not taken within 0.2 s");
     }
 
     #[test]

@@ -39,6 +39,7 @@ mod xen_domain;
 use crate::fault::{Doing, Fault};
 use crate::stack::Limits;
 pub use ask::ask;
+pub use cgroup::LoggedGroup;
 pub use cgroup::limit::{held, list, shares};
 pub use domain::{Domain, DomainState, PROGRAM as VIRSH};
 pub use exclusive::{create, make_for, write};
@@ -334,6 +335,12 @@ impl Lab {
     #[must_use]
     pub fn cpu_groups(&self) -> Version {
         self.hierarchies().of("cpu").map_or(Version::Two, |hierarchy| hierarchy.version)
+    }
+
+    /// A room's group as the kernel's log names it, also before there is one.
+    #[must_use]
+    pub fn logged_group(&self, room: &str) -> LoggedGroup {
+        LoggedGroup::of(&self.ground.group.join(room), self.hierarchies())
     }
 
     /// What cannot be counted or limited by groups on this machine, and why.

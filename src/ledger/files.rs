@@ -80,6 +80,12 @@ impl Files {
         Ok(self.database.metadata()?.len())
     }
 
+    /// Whether it belongs to the user of this process.
+    pub(super) fn is_own(&self) -> bool {
+        let us = rustix::process::geteuid().as_raw();
+        self.database.metadata().is_ok_and(|file| file.uid() == us)
+    }
+
     /// Everything in the database.
     pub(super) fn database(&self, limit: usize) -> io::Result<Vec<u8>> {
         let mut again = &self.database;

@@ -105,7 +105,7 @@ impl Ledger {
     /// # Errors
     /// The user's when there is none, it is something else, or a newer surtax wrote it.
     pub fn open(path: &Path) -> Result<Self, Fault> {
-        let Opened { connection, format, budget } = stranger::open(path)?;
+        let Opened { connection, format, budget, is_own } = stranger::open(path)?;
         let known = Known::default();
         let ledger = Self {
             connection,
@@ -116,7 +116,8 @@ impl Ledger {
             budget,
             is_made_here: false,
         };
-        let is_made_here = ledger.is_sealed_here()?;
+        // The seal is on the plan alone: who owns the file may have changed everything else.
+        let is_made_here = is_own && ledger.is_sealed_here()?;
         if is_made_here {
             ledger.budget.widen();
         }

@@ -4,7 +4,7 @@
 //! view, and its schema is known to the letter, so any other is refused before a row is read. What remains are numbers
 //! and text: as many as the file's size allows, each of a bounded length, in a bounded time.
 
-use super::files::Files;
+use super::files::{Beside, Files};
 use super::{APPLICATION_ID, FORMAT_VERSION, recovered, refused, schema};
 use crate::fault::Fault;
 use rusqlite::config::DbConfig;
@@ -60,6 +60,8 @@ pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) format: i32,
     pub(super) budget: Budget,
+    /// Whether it belongs to the user of this process.
+    pub(super) is_own: bool,
 }
 
 /// What reading may still cost, shared with the handler that interrupts SQLite.
@@ -152,15 +154,47 @@ pub(super) fn open(path: &Path) -> Result<Opened, Fault> {
         let image = recovered::image(&files, limit).map_err(cannot)?;
         of_image(&image).map_err(|error| refused(path, "open", &error))?
     } else {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        Connection::open_with_flags(path, flags).map_err(|error| refused(path, "open", &error))?
+        of_file(path, &files)?
     };
     let guarded = guard(&mut connection, &budget);
     guarded.map_err(|error| refused(path, "guard against what it holds", &error))?;
     let format = require(&connection, path)?;
-    Ok(Opened { connection, format, budget })
+    Ok(Opened { connection, format, budget, is_own: files.is_own() })
+}
+
+/// One that is too large to be read first. SQLite opens it by its name once more, so where that is somebody else's to
+/// change, it may do nothing with what it finds but read it.
+fn of_file(path: &Path, files: &Files) -> Result<Connection, Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let opened = if files.is_own() {
+        Connection::open_with_flags(path, flags)
+    } else if [Beside::Journal, Beside::Log].iter().any(|which| files.has(*which)) {
+        let shown = path.display();
+        return Err(Fault::user(format!(
+            "the ledger `{shown}` belongs to somebody else, and what was written last is in a file beside it"
+        ))
+        .hint("copy it with its `-wal` and `-journal` files to a directory of your own, and ask there"));
+    } else {
+        Connection::open_with_flags(unchanging(path), flags | OpenFlags::SQLITE_OPEN_URI)
+    };
+    opened.map_err(|error| refused(path, "open", &error))
+}
+
+/// The name by which SQLite takes no lock, and looks for no file beside it. Source: SQLite, "Uniform Resource
+/// Identifiers".
+fn unchanging(path: &Path) -> String {
+    // What follows two slashes would be the name of a machine.
+    let mut name = String::from(if path.is_absolute() { "file://" } else { "file:" });
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' => name.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => name.push(char::from(*byte)),
+            byte => name.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    name + "?immutable=1"
 }
 
 /// Whether no run was ever begun in a file: an older surtax made the file first, and the run in it afterwards.
@@ -257,5 +291,46 @@ pub(super) fn require(connection: &Connection, path: &Path) -> Result<i32, Fault
         .hint(
             "nothing of it was read or run; ask whoever gave it to you for the file as it was made",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::RunState;
+    use crate::ledger::fixture::ledger;
+    use std::os::unix::fs::chown;
+
+    /// Nobody's number on Debian.
+    const SOMEBODY: u32 = 65534;
+
+    #[test]
+    fn a_large_file_of_somebody_else_is_opened_for_nothing_but_its_own_pages() {
+        let shelf = tempfile::tempdir().unwrap();
+        let path = shelf.path().join("a 100 % large?run#1.surtax");
+        ledger(&path, &["native"]).finish(RunState::Finished).unwrap();
+        let count = || {
+            let connection = of_file(&path, &Files::open(&path)?)?;
+            Ok::<_, Fault>(connection.query_row("SELECT count(*) FROM run", [], |row| row.get(0)))
+        };
+        assert_eq!(count().unwrap(), Ok(1));
+        chown(&path, Some(SOMEBODY), None).unwrap();
+        assert_eq!(count().unwrap(), Ok(1));
+        let journal = shelf.path().join("a 100 % large?run#1.surtax-journal");
+        std::fs::write(&journal, "something").unwrap();
+        let fault = count().unwrap_err();
+        assert!(fault.message.contains("belongs to somebody else"), "{fault}");
+        chown(&path, Some(0), None).unwrap();
+        assert!(count().is_ok());
+        assert_eq!(std::fs::read_dir(shelf.path()).unwrap().count(), 2, "nothing was made");
+    }
+
+    #[test]
+    fn a_name_is_one_file_whatever_is_in_it() {
+        assert_eq!(
+            unchanging(Path::new("/a b/c?d=e#f%.x")),
+            "file:///a%20b/c%3fd%3de%23f%25.x?immutable=1"
+        );
+        assert_eq!(unchanging(Path::new("a/b")), "file:a/b?immutable=1");
     }
 }

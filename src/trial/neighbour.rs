@@ -72,7 +72,8 @@ impl Neighbours {
         let mut all = Vec::new();
         for (place, neighbour) in neighbours.iter().enumerate() {
             let definition = neighbour.workload.resolve()?;
-            let mut command = like(command, &definition.command);
+            let words = definition.beside.as_ref().unwrap_or(&definition.command);
+            let mut command = like(command, words);
             let ground = Ground { command: Some(&command), network: None, ..*ground };
             let raised = neighbour.stack.raise(&ground, &format!("{name}-beside-{place}"));
             let words = neighbour.to_string();

@@ -5,6 +5,7 @@
 //! the kernel inside is the stack's own; and this level's kernel log, which also has those whose group is gone.
 
 use crate::fault::Fault;
+use crate::lab::LoggedGroup;
 use crate::stack::{LayerSpec, StackSpec};
 use surtax_instrument::engine::OURSELVES;
 use surtax_instrument::probe::kernel_log::{KernelLog, Victim};
@@ -17,8 +18,7 @@ const MEANT: [&str; 2] = ["allocbomb", "thrash"];
 /// Looks out for kills among the processes of one room.
 pub struct Lookout {
     log: Option<KernelLog>,
-    /// The room's group, as it stands in the kernel's log.
-    group: String,
+    group: LoggedGroup,
 }
 
 /// Who was killed, and for which limit.
@@ -41,16 +41,16 @@ impl Ended {
 }
 
 impl Lookout {
-    /// Begins to look for kills in a room of this lab.
+    /// Begins to look for kills in a room's group.
     #[must_use]
-    pub fn begin(lab: &str, room: &str) -> Self {
-        Self { log: KernelLog::open(), group: format!("/surtax-{lab}/{room}") }
+    pub fn begin(group: LoggedGroup) -> Self {
+        Self { log: KernelLog::open(), group }
     }
 
     /// Who of the room was killed since, by the log.
     fn victims(&mut self) -> Vec<Victim> {
         let all = self.log.as_mut().map(KernelLog::victims).unwrap_or_default();
-        all.into_iter().filter(|victim| is_below(&victim.group, &self.group)).collect()
+        all.into_iter().filter(|victim| self.group.has(&victim.group)).collect()
     }
 
     /// Who of a stack was killed, whose command has ended.
@@ -118,12 +118,6 @@ fn labs(group: &str) -> usize {
         id.is_some_and(|id| id != "starter" && !id.ends_with(".scope"))
     };
     group.split('/').filter(is_lab).count()
-}
-
-/// Whether a group of the log is this one or below it, wherever the lab's own group lies.
-fn is_below(found: &str, group: &str) -> bool {
-    let rest = found.find(group).and_then(|at| found.get(at + group.len()..));
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn ended(stack: &StackSpec, level: usize, count: u64) -> Ended {
@@ -234,11 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn in_the_log_only_victims_of_this_room_are_this_trials() {
-        assert!(is_below("/surtax-3673f85f/0-3-3/container", "/surtax-3673f85f/0-3-3"));
-        assert!(is_below("/docker/x/surtax-1/0-3-3", "/surtax-1/0-3-3"));
-        assert!(!is_below("/surtax-1/0-3-31", "/surtax-1/0-3-3"));
-        assert!(!is_below("/surtax-1/0-3-3-outside/x", "/surtax-1/0-3-3"));
+    fn a_victim_of_the_log_names_the_limit_or_the_machine() {
         let victim = |limited: Option<&str>| Victim {
             group: String::from("/surtax-1/0-3-3/container"),
             limited: limited.map(String::from),

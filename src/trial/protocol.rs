@@ -70,7 +70,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
     }
     let inside = task.as_ref().map_or_else(|_| command.clone(), |task| task.inside(&command));
     let between = task.as_ref().map_or(Ok(None), |task| task.between(stack, ground, &name));
-    let mut lookout = Lookout::begin(ground.lab.id(), &name);
+    let mut lookout = Lookout::begin(ground.lab.logged_group(&name));
     let raised = between.as_ref().map_err(Clone::clone).and_then(|between| {
         let network = between.as_ref().map(Bridge::path);
         let network = network.as_deref().or(ground.network);

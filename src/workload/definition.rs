@@ -17,6 +17,8 @@ pub struct Definition {
     pub about: String,
     /// Program and arguments.
     pub command: Vec<String>,
+    /// The same where it runs beside another and has to go on until that has ended.
+    pub beside: Option<Vec<String>>,
     /// The other side, if it has two: what the command, which is the client then, calls.
     pub server: Option<Vec<String>>,
     /// Whether that side is ended when its client has, since it does not end by itself.

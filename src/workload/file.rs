@@ -17,9 +17,10 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 /// Keys of a file.
-pub const KEYS: [&str; 17] = [
+pub const KEYS: [&str; 18] = [
     "about",
     "command",
+    "beside",
     "server",
     "stop_server",
     "udp",
@@ -103,6 +104,10 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
     let mut definition = Definition {
         about: file.string("about")?,
         command: reader.command("command", file.need("command")?, &parameters)?,
+        beside: file
+            .get("beside")
+            .map(|it| reader.command("beside", it, &parameters))
+            .transpose()?,
         server: file
             .get("server")
             .map(|it| reader.command("server", it, &parameters))

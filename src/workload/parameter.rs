@@ -197,7 +197,8 @@ impl Definition {
             });
             *word = filled.collect();
         };
-        self.command.iter_mut().chain(self.server.iter_mut().flatten()).for_each(fill);
+        let others = self.server.iter_mut().chain(&mut self.beside).flatten();
+        self.command.iter_mut().chain(others).for_each(fill);
         if let Some(word) = value(Client::PARAMETER).filter(|_| self.server.is_some()) {
             self.client = Client::parse(word)?;
         }

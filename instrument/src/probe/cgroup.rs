@@ -39,6 +39,8 @@ pub enum Version {
 pub struct Hierarchy {
     /// Where it is mounted; a group's relative path starts here.
     pub mount_point: PathBuf,
+    /// Which group it shows there: `/` where it is mounted whole.
+    pub root: PathBuf,
     /// Which interface its files speak.
     pub version: Version,
     /// The controllers that work in it, such as `memory`, or the name of a named hierarchy
@@ -109,7 +111,8 @@ impl Hierarchies {
 impl Hierarchy {
     fn parse(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|&byte| byte == b' ');
-        let mount_point = unescape(fields.nth(4)?);
+        let root = unescape(fields.nth(3)?);
+        let mount_point = unescape(fields.next()?);
         let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
         let version = match fields.next()? {
             b"cgroup" => Version::One,
@@ -129,7 +132,7 @@ impl Hierarchy {
                 .map(String::from)
                 .collect(),
         };
-        Some(Self { mount_point, version, controllers })
+        Some(Self { mount_point, root, version, controllers })
     }
 
     /// The directory of a group, given its path relative to the mount point.
@@ -322,6 +325,7 @@ mod tests {
         assert_eq!(all.of("cpuacct").unwrap().mount_point, Path::new("/sys/fs/cgroup/cpu,cpuacct"));
         assert_eq!(all.of("name=systemd").unwrap().version, Version::One);
         assert_eq!(all.unified().unwrap().mount_point, Path::new("/mnt/two words"));
+        assert_eq!(all.unified().unwrap().root, Path::new("/"));
         assert_eq!(all.of("memory"), None);
         assert_eq!(all.0.len(), 3);
     }
@@ -352,6 +356,7 @@ mod tests {
     fn a_group_path_is_always_below_the_mount_point() {
         let hierarchy = Hierarchy {
             mount_point: PathBuf::from("/sys/fs/cgroup"),
+            root: PathBuf::from("/"),
             version: Version::Two,
             controllers: Vec::new(),
         };

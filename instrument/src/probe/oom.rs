@@ -77,7 +77,9 @@ mod tests {
 
     fn hierarchies(root: &Path, version: Version) -> Hierarchies {
         let controllers = vec![String::from("memory")];
-        Hierarchies(vec![Hierarchy { mount_point: root.to_owned(), version, controllers }])
+        let mount_point = root.to_owned();
+        let root = Path::new("/").to_owned();
+        Hierarchies(vec![Hierarchy { mount_point, root, version, controllers }])
     }
 
     #[test]

@@ -150,6 +150,7 @@ mod tests {
         }
         let hierarchy = Hierarchy {
             mount_point: directory.path().into(),
+            root: "/".into(),
             version,
             controllers: vec![CONTROLLER.into()],
         };

@@ -260,6 +260,7 @@ mod tests {
         fs::write(directory.path().join("room").join(file), text).unwrap();
         let hierarchy = Hierarchy {
             mount_point: directory.path().into(),
+            root: "/".into(),
             version,
             controllers: vec![controller.into()],
         };

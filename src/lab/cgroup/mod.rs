@@ -13,11 +13,13 @@ mod delegation;
 mod end;
 mod hugetlb;
 pub(super) mod limit;
+mod logged;
 mod partition;
 
 use crate::fault::{Doing, Fault};
 pub(super) use delegation::SLICE;
 pub(super) use end::{Member, children};
+pub use logged::LoggedGroup;
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

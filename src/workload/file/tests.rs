@@ -124,7 +124,7 @@ fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
     refused(
         &with("about =", "abuot ="),
         "mine.toml:2: a workload has no key `abuot`\n  hint: use `about`; the keys are `about`, \
-         `command`, `server`, `stop_server`, `udp`, `setup`, `cleanup`, `packages`, `scratch`, `alone`, `fixed_time`, `parameters`, \
+         `command`, `beside`, `server`, `stop_server`, `udp`, `setup`, `cleanup`, `packages`, `scratch`, `alone`, `fixed_time`, `parameters`, \
          `version`, `check`, `metric`, `histogram`, `setting`",
     );
     refused(

@@ -1,5 +1,7 @@
 //! An allocation bomb: a process takes memory and writes to every page of it, until it is refused or killed.
 //!
+//! Beside another it begins anew each time, until its own time is over: a bomb that is killed in a moment disturbs nobody.
+//!
 //! It is a child, and asks to be the first to be killed, so that somebody is left to say how far it got.
 
 use super::held::{self, What};
@@ -20,6 +22,7 @@ pub(in crate::engine) const ENGINE: Engine = Engine {
     options: &[
         Choice { key: "bytes", value: "SIZE", help: "the most that it takes; 1G" },
         Choice { key: "duration", value: "TIME", help: "for how long; 2s" },
+        Choice { key: "rounds", value: "N", help: "how often it begins, if there is time; 1" },
     ],
     run,
 };
@@ -42,24 +45,18 @@ const TAKEN: usize = 0;
 
 fn run(options: &Options) -> Result<Answer, Refused> {
     let most = bytes(options, "bytes", Bytes(1 << 30), MOST)?;
+    let rounds = options.number("rounds", 1, 1..=u64::from(u32::MAX))?;
     let duration = duration(options)?;
     let holder = held::require(What::Memory)?;
     let counters = Counters::new()?;
     let term = Term::of(duration);
-    // SAFETY: this process has one thread, and the child goes on with what it finds.
-    let child = match unsafe { libc::fork() } {
-        -1 => {
-            let error = std::io::Error::last_os_error();
-            return Err(Refused::machine(format!("cannot fork who would take memory: {error}")));
-        }
-        0 => {
-            let status = take(&counters, most, term);
-            // SAFETY: ends the child, and runs nothing of its parent's.
-            unsafe { libc::_exit(status) }
-        }
-        child => child,
-    };
-    let (end, took_ns) = watch(child, term)?;
+    let (mut end, mut took_ns) = round(&counters, most, term)?;
+    let mut done = 1;
+    while done < rounds && !term.is_over() {
+        counters[TAKEN].store(0, Relaxed);
+        (end, took_ns) = round(&counters, most, term)?;
+        done += 1;
+    }
     let mut answer = Answer::of(ENGINE.name);
     answer.text("held_by", &holder.by);
     match holder.limit {
@@ -67,11 +64,30 @@ fn run(options: &Options) -> Result<Answer, Refused> {
         None => answer.absent("limit_bytes"),
     }
     answer.whole("bytes_most", most);
+    answer.whole("rounds", done);
     answer.whole("bytes_taken", counters[TAKEN].load(Relaxed));
     answer.text("end", end);
     answer.truth("is_killed", end == "killed");
     answer.whole("took_ns", took_ns);
     Ok(answer)
+}
+
+/// Once, from nothing until it ends.
+fn round(counters: &Counters, most: u64, term: Term) -> Result<(&'static str, u64), Refused> {
+    // SAFETY: this process has one thread, and the child goes on with what it finds.
+    let child = match unsafe { libc::fork() } {
+        -1 => {
+            let error = std::io::Error::last_os_error();
+            return Err(Refused::machine(format!("cannot fork who would take memory: {error}")));
+        }
+        0 => {
+            let status = take(counters, most, term);
+            // SAFETY: ends the child, and runs nothing of its parent's.
+            unsafe { libc::_exit(status) }
+        }
+        child => child,
+    };
+    watch(child, term)
 }
 
 /// Takes pieces, and writes to each page of them.
