@@ -146,7 +146,7 @@ impl Census {
     }
 
     fn count_files(&mut self) -> Result<(), Fault> {
-        let mut places = vec![super::run_directory(), super::journal::state_path()?];
+        let mut places = vec![super::run_directory(), super::state::journals()?];
         let elsewhere = [super::MEMORY_DIRECTORY, super::DISK_DIRECTORY];
         let labs = elsewhere.into_iter().flat_map(|place| entries(Path::new(place)));
         places.extend(labs.filter(|path| is_called(path, super::PREFIX)));

@@ -10,7 +10,7 @@
 //!
 //! Source: `proc_pid_mountinfo(5)`; `upperdir=` in Linux `fs/overlayfs/params.c`.
 
-use super::process;
+use super::{process, processes};
 use crate::fault::{Doing, Fault};
 use rustix::process::Signal;
 use std::ffi::OsString;
@@ -55,8 +55,7 @@ pub(super) fn end(places: &[&Path]) -> Result<Vec<String>, Fault> {
             return Ok(found);
         }
         for pid in pids {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            let line = format!("process `{}` ({pid}) had left its groups", name.trim_end());
+            let line = format!("process `{}` ({pid}) had left its groups", processes::name(pid));
             if !found.contains(&line) {
                 found.push(line);
             }
@@ -71,9 +70,7 @@ pub(super) fn end(places: &[&Path]) -> Result<Vec<String>, Fault> {
 /// The processes whose root is such an overlay. Those in this mount namespace have this machine's root.
 fn rooted_in(places: &[&Path]) -> Result<Vec<u32>, Fault> {
     let ours = fs::read_link("/proc/self/ns/mnt").doing("look at our mount namespace")?;
-    let processes = fs::read_dir("/proc").doing("list processes in `/proc`")?;
-    let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    let elsewhere = pids.filter(|pid| {
+    let elsewhere = processes::ids()?.filter(|pid| {
         fs::read_link(format!("/proc/{pid}/ns/mnt")).is_ok_and(|namespace| namespace != ours)
     });
     let is_ours = |pid: &u32| {

@@ -13,7 +13,7 @@
 mod origin;
 
 use super::undo::Undo;
-use super::{exclusive, session, sweep};
+use super::{exclusive, session, state, sweep};
 use crate::fault::{Doing, Fault};
 pub(super) use origin::Seen;
 use rustix::fs::FlockOperation;
@@ -116,26 +116,11 @@ pub(super) fn is_private(state: &Path) -> bool {
 
 /// The directory of this machine's journals, made if absent.
 pub(super) fn state_directory() -> Result<PathBuf, Fault> {
-    exclusive::ensure(&state_path()?, 0o700).map_err(|fault| {
+    exclusive::ensure(&state::journals()?, 0o700).map_err(|fault| {
         let hint = fault.hint.clone().map_or_else(String::new, |hint| format!("{hint}; or "));
         fault.during("the directory of the journals").hint(format!(
             "{hint}run it as root, or name a directory of your own in `SURTAX_STATE_DIR`"
         ))
-    })
-}
-
-/// Where this machine's journals are.
-pub(super) fn state_path() -> Result<PathBuf, Fault> {
-    Ok(if let Some(named) = std::env::var_os("SURTAX_STATE_DIR") {
-        PathBuf::from(named)
-    } else if rustix::process::geteuid().is_root() {
-        PathBuf::from("/var/lib/surtax/labs")
-    } else if let Some(state) = std::env::var_os("XDG_STATE_HOME") {
-        PathBuf::from(state).join("surtax/labs")
-    } else {
-        let home = std::env::var_os("HOME")
-            .ok_or_else(|| Fault::machine("neither `XDG_STATE_HOME` nor `HOME` is set"))?;
-        PathBuf::from(home).join(".local/state/surtax/labs")
     })
 }
 
@@ -370,7 +355,7 @@ fn is_locked_before(deadline: Nanoseconds, file: &File) -> bool {
 /// # Errors
 /// The machine's: there is no place for journals, or it cannot be listed.
 pub fn living() -> Result<Vec<String>, Fault> {
-    let state = state_path()?;
+    let state = state::journals()?;
     let entries = fs::read_dir(&state).doing(format_args!("look into `{}`", state.display()))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let is_living = |path: &PathBuf| {

@@ -3,6 +3,7 @@
 //! Two runs at once may want the same port of this machine's own network. What fails then says that the address is
 //! taken; this says by whom.
 
+use super::processes::{self, field, name};
 use std::fs;
 use std::path::Path;
 
@@ -24,13 +25,11 @@ pub fn listener(port: u16) -> Option<String> {
         .flatten()
         .map(|inode| format!("socket:[{inode}]"))
         .collect();
-    let entries = fs::read_dir("/proc").ok()?;
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let holder = pids.into_iter().find(|pid| holds(*pid, &sockets))?;
+    let holder = processes::ids().ok()?.find(|pid| holds(*pid, &sockets))?;
     let owner = surtax_above(holder).filter(|owner| *owner != std::process::id());
     let of =
         owner.map_or_else(String::new, |owner| format!(", of the surtax with process id {owner}"));
-    Some(format!("`{}` (process id {holder}{of})", name(holder).escape_debug()))
+    Some(format!("`{}` (process id {holder}{of})", name(holder)))
 }
 
 /// The inodes of the sockets of a list that are in this state, at this port.
@@ -63,12 +62,7 @@ fn surtax_above(pid: u32) -> Option<u32> {
 }
 
 fn parent(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
-}
-
-fn name(pid: u32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+    field(pid, 4)?.parse().ok()
 }
 
 #[cfg(test)]

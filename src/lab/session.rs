@@ -3,9 +3,9 @@
 //! The number of a session stays taken while anybody is in it, so it cannot come to mean another
 //! one in between. What begins a session of its own escapes; that is what groups are for.
 
-use crate::fault::{Doing, Fault};
+use super::processes::{field, ids, name};
+use crate::fault::Fault;
 use rustix::process::{Pid, Signal};
-use std::fs;
 use std::time::Duration;
 
 /// How often the list of processes is read again before giving up.
@@ -26,14 +26,6 @@ fn has_ended(pid: u32) -> bool {
     field(pid, 3).is_none_or(|state| state == "Z" || state == "X")
 }
 
-/// Field `number` of `/proc/PID/stat`, counted from 1 as in `proc_pid_stat(5)`; after the name only.
-fn field(pid: u32, number: usize) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in parentheses and may contain anything, parentheses too.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    rest.split(' ').nth(number.checked_sub(3)?).map(String::from)
-}
-
 /// Kills everything in the session that this process began. Says who was still alive.
 pub(super) fn end(leader: u32, leader_started_ticks: u64) -> Result<Vec<String>, Fault> {
     if started_ticks(leader).is_some_and(|ticks| ticks != leader_started_ticks) {
@@ -46,8 +38,7 @@ pub(super) fn end(leader: u32, leader_started_ticks: u64) -> Result<Vec<String>,
             return Ok(found);
         }
         for pid in members {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            let line = format!("process `{}` ({pid}) was still alive", name.trim_end());
+            let line = format!("process `{}` ({pid}) was still alive", name(pid));
             if !found.contains(&line) {
                 found.push(line);
             }
@@ -62,10 +53,8 @@ pub(super) fn end(leader: u32, leader_started_ticks: u64) -> Result<Vec<String>,
 }
 
 fn members(leader: u32) -> Result<Vec<u32>, Fault> {
-    let processes = fs::read_dir("/proc").doing("list `/proc`")?;
     let session = leader.to_string();
-    let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    Ok(pids
+    Ok(ids()?
         .filter(|&pid| field(pid, 6).is_some_and(|of| of == session))
         .filter(|&pid| !has_ended(pid))
         .collect())

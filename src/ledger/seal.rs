@@ -7,12 +7,13 @@
 //! Source: RFC 2104 (HMAC), FIPS 180-4 (SHA-256).
 
 use crate::fault::{Doing, Fault};
+use crate::lab::state;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The key's file, beside the folder of journals.
 const NAME: &str = "seal.key";
@@ -39,7 +40,7 @@ impl Key {
     /// # Errors
     /// The machine's: it cannot be made, or somebody else could have read or written it.
     pub fn of_this_machine() -> Result<Self, Fault> {
-        let directory = directory()?;
+        let directory = state::directory()?;
         match Self::read(&directory.join(NAME))? {
             Some(key) => Ok(key),
             None => Self::make(&directory),
@@ -49,7 +50,7 @@ impl Key {
     /// The same where it is there already; reading makes nothing.
     #[must_use]
     pub fn known() -> Option<Self> {
-        Self::read(&directory().ok()?.join(NAME)).ok()?
+        Self::read(&state::directory().ok()?.join(NAME)).ok()?
     }
 
     fn make(directory: &Path) -> Result<Self, Fault> {
@@ -131,23 +132,6 @@ fn hmac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     outer.update(padded(0x5c));
     outer.update(inner.finalize());
     outer.finalize().into()
-}
-
-/// Where this user's key is: beside the journals of their labs.
-fn directory() -> Result<PathBuf, Fault> {
-    if let Some(named) = std::env::var_os("SURTAX_STATE_DIR") {
-        return Ok(PathBuf::from(named));
-    }
-    if rustix::process::geteuid().is_root() {
-        return Ok(PathBuf::from("/var/lib/surtax"));
-    }
-    let base = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|it| it.is_absolute());
-    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state"));
-    let base = base.or_else(home).ok_or_else(|| {
-        Fault::machine("there is no place for a key: neither `XDG_STATE_HOME` nor `HOME` is set")
-            .hint("set `HOME`")
-    })?;
-    Ok(base.join("surtax"))
 }
 
 #[cfg(test)]

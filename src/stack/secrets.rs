@@ -10,7 +10,7 @@
 //! Source: Filesystem Hierarchy Standard 3.0; `shadow(5)`, `gshadow(5)`.
 
 use crate::fault::{Doing, Fault};
-use crate::lab::{Mount, Room, conceal};
+use crate::lab::{Mount, Room, conceal, state};
 use crate::layer::{Root, View};
 use crate::stack::root::OWN_PLACES;
 use std::fs;
@@ -117,7 +117,7 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
     let homes = homes.chain(listed.map(|entry| entry.path()));
     let of_users = homes.flat_map(|home| OF_A_USER.map(|name| of_a_home(&home, name)));
     // Where runs are sealed and labs write down what they make, wherever that was put.
-    let of_surtax = std::env::var_os("SURTAX_STATE_DIR").map(PathBuf::from);
+    let of_surtax = state::named();
     let of_machine = OF_THE_MACHINE.iter().map(PathBuf::from).chain(of_surtax);
     let of_machine = of_machine.map(|path| fs::canonicalize(path).ok());
     let plain = of_machine.chain(of_users).map(|path| (path, false));

@@ -101,17 +101,12 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
     })?;
     let file = reader.fields("a workload", &KEYS, table.get_ref(), 0..0)?;
     let parameters = reader.all_parameters(&file)?;
+    let optional = |key| file.get(key).map(|it| reader.command(key, it, &parameters)).transpose();
     let mut definition = Definition {
         about: file.string("about")?,
         command: reader.command("command", file.need("command")?, &parameters)?,
-        beside: file
-            .get("beside")
-            .map(|it| reader.command("beside", it, &parameters))
-            .transpose()?,
-        server: file
-            .get("server")
-            .map(|it| reader.command("server", it, &parameters))
-            .transpose()?,
+        beside: optional("beside")?,
+        server: optional("server")?,
         stops_server: reader.truth("stop_server", file.get("stop_server"))?,
         is_over_udp: reader.truth("udp", file.get("udp"))?,
         port: None,

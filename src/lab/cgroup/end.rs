@@ -6,6 +6,7 @@
 
 use super::{Groups, Version};
 use crate::fault::{Doing, Fault};
+use crate::lab::processes::name;
 use rustix::process::{Pid, Signal};
 use std::collections::BTreeMap;
 use std::fs;
@@ -87,7 +88,7 @@ impl Groups {
         let mut members = BTreeMap::new();
         for directory in self.below(group) {
             for pid in processes(&directory) {
-                members.entry(pid).or_insert_with(|| comm(pid));
+                members.entry(pid).or_insert_with(|| name(pid));
             }
         }
         members.into_iter().map(|(pid, name)| Member { pid, name }).collect()
@@ -211,9 +212,4 @@ pub(in crate::lab) fn children(directory: &Path) -> Vec<PathBuf> {
 fn processes(directory: &Path) -> Vec<u32> {
     let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).filter(|&pid| pid != 0).collect()
-}
-
-fn comm(pid: u32) -> String {
-    let text = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    text.trim_end().to_owned()
 }

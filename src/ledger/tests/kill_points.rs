@@ -1,7 +1,8 @@
 //! SIGKILL at every system call of a ledger's life that can change a file: afterwards it opens, shows, and goes on.
 //!
 //! The life is led by this very test program, started again and traced: it stops at each system call, and is killed
-//! before the call is made. What it says on its standard output has been promised.
+//! before the call is made. What it says on its standard output has been promised. Who traces it is a process of its own,
+//! too: beside other tests, one that waits for any child would be told of a stop that is meant for the tracer.
 
 use super::super::fixture::{add, done, id, plan};
 use super::super::{Ledger, RunState, TrialState, shelf};
@@ -15,8 +16,15 @@ use surtax_instrument::quantity::Nanoseconds;
 /// Where the life is led, in the environment of the process that leads it.
 const PLACE: &str = "SURTAX_TEST_LIFE";
 
+/// Says to the program that is started again that it leads and kills such lives.
+const TRACER: &str = "SURTAX_TEST_LIVES";
+
 /// The name of [`a_life`], for the program that is started again.
 const LIFE: &str = "ledger::tests::kill_points::a_life";
+
+/// The name of the test that traces.
+const LIVES: &str = "ledger::tests::kill_points::\
+                     a_kill_at_every_system_call_of_its_life_leaves_a_ledger_that_opens_shows_and_goes_on";
 
 const TRIALS: u32 = 2;
 
@@ -82,7 +90,19 @@ fn mark() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test in a process of its own, and waited for")]
 fn a_kill_at_every_system_call_of_its_life_leaves_a_ledger_that_opens_shows_and_goes_on() {
+    if std::env::var_os(TRACER).is_some() {
+        return lead_and_kill();
+    }
+    let mut alone = Command::new(std::env::current_exe().unwrap());
+    alone.args(["--exact", LIVES, "--nocapture", "--test-threads=1"]).env(TRACER, "");
+    let ended = alone.output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && said.contains(" kill points"), "{said}");
+}
+
+fn lead_and_kill() {
     let mut point = 0;
     loop {
         let place = tempfile::tempdir().unwrap();

@@ -1,0 +1,49 @@
+//! The processes of this machine, as `/proc` lists them.
+
+use crate::fault::{Doing, Fault};
+use std::fs;
+
+/// All that there are just now.
+///
+/// # Errors
+/// The machine's: they cannot be listed.
+pub(super) fn ids() -> Result<impl Iterator<Item = u32>, Fault> {
+    let entries = fs::read_dir("/proc").doing("list processes in `/proc`")?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+}
+
+/// What a process calls itself, of which nothing acts on a terminal; empty where it is gone.
+pub(super) fn name(pid: u32) -> String {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim_end_matches('\n').escape_debug().to_string()
+}
+
+/// Field `number` of `/proc/PID/stat`, counted from 1 as in `proc_pid_stat(5)`; after the name only.
+pub(super) fn field(pid: u32, number: usize) -> Option<String> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    // The name stands in parentheses and may contain anything, parentheses too.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.trim_end().split(' ').nth(number.checked_sub(3)?).map(String::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_listed_and_has_its_fields_whatever_it_calls_itself() {
+        let us = std::process::id();
+        assert!(ids().unwrap().any(|pid| pid == us));
+        let told = std::thread::spawn(move || {
+            let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+            fs::write("/proc/thread-self/comm", b"a) \x1b[2J\xff (b").unwrap();
+            (name(own), field(own, 3), field(own, 4))
+        });
+        let (name, state, parent) = told.join().unwrap();
+        assert_eq!(name, "a) \\u{1b}[2J\u{fffd} (b");
+        assert_eq!(state.as_deref(), Some("R"));
+        assert!(parent.unwrap().parse::<u32>().is_ok());
+        assert_eq!((field(us, 2), field(0, 3)), (None, None));
+    }
+}
