@@ -179,7 +179,7 @@ struct Whole {
 
 /// Makes a run that nobody kills; else says why the stack does not run here.
 fn calibrate(bench: &Bench<'_>, stack: &str) -> Result<Result<Whole, String>, Fault> {
-    let surtax = Surtax::new(bench)?;
+    let surtax = Surtax::new(bench, "kills")?;
     let began = monotonic_raw();
     let output = surtax.run(&compare(stack))?;
     let took = monotonic_raw().since(began);
@@ -221,7 +221,7 @@ fn kill_one(bench: &Bench<'_>, stack: &str, whole: Whole, number: u32) -> Result
     let mut chance = ChaCha8Rng::from_seed(seed);
     let target = TARGETS[chance.random_range(0..TARGETS.len())];
     let delay = Duration::from_nanos(whole.took_ns).mul_f64(chance.random_range(0.0..1.05));
-    let surtax = Surtax::new(bench)?;
+    let surtax = Surtax::new(bench, "kills")?;
     let before = Census::take()?;
     let child = surtax.start(&compare(stack))?;
     std::thread::sleep(delay);
@@ -266,15 +266,16 @@ fn reapers_of(owner: u32) -> Vec<u32> {
 }
 
 /// This program as its user has it, with a data directory of its own, which is empty at first.
-struct Surtax {
+pub(super) struct Surtax {
     data: PathBuf,
     /// Labs that were alive before, the proof's among them: theirs is no leak.
     living: Vec<String>,
 }
 
 impl Surtax {
-    fn new(bench: &Bench<'_>) -> Result<Self, Fault> {
-        let data = bench.directory()?.join("kills");
+    /// `name` is that of the directory.
+    pub(super) fn new(bench: &Bench<'_>, name: &str) -> Result<Self, Fault> {
+        let data = bench.directory()?.join(name);
         let living = lab::living()?;
         let shown = data.display().to_string();
         if data.exists() {
@@ -284,7 +285,8 @@ impl Surtax {
         Ok(Self { data, living })
     }
 
-    fn start(&self, arguments: &[String]) -> Result<Child, Fault> {
+    /// Begins to run it; both of its outputs are piped.
+    pub(super) fn start(&self, arguments: &[String]) -> Result<Child, Fault> {
         let mut command = lab::this_program();
         command
             .args(arguments)
@@ -300,12 +302,18 @@ impl Surtax {
         self.start(arguments)?.wait_with_output().doing("wait for surtax itself")
     }
 
-    fn ask(&self, words: &[&str]) -> Result<Output, Fault> {
+    /// Runs it to its end.
+    pub(super) fn ask(&self, words: &[&str]) -> Result<Output, Fault> {
         self.run(&words.iter().map(|word| String::from(*word)).collect::<Vec<_>>())
     }
 
+    /// Where it keeps its runs.
+    pub(super) fn runs(&self) -> PathBuf {
+        self.data.join("surtax/runs")
+    }
+
     /// What is there that was not, as soon as nothing is, else after a while.
-    fn difference(&self, before: &Census) -> Result<Vec<String>, Fault> {
+    pub(super) fn difference(&self, before: &Census) -> Result<Vec<String>, Fault> {
         let mut left = Vec::new();
         for _ in 0..LOOKS {
             left = Census::take()?.difference_from(before);
@@ -333,7 +341,7 @@ impl Surtax {
         if !left.is_empty() {
             return failed(Kind::Leak, left.join("; "));
         }
-        let is_there = std::fs::read_dir(self.data.join("surtax/runs"))
+        let is_there = std::fs::read_dir(self.runs())
             .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok()));
         let shown = self.ask(&["show", "last", "--format", "json"])?;
         let finished = said.lines().filter(|line| line.contains("` ended: ")).count();
@@ -369,7 +377,7 @@ impl Surtax {
 }
 
 /// How many trials of an answer of `show` are in such a state.
-fn trials(answer: &[u8], is: impl Fn(&str) -> bool) -> u64 {
+pub(super) fn trials(answer: &[u8], is: impl Fn(&str) -> bool) -> u64 {
     let answer: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();
     let arms = answer["arms"].as_array().cloned().unwrap_or_default();
     let of_arm = |arm: &serde_json::Value| arm["trials"].as_array().cloned().unwrap_or_default();
@@ -378,7 +386,8 @@ fn trials(answer: &[u8], is: impl Fn(&str) -> bool) -> u64 {
     u64::try_from(found).unwrap_or(u64::MAX)
 }
 
-fn text(bytes: &[u8]) -> String {
+/// What was said, as much of it as anybody reads.
+pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_end().chars().take(600).collect()
 }
 

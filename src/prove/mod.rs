@@ -4,6 +4,7 @@
 //! findings. What it counts are failures: a verdict or an interval that the truth contradicts. One
 //! file per proof; this one holds the contract and the registry.
 
+mod at_once;
 mod bare;
 mod bench;
 mod bill;
@@ -50,6 +51,7 @@ pub static REGISTRY: &[&dyn Proof] = &[
     &forged::Forged,
     &hostile::Hostile,
     &kills::Kills,
+    &at_once::AtOnce,
 ];
 
 /// A campaign whose truth is known.

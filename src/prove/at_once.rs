@@ -1,0 +1,196 @@
+//! At once: four surtaxes on one machine, with one data directory, round after round.
+//!
+//! Each compares another stack with `native`, two of them a nested one. All must end with status 0, each must have kept a
+//! run of its own in which every trial counts, and when all have ended the machine must be as before.
+
+use super::kills::{Surtax, text, trials};
+use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use crate::fault::{Doing, Fault};
+use crate::lab::census::Census;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Of these two go into each round.
+const PLAIN: [&str; 9] = [
+    "namespaces:time=private,user=private",
+    "bubblewrap:scratch=bind",
+    "runc",
+    "crun",
+    "nspawn",
+    "lxc:net=veth",
+    "podman:scratch=volume",
+    "gvisor",
+    "docker",
+];
+
+/// And two of these.
+const NESTED: [&str; 4] = ["runc+runc", "crun+bubblewrap", "namespaces+gvisor", "bubblewrap+crun"];
+
+/// How many blocks a run has.
+const BLOCKS: u32 = 2;
+
+/// Arms of a plan that compares a stack with `native`, which is its own control.
+const ARMS: u64 = 3;
+
+pub(super) struct AtOnce;
+
+impl Proof for AtOnce {
+    fn name(&self) -> &'static str {
+        "at-once"
+    }
+
+    fn summary(&self) -> &'static str {
+        "four surtaxes at once: whether one disturbs another's run, or leaves something"
+    }
+
+    fn run_count(&self, size: Size) -> u32 {
+        4 * rounds(size)
+    }
+
+    fn run_ms(&self, _size: Size, _run: u32) -> u32 {
+        2500
+    }
+
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+        let mut all = Vec::new();
+        let done = (0..rounds(size)).try_for_each(|number| {
+            let round = bench.unit(&format!("at-once/{number}"), 4, || {
+                let round = round(bench, number)?;
+                (0..4).try_for_each(|_| bench.told())?;
+                Ok(round)
+            })?;
+            all.push(round);
+            Ok(())
+        });
+        ended(done, lines(&all))
+    }
+}
+
+fn rounds(size: Size) -> u32 {
+    size.pick(1, 200)
+}
+
+/// What came of four at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Round {
+    /// What each that failed had said, and in which stack.
+    failures: Vec<String>,
+    /// Why the runs that are kept are not those that were made.
+    collision: Option<String>,
+    /// What was there that had not been.
+    left: Vec<String>,
+}
+
+fn round(bench: &Bench<'_>, number: u32) -> Result<Round, Fault> {
+    let mut chance = ChaCha8Rng::seed_from_u64(number.into());
+    let stacks = four(&mut chance);
+    let surtax = Surtax::new(bench, "at-once")?;
+    let before = Census::take()?;
+    let started = stacks.map(|stack| (stack, surtax.start(&compare(stack))));
+    let mut round = Round::default();
+    for (stack, child) in started {
+        let output = child?.wait_with_output().doing("wait for one of four runs at once")?;
+        if !output.status.success() {
+            let said = format!("`{stack}`, {}: {}", output.status, text(&output.stderr));
+            round.failures.push(said);
+        }
+    }
+    if round.failures.is_empty() {
+        round.collision = collision(&surtax)?;
+    }
+    round.left = surtax.difference(&before)?;
+    Ok(round)
+}
+
+/// Four stacks, no two of them alike, in any order.
+fn four(chance: &mut ChaCha8Rng) -> [&'static str; 4] {
+    let (mut plain, mut nested) = (PLAIN, NESTED);
+    plain.shuffle(chance);
+    nested.shuffle(chance);
+    let mut all = [plain[0], plain[1], nested[0], nested[1]];
+    all.rotate_left(chance.random_range(0..4));
+    all
+}
+
+fn compare(stack: &str) -> Vec<String> {
+    let runs = BLOCKS.to_string();
+    let words = ["compare", "-v", "--in", stack, "--baseline", "native", "--runs", &runs];
+    let words = words.into_iter().chain(["--", "sleep", "0.05"]);
+    words.map(String::from).collect()
+}
+
+/// Whether each has a run of its own, with all of its trials.
+fn collision(surtax: &Surtax) -> Result<Option<String>, Fault> {
+    let runs = kept(&surtax.runs())?;
+    if runs.len() != 4 {
+        return Ok(Some(format!("{} runs are kept, and not 4", runs.len())));
+    }
+    for run in runs {
+        let shown = surtax.ask(&["show", &run.to_string_lossy(), "--format", "json"])?;
+        let done = trials(&shown.stdout, |state| state == "done");
+        if done != u64::from(BLOCKS) * ARMS {
+            return Ok(Some(format!("{done} trials count in one of the runs")));
+        }
+    }
+    Ok(None)
+}
+
+fn kept(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
+    let entries = std::fs::read_dir(directory).doing("list the runs that are kept")?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    Ok(paths.filter(|path| path.extension().is_some_and(|it| it == "surtax")).collect())
+}
+
+fn lines(rounds: &[Round]) -> Vec<Line> {
+    let tried = u32::try_from(rounds.len()).unwrap_or(u32::MAX);
+    let failures: Vec<&String> = rounds.iter().flat_map(|round| &round.failures).collect();
+    let collisions: Vec<&String> = rounds.iter().filter_map(|it| it.collision.as_ref()).collect();
+    let left: Vec<&String> = rounds.iter().flat_map(|round| &round.left).collect();
+    [
+        ("runs that failed beside three others", 4 * tried, failures),
+        ("rounds whose runs were mixed up", tried, collisions),
+        ("things left when all had ended", tried, left),
+    ]
+    .map(|(what, tried, found)| Line {
+        proof: "at-once",
+        part: String::from("four at once"),
+        tried,
+        found: u32::try_from(found.len()).unwrap_or(u32::MAX),
+        what,
+        bar: Bar::AtMost(0),
+        because: found
+            .first()
+            .map_or_else(|| String::from("none may"), |it| format!("first: {it}")),
+    })
+    .to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_has_four_stacks_of_which_two_are_nested() {
+        for seed in 0..50 {
+            let stacks = four(&mut ChaCha8Rng::seed_from_u64(seed));
+            let nested = stacks.iter().filter(|stack| NESTED.contains(stack)).count();
+            let different: std::collections::HashSet<_> = stacks.iter().collect();
+            assert_eq!((nested, different.len()), (2, 4), "{stacks:?}");
+        }
+    }
+
+    #[test]
+    fn one_failure_one_run_too_few_or_one_thing_left_misses_a_bar() {
+        let met = |round: Round| {
+            lines(&[Round::default(), round]).iter().map(Line::is_met).collect::<Vec<_>>()
+        };
+        let said = || String::from("something");
+        assert_eq!(met(Round::default()), [true, true, true]);
+        assert_eq!(met(Round { failures: vec![said()], ..Round::default() }), [false, true, true]);
+        assert_eq!(met(Round { collision: Some(said()), ..Round::default() }), [true, false, true]);
+        assert_eq!(met(Round { left: vec![said()], ..Round::default() }), [true, true, false]);
+    }
+}
