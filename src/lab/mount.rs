@@ -4,7 +4,6 @@
 //! a private one. What [`unmount_below`] finds was put there by a foreign tool.
 
 use super::conceal::{Owners, conceal};
-use super::escaped;
 use super::process::c_path;
 use crate::fault::{Doing, Fault};
 use rustix::fs::CWD;
@@ -278,8 +277,7 @@ fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(),
         ))
         .map_err(|fault| {
             fault.hint("`upper` and `work` must be on a tmpfs or a disk, not on another overlay")
-        })?;
-    escaped::remember(upper, target)
+        })
 }
 
 /// Gives a directory the owner and the mode of another: what an overlay shows as its root is `upper`.

@@ -27,7 +27,7 @@ const PLAIN: [&str; 9] = [
 ];
 
 /// And two of these.
-const NESTED: [&str; 4] = ["runc+runc", "crun+bubblewrap", "namespaces+gvisor", "bubblewrap+crun"];
+const NESTED: [&str; 4] = ["runc+runc", "runc+bubblewrap", "crun+runc", "docker+runc"];
 
 /// How many blocks a run has.
 const BLOCKS: u32 = 2;

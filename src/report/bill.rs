@@ -1,13 +1,13 @@
 //! The bill: who used the CPU time of a trial, each second counted once.
 //!
 //! What was counted inside only divides what was seen from outside (`trial/outside.rs`). Trials in which more was
-//! counted inside than there was have no part in the division; where all are such, the bill names who was seen from
-//! outside, with all that ran inside them.
+//! counted inside than there was have no part in the division; where all are such, it goes as far in as the levels fit
+//! into each other, and names who was seen there with all that ran inside them.
 
 use super::estimate;
 use super::{BillGap, PayerFindings, number};
 use crate::ledger::{StoredTrial, role_word};
-use crate::trial::outside::{Account, Cpu, gross, settle};
+use crate::trial::outside::{Account, Cpu, outer, settle};
 use std::collections::BTreeMap;
 use surtax_instrument::wire::Role;
 
@@ -28,6 +28,7 @@ pub(super) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
     let settled = |trial: &&StoredTrial| settle(&trial.readings, trial.cpu_claim());
     let accounts: Vec<Account> = trials.iter().map(settled).collect();
     let is_divided = accounts.iter().any(|account| account.split.is_some());
+    let outermost = accounts.iter().filter_map(|account| account.unfit_level).min().unwrap_or(0);
     let mut columns: BTreeMap<Key, Column> = BTreeMap::new();
     let mut command = Column::default();
     for (trial, account) in trials.iter().zip(&accounts) {
@@ -37,7 +38,7 @@ pub(super) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
                 command.add(split.command, memory);
                 add(&mut columns, trial, &split.own);
             }
-            None if !is_divided => add_undivided(&mut columns, trial),
+            None if !is_divided => add_outer(&mut columns, trial, outermost),
             None => {}
         }
     }
@@ -67,15 +68,15 @@ fn add(columns: &mut BTreeMap<Key, Column>, trial: &StoredTrial, own: &[Cpu]) {
     }
 }
 
-/// What level 0 saw, whole.
-fn add_undivided(columns: &mut BTreeMap<Key, Column>, trial: &StoredTrial) {
-    for reading in trial.readings.iter().filter(|reading| reading.level == 0) {
-        let payer = match reading.carries_workload {
+/// What the levels down to this one saw, of which those that carry the workload keep what ran inside them.
+fn add_outer(columns: &mut BTreeMap<Key, Column>, trial: &StoredTrial, level: u8) {
+    for (reading, own) in outer(&trial.readings, level).unwrap_or_default() {
+        let payer = match reading.carries_workload && reading.level == level {
             true => format!("{} and all inside", reading.payer),
             false => reading.payer.clone(),
         };
         let memory = reading.memory_peak.map(|peak| peak.0);
-        columns.entry((0, reading.role, payer)).or_default().add(gross(reading), memory);
+        columns.entry((reading.level, reading.role, payer)).or_default().add(own, memory);
     }
 }
 

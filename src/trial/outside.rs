@@ -74,8 +74,10 @@ pub struct Account {
     /// All that level 0 saw; where nobody there carries the command, with what the deeper levels counted. `None` where
     /// nobody was read at all.
     pub total_ns: Option<u64>,
-    /// How it divides; `None` where more was counted inside than there was.
+    /// How it divides; `None` where more was counted inside than there was, or the command claims nothing.
     pub split: Option<Split>,
+    /// The outermost level inside of whose carriers more was counted than they used: how far a bill can be divided.
+    pub unfit_level: Option<u8>,
     /// The most that was counted inside a level and not seen outside it.
     pub unseen_ns: u64,
     /// The same as a share of what was counted inside.
@@ -115,8 +117,8 @@ pub fn settle(readings: &[Reading], command: Option<Cpu>) -> Account {
     let mut own: Vec<Cpu> = readings.iter().map(gross).collect();
     // Of each reading, the levels whose carriers hold it scale it, and so they do the command.
     let mut scales: Vec<(u8, u64, u64)> = Vec::new();
-    let mut account = Account { total_ns: None, split: None, unseen_ns: 0, unseen_share_ppm: 0 };
-    let mut is_divided = command.is_some();
+    let (total_ns, split, unfit_level) = (None, None, None);
+    let mut account = Account { total_ns, split, unfit_level, unseen_ns: 0, unseen_share_ppm: 0 };
     let mut inside = command.unwrap_or_default();
     let mut is_inside_known = command.is_some();
     for level in (0..=deepest).rev() {
@@ -136,7 +138,9 @@ pub fn settle(readings: &[Reading], command: Option<Cpu>) -> Account {
             account.unseen_ns = excess;
             account.unseen_share_ppm = share_ppm(excess, claimed);
         }
-        is_divided &= excess <= tolerated(carried);
+        if excess > tolerated(carried) {
+            account.unfit_level = Some(level);
+        }
         if excess > 0 {
             scales.push((level, carried, claimed));
         }
@@ -144,7 +148,7 @@ pub fn settle(readings: &[Reading], command: Option<Cpu>) -> Account {
     }
     let is_read = readings.iter().any(|reading| reading.level == 0);
     account.total_ns = (is_read && is_inside_known).then(|| inside.total());
-    if let Some(command) = command.filter(|_| is_divided) {
+    if let Some(command) = command.filter(|_| account.unfit_level.is_none()) {
         let fit = |cpu: Cpu, level: u8| {
             let above = scales.iter().filter(|(carrier, ..)| *carrier < level);
             above.fold(cpu, |cpu, (_, part, whole)| cpu.scaled(*part, *whole))
@@ -153,6 +157,15 @@ pub fn settle(readings: &[Reading], command: Option<Cpu>) -> Account {
         account.split = Some(Split { command: fit(command, u8::MAX), own });
     }
     account
+}
+
+/// What readings keep for themselves whose level is at most this one, of which the carriers keep all that ran inside
+/// them; in their order. Nothing where they do not fit into each other.
+#[must_use]
+pub fn outer(readings: &[Reading], level: u8) -> Option<Vec<(&Reading, Cpu)>> {
+    let outer: Vec<Reading> = readings.iter().filter(|it| it.level <= level).cloned().collect();
+    let own = settle(&outer, Some(Cpu::default())).split?.own;
+    Some(readings.iter().filter(|it| it.level <= level).zip(own).collect())
 }
 
 /// Takes what ran inside out of those who carry it.

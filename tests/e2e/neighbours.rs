@@ -39,7 +39,7 @@ fn a_neighbour_runs_all_the_while_and_what_it_costs_is_over_the_same_stack_alone
 #[test]
 fn a_bomb_that_is_stopped_at_once_goes_on_beside_a_command() {
     let machine = Machine::take();
-    for bomb in ["adversary.allocbomb@runc:memory=64M", "adversary.logflood@runc"] {
+    for bomb in ["adversary.allocbomb@runc:memory=64M", "adversary.logflood:time=20000@runc"] {
         let answer = machine.json(&beside(bomb, "1", "sleep 2"));
         let found = arm(&answer, &format!("native beside {bomb}"));
         assert_eq!(found["trial_count"], 1, "{found}");

@@ -9,6 +9,23 @@ fn nested(machine: &Machine, stack: &str, deadline: &str) -> Option<Value> {
     if !is_usable(machine, stack) {
         return None;
     }
+    let mut arm = once(machine, stack, deadline);
+    // Beside something else, a kernel inside may count as work that it did not run: then a bill has no parts.
+    for _ in 0..2 {
+        if arm["bill_gap"].is_null() {
+            break;
+        }
+        arm = once(machine, stack, deadline);
+    }
+    if arm["trial_count"] == 0 {
+        skip(stack, &arm["trouble"].to_string());
+        return None;
+    }
+    machine.assert_as_before();
+    Some(arm)
+}
+
+fn once(machine: &Machine, stack: &str, deadline: &str) -> Value {
     let answer = machine.json(&[
         "compare",
         "--in",
@@ -26,13 +43,7 @@ fn nested(machine: &Machine, stack: &str, deadline: &str) -> Option<Value> {
         "-c",
         "uname -r; id -u",
     ]);
-    let arm = arm(&answer, stack).clone();
-    if arm["trial_count"] == 0 {
-        skip(stack, &arm["trouble"].to_string());
-        return None;
-    }
-    machine.assert_as_before();
-    Some(arm)
+    arm(&answer, stack).clone()
 }
 
 #[test]

@@ -32,6 +32,27 @@ fn the_command_and_the_deeper_levels_are_taken_out_once() {
 }
 
 #[test]
+fn a_claim_that_does_not_fit_far_inside_leaves_the_levels_around_it_divided() {
+    let readings = [
+        reading("vCPU threads", 0, 2000 * MS, true),
+        reading("virtiofsd", 0, 20 * MS, false),
+        reading("inner vCPU threads", 1, 1100 * MS, true),
+        reading("vhost worker", 1, 50 * MS, false),
+    ];
+    let account = settle(&readings, user(1250 * MS));
+    assert_eq!((&account.split, account.unfit_level), (&None, Some(1)));
+    assert_eq!((account.total_ns, account.unseen_ns), (Some(2020 * MS), 150 * MS));
+    let parts = outer(&readings, 1).unwrap();
+    let own: Vec<u64> = parts.iter().map(|(_, cpu)| cpu.total() / MS).collect();
+    assert_eq!(own, [850, 20, 1100, 50]);
+    // Where the outermost level does not hold what is inside, nothing is divided.
+    let small = [reading("vCPU threads", 0, 900 * MS, true), readings[2].clone()];
+    assert_eq!(settle(&small, user(1250 * MS)).unfit_level, Some(0));
+    assert_eq!(outer(&small, 0).unwrap().len(), 1);
+    assert_eq!(outer(&small, 1), None);
+}
+
+#[test]
 fn of_several_carriers_the_largest_gives_first() {
     let readings = [reading("small", 0, 100, true), reading("large", 0, 900, true)];
     assert_eq!(parts(&settle(&readings, user(950))), (vec![50, 0], 950));
