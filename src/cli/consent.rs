@@ -11,15 +11,15 @@ use std::path::Path;
 /// The width of what is shown.
 const WIDTH: u16 = 100;
 
-/// Goes on where it was asked for with `--yes`, or where somebody at the terminal says so.
+/// Shows what would be executed, and goes on where it was asked for with `--yes`, or where somebody at the terminal says so.
 ///
 /// # Errors
 /// The user's: nobody has said that it may be executed.
 pub(super) fn require(plan: &Plan, path: &Path, is_wanted: bool) -> Result<(), Fault> {
+    say::tell(&shown(plan, path));
     if is_wanted {
         return Ok(());
     }
-    say::tell(&shown(plan, path));
     let is_answered = std::io::stdin().is_terminal() && say::is_watched();
     if is_answered && asked()? {
         return Ok(());

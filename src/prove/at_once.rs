@@ -3,7 +3,7 @@
 //! Each compares another stack with `native`, two of them a nested one. All must end with status 0, each must have kept a
 //! run of its own in which every trial counts, and when all have ended the machine must be as before.
 
-use super::kills::{Surtax, text, trials};
+use super::kills::{STACKS, Surtax, text, trials};
 use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
 use crate::fault::{Doing, Fault};
 use crate::lab::census::Census;
@@ -13,20 +13,10 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Of these two go into each round.
-const PLAIN: [&str; 9] = [
-    "namespaces:time=private,user=private",
-    "bubblewrap:scratch=bind",
-    "runc",
-    "crun",
-    "nspawn",
-    "lxc:net=veth",
-    "podman:scratch=volume",
-    "gvisor",
-    "docker",
-];
+/// What the others are compared with.
+const BASELINE: &str = "native";
 
-/// And two of these.
+/// Two of these go into each round, and two of [`STACKS`].
 const NESTED: [&str; 4] = ["runc+runc", "runc+bubblewrap", "crun+runc", "docker+runc"];
 
 /// How many blocks a run has.
@@ -107,7 +97,8 @@ fn round(bench: &Bench<'_>, number: u32) -> Result<Round, Fault> {
 
 /// Four stacks, no two of them alike, in any order.
 fn four(chance: &mut ChaCha8Rng) -> [&'static str; 4] {
-    let (mut plain, mut nested) = (PLAIN, NESTED);
+    let mut plain: Vec<&str> = STACKS.into_iter().filter(|stack| *stack != BASELINE).collect();
+    let mut nested = NESTED;
     plain.shuffle(chance);
     nested.shuffle(chance);
     let mut all = [plain[0], plain[1], nested[0], nested[1]];
@@ -117,7 +108,7 @@ fn four(chance: &mut ChaCha8Rng) -> [&'static str; 4] {
 
 fn compare(stack: &str) -> Vec<String> {
     let runs = BLOCKS.to_string();
-    let words = ["compare", "-v", "--in", stack, "--baseline", "native", "--runs", &runs];
+    let words = ["compare", "-v", "--in", stack, "--baseline", BASELINE, "--runs", &runs];
     let words = words.into_iter().chain(["--", "sleep", "0.05"]);
     words.map(String::from).collect()
 }

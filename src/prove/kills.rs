@@ -19,7 +19,7 @@ use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 
 /// Stacks without a guest.
-const STACKS: [&str; 10] = [
+pub(super) const STACKS: [&str; 10] = [
     "native",
     "namespaces:time=private,user=private",
     "bubblewrap:scratch=bind",
