@@ -4,7 +4,7 @@ use crate::watchdog::Watchdog;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use surtax::lab::census::Census;
 
 static TURN: Mutex<()> = Mutex::new(());
@@ -27,6 +27,8 @@ impl Machine {
         // Another checkout's tests may run on this machine too.
         let lock = File::create(std::env::temp_dir().join("surtax-tests.lock")).unwrap();
         lock.lock().unwrap();
+        static SWEPT: Once = Once::new();
+        SWEPT.call_once(sweep);
         let directory = tempfile::tempdir().unwrap();
         let foreign = Foreign::look();
         let before = Census::take().unwrap();
@@ -118,6 +120,13 @@ impl Machine {
         let difference = self.difference();
         assert!(difference.is_empty(), "the machine is not as before: {difference:#?}");
     }
+}
+
+/// Undoes what a surtax that was killed together with its reaper left, before the first census: the first
+/// one that a test starts would, and what went would be held against it.
+fn sweep() {
+    let swept = Command::new(env!("CARGO_BIN_EXE_surtax")).arg("gc").output().unwrap();
+    eprintln!("{}", text(&swept.stderr));
 }
 
 /// What other people's surtax works on: labs whose reaper has a living parent that we did not start.
