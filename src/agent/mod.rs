@@ -29,13 +29,24 @@ pub struct Stamped {
     pub at: Nanoseconds,
 }
 
+/// How long a request may take to be taken: an agent among a thousand busy processes is slow, too.
+const PATIENCE: Duration = Duration::from_secs(180);
+
 /// The half of a link that speaks.
 pub trait Speaker: Send {
-    /// Sends one request.
+    /// Sends one request, which is to be taken within [`PATIENCE`].
     ///
     /// # Errors
     /// The machine's, when the other end is gone; with the last lines of its console.
-    fn send(&mut self, request: &Request) -> Result<(), Fault>;
+    fn send(&mut self, request: &Request) -> Result<(), Fault> {
+        self.send_within(request, PATIENCE)
+    }
+
+    /// Sends one request to whoever may take so long to take it: input waits until a command reads.
+    ///
+    /// # Errors
+    /// As [`Speaker::send`].
+    fn send_within(&mut self, request: &Request, patience: Duration) -> Result<(), Fault>;
 }
 
 /// The half of a link that listens.

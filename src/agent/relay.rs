@@ -32,11 +32,13 @@ struct RelaySpeaker {
 }
 
 impl Speaker for RelaySpeaker {
-    fn send(&mut self, request: &Request) -> Result<(), Fault> {
+    fn send_within(&mut self, request: &Request, patience: Duration) -> Result<(), Fault> {
         let mut bytes = Vec::new();
         write_request(&mut bytes, &mut self.sealer, request)
             .map_err(|error| Fault::bug(format!("a request does not fit into a frame: {error}")))?;
-        bytes.chunks(CHUNK).try_for_each(|chunk| self.outer.send(&Request::Data(chunk.to_vec())))
+        bytes
+            .chunks(CHUNK)
+            .try_for_each(|chunk| self.outer.send_within(&Request::Data(chunk.to_vec()), patience))
     }
 }
 

@@ -110,8 +110,8 @@ fn read_all(
 }
 
 impl<W: Write + AsFd + Send + 'static> Speaker for StreamSpeaker<W> {
-    fn send(&mut self, request: &Request) -> Result<(), Fault> {
-        self.voice.say(request).map_err(|error| {
+    fn send_within(&mut self, request: &Request, patience: Duration) -> Result<(), Fault> {
+        self.voice.say(request, patience).map_err(|error| {
             self.end.fault(&format!("cannot send a request to the agent: {error}"))
         })
     }

@@ -16,9 +16,6 @@ use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Request, Sealer, WireError, write_request};
 
-/// How long a request may take to be taken: an agent among a thousand busy processes is slow, too.
-const PATIENCE: Duration = Duration::from_secs(180);
-
 /// What is written at once: a pipe that has room has room for this much. Source: `PIPE_BUF` in `pipe(7)`.
 const PIECE: usize = 4096;
 
@@ -26,6 +23,8 @@ const PIECE: usize = 4096;
 struct Mouth<W> {
     writer: W,
     sealer: Sealer,
+    /// A request was left in the middle: whatever follows would be taken for the rest of it.
+    is_torn: bool,
 }
 
 /// Who speaks to an agent. Several may hold one: their requests do not mix.
@@ -38,7 +37,7 @@ pub(super) struct Voice<W> {
 impl<W: Write + AsFd + Send + 'static> Voice<W> {
     /// Speaks to `writer`.
     pub(super) fn over(writer: W, sealer: Sealer) -> Self {
-        Self { mouth: Arc::new(Mutex::new(Mouth { writer, sealer })), _link: None }
+        Self { mouth: Arc::new(Mutex::new(Mouth { writer, sealer, is_torn: false })), _link: None }
     }
 
     /// The same, and says `KeepAlive` every so often, first when that time has passed once.
@@ -58,19 +57,26 @@ impl<W: Write + AsFd + Send + 'static> Voice<W> {
         Self { _link: Some(link), ..self }
     }
 
-    /// Says one request, whole.
+    /// Says one request, whole, to whoever takes it within this time.
     ///
     /// # Errors
     /// It does not fit into a frame, the way is gone, or it is not taken in time: nothing can be said any more then.
-    pub(super) fn say(&self, request: &Request) -> Result<(), WireError> {
-        self.say_within(request, PATIENCE)
-    }
-
-    fn say_within(&self, request: &Request, patience: Duration) -> Result<(), WireError> {
+    pub(super) fn say(&self, request: &Request, patience: Duration) -> Result<(), WireError> {
         let mut mouth = self.mouth.lock().unwrap_or_else(PoisonError::into_inner);
-        let Mouth { writer, sealer } = &mut *mouth;
-        let mut writer = InTime { writer, began: monotonic_raw(), patience };
-        write_request(&mut writer, sealer, request)
+        mouth.say(request, patience)
+    }
+}
+
+impl<W: Write + AsFd> Mouth<W> {
+    fn say(&mut self, request: &Request, patience: Duration) -> Result<(), WireError> {
+        if self.is_torn {
+            let text = "an earlier request was not taken whole";
+            return Err(WireError::Io(io::Error::new(ErrorKind::BrokenPipe, text)));
+        }
+        let mut writer = InTime { writer: &mut self.writer, began: monotonic_raw(), patience };
+        let said = write_request(&mut writer, &mut self.sealer, request);
+        self.is_torn = matches!(said, Err(WireError::Io(_)));
+        said
     }
 }
 
@@ -82,9 +88,8 @@ fn say_alive<W: Write + AsFd>(mouth: &Mutex<Mouth<W>>) -> Result<(), WireError> 
         Err(TryLockError::WouldBlock) => return Ok(()),
         Err(TryLockError::Poisoned(mouth)) => mouth.into_inner(),
     };
-    let Mouth { writer, sealer } = &mut *mouth;
-    match has_room(writer, Duration::ZERO).map_err(WireError::Io)? {
-        true => write_request(writer, sealer, &Request::KeepAlive),
+    match has_room(&mouth.writer, Duration::ZERO).map_err(WireError::Io)? {
+        true => mouth.say(&Request::KeepAlive, super::PATIENCE),
         false => Ok(()),
     }
 }
@@ -139,7 +144,7 @@ mod tests {
         let sent = data.clone();
         let sender = std::thread::spawn(move || {
             for _ in 0..200 {
-                voice.say(&sent).unwrap();
+                voice.say(&sent, Duration::from_secs(60)).unwrap();
                 std::thread::sleep(Duration::from_micros(100));
             }
         });
@@ -167,12 +172,16 @@ mod tests {
         let voice = Voice::over(writer, hosts().unwrap().0).kept_alive(Duration::from_millis(1));
         let soon = Duration::from_millis(200);
         let large = Request::Data(vec![7; 40_000]);
-        let said: Vec<_> = (0..9).map(|_| voice.say_within(&large, soon)).collect();
+        let said: Vec<_> = (0..9).map(|_| voice.say(&large, soon)).collect();
         let Some(Err(WireError::Io(error))) = said.into_iter().find(Result::is_err) else {
             panic!("a pipe took everything");
         };
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         assert_eq!(error.to_string(), "it was not taken within 0.2 s");
+        let Err(WireError::Io(error)) = voice.say(&Request::Stop, soon) else {
+            panic!("what is left in the middle is gone on with");
+        };
+        assert_eq!(error.to_string(), "an earlier request was not taken whole");
     }
 
     #[test]

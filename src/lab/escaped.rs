@@ -5,40 +5,33 @@
 //! the kernel tells of every process, also of one that has made a mount namespace of its own since. One that
 //! enters the namespaces of a process outside has this machine's root, and cannot be told from anybody.
 //!
-//! The path is only text: another user's mount namespace may have an overlay with the same, and its processes are not
-//! ours to kill. So only those count that see mounts of this user's.
+//! The path is only text, and another user's mount namespace may have an overlay with the same. So a lab's overlays
+//! also carry its mark, which nobody can guess and only those see who are in one of its roots.
 //!
-//! Source: `proc_pid_mountinfo(5)`; `NS_GET_USERNS` in `ioctl_ns(2)`; `upperdir=` in Linux `fs/overlayfs/params.c`.
+//! Source: `proc_pid_mountinfo(5)`; `upperdir=` in Linux `fs/overlayfs/params.c`.
 
 use super::{process, processes};
 use crate::fault::{Doing, Fault};
 use rustix::process::Signal;
-use std::fs::{self, File};
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 /// How often the list of processes is read again: what is forked meanwhile is killed by the next pass.
 const PASS_LIMIT: u32 = 200;
 
-/// Which user namespace another one belongs to. Source: Linux `include/uapi/linux/nsfs.h`.
-const NS_GET_USERNS: libc::Ioctl = 0xb701;
-
-/// Whose user namespace it is. Source: the same.
-const NS_GET_OWNER_UID: libc::Ioctl = 0xb704;
-
 /// Between two passes.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Kills every process whose root is written to below one of these directories. Says who they were.
+/// Kills every process whose root is an overlay of this mark, written to below one of these directories if some are
+/// named. Says who they were.
 ///
 /// # Errors
 /// The machine's: they cannot be listed, or do not die.
-pub(super) fn end(places: &[&Path]) -> Result<Vec<String>, Fault> {
+pub(super) fn end(mark: &str, places: Option<&[&Path]>) -> Result<Vec<String>, Fault> {
     let mut found = Vec::new();
     for _ in 0..PASS_LIMIT {
-        let pids = rooted_in(places)?;
+        let pids = rooted_in(mark, places)?;
         if pids.is_empty() {
             return Ok(found);
         }
@@ -56,57 +49,30 @@ pub(super) fn end(places: &[&Path]) -> Result<Vec<String>, Fault> {
 }
 
 /// The processes whose root is such an overlay. Those in this mount namespace have this machine's root.
-fn rooted_in(places: &[&Path]) -> Result<Vec<u32>, Fault> {
+fn rooted_in(mark: &str, places: Option<&[&Path]>) -> Result<Vec<u32>, Fault> {
     let ours = fs::read_link("/proc/self/ns/mnt").doing("look at our mount namespace")?;
     let elsewhere = processes::ids()?.filter(|pid| {
         fs::read_link(format!("/proc/{pid}/ns/mnt")).is_ok_and(|namespace| namespace != ours)
     });
     let is_rooted = |pid: &u32| {
         let table = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
-        upper_of_root(&table).any(|upper| places.iter().any(|place| upper.starts_with(place)))
+        has_root(&table, mark, places)
     };
-    Ok(elsewhere.filter(is_rooted).filter(|pid| is_of_this_user(*pid)).collect())
+    Ok(elsewhere.filter(is_rooted).collect())
 }
 
-/// Where what is written to a root goes, by the mount table of a process in it.
-fn upper_of_root(table: &str) -> impl Iterator<Item = PathBuf> {
-    table.lines().filter_map(|line| {
-        let (mount, system) = line.split_once(" - ")?;
-        let is_root = mount.split(' ').nth(4) == Some("/");
-        let options = system.strip_prefix("overlay ")?.split(' ').nth(1)?;
-        let upper = options.split(',').find_map(|word| word.strip_prefix("upperdir="))?;
-        is_root.then(|| PathBuf::from(upper))
+/// Whether the mount table of a process says that its root is such an overlay.
+fn has_root(table: &str, mark: &str, places: Option<&[&Path]>) -> bool {
+    table.lines().any(|line| {
+        let Some((mount, system)) = line.split_once(" - overlay ") else { return false };
+        let Some((source, options)) = system.split_once(' ') else { return false };
+        let upper = options.split(',').find_map(|word| word.strip_prefix("upperdir="));
+        let is_there = |places: &[&Path]| {
+            upper
+                .is_some_and(|upper| places.iter().any(|place| Path::new(upper).starts_with(place)))
+        };
+        mount.split(' ').nth(4) == Some("/") && source == mark && places.is_none_or(is_there)
     })
-}
-
-/// Whether the mounts that a process sees were made with the rights of this process's user, or of one that it has made
-/// itself. A kernel that does not say so has them made by this one.
-fn is_of_this_user(pid: u32) -> bool {
-    let Ok(mounts) = File::open(format!("/proc/{pid}/ns/mnt")) else { return false };
-    let (Ok(owner), Ok(ours)) = (owner_of(&mounts), fs::metadata("/proc/self/ns/user")) else {
-        return true;
-    };
-    let is_our_own =
-        owner.metadata().is_ok_and(|owner| (owner.dev(), owner.ino()) == (ours.dev(), ours.ino()));
-    is_our_own || user_of(&owner).is_none_or(|user| user == rustix::process::geteuid().as_raw())
-}
-
-/// The user namespace that another namespace belongs to.
-fn owner_of(namespace: &File) -> std::io::Result<File> {
-    // SAFETY: the request takes no argument, and gives a new descriptor.
-    match unsafe { libc::ioctl(namespace.as_raw_fd(), NS_GET_USERNS) } {
-        -1 => Err(std::io::Error::last_os_error()),
-        // SAFETY: it was made for us just now, and nobody else knows its number.
-        owner => Ok(unsafe { File::from_raw_fd(owner) }),
-    }
-}
-
-/// Who made a user namespace.
-fn user_of(namespace: &File) -> Option<u32> {
-    let mut user: libc::uid_t = 0;
-    // SAFETY: the pointer is to a value of ours, of the kind that the request writes.
-    let asked = unsafe { libc::ioctl(namespace.as_raw_fd(), NS_GET_OWNER_UID, &raw mut user) };
-    (asked == 0).then_some(user)
 }
 
 #[cfg(test)]
@@ -114,34 +80,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_root_is_told_from_what_is_mounted_below_it_and_from_another_kind() {
+    fn a_root_is_told_from_what_is_mounted_below_it_and_from_one_of_another_mark() {
         let table = "\
             22 1 254:0 / / rw - ext4 /dev/vda rw\n\
-            61 22 0:44 / / rw - overlay surtax rw,lowerdir=/usr,upperdir=/run/surtax/1/a/root/0/upper,workdir=/w\n\
-            62 61 0:45 / /home rw - overlay surtax rw,lowerdir=/home,upperdir=/run/surtax/2/b/upper,workdir=/w\n";
-        let found: Vec<PathBuf> = upper_of_root(table).collect();
-        assert_eq!(found, [PathBuf::from("/run/surtax/1/a/root/0/upper")]);
-        assert!(!found[0].starts_with("/run/surtax/1/aa"), "a name is compared as a whole");
+            61 22 0:44 / / rw - overlay surtax-1a rw,lowerdir=/usr,upperdir=/run/surtax/1/a/root/0/upper,workdir=/w\n\
+            62 61 0:45 / /home rw - overlay surtax-2b rw,lowerdir=/home,upperdir=/run/surtax/2/b/upper,workdir=/w\n";
+        let is_below = |mark, place| has_root(table, mark, Some(&[Path::new(place)]));
+        assert!(is_below("surtax-1a", "/run/surtax/1/a"));
+        assert!(!is_below("surtax-1a", "/run/surtax/1/aa"), "a name is compared as a whole");
+        assert!(!is_below("surtax-2b", "/run/surtax/2/b"), "it is no root");
+        assert!(has_root(table, "surtax-1a", None));
+        assert!(!has_root(table, "surtax-1", None));
     }
 
-    /// Another user, in namespaces of their own, whose root is an overlay below this directory; `None` where users may
-    /// make no such things.
+    /// Somebody in namespaces of their own, whose root is an overlay below this directory, with this mark; `None` where
+    /// users may make no such things.
     #[expect(clippy::disallowed_methods, reason = "somebody else's process, which the test ends")]
-    fn another_user_rooted_in(place: &Path) -> Option<std::process::Child> {
+    fn another_user_rooted_in(place: &Path, mark: &str) -> Option<std::process::Child> {
         let script = r#"mount -t tmpfs t /run && mkdir -p "$1/upper" "$1/work" /run/root &&
-            mount -t overlay o -o "lowerdir=/usr,upperdir=$1/upper,workdir=$1/work,userxattr" /run/root &&
+            mount -t overlay "$2" -o "lowerdir=/usr,upperdir=$1/upper,workdir=$1/work,userxattr" /run/root &&
             exec chroot /run/root /bin/sleep 60"#;
         let user = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"];
         let mut other = std::process::Command::new("setpriv")
             .args(user)
             .args(["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
-            .arg(place)
+            .args([place.as_os_str(), mark.as_ref()])
             .spawn()
             .ok()?;
         let path = format!("/proc/{}/mountinfo", other.id());
         while other.try_wait().ok()?.is_none() {
             let table = fs::read_to_string(&path).unwrap_or_default();
-            if upper_of_root(&table).any(|upper| upper.starts_with(place)) {
+            if has_root(&table, mark, Some(&[place])) {
                 return Some(other);
             }
             std::thread::sleep(PAUSE);
@@ -150,21 +119,19 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_of_our_name_in_a_namespace_of_another_users_is_left_alone() {
+    fn whoever_it_is_has_a_root_of_ours_by_its_mark_alone() {
         let place = Path::new("/run/surtax/of-a-test");
-        let Some(mut other) = another_user_rooted_in(place) else {
+        let (ours, theirs) = ("surtax-of-a-test-1", "surtax-of-a-test-2");
+        let Some(mut other) = another_user_rooted_in(place, theirs) else {
             println!("SKIPPED: users may make no such namespaces here");
             return;
         };
-        let found = end(&[place]).unwrap();
+        let spared = end(ours, Some(&[place])).unwrap();
         let lives = other.try_wait().unwrap().is_none();
+        let found = end(theirs, None).unwrap();
         other.kill().unwrap();
         other.wait().unwrap();
-        assert_eq!((found, lives), (Vec::<String>::new(), true));
-    }
-
-    #[test]
-    fn nobody_has_a_root_in_a_directory_that_there_is_not() {
-        assert_eq!(end(&[Path::new("/run/surtax/none")]).unwrap(), Vec::<String>::new());
+        assert_eq!((spared, lives), (Vec::<String>::new(), true));
+        assert_eq!(found.len(), 1, "{found:?}");
     }
 }

@@ -13,13 +13,20 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Makes a mount namespace with these mounts, in this order. Directories below `ours` go away with
-/// the room, so mount points may be made there. The directory of the `lab` stays in sight whatever is mounted
-/// over its parents. The mounts are made in `network`, where one is given.
+/// Whose mounts these are.
+pub(super) struct Maker<'a> {
+    /// Directories that go away with the room: mount points may be made below them.
+    pub ours: Vec<PathBuf>,
+    /// The directory of the lab, which stays in sight whatever is mounted over its parents.
+    pub lab: &'a Path,
+    /// What overlays are mounted as.
+    pub mark: &'a str,
+}
+
+/// Makes a mount namespace with these mounts, in this order, and in `network`, where one is given.
 pub(super) fn mount_namespace(
     mounts: &[Mount],
-    ours: Vec<PathBuf>,
-    lab: &Path,
+    maker: Maker<'_>,
     network: Option<OwnedFd>,
 ) -> Result<OwnedFd, Fault> {
     std::thread::scope(|scope| {
@@ -27,13 +34,14 @@ pub(super) fn mount_namespace(
             if let Some(network) = network {
                 process::enter_network(network.as_fd())?;
             }
-            enter_and_mount(mounts, ours, lab)
+            enter_and_mount(mounts, maker)
         });
         thread.join().unwrap_or_else(|_| Err(Fault::bug("the mounting thread panicked")))
     })
 }
 
-fn enter_and_mount(mounts: &[Mount], mut ours: Vec<PathBuf>, lab: &Path) -> Result<OwnedFd, Fault> {
+fn enter_and_mount(mounts: &[Mount], maker: Maker<'_>) -> Result<OwnedFd, Fault> {
+    let Maker { mut ours, lab, mark } = maker;
     // SAFETY: only this thread is moved; it shares no descriptor table away and ends in this function.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS | UnshareFlags::NEWNS) }
         .doing("make a mount namespace")
@@ -42,7 +50,7 @@ fn enter_and_mount(mounts: &[Mount], mut ours: Vec<PathBuf>, lab: &Path) -> Resu
     rustix::mount::mount_change("/", private).doing("keep mounts from the host")?;
     for mount in mounts {
         let kept = KeptInSight::before(mount, lab)?;
-        mount::make(mount, &ours)?;
+        mount::make(mount, &ours, mark)?;
         if let Some(kept) = kept {
             kept.put_back()?;
         }

@@ -9,7 +9,7 @@ use super::directory;
 use super::domain::Domain;
 use super::escaped;
 use super::exclusive;
-use super::holder;
+use super::holder::{self, Maker};
 use super::journal::Journal;
 use super::mount::Mount;
 use super::network::Network;
@@ -236,7 +236,8 @@ impl Room {
         self.has_namespaces.store(true, Ordering::SeqCst);
         let ours = self.places().into_iter().map(Path::to_path_buf).collect();
         let network = network.map(Network::namespace).transpose()?;
-        holder::mount_namespace(mounts, ours, &self.ground.directory, network)
+        let maker = Maker { ours, lab: &self.ground.directory, mark: &self.ground.mark };
+        holder::mount_namespace(mounts, maker, network)
     }
 
     /// Its directories, as far as they were made.
@@ -376,7 +377,7 @@ impl Room {
         note(self.ground.groups.end(&self.group, subgroups));
         self.ground.groups.rejoin(&self.ground.group);
         if self.has_namespaces.load(Ordering::SeqCst) {
-            note(escaped::end(&self.places()));
+            note(escaped::end(&self.ground.mark, Some(&self.places())));
         }
         for elsewhere in [&self.memory_directory, &self.disk_directory] {
             if let Some(path) = elsewhere.get() {

@@ -65,6 +65,7 @@ pub(super) fn undo(mut journal: Journal) -> Result<Swept, Fault> {
             && matches!(
                 undo,
                 Undo::Setting { .. }
+                    | Undo::Roots { .. }
                     | Undo::Session { .. }
                     | Undo::Controllers { .. }
                     | Undo::Domain { .. }

@@ -21,6 +21,11 @@ pub enum Undo {
         /// Relative to each hierarchy's mount point.
         path: PathBuf,
     },
+    /// Processes that left their groups, and whose root has a lab's mark: killed.
+    Roots {
+        /// Begins with our tag.
+        mark: String,
+    },
     /// A directory of ours and everything in it; mounts below it are taken off first.
     Directory {
         /// Absolute.
@@ -101,6 +106,7 @@ impl Undo {
             | Self::EngineImage { .. }
             | Self::EngineNetwork { .. } => true,
             Self::Group { .. }
+            | Self::Roots { .. }
             | Self::Memory { .. }
             | Self::Domain { .. }
             | Self::XenDomain { .. }
@@ -126,6 +132,7 @@ impl Undo {
             | Self::EngineImage { name, .. }
             | Self::EngineNetwork { name, .. }
             | Self::XenDomain { name }
+            | Self::Roots { mark: name }
             | Self::Domain { channel: name, .. } => name.starts_with(TAG),
             Self::Setting { .. } | Self::Controllers { .. } | Self::Session { .. } => true,
         };
@@ -137,16 +144,9 @@ impl Undo {
         self.require_tag()?;
         match self {
             Self::Group { path } => cgroup::Groups::discover()?.end(path, &[]),
-            Self::Directory { path } => {
-                let mut found = escaped::end(&[path])?;
-                found.extend(directory::remove_ours(path)?);
-                Ok(found)
-            }
-            Self::Memory { path } => {
-                let mut found = escaped::end(&[path])?;
-                found.extend(memory::unmount(path)?);
-                Ok(found)
-            }
+            Self::Roots { mark } => escaped::end(mark, None),
+            Self::Directory { path } => directory::remove_ours(path),
+            Self::Memory { path } => memory::unmount(path),
             Self::EngineContainer { socket, name } => engine::remove_container(socket, name),
             Self::EngineImage { socket, name } => engine::remove_image(socket, name),
             Self::EngineNetwork { socket, name } => engine::remove_network(socket, name),

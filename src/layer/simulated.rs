@@ -236,7 +236,7 @@ struct Mouth(Arc<Mutex<Inside>>);
 struct Ear(Arc<Mutex<Inside>>);
 
 impl Speaker for Mouth {
-    fn send(&mut self, request: &Request) -> Result<(), Fault> {
+    fn send_within(&mut self, request: &Request, _: Duration) -> Result<(), Fault> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).hear(request);
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::{BillGap, PayerFindings, number};
 use crate::ledger::{StoredTrial, role_word};
 use crate::trial::outside::{Account, Cpu, outer, settle};
 use std::collections::BTreeMap;
-use surtax_instrument::wire::Role;
+use surtax_instrument::wire::{Reading, Role};
 
 /// Who paid for the trials of one arm.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +22,9 @@ pub(super) struct Bill {
 
 /// A payer: its level, its part, its name.
 type Key = (u8, Role, String);
+
+/// What one reading is on the bill, with its peak of memory in bytes.
+type Part = (Key, Cpu, Option<u64>);
 
 /// The bill of the trials that count. `depth` is the level of the command.
 pub(super) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
@@ -36,9 +39,9 @@ pub(super) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
             Some(split) => {
                 let memory = trial.sample("memory_peak_bytes").map(|it| it.whole);
                 command.add(split.command, memory);
-                add(&mut columns, trial, &split.own);
+                add(&mut columns, divided(trial, &split.own));
             }
-            None if !is_divided => add_outer(&mut columns, trial, outermost),
+            None if !is_divided => add(&mut columns, undivided(trial, outermost)),
             None => {}
         }
     }
@@ -53,30 +56,36 @@ pub(super) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
     Bill { payers, gap: gap(trials, &accounts) }
 }
 
-/// What each reading of a trial keeps for itself, those of one payer together.
-fn add(columns: &mut BTreeMap<Key, Column>, trial: &StoredTrial, own: &[Cpu]) {
-    let mut sums: BTreeMap<Key, (Cpu, Option<u64>)> = BTreeMap::new();
-    for (reading, cpu) in trial.readings.iter().zip(own) {
-        let key = (reading.level, reading.role, reading.payer.clone());
-        let (sum, memory) = sums.entry(key).or_default();
-        *sum = sum.plus(*cpu);
-        let peak = reading.memory_peak.map(|peak| peak.0);
-        *memory = peak.map(|peak| peak.saturating_add(memory.unwrap_or(0))).or(*memory);
-    }
-    for (key, (cpu, memory)) in sums {
-        columns.entry(key).or_default().add(cpu, memory);
-    }
+/// What each reading of a trial keeps for itself.
+fn divided<'a>(trial: &'a StoredTrial, own: &'a [Cpu]) -> impl Iterator<Item = Part> + 'a {
+    trial.readings.iter().zip(own).map(|(reading, own)| part(reading, reading.payer.clone(), *own))
 }
 
 /// What the levels down to this one saw, of which those that carry the workload keep what ran inside them.
-fn add_outer(columns: &mut BTreeMap<Key, Column>, trial: &StoredTrial, level: u8) {
-    for (reading, own) in outer(&trial.readings, level).unwrap_or_default() {
+fn undivided(trial: &StoredTrial, level: u8) -> impl Iterator<Item = Part> {
+    outer(&trial.readings, level).unwrap_or_default().into_iter().map(move |(reading, own)| {
         let payer = match reading.carries_workload && reading.level == level {
             true => format!("{} and all inside", reading.payer),
             false => reading.payer.clone(),
         };
-        let memory = reading.memory_peak.map(|peak| peak.0);
-        columns.entry((reading.level, reading.role, payer)).or_default().add(own, memory);
+        part(reading, payer, own)
+    })
+}
+
+fn part(reading: &Reading, payer: String, own: Cpu) -> Part {
+    ((reading.level, reading.role, payer), own, reading.memory_peak.map(|peak| peak.0))
+}
+
+/// Adds what the payers of one trial paid, the parts of one payer together.
+fn add(columns: &mut BTreeMap<Key, Column>, parts: impl Iterator<Item = Part>) {
+    let mut sums: BTreeMap<Key, (Cpu, Option<u64>)> = BTreeMap::new();
+    for (key, cpu, peak) in parts {
+        let (sum, memory) = sums.entry(key).or_default();
+        *sum = sum.plus(cpu);
+        *memory = peak.map(|peak| peak.saturating_add(memory.unwrap_or(0))).or(*memory);
+    }
+    for (key, (cpu, memory)) in sums {
+        columns.entry(key).or_default().add(cpu, memory);
     }
 }
 
@@ -132,9 +141,14 @@ mod tests {
     use crate::report::compare::tests::example;
     use crate::report::{Findings, html, markdown, terminal};
     use crate::trial::TrialResult;
+    use surtax_instrument::wire::Reading;
 
     /// An example in whose arm `runc` the inside counts so much of the 10 ms that were seen outside.
     fn claiming(factor: u64) -> Findings {
+        claiming_with(factor, |_| {})
+    }
+
+    fn claiming_with(factor: u64, change: impl Fn(&mut Vec<Reading>)) -> Findings {
         example(6, |record| {
             let TrialResult::Done(measured) = &mut record.result else { return };
             if record.trial.arm != 2 {
@@ -142,6 +156,7 @@ mod tests {
             }
             measured.readings[0].cpu_user.0 = 500_000_000;
             measured.outcome.cpu_user.0 = 500_000_000 * factor;
+            change(&mut measured.readings);
         })
     }
 
@@ -167,6 +182,22 @@ mod tests {
             assert!(flat.contains("was not seen outside: in 6 of 6 trials"), "{text}");
             assert!(!flat.contains("1.50 s") && !flat.contains("1.500 s"), "{text}");
         }
+    }
+
+    #[test]
+    fn parts_of_one_payer_are_one_line_where_nothing_is_divided_too() {
+        let cost = |extra: u64| {
+            let findings = claiming_with(3, |readings| {
+                for _ in 0..extra {
+                    readings.push(readings[1].clone());
+                }
+            });
+            let payers = &findings.arms[2].payers;
+            assert_eq!(payers.len(), 2, "{payers:?}");
+            payers.iter().find(|it| it.payer == "dockerd").unwrap().cpu_ns
+        };
+        let (one, three) = (cost(0), cost(2));
+        assert!(one > 0.0 && (three / one - 3.0).abs() < 1e-6, "{one} {three}");
     }
 
     #[test]

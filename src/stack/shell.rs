@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use surtax_instrument::wire::{Command, Reply, Request, Status};
 
-/// For ever: how long a person works is not for us to say.
+/// For ever: how long a person works is not for us to say, nor when a command reads what it is given.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// How much input an agent takes for a command that reads none of it, in bytes.
@@ -74,7 +74,7 @@ pub fn run(mut standing: Standing, mut command: Command) -> Result<(Status, Vec<
 
 fn send(speaker: &Shared, request: &Request) -> Result<(), Fault> {
     match lock(speaker).as_mut() {
-        Some(speaker) => speaker.send(request),
+        Some(speaker) => speaker.send_within(request, FOREVER),
         None => Err(Fault::machine("the stack that was entered is not there any more")),
     }
 }
@@ -150,5 +150,31 @@ impl RawTerminal {
 impl Drop for RawTerminal {
     fn drop(&mut self) {
         let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes a request only of somebody who waits for ever.
+    struct Slow;
+
+    impl Speaker for Slow {
+        fn send_within(&mut self, _: &Request, patience: Duration) -> Result<(), Fault> {
+            if patience == FOREVER { Ok(()) } else { Err(Fault::machine("not taken in time")) }
+        }
+    }
+
+    #[test]
+    fn input_waits_for_as_long_as_a_command_reads_none_of_it() {
+        let speaker: Shared = Arc::new(Mutex::new(Some(Box::new(Slow))));
+        send(&speaker, &Request::Data(vec![1])).unwrap();
+        let fault = ask_now(&speaker).unwrap_err();
+        assert_eq!(fault.message, "not taken in time");
+    }
+
+    fn ask_now(speaker: &Shared) -> Result<(), Fault> {
+        lock(speaker).as_mut().unwrap().send(&Request::Clock)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The kernel of each level counts what runs inside it. A kernel that is not told when the CPU is taken away counts
 //! waiting as work: a guest's, or a sandbox's. So the sum is what level 0 saw, and what was counted inside only divides
-//! it. A claim that is a little too large is made to fit; one that is larger divides nothing: then there is a gap.
+//! it. A claim that is a little too large is made to fit; one that is larger divides nothing: then there is a gap, and
+//! [`outer`] goes as far in as the levels fit into each other.
 //!
 //! A payer that carries the workload contains the deeper levels and the command: its own part is what remains when
 //! everything that the next level saw has been taken out. Where several payers of a level carry it, the one that used

@@ -186,7 +186,7 @@ mod tests {
     }
 
     impl Speaker for Other {
-        fn send(&mut self, _: &Request) -> Result<(), Fault> {
+        fn send_within(&mut self, _: &Request, _: Duration) -> Result<(), Fault> {
             Ok(())
         }
     }

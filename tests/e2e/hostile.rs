@@ -183,7 +183,8 @@ fn a_command_that_leaves_its_groups_and_kills_its_agent_leaves_no_process() {
     let machine = Machine::take();
     let leave = "for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do \
                  echo $$ >$f; done 2>/dev/null";
-    for how in ["", "unshare -m", "unshare -mC"] {
+    let other = "setpriv --reuid 65534 --regid 65534 --clear-groups -- unshare -Um";
+    for how in ["", "unshare -m", "unshare -mC", other] {
         let script = format!(
             "{leave}; setsid {how} sleep 4326 </dev/null >/dev/null 2>&1 & sleep 0.5; \
              kill -9 $PPID; sleep 0.5"

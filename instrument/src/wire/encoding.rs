@@ -84,7 +84,7 @@ impl From<Malformed> for WireError {
     }
 }
 
-/// Writes one request as one `write`; before the first one, the key of the session.
+/// Writes one request, in one piece where the stream takes it so; before the first one, the key of the session.
 ///
 /// # Errors
 /// The stream's, or [`Malformed::TooLong`] for a request that no agent would accept.
@@ -96,7 +96,7 @@ pub fn write_request(
     write_frame(stream, sealer, request)
 }
 
-/// Writes one reply as one `write`. The first one must be [`Reply::Hello`].
+/// Writes one reply, in one piece where the stream takes it so. The first one must be [`Reply::Hello`].
 ///
 /// # Errors
 /// The stream's, or [`Malformed::TooLong`] for a reply that the host would not accept.

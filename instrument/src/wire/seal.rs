@@ -158,7 +158,7 @@ pub fn agents() -> (Sealer, Opener) {
 }
 
 impl Sealer {
-    /// Writes one frame, of which `bytes` begins with room for its head, as one `write`.
+    /// Writes one frame, of which `bytes` begins with room for its head, in one piece where the stream takes it so.
     pub(super) fn write(
         &mut self,
         stream: &mut impl Write,

@@ -13,6 +13,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use surtax_instrument::wire::{Fact, Request};
 
 /// What the layer is called.
@@ -105,10 +106,12 @@ struct Guide {
 }
 
 impl Speaker for Guide {
-    fn send(&mut self, request: &Request) -> Result<(), Fault> {
-        let Request::Run(command) = request else { return self.speaker.send(request) };
+    fn send_within(&mut self, request: &Request, patience: Duration) -> Result<(), Fault> {
+        let Request::Run(command) = request else {
+            return self.speaker.send_within(request, patience);
+        };
         let mut command = command.clone();
         command.env.push((ADDRESS.into(), self.address.clone().into_bytes()));
-        self.speaker.send(&Request::Run(command))
+        self.speaker.send_within(&Request::Run(command), patience)
     }
 }

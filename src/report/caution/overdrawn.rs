@@ -1,6 +1,6 @@
 //! The caution that more CPU time was counted inside than was seen from outside.
 //!
-//! Then the sum is what the outside saw, and there is no division of it: see `trial/outside.rs`.
+//! Then the sum is what the outside saw, divided only as far in as the levels fit into each other: see `trial/outside.rs`.
 
 use super::{Caution, Signs, caution};
 use crate::report::number::percent;
@@ -18,7 +18,7 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         "bill-overdrawn",
         format!(
             "up to {} of the CPU time that was counted inside {} was not seen outside: in {undivided} of {counted} trials \
-             only the sum is known, and it is what was seen",
+             the command's own part is not known, and the sum is what was seen",
             percent(share),
             Stacks::counted(signs.arms).words(&stacks)
         ),
