@@ -203,12 +203,22 @@ mod tests {
         }
     }
 
+    /// A directory whose `sh` is this shell: the script starts one by that name.
+    fn directory_of(shell: &str) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        let found = lab::find(shell).unwrap();
+        std::os::unix::fs::symlink(found, directory.path().join("sh")).unwrap();
+        directory
+    }
+
     /// Gives `agent` to the script in a shell, and what it answers.
     fn arrive(shell: &str, place: &Path, agent: &str, length: usize) -> Result<String, Fault> {
         let script = script(length, Duration::from_secs(20), Duration::from_secs(9));
-        let line = r#"printf "$4" | TMPDIR=$1 SSH_CONNECTION= $2 -c "$3""#;
+        let line = r#"printf "$4" | TMPDIR=$1 SSH_CONNECTION= PATH=$2:$PATH sh -c "$3""#;
         let place = place.to_str().unwrap();
-        let argv = ["sh", "-c", line, "sh", place, shell, &script, agent].map(String::from);
+        let shells = directory_of(shell);
+        let first = shells.path().to_str().unwrap();
+        let argv = ["sh", "-c", line, "sh", place, first, &script, agent].map(String::from);
         lab::ask(&argv, None, Duration::from_secs(20))
     }
 
@@ -216,8 +226,8 @@ mod tests {
     fn every_shell_becomes_the_agent_and_keeps_nothing_of_one_that_is_not_whole() {
         let agent = r#"#!/bin/sh\necho "$0 $*"\n"#;
         let length = agent.len() - 2; // two line feeds are written as two characters each
-        for shell in ["sh", "bash", "busybox sh"] {
-            if lab::find(shell.split(' ').next().unwrap()).is_none() {
+        for shell in ["sh", "bash", "busybox"] {
+            if lab::find(shell).is_none() {
                 println!("SKIPPED {shell}: it is not here");
                 continue;
             }
@@ -242,16 +252,18 @@ mod tests {
     #[test]
     fn a_shell_whose_link_is_lost_before_the_agent_is_whole_leaves_nothing() {
         // Who listens goes away after the first line: what is said after it meets a pipe without a reader.
-        let line = r#"{ sleep 0.3; printf part; } | { TMPDIR=$1 $2 -c "$3" 2>&1; : > "$1/ended"; } | head -n 1"#;
+        let line = r#"{ sleep 0.3; printf part; } | { TMPDIR=$1 PATH=$2:$PATH sh -c "$3" 2>&1; : > "$1/ended"; } | head -n 1"#;
         let script = script(100, Duration::from_secs(20), Duration::from_secs(9));
-        for shell in ["sh", "bash", "busybox sh"] {
-            if lab::find(shell.split(' ').next().unwrap()).is_none() {
+        for shell in ["sh", "bash", "busybox"] {
+            if lab::find(shell).is_none() {
                 println!("SKIPPED {shell}: it is not here");
                 continue;
             }
             let place = tempfile::tempdir().unwrap();
             let path = place.path().to_str().unwrap();
-            let argv = ["sh", "-c", line, "sh", path, shell, &script].map(String::from);
+            let shells = directory_of(shell);
+            let first = shells.path().to_str().unwrap();
+            let argv = ["sh", "-c", line, "sh", path, first, &script].map(String::from);
             let said = lab::ask(&argv, None, Duration::from_secs(20)).unwrap();
             assert!(said.starts_with(HERE), "{shell}: {said}");
             let left: Vec<_> =
