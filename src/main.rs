@@ -26,17 +26,23 @@ const ROLES: [Role; 5] = [
 ];
 
 fn main() -> ExitCode {
-    // A command of the same user could read the keys of sessions in this process's memory, or take its descriptors. A
-    // kernel that cannot do it is one of an old sandbox.
-    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     cli::catch_bugs(|| {
         let first = std::env::args_os().nth(1);
         let role = ROLES.iter().find(|(word, _)| first.as_ref().is_some_and(|first| first == word));
+        if role.is_none_or(|(word, _)| *word == STARTER) {
+            keep_keys();
+        }
         match role {
             Some((_, role)) => cli::exit(role()),
             None => cli::main(std::env::args_os()),
         }
     })
+}
+
+/// Keeps a command of the same user from the keys of sessions in this process's memory, and from its descriptors. A
+/// kernel that cannot do it is one of an old sandbox.
+fn keep_keys() {
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
 fn reap() -> Result<(), Fault> {
