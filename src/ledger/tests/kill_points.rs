@@ -1,71 +1,28 @@
 //! SIGKILL at every system call of a ledger's life that can change a file: afterwards it opens, shows, and goes on.
-//!
-//! The life is led by this very test program, started again and traced: it stops at each system call, and is killed
-//! before the call is made. What it says on its standard output has been promised. Who traces it is a process of its own,
-//! too: beside other tests, one that waits for any child would be told of a stop that is meant for the tracer.
 
 use super::super::fixture::{add, done, id, plan};
 use super::super::{Ledger, RunState, TrialState, shelf};
+use crate::kill_points::{kill_at_each, mark, place};
 use crate::report::compare;
 use std::collections::HashSet;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use surtax_instrument::quantity::Nanoseconds;
-
-/// Where the life is led, in the environment of the process that leads it.
-const PLACE: &str = "SURTAX_TEST_LIFE";
-
-/// Says to the program that is started again that it leads and kills such lives.
-const TRACER: &str = "SURTAX_TEST_LIVES";
 
 /// The name of [`a_life`], for the program that is started again.
 const LIFE: &str = "ledger::tests::kill_points::a_life";
 
-/// The name of the test that traces.
+/// The name of the test that kills.
 const LIVES: &str = "ledger::tests::kill_points::\
                      a_kill_at_every_system_call_of_its_life_leaves_a_ledger_that_opens_shows_and_goes_on";
 
 const TRIALS: u32 = 2;
 
-/// System calls that change no file: a kill before one of them leaves what a kill before the next call leaves.
-const HARMLESS: [i64; 22] = [
-    libc::SYS_read,
-    libc::SYS_pread64,
-    libc::SYS_lseek,
-    libc::SYS_stat,
-    libc::SYS_lstat,
-    libc::SYS_fstat,
-    libc::SYS_newfstatat,
-    libc::SYS_statx,
-    libc::SYS_readlink,
-    libc::SYS_access,
-    libc::SYS_getcwd,
-    libc::SYS_getpid,
-    libc::SYS_geteuid,
-    libc::SYS_brk,
-    libc::SYS_mmap,
-    libc::SYS_munmap,
-    libc::SYS_mremap,
-    libc::SYS_madvise,
-    libc::SYS_mprotect,
-    libc::SYS_futex,
-    libc::SYS_clock_gettime,
-    libc::SYS_fcntl,
-];
-
-/// Of `struct ptrace_syscall_info`: that a call is about to be made.
-const ENTRY: u64 = 1;
-
-/// `PTRACE_GET_SYSCALL_INFO` of `linux/ptrace.h`.
-const GET_SYSCALL_INFO: libc::c_uint = 0x420e;
-
 /// What the process that is traced does between the two marks: creates a run, half of it interrupted, and ends it.
 #[test]
 fn a_life() {
-    let Some(place) = std::env::var_os(PLACE) else { return };
+    let Some(place) = place() else { return };
     mark();
-    let names = shelf::names(Path::new(&place), "make", Nanoseconds(0)).unwrap();
+    let names = shelf::names(&place, "make", Nanoseconds(0)).unwrap();
     let mut ledger = Ledger::create_first(names, &plan(&["native"]), &[], None).unwrap();
     println!("begun");
     let path = ledger.path().to_path_buf();
@@ -83,38 +40,9 @@ fn a_life() {
     mark();
 }
 
-/// Says to whoever traces this process that it begins, or has ended.
-fn mark() {
-    // The number is nobody's business; the call is seen.
-    let _ = std::os::unix::process::parent_id();
-}
-
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a test in a process of its own, and waited for")]
 fn a_kill_at_every_system_call_of_its_life_leaves_a_ledger_that_opens_shows_and_goes_on() {
-    if std::env::var_os(TRACER).is_some() {
-        return lead_and_kill();
-    }
-    let mut alone = Command::new(std::env::current_exe().unwrap());
-    alone.args(["--exact", LIVES, "--nocapture", "--test-threads=1"]).env(TRACER, "");
-    let ended = alone.output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success() && said.contains(" kill points"), "{said}");
-}
-
-fn lead_and_kill() {
-    let mut point = 0;
-    loop {
-        let place = tempfile::tempdir().unwrap();
-        let (was_killed, said) = lead(place.path(), point);
-        assert_whole(place.path(), &said, point);
-        if !was_killed {
-            break;
-        }
-        point += 1;
-    }
-    assert!(point > 50, "a life has only {point} points");
-    println!("{point} kill points");
+    kill_at_each(LIVES, LIFE, assert_whole);
 }
 
 /// Demands of what a kill has left all that was promised, and a run that can be ended.
@@ -159,93 +87,4 @@ fn assert_whole(place: &Path, said: &str, point: usize) {
     assert_eq!(done.count(), TRIALS as usize, "point {point}");
     let left = std::fs::read_dir(place).unwrap().count();
     assert_eq!(left, 1, "point {point}: a finished run is one file");
-}
-
-/// Leads a life and kills it before the call of this number; whether it came so far, and what it had said.
-#[expect(clippy::zombie_processes, reason = "whoever traces it waits for it")]
-fn lead(place: &Path, point: usize) -> (bool, String) {
-    let mut child = start(place);
-    let was_killed = trace(&child, point);
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut said).unwrap();
-    (was_killed, said)
-}
-
-#[expect(clippy::disallowed_methods, reason = "a process that is traced, and dies with its tracer")]
-fn start(place: &Path) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", LIFE, "--nocapture", "--test-threads=1"]).env(PLACE, place);
-    command.stdout(Stdio::piped());
-    let trace_me = || match ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    };
-    // SAFETY: the function makes one system call, and allocates nothing unless that fails.
-    unsafe { command.pre_exec(trace_me) };
-    command.spawn().unwrap()
-}
-
-/// Follows a process and its threads from call to call; whether it was killed before it ended.
-fn trace(child: &Child, point: usize) -> bool {
-    let (mut marks, mut calls, mut is_set) = (0, 0, false);
-    loop {
-        let Some((thread, status)) = wait() else { return false };
-        let has_ended = libc::WIFEXITED(status) || libc::WIFSIGNALED(status);
-        if has_ended && thread.cast_unsigned() == child.id() {
-            assert!(libc::WIFSIGNALED(status) || libc::WEXITSTATUS(status) == 0, "it failed");
-            return libc::WIFSIGNALED(status);
-        }
-        if has_ended {
-            continue;
-        }
-        if !is_set {
-            let options =
-                libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL;
-            ptrace(libc::PTRACE_SETOPTIONS, thread, 0, options.cast_unsigned() as usize);
-            is_set = true;
-        }
-        let mut signal = 0;
-        match libc::WSTOPSIG(status) {
-            stop if stop == libc::SIGTRAP | 0x80 => {
-                let entered = entered(thread);
-                marks += usize::from(entered == Some(libc::SYS_getppid));
-                let counts = entered.is_some_and(|call| !HARMLESS.contains(&call));
-                if marks == 1 && counts {
-                    if calls == point {
-                        kill(child);
-                    }
-                    calls += 1;
-                }
-            }
-            libc::SIGTRAP | libc::SIGSTOP => {}
-            other => signal = other.cast_unsigned() as usize,
-        }
-        ptrace(libc::PTRACE_SYSCALL, thread, 0, signal);
-    }
-}
-
-/// The call that a thread is about to make, if it is not on its way back from one.
-fn entered(thread: libc::pid_t) -> Option<i64> {
-    let mut info = [0u64; 16];
-    let size = size_of_val(&info);
-    ptrace(GET_SYSCALL_INFO, thread, size, info.as_mut_ptr() as usize);
-    (info[0] & 0xff == ENTRY).then_some(info[3].cast_signed())
-}
-
-fn kill(child: &Child) {
-    let pid = rustix::process::Pid::from_child(child);
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-}
-
-/// Waits for a child or a traced thread of this thread, and for nobody else's; `None` where there is none left.
-fn wait() -> Option<(libc::pid_t, libc::c_int)> {
-    let mut status = 0;
-    // SAFETY: the pointer is to a value of ours that outlives the call.
-    let thread = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
-    (thread > 0).then_some((thread, status))
-}
-
-fn ptrace(request: libc::c_uint, thread: libc::pid_t, address: usize, data: usize) -> i64 {
-    // SAFETY: of the requests made here only one writes, and `entered` hands it a buffer of that size.
-    unsafe { libc::ptrace(request, thread, address, data) }
 }
