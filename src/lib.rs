@@ -15,6 +15,3 @@ pub mod report;
 pub mod prove;
 pub mod cli;
 pub mod fault;
-
-#[cfg(test)]
-mod kill_points;

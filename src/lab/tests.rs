@@ -14,6 +14,7 @@ mod kill_points;
 mod networks;
 mod rooms;
 mod services;
+pub(crate) mod tracer;
 
 /// See [`reaper_command_line`]: the journal is the last argument then, and no argument otherwise.
 #[test]

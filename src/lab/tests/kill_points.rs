@@ -3,8 +3,8 @@
 //! Whatever was made stands in the journal before, so what a kill leaves is undone by the reaper, or by the next start
 //! where the reaper was killed, too: the two take turns.
 
+use super::tracer::{kill_at_each, mark, place};
 use super::*;
-use crate::kill_points::{kill_at_each, mark, place};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The name of [`a_life`], for the program that is started again.

@@ -2,7 +2,7 @@
 
 use super::super::fixture::{add, done, id, plan};
 use super::super::{Ledger, RunState, TrialState, shelf};
-use crate::kill_points::{kill_at_each, mark, place};
+use crate::lab::tests::tracer::{kill_at_each, mark, place};
 use crate::report::compare;
 use std::collections::HashSet;
 use std::path::Path;
