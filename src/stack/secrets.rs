@@ -13,6 +13,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::{Mount, Room, conceal, state};
 use crate::layer::{Root, View};
 use crate::stack::root::OWN_PLACES;
+use etcetera::BaseStrategy;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -116,9 +117,7 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
     let homes = [PathBuf::from("/root")].into_iter().chain(home);
     let homes = homes.chain(listed.map(|entry| entry.path()));
     let of_users = homes.flat_map(|home| OF_A_USER.map(|name| of_a_home(&home, name)));
-    // Where runs are sealed and labs write down what they make, wherever that was put.
-    let of_surtax = state::named();
-    let of_machine = OF_THE_MACHINE.iter().map(PathBuf::from).chain(of_surtax);
+    let of_machine = OF_THE_MACHINE.iter().map(PathBuf::from).chain(of_surtax());
     let of_machine = of_machine.map(|path| fs::canonicalize(path).ok());
     let plain = of_machine.chain(of_users).map(|path| (path, false));
     let passwords = PASSWORDS.iter().map(|path| (fs::canonicalize(path).ok(), true));
@@ -130,6 +129,8 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
             Some(Hidden { path, is_directory, keeps_users })
         })
         .filter(|hidden| !named.iter().any(|named| named.starts_with(&hidden.path)))
+        // What is there is each level's own.
+        .filter(|hidden| !OWN_PLACES.iter().any(|place| hidden.path.starts_with(place)))
         .collect();
     all.sort_by(|one, other| one.path.cmp(&other.path));
     all.dedup_by(|one, other| one.path == other.path);
@@ -137,6 +138,14 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
     let paths: Vec<PathBuf> = all.iter().map(|hidden| hidden.path.clone()).collect();
     all.retain(|it| !paths.iter().any(|path| *path != it.path && it.path.starts_with(path)));
     all
+}
+
+/// Where runs are kept and sealed, and labs write down what they make, wherever that was put.
+fn of_surtax() -> impl Iterator<Item = PathBuf> {
+    let user = etcetera::base_strategy::Xdg::new().ok();
+    let of_user = user.map(|user| [Some(user.data_dir()), user.state_dir()]);
+    let of_user = of_user.into_iter().flatten().flatten().map(|path| path.join("surtax"));
+    state::named().into_iter().chain(of_user)
 }
 
 /// A secret of a user: in the home, or where a link in it leads, if what is there is that user's own. A link to what is

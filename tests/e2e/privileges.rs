@@ -212,12 +212,16 @@ fn no_stack_but_native_shows_a_command_this_machine_s_secrets() {
     let home = machine.path("home");
     std::fs::create_dir_all(home.join(".ssh")).unwrap();
     std::fs::write(home.join(".ssh/id"), "the key of this home\n").unwrap();
+    let runs = machine.path("data/surtax/runs");
+    std::fs::create_dir_all(&runs).unwrap();
+    std::fs::write(runs.join("kept"), "a run of before\n").unwrap();
     let shadow = std::fs::read_to_string("/etc/shadow").unwrap();
     let users = shadow.lines().count();
     let script = format!(
         "wc -l < /etc/shadow; cut -d: -f2 /etc/shadow | sort -u | tr -d '\\n'; echo; cat {}/.ssh/id 2> /dev/null || echo none; \
-         ls -A /var/lib/surtax 2> /dev/null | wc -l",
-        home.display()
+         ls -A /var/lib/surtax 2> /dev/null | wc -l; ls -A {} 2> /dev/null | wc -l",
+        home.display(),
+        runs.display()
     );
     let run = |stack: &str| {
         let mut command = machine.command(&["enter", stack, "--", "sh", "-c", &script]);
@@ -238,14 +242,14 @@ fn no_stack_but_native_shows_a_command_this_machine_s_secrets() {
         "nspawn:user=private",
     ] {
         if is_usable(&machine, stack) {
-            assert_eq!(run(stack), format!("{users}\n*\nnone\n0\n"), "{stack}");
+            assert_eq!(run(stack), format!("{users}\n*\nnone\n0\n0\n"), "{stack}");
             machine.assert_as_before();
         }
     }
     let shown = ["native", "runc:secrets=shown", "qemu:accel=tcg,secrets=shown"];
     for stack in shown.into_iter().filter(|stack| is_usable(&machine, stack)) {
         let said = run(stack);
-        assert!(said.contains("the key of this home\n"), "{stack}: {said}");
+        assert!(said.contains("the key of this home\n") && said.ends_with("\n1\n"), "{said}");
         machine.assert_as_before();
     }
     let refused = machine.surtax(&["enter", "native:secrets=masked", "--", "true"]);
