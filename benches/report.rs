@@ -189,6 +189,7 @@ fn record(
             memory_peak: Bytes(20 << 20),
             stops: None,
             oom_kill_count: None,
+            left_running_count: 0,
             stdout: output("done"),
             stderr: output(""),
             instances: Vec::new(),

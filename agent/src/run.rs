@@ -8,7 +8,7 @@ use crate::started::Started;
 use crate::stops::Watcher;
 use crate::together::{self, AtGate};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, kill_process, kill_process_group, pidfd_open, waitpid,
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, pidfd_open,
 };
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -147,13 +147,20 @@ impl Running {
         let kills = oom::of_machine().zip(self.oom_kills_before);
         let oom_kill_count = kills.map(|(now, before)| now.saturating_sub(before));
         self.processes.iter().for_each(Started::kill);
-        kill_leftovers();
+        let killed = kill_leftovers();
+        // Of a command that is killed itself, nothing is left by it.
+        let left_running_count = if self.killed.is_none() { killed } else { 0 };
         let until = clock::monotonic_raw() + DRAIN.into();
         let mut instances = Vec::new();
         for process in &mut self.processes {
             instances.extend(process.end(until)?);
         }
-        Ok(together::whole(instances).map(|outcome| Outcome { stops, oom_kill_count, ..outcome }))
+        Ok(together::whole(instances).map(|outcome| Outcome {
+            stops,
+            oom_kill_count,
+            left_running_count,
+            ..outcome
+        }))
     }
 
     fn kill(&mut self, why: Status) {
@@ -254,8 +261,9 @@ pub fn status(raw: i32) -> Status {
     }
 }
 
-/// Kills and reaps whatever the command left running; all of it, where we are PID 1.
-pub fn kill_leftovers() {
+/// Kills and reaps whatever the command left running; all of it, where we are PID 1. How many were killed.
+pub fn kill_leftovers() -> u32 {
+    let mut killed = 0;
     let me = rustix::process::getpid();
     for _ in 0..KILL_ROUNDS {
         if me.is_init() {
@@ -268,26 +276,35 @@ pub fn kill_leftovers() {
         }
         // A killed process hands us its own orphans; go on until we have no child.
         for _ in 0..REAP_LIMIT {
-            match waitpid(None, WaitOptions::NOHANG) {
-                Err(_) => return,
-                Ok(Some(_)) => {}
+            match wait_for_anybody() {
+                Err(_) => return killed,
+                Ok(Some((_, status))) => {
+                    let is_killed = status.terminating_signal() == Some(libc::SIGKILL);
+                    killed += u32::from(is_killed);
+                }
                 Ok(None) => break,
             }
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+    killed
 }
 
 /// Waits until no child is left, at most so long.
 pub fn await_children(deadline: Duration) {
     let began = clock::monotonic_raw();
     while Duration::from(clock::monotonic_raw().since(began)) < deadline {
-        match waitpid(None, WaitOptions::NOHANG) {
+        match wait_for_anybody() {
             Err(_) => return,
             Ok(Some(_)) => {}
             Ok(None) => std::thread::sleep(Duration::from_millis(2)),
         }
     }
+}
+
+/// Reaps a child of any group, if one has ended. `waitpid` of nobody in particular looks at the own group alone.
+fn wait_for_anybody() -> rustix::io::Result<Option<(Pid, WaitStatus)>> {
+    rustix::process::wait(WaitOptions::NOHANG)
 }
 
 fn children(parent: Pid) -> Vec<Pid> {

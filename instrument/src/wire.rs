@@ -217,6 +217,8 @@ pub struct Outcome {
     /// How many processes that level's kernel killed meanwhile because memory had run out, whosever they were; `None`
     /// where it does not tell.
     pub oom_kill_count: Option<u64>,
+    /// How many processes it left running, which were killed then: what they did afterwards is in no time of it.
+    pub left_running_count: u32,
     /// Standard output.
     pub stdout: Output,
     /// Standard error.

@@ -226,6 +226,7 @@ fn outcome(wall: Nanoseconds) -> Outcome {
         memory_peak: Bytes(1 << 20),
         stops: None,
         oom_kill_count: None,
+        left_running_count: 0,
         stdout: Output::default(),
         stderr: Output::default(),
         instances: Vec::new(),

@@ -78,6 +78,7 @@ pub(crate) fn measured(wall_ns: u64) -> Measured {
             memory_peak: Bytes(20 << 20),
             stops: None,
             oom_kill_count: None,
+            left_running_count: 0,
             stdout: output("ok"),
             stderr: output(""),
             instances: Vec::new(),

@@ -58,6 +58,7 @@ fn measured(arm: u32, wall: Nanoseconds) -> Result<Measured, Fault> {
             cpu_system: Nanoseconds(1_000),
             memory_peak: Bytes(20 << 20),
             oom_kill_count: None,
+            left_running_count: 0,
             stops: None,
             stdout: output("ok"),
             stderr: output(""),

@@ -43,6 +43,8 @@ pub(super) struct Signs<'a> {
     pub(super) at_once: &'a HashMap<TrialId, f64>,
     /// What was read from disks during each trial, in bytes.
     pub(super) page_ins: &'a HashMap<TrialId, f64>,
+    /// How many processes the command left running in each trial in which it did.
+    pub(super) left_running: &'a HashMap<TrialId, f64>,
     /// What is wrong with the clock of a guest.
     pub(super) guest_clock: Option<Caution>,
     /// The wall time of each arm that is compared.
@@ -70,6 +72,7 @@ pub(super) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(setting::memory(signs.arms));
     cautions.extend(setting::helpers(signs.arms));
     cautions.extend(setting::page_cache(signs.arms));
+    cautions.extend(super::left_running::caution_of(signs));
     cautions.extend(super::page_ins::caution_of(signs));
     cautions.extend(changed_evidence(signs));
     cautions.extend(super::settings::unequal(signs.arms));

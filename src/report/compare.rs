@@ -83,6 +83,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         main_metric: workload.as_ref().and_then(|workload| workload.main_metric()),
         at_once: &ledger.conditions_of("instances_at_once_ratio")?,
         page_ins: &ledger.conditions_of("page_in_bytes")?,
+        left_running: &ledger.conditions_of("left_running_count")?,
         walls: &walls,
         noise,
         margin,

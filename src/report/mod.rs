@@ -24,6 +24,7 @@ mod memory;
 pub mod number;
 pub mod page;
 mod judged;
+mod left_running;
 mod page_ins;
 mod position;
 pub mod prices;

@@ -53,6 +53,7 @@ pub(super) fn whole(
         all.status = outcome.status;
         all.memory_peak = all.memory_peak.max(outcome.memory_peak);
         all.oom_kill_count = added(all.oom_kill_count, outcome.oom_kill_count);
+        all.left_running_count = all.left_running_count.saturating_add(outcome.left_running_count);
         if all.stdout.hash == out {
             all.stdout = outcome.stdout;
         }
@@ -132,6 +133,7 @@ mod tests {
             instances: Vec::new(),
             stops: None,
             oom_kill_count: None,
+            left_running_count: 0,
         };
         let bill = vec![Reading {
             payer: String::from("shim"),

@@ -186,6 +186,7 @@ fn measure(
     conditions.extend(seen.conditions);
     conditions.extend(page_cache.map(watch::condition));
     conditions.extend(quiet::stood_still(runs.iter().map(|ran| &ran.outcome)));
+    conditions.extend(quiet::left_running(runs.iter().map(|ran| &ran.outcome)));
     conditions.extend(together::at_once(&runs));
     let (is_guest_time_void, rates) = rates(standing, opposite, sandwich)?;
     conditions.extend(rates);

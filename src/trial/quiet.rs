@@ -106,6 +106,12 @@ pub fn stood_still<'a>(mut runs: impl Iterator<Item = &'a Outcome>) -> Vec<(Stri
     found.0
 }
 
+/// How many processes these runs of the command left running, if they did.
+pub fn left_running<'a>(runs: impl Iterator<Item = &'a Outcome>) -> Option<(String, f64)> {
+    let count: u64 = runs.map(|outcome| u64::from(outcome.left_running_count)).sum();
+    (count > 0).then(|| (String::from("left_running_count"), real(count)))
+}
+
 /// The conditions of one trial as they are kept.
 #[derive(Default)]
 struct Found(Vec<(String, f64)>);

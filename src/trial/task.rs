@@ -386,6 +386,7 @@ mod tests {
             instances: Vec::new(),
             stops: None,
             oom_kill_count: None,
+            left_running_count: 0,
         }
     }
 

@@ -56,6 +56,7 @@ mod tests {
             memory_peak: Bytes(1),
             stops: None,
             oom_kill_count: None,
+            left_running_count: 0,
             stdout: Output { hash: 9, ..Output::default() },
             stderr: Output::default(),
             instances,

@@ -309,6 +309,25 @@ fn a_deadline_and_a_cancellation_take_everything_that_was_started() {
 }
 
 #[test]
+fn what_a_command_leaves_running_is_counted_and_gone_before_the_next_one() {
+    let mut agent = Agent::start();
+    // Each is in a session of its own, and only who is killed first hands on the one below.
+    let nest =
+        "setsid sh -c \"setsid sh -c 'sleep 71.004; true'; true\" >/dev/null 2>&1 & sleep 0.3";
+    agent.begin(shell(nest));
+    let outcome = agent.ended();
+    assert_eq!((outcome.status, outcome.left_running_count), (Status::Exit(0), 3));
+    let lines = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).into_owned()
+    });
+    assert_eq!(lines.filter(|line| line.contains("71.004")).count(), 0);
+    agent.begin(shell("sleep 0.01 & wait"));
+    assert_eq!(agent.ended().left_running_count, 0);
+    assert!(agent.stop().success());
+}
+
+#[test]
 fn the_end_of_its_channel_is_its_end_and_that_of_all_it_started() {
     let mut agent = Agent::start();
     agent.begin(shell("setsid sleep 71.003 & sleep 71.003"));

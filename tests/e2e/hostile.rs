@@ -149,6 +149,9 @@ fn what_a_command_leaves_running_is_gone_after_its_trial() {
         let arm = arm(&answer, stack);
         assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
     }
+    let cautions = answer["cautions"].as_array().unwrap();
+    let told = cautions.iter().find(|it| it["code"] == "left-running").expect("nobody told of it");
+    assert!(told["finding"].as_str().unwrap().starts_with("in every stack "), "{told}");
     assert_eq!(processes("sleep\u{0}4322"), Vec::<String>::new());
     machine.assert_as_before();
 }

@@ -205,6 +205,7 @@ pub fn replies() -> Vec<Reply> {
         cpu_system,
         memory_peak,
         oom_kill_count: Some(1),
+        left_running_count: 2,
         stops: Some(Stops { count: 1, time: Nanoseconds(1) }),
         stdout: output.clone(),
         stderr: output,

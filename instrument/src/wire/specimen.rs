@@ -65,6 +65,7 @@ fn outcome() -> Outcome {
         cpu_system: Nanoseconds(0),
         memory_peak: Bytes(0),
         oom_kill_count: Some(1),
+        left_running_count: 1,
         stops: Some(Stops::default()),
         stdout: Output::default(),
         stderr: Output::default(),

@@ -282,6 +282,7 @@ impl Conversation {
             memory_peak: self.proxy.guest.touched(),
             stops: None,
             oom_kill_count: None,
+            left_running_count: 0,
             stdout: run.answer.output(),
             stderr: Answer::new(None, 0).output(),
             instances: Vec::new(),

@@ -15,6 +15,7 @@ fn ran(between: u64, wall: u64) -> Ran {
         cpu_system: Nanoseconds(0),
         memory_peak: Bytes(1 << 20),
         oom_kill_count: None,
+        left_running_count: 0,
         stops: None,
         stdout: Output::default(),
         stderr: Output::default(),

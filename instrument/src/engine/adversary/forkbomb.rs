@@ -10,7 +10,7 @@ use super::{Term, die_first, duration, per_second};
 use crate::engine::{Answer, Choice, Engine, Options, Refused};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, getppid, set_child_subreaper,
-    set_parent_process_death_signal, waitpid,
+    set_parent_process_death_signal, wait,
 };
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::sleep;
@@ -51,7 +51,7 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     let term = Term::of(duration);
     breed(&counters, most, term);
     let took_ns = term.gone_ns();
-    while waitpid(None, WaitOptions::empty()).is_ok() {}
+    while wait(WaitOptions::empty()).is_ok() {}
     let count = |place: usize| counters[place].load(Relaxed);
     let mut answer = Answer::of(ENGINE.name);
     answer.text("held_by", &holder.by);
