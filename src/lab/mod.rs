@@ -5,6 +5,7 @@
 //! the lab of one trial: a directory, a cgroup, a private mount namespace, processes.
 
 mod ask;
+pub mod byte_lock;
 pub mod census;
 mod cgroup;
 pub mod conceal;
