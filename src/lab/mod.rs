@@ -14,7 +14,7 @@ pub mod disk;
 mod domain;
 mod engine;
 mod escaped;
-mod exclusive;
+pub mod exclusive;
 mod holder;
 pub mod huge_pages;
 mod journal;

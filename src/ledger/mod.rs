@@ -50,7 +50,8 @@ pub struct Ledger {
     connection: rusqlite::Connection,
     path: PathBuf,
     known: record::Known,
-    hold: Option<hold::Hold>,
+    /// After the connection: its file is closed last.
+    hold: hold::Hold,
     format: i32,
     budget: stranger::Budget,
     is_made_here: bool,

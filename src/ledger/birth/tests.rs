@@ -59,7 +59,7 @@ fn where_no_file_is_without_a_name_what_a_killed_process_left_is_removed() {
     std::fs::write(&stale, "half a run").unwrap();
     let held = shelf.path().join(format!("{PART}2-run"));
     let file = made(&held).unwrap();
-    let _hold = hold::take_of(&file, &held).unwrap();
+    let _hold = hold::take_of(Files::of(&held, file)).unwrap();
     let unnamed = Unnamed::make_part(shelf.path()).unwrap();
     assert!(!stale.exists() && held.exists());
     let path = shelf.path().join("run.surtax");

@@ -125,6 +125,18 @@ fn a_ledger_is_read_whatever_lies_beside_it_and_nothing_is_changed() {
 }
 
 #[test]
+fn a_run_whose_journal_was_rolled_back_is_held_under_its_name() {
+    let shelf = tempfile::tempdir().unwrap();
+    let path = half_undone(shelf.path());
+    let first = Ledger::resume(&path).unwrap();
+    let fault = Ledger::resume(&path).map(drop).unwrap_err();
+    assert!(fault.message.contains("a running surtax works on the ledger"), "{fault}");
+    assert_eq!(Ledger::open(&path).unwrap().run().unwrap().state, RunState::Running);
+    drop(first);
+    Ledger::resume(&path).unwrap();
+}
+
+#[test]
 fn a_journal_that_names_a_further_file_removes_nothing() {
     let shelf = tempfile::tempdir().unwrap();
     let path = half_undone(shelf.path());
