@@ -8,6 +8,7 @@ mod birth;
 pub mod calendar;
 mod files;
 mod hold;
+mod journalless;
 pub mod machine;
 mod measured;
 pub mod mutated;

@@ -8,7 +8,9 @@ use super::record::{Known, insert_record, integer};
 use super::schema::SCHEMA;
 use super::seal::Key;
 use super::stranger::{self, Budget};
-use super::{APPLICATION_ID, FORMAT_VERSION, Ledger, RunState, Severity, birth, refused};
+use super::{
+    APPLICATION_ID, FORMAT_VERSION, Ledger, RunState, Severity, birth, journalless, refused,
+};
 use crate::fault::Fault;
 use crate::plan::{Plan, TrialId};
 use crate::trial::Record;
@@ -195,7 +197,8 @@ fn open_to_write(hold: Hold, doing: &str) -> Result<(Connection, Hold), Fault> {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let open = || {
-        let mut connection = Connection::open_with_flags(path, flags)?;
+        let disk = journalless::name()?;
+        let mut connection = Connection::open_with_flags_and_vfs(path, flags, disk)?;
         stranger::guard(&mut connection, &Budget::of_our_own())?;
         Ok(connection)
     };
