@@ -41,7 +41,12 @@ pub(super) fn publish(
         .map_err(|fault| fault.hint("name another place with `--output`"))?;
     for path in paths {
         let files = Files::of(&path, unnamed.file.try_clone().doing(doing())?);
-        files.require_own()?;
+        // A name that is taken is told as such, whatever lies beside it.
+        if path.symlink_metadata().is_err() {
+            let elsewhere = |fault: Fault| fault.hint("name another place with `--output`");
+            files.require_own().map_err(elsewhere)?;
+            require_nothing_beside(&files)?;
+        }
         let hold = hold::take_of(files)?;
         match unnamed.take_name(&path) {
             Ok(()) => {
@@ -53,6 +58,16 @@ pub(super) fn publish(
         }
     }
     Err(taken(&first))
+}
+
+/// Refuses a name beside which a log or a journal lies: SQLite would take it into the run that gets the name.
+fn require_nothing_beside(files: &Files) -> Result<(), Fault> {
+    let left = [Beside::Journal, Beside::Log].into_iter().find(|which| files.has(*which));
+    let Some(left) = left else { return Ok(()) };
+    let shown = files.path_of(left).display().to_string();
+    let quoted = crate::plan::shell_line([shown.as_str()]);
+    Err(Fault::user(format!("`{shown}` is left of another run, whose file is not there any more"))
+        .hint(format!("choose another name, or remove it: rm {quoted}")))
 }
 
 /// What is said of a name that is taken.

@@ -238,7 +238,7 @@ fn foreign(path: &Path, found: &Metadata) -> Option<Fault> {
                 "`{shown}` belongs to user {}, who could change the run, and not to user {us}",
                 found.uid()
             ))
-            .hint("to go on with the run, copy it to a directory of your own, with what lies beside it and is its"),
+            .hint("copy the run, with the `-wal` and `-journal` files that are its, to a directory of your own"),
         );
     }
     (found.mode() & OTHERS_WRITE != 0).then(|| {

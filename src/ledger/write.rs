@@ -44,7 +44,7 @@ impl Ledger {
             .map_err(|error| Fault::bug(format!("the plan cannot be written as JSON: {error}")))?;
         let image = image(plan, &plan_json, machine, key)
             .map_err(|error| Fault::bug(format!("a run cannot be begun in memory: {error}")))?;
-        let (connection, hold) = open_to_write(birth::publish(&image, paths)?, "begin the run")?;
+        let (hold, connection) = open_to_write(birth::publish(&image, paths)?, "begin the run")?;
         let path = hold.files().path().to_path_buf();
         let (known, format, budget) = (Known::default(), FORMAT_VERSION, Budget::of_our_own());
         Ok(Self { connection, path, known, hold, format, budget, is_made_here: key.is_some() })
@@ -68,7 +68,7 @@ impl Ledger {
         hold.require_same(&reader.hold)?;
         // Its descriptor is closed before a connection has a lock to lose.
         drop(reader);
-        let (connection, hold) = open_to_write(hold, "go on with the run")?;
+        let (hold, connection) = open_to_write(hold, "go on with the run")?;
         let known = connection
             .execute("UPDATE run SET state = 'running'", [])
             .and_then(|_| Known::of(&connection))
@@ -189,8 +189,8 @@ fn image(
 }
 
 /// A connection by which one ended trial survives a power cut: the log is synced at every commit. What it writes to is
-/// what is held, and nobody else's.
-fn open_to_write(hold: Hold, doing: &str) -> Result<(Connection, Hold), Fault> {
+/// what is held, and nobody else's; the hold comes first, so that it is dropped last.
+fn open_to_write(hold: Hold, doing: &str) -> Result<(Hold, Connection), Fault> {
     let hold = birth::require_recovered(hold)?;
     let path = hold.files().path();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -220,7 +220,7 @@ fn open_to_write(hold: Hold, doing: &str) -> Result<(Connection, Hold), Fault> {
     durable().map_err(|error| refused(path, "make durable what is written", &error))?;
     // SQLite opened all of them by their names.
     require_ours()?;
-    Ok((connection, hold))
+    Ok((hold, connection))
 }
 
 fn insert_run(transaction: &Transaction, plan: &Plan, plan_json: &str) -> rusqlite::Result<()> {
