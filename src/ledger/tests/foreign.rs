@@ -115,4 +115,7 @@ fn a_run_that_is_exchanged_under_its_hold_is_not_gone_on_with() {
     std::fs::rename(&other, &path).unwrap();
     let fault = hold.require_named().unwrap_err();
     assert!(fault.message.contains("exchanged for another file"), "{fault}");
+    let reader = Ledger::open(&path).unwrap();
+    let fault = hold.require_same(&reader.hold).unwrap_err();
+    assert!(fault.message.contains("was replaced after it was read"), "{fault}");
 }
