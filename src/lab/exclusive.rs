@@ -178,6 +178,16 @@ fn require_stable(path: &Path) -> Result<(), Fault> {
     }
 }
 
+/// That nobody but root and ourselves can make, swap or remove a name in a directory, or swap the directory.
+///
+/// # Errors
+/// The machine's: somebody else could, or it is not there.
+pub fn require_ours_alone(path: &Path) -> Result<(), Fault> {
+    require_stable(path)?;
+    let path = fs::canonicalize(path).doing(format_args!("see where `{}` is", path.display()))?;
+    require_ours(&hold(&path)?, &path)
+}
+
 /// Where a path leads.
 enum Resolved {
     /// To this directory, through directories that nobody else can swap.

@@ -5,6 +5,7 @@
 //! the lab of one trial: a directory, a cgroup, a private mount namespace, processes.
 
 mod ask;
+pub mod byte_lock;
 pub mod census;
 mod cgroup;
 pub mod conceal;
@@ -13,7 +14,7 @@ pub mod disk;
 mod domain;
 mod engine;
 mod escaped;
-mod exclusive;
+pub mod exclusive;
 mod holder;
 pub mod huge_pages;
 mod journal;

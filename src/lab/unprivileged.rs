@@ -7,15 +7,14 @@
 //! A level whose files are its own, such as a container, has a file of its own; its numbers begin somewhere else
 //! each time, and its processes are not seen from others of its kind.
 //!
-//! Source: `capabilities(7)`, `PR_SET_NO_NEW_PRIVS(2const)`, `F_OFD_SETLK` in `fcntl_locking(2)`.
+//! Source: `capabilities(7)`, `PR_SET_NO_NEW_PRIVS(2const)`.
 
-use super::{Room, journal, process, users};
+use super::{Room, byte_lock, journal, process, users};
 use crate::fault::{Doing, Fault};
 use rustix::io::Errno;
 pub use rustix::thread::CapabilitySet;
 use rustix::thread::{self, CapabilitySets};
 use std::fs::{self, File};
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -27,10 +26,6 @@ const COUNT: u32 = 32_768;
 
 /// The file whose bytes are locked, beside the journals.
 const FILE: &str = "users";
-
-/// `F_WRLCK` and `SEEK_SET`, as wide as `struct flock` has them.
-const WRITE_LOCK: libc::c_short = 1;
-const FROM_BEGINNING: libc::c_short = 0;
 
 /// What the kernel maps in this user namespace.
 const MAP: &str = "/proc/self/uid_map";
@@ -154,27 +149,11 @@ fn take(path: &Path, begin: u32) -> Result<Option<(u32, File)>, Fault> {
     let file = options.open(path).doing(&doing)?;
     for step in 0..COUNT {
         let offset = begin.wrapping_add(step) % COUNT;
-        match lock(&file, offset) {
-            Ok(()) => return Ok(Some((offset, file))),
-            Err(Errno::AGAIN | Errno::ACCESS) => {}
-            Err(error) => return Err(error).doing(&doing),
+        if byte_lock::try_lock(&file, offset.into()).doing(&doing)? {
+            return Ok(Some((offset, file)));
         }
     }
     Ok(None)
-}
-
-/// Locks one byte for this open file alone.
-fn lock(file: &File, offset: u32) -> Result<(), Errno> {
-    let range = libc::flock {
-        l_type: WRITE_LOCK,
-        l_whence: FROM_BEGINNING,
-        l_start: offset.into(),
-        l_len: 1,
-        l_pid: 0,
-    };
-    // SAFETY: the descriptor is open and `range` outlives the call.
-    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) };
-    if result == 0 { Ok(()) } else { Err(process::last_errno()) }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Its first database is a file without a name, which the kernel forgets if this process is killed; it gets its name,
 //! with the run in it and synced, by a link that never replaces anything. Two runs of one second cannot take one name.
 
-use super::files::{Beside, Files};
+use super::files::{self, Beside, Files};
 use super::hold::{self, Hold};
 use super::recovered;
 use crate::fault::{Doing, Fault};
@@ -31,7 +31,7 @@ const RECOVERED_MAX_BYTES: usize = 512 << 20;
 pub(super) fn publish(
     image: &[u8],
     paths: impl IntoIterator<Item = PathBuf>,
-) -> Result<(PathBuf, Hold), Fault> {
+) -> Result<Hold, Fault> {
     let mut paths = paths.into_iter().peekable();
     let first = paths.peek().cloned().unwrap_or_default();
     let doing = || format!("create the ledger `{}`", first.display());
@@ -39,18 +39,35 @@ pub(super) fn publish(
     let unnamed = Unnamed::make(directory, image)
         .doing(doing())
         .map_err(|fault| fault.hint("name another place with `--output`"))?;
-    let hold = hold::take_of(&unnamed.file, &first)?;
     for path in paths {
+        let files = Files::of(&path, unnamed.file.try_clone().doing(doing())?);
+        // A name that is taken is told as such, whatever lies beside it.
+        if path.symlink_metadata().is_err() {
+            let elsewhere = |fault: Fault| fault.hint("name another place with `--output`");
+            files.require_own().map_err(elsewhere)?;
+            require_nothing_beside(&files)?;
+        }
+        let hold = hold::take_of(files)?;
         match unnamed.take_name(&path) {
             Ok(()) => {
                 File::open(directory).and_then(|it| it.sync_all()).doing(doing())?;
-                return Ok((path, hold));
+                return Ok(hold);
             }
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error).doing(doing()),
         }
     }
     Err(taken(&first))
+}
+
+/// Refuses a name beside which a log or a journal lies: SQLite would take it into the run that gets the name.
+fn require_nothing_beside(files: &Files) -> Result<(), Fault> {
+    let left = [Beside::Journal, Beside::Log].into_iter().find(|which| files.has(*which));
+    let Some(left) = left else { return Ok(()) };
+    let shown = files.path_of(left).display().to_string();
+    let quoted = crate::plan::shell_line([shown.as_str()]);
+    Err(Fault::user(format!("`{shown}` is left of another run, whose file is not there any more"))
+        .hint(format!("choose another name, or remove it: rm {quoted}")))
 }
 
 /// What is said of a name that is taken.
@@ -69,26 +86,30 @@ pub(crate) fn taken(path: &Path) -> Fault {
         .hint(format!("choose another name, or go on with it: surtax resume {quoted}"))
 }
 
-/// Rolls back what a killed process left undone by a rollback journal, which surtax itself does not use any more.
+/// Rolls back what a killed process left undone by a rollback journal, which surtax itself does not use any more. What
+/// it gives back is the hold of the file that has the name then.
 ///
 /// The file is replaced as a whole, and the journal removed after it: killed in between, the same is done once more.
 ///
 /// # Errors
 /// The machine's.
-pub(super) fn require_recovered(path: &Path) -> Result<(), Fault> {
-    let files = Files::open(path)?;
+pub(super) fn require_recovered(hold: Hold) -> Result<Hold, Fault> {
+    let files = hold.files();
     if !files.has(Beside::Journal) {
         // An empty one says nothing, and would only be in the way.
         let _ = std::fs::remove_file(files.path_of(Beside::Journal));
-        return Ok(());
+        return Ok(hold);
     }
+    let path = files.path();
     let doing = || format!("roll back the journal of `{}`", path.display());
-    let image = recovered::image(&files, RECOVERED_MAX_BYTES).doing(doing())?;
+    let out_of_room = |fault: Fault| fault.hint("make room, and ask again");
+    let image = recovered::image(files, RECOVERED_MAX_BYTES).doing(doing())?;
+    files.require_own()?;
     let part = part_of(path);
+    let file = filled(&part, &image).doing(doing()).map_err(out_of_room)?;
+    // Held before it has the name: nobody takes it in between.
+    let replaced = hold::take_of(Files::of(path, file))?;
     let replace = || -> io::Result<()> {
-        let mut file = made(&part)?;
-        file.write_all(&image)?;
-        file.sync_all()?;
         std::fs::rename(&part, path)?;
         for beside in [Beside::Log, Beside::Journal] {
             match std::fs::remove_file(files.path_of(beside)) {
@@ -98,7 +119,8 @@ pub(super) fn require_recovered(path: &Path) -> Result<(), Fault> {
         }
         File::open(directory_of(path))?.sync_all()
     };
-    replace().doing(doing()).map_err(|fault| fault.hint("make room, and ask again"))
+    replace().doing(doing()).map_err(out_of_room)?;
+    Ok(replaced)
 }
 
 /// A file that is not there yet for anybody else.
@@ -158,9 +180,12 @@ fn sweep(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let is_part = entry.file_name().to_string_lossy().starts_with(PART);
         let is_ours = entry.metadata().is_ok_and(|it| it.is_file() && it.uid() == us);
-        if is_part && is_ours && !hold::is_held(&entry.path()) {
+        let path = entry.path();
+        let is_held = |file| Hold::of_nobody(Files::of(&path, file)).is_held();
+        let is_free = || files::opened(&path, OFlags::RDONLY).is_ok_and(|file| !is_held(file));
+        if is_part && is_ours && is_free() {
             // Whoever made it may be quicker.
-            let _ = std::fs::remove_file(entry.path());
+            let _ = std::fs::remove_file(&path);
         }
     }
 }
@@ -177,7 +202,20 @@ fn made(part: &Path) -> io::Result<File> {
     Ok(File::from(rustix::fs::open(part, flags, Mode::from_raw_mode(MODE))?))
 }
 
-fn directory_of(path: &Path) -> &Path {
+/// A new file with all that it is to hold, on the disk; none where that is full.
+fn filled(part: &Path, image: &[u8]) -> io::Result<File> {
+    let mut file = made(part)?;
+    match file.write_all(image).and_then(|()| file.sync_all()) {
+        Ok(()) => Ok(file),
+        Err(error) => {
+            let _ = std::fs::remove_file(part);
+            Err(error)
+        }
+    }
+}
+
+/// The directory that a name is in.
+pub(super) fn directory_of(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
 }

@@ -3,9 +3,13 @@
 //! A name that was handed over may lead anywhere: to a pipe that nobody writes to, to a device that acts when it is
 //! opened, to a terabyte of nothing. Only a regular file of a size that a run may have is opened, and links are not
 //! followed: what is opened is what was named.
+//!
+//! What lies beside a database is part of it for SQLite. So a ledger is this user's own only where each of its files
+//! is, and nobody else may write to one.
 
 use crate::fault::{Doing, Fault};
 use rustix::fs::{Mode, OFlags};
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -15,6 +19,9 @@ use std::path::{Path, PathBuf};
 /// No run is as large: a hundred thousand trials are a tenth of it.
 const SIZE_MAX_BYTES: u64 = 2 << 30;
 
+/// Permission bits by which others than the owner change a file.
+const OTHERS_WRITE: u32 = 0o022;
+
 /// What may lie beside a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beside {
@@ -22,13 +29,18 @@ pub(super) enum Beside {
     Journal,
     /// The write-ahead log.
     Log,
+    /// The log's index, in memory that processes share.
+    Index,
 }
 
 impl Beside {
+    const ALL: [Self; 3] = [Self::Journal, Self::Log, Self::Index];
+
     fn ending(self) -> &'static str {
         match self {
             Self::Journal => "-journal",
             Self::Log => "-wal",
+            Self::Index => "-shm",
         }
     }
 }
@@ -38,6 +50,8 @@ impl Beside {
 pub(super) struct Files {
     path: PathBuf,
     database: File,
+    /// What is said of a file beside it that was read and is not this user's alone, wherever it is now.
+    met_foreign: OnceCell<Fault>,
 }
 
 /// What tells that nobody has written in between.
@@ -56,6 +70,18 @@ impl Files {
     /// # Errors
     /// The user's: there is none, or it is something else than a file of a run's size.
     pub(super) fn open(path: &Path) -> Result<Self, Fault> {
+        Self::open_for(path, OFlags::RDONLY)
+    }
+
+    /// The same for writing.
+    ///
+    /// # Errors
+    /// As [`Files::open`].
+    pub(super) fn open_to_write(path: &Path) -> Result<Self, Fault> {
+        Self::open_for(path, OFlags::RDWR)
+    }
+
+    fn open_for(path: &Path, access: OFlags) -> Result<Self, Fault> {
         let shown = path.display();
         let found = match std::fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -65,14 +91,43 @@ impl Files {
             result => result.doing(format_args!("look at the ledger `{shown}`"))?,
         };
         require_file(path, &found)?;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let database = rustix::fs::open(path, flags, Mode::empty())
+        let database = opened(path, access)
             .doing(format_args!("open the ledger `{shown}`"))
             .map_err(|fault| fault.hint("runs belong to whoever made them: ask as that user"))?;
-        let database = File::from(database);
-        let opened = database.metadata().doing(format_args!("see what the ledger `{shown}` is"))?;
-        require_file(path, &opened)?;
-        Ok(Self { path: path.into(), database })
+        let found = database.metadata().doing(format_args!("see what the ledger `{shown}` is"))?;
+        require_file(path, &found)?;
+        Ok(Self::of(path, database))
+    }
+
+    /// Those of a database that is open, and may have no name yet.
+    pub(super) fn of(path: &Path, database: File) -> Self {
+        Self { path: path.into(), database, met_foreign: OnceCell::new() }
+    }
+
+    /// Where the database is, or is to be.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The database itself.
+    pub(super) fn file(&self) -> &File {
+        &self.database
+    }
+
+    /// Whether the name still leads to the database that is open.
+    pub(super) fn is_named(&self) -> bool {
+        let named = std::fs::symlink_metadata(&self.path);
+        named.is_ok_and(|named| self.is_file(&named))
+    }
+
+    /// Whether the database is that of others.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        other.database.metadata().is_ok_and(|other| self.is_file(&other))
+    }
+
+    fn is_file(&self, found: &Metadata) -> bool {
+        let of = |file: &Metadata| (file.dev(), file.ino());
+        self.database.metadata().is_ok_and(|file| of(&file) == of(found))
     }
 
     /// How large the database is.
@@ -80,10 +135,26 @@ impl Files {
         Ok(self.database.metadata()?.len())
     }
 
-    /// Whether it belongs to the user of this process.
+    /// Whether nobody but the user of this process can have written any of them.
     pub(super) fn is_own(&self) -> bool {
-        let us = rustix::process::geteuid().as_raw();
-        self.database.metadata().is_ok_and(|file| file.uid() == us)
+        self.require_own().is_ok()
+    }
+
+    /// Demands that nobody but the user of this process can write to the database, or to what lies beside it.
+    ///
+    /// # Errors
+    /// The user's, with the file.
+    pub(super) fn require_own(&self) -> Result<(), Fault> {
+        let whose = || format!("see whose the ledger `{}` is", self.path.display());
+        let found = self.database.metadata().doing(whose())?;
+        let mut foreign = self.met_foreign.get().cloned().or_else(|| foreign(&self.path, &found));
+        for path in Beside::ALL.map(|which| self.path_of(which)) {
+            foreign = foreign.or(match std::fs::symlink_metadata(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                found => self::foreign(&path, &found.doing(whose())?),
+            });
+        }
+        foreign.map_or(Ok(()), Err)
     }
 
     /// Everything in the database.
@@ -131,16 +202,52 @@ impl Files {
 
     /// A file beside it, if it is there and is one.
     fn opened(&self, which: Beside) -> io::Result<Option<File>> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        match rustix::fs::open(self.path_of(which), flags, Mode::empty()) {
-            Ok(file) => {
-                let file = File::from(file);
-                Ok(file.metadata()?.is_file().then_some(file))
-            }
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => Ok(None),
-            Err(error) => Err(error.into()),
+        let path = self.path_of(which);
+        let file = match opened(&path, OFlags::RDONLY) {
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => return Ok(None),
+            result => result?,
+        };
+        let found = file.metadata()?;
+        if let Some(fault) = foreign(&path, &found) {
+            self.met_foreign.get_or_init(|| fault);
         }
+        Ok(found.is_file().then_some(file))
     }
+}
+
+/// Opens what a name leads to, if that is no link; waits for nobody, also where it is a pipe's.
+pub(super) fn opened(path: &Path, access: OFlags) -> Result<File, rustix::io::Errno> {
+    let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map(File::from)
+}
+
+/// Says why a file of a ledger is not of this user alone, if it is not.
+fn foreign(path: &Path, found: &Metadata) -> Option<Fault> {
+    let (shown, us) = (path.display(), rustix::process::geteuid().as_raw());
+    let words = [shown.to_string()];
+    let quoted = crate::plan::shell_line(words.iter().map(String::as_str));
+    if !found.is_file() {
+        return Some(
+            Fault::user(format!("`{shown}` lies beside a ledger, and is no regular file"))
+                .hint(format!("see who made it, and remove it: rm {quoted}")),
+        );
+    }
+    if found.uid() != us {
+        return Some(
+            Fault::user(format!(
+                "`{shown}` belongs to user {}, who could change the run, and not to user {us}",
+                found.uid()
+            ))
+            .hint("copy the run, with the `-wal` and `-journal` files that are its, to a directory of your own"),
+        );
+    }
+    (found.mode() & OTHERS_WRITE != 0).then(|| {
+        Fault::user(format!(
+            "others could change the run: they may write to `{shown}` (mode {:04o})",
+            found.mode() & 0o7777
+        ))
+        .hint(format!("see that the run is as you left it, then: chmod go-w {quoted}"))
+    })
 }
 
 /// Reads a file that has at most so many bytes.

@@ -1,79 +1,127 @@
-//! Who works on a ledger: a lock on the file, which dies with its owner.
+//! Who works on a ledger: a lock on one byte of its file, which dies with its owner.
 //!
-//! It is `flock(2)`'s, which knows nothing of SQLite's own locks (`fcntl(2)`), and for which the file must be opened: who
-//! may not read a ledger cannot keep its owner from it. To close any descriptor of the file drops SQLite's locks of this
-//! process, so a hold outlives the connection that writes.
+//! The byte is far behind those that SQLite locks, and the file must be open for writing: who may only read a ledger
+//! cannot keep its owner from it. `flock(2)` would lock every byte where a file system of the network keeps locks.
+//!
+//! SQLite's own locks belong to the process, and to close any descriptor of the file drops them. So a ledger has one
+//! descriptor beside SQLite's. It is open before the connection is, and closed after it.
 
+use super::files::Files;
 use crate::fault::{Doing, Fault};
-use rustix::fs::{Mode, OFlags};
-use std::fs::{File, TryLockError};
-use std::io;
+use crate::lab::byte_lock;
 use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::quantity::Nanoseconds;
 
-/// How long a hold is waited for: a child that is about to become another program still has a copy of its parent's, also
-/// when that has let go; and whoever asks whether it is held has one for an instant.
+/// The byte. SQLite locks some of the 512 from 2^30 on. Source: SQLite, "Database File Format", section 1.3.12.
+const BYTE: i64 = 1 << 62;
+
+/// How long a hold is waited for: a child that is about to become another program still has a copy of that of a parent
+/// that was killed.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Between two tries.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Nobody else can hold the same ledger as long as this lives.
+/// A ledger's file, and whether this process works on it: then nobody else can hold it.
 #[derive(Debug)]
 pub(super) struct Hold {
-    _file: File,
+    files: Files,
+    is_ours: bool,
 }
 
-/// Takes hold of a ledger.
+/// Takes hold of a ledger of this user's.
 ///
 /// # Errors
-/// The user's, when a running surtax has it.
+/// The user's, when a running surtax has it, or somebody else could have written it.
 pub(super) fn take(path: &Path) -> Result<Hold, Fault> {
-    let file = open(path, OFlags::RDWR).doing(doing(path))?;
-    lock(file, path)
-}
-
-/// Takes hold of a ledger that has no name yet.
-///
-/// # Errors
-/// As [`take`].
-pub(super) fn take_of(file: &File, path: &Path) -> Result<Hold, Fault> {
-    lock(file.try_clone().doing(doing(path))?, path)
-}
-
-fn lock(file: File, path: &Path) -> Result<Hold, Fault> {
     let began = monotonic_raw();
     loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(Hold { _file: file }),
-            Err(TryLockError::WouldBlock)
-                if monotonic_raw().since(began) < Nanoseconds::from(PATIENCE) =>
-            {
-                std::thread::sleep(LOOK_AGAIN);
-            }
-            Err(TryLockError::WouldBlock) => {
-                let text = format!("a running surtax works on the ledger `{}`", path.display());
-                return Err(Fault::user(text).hint(
-                    "wait until it ends, or end it with Ctrl-C; `surtax show` can read meanwhile",
-                ));
-            }
-            Err(TryLockError::Error(error)) => return Err(error).doing(doing(path)),
+        let files = Files::open_to_write(path)?;
+        files.require_own()?;
+        let hold = take_of(files)?;
+        // Whoever had it before may have put another file in its place, which is held then.
+        match hold.require_named() {
+            Err(_) if monotonic_raw().since(began) < Nanoseconds::from(PATIENCE) => {}
+            result => return result.map(|()| hold),
         }
     }
 }
 
-/// Whether a process works on a ledger right now.
-pub(super) fn is_held(path: &Path) -> bool {
-    let held = |file: File| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
-    open(path, OFlags::RDONLY).is_ok_and(held)
+/// Takes hold of a ledger that is open for writing, also of one that has no name yet.
+///
+/// # Errors
+/// As [`take`].
+pub(super) fn take_of(files: Files) -> Result<Hold, Fault> {
+    let path = files.path();
+    let began = monotonic_raw();
+    while !byte_lock::try_lock(files.file(), BYTE).doing(doing(path))? {
+        if monotonic_raw().since(began) >= Nanoseconds::from(PATIENCE) {
+            let text = format!("a running surtax works on the ledger `{}`", path.display());
+            return Err(Fault::user(text).hint(
+                "wait until it ends, or end it with Ctrl-C; `surtax show` can read meanwhile",
+            ));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(Hold { files, is_ours: true })
 }
 
-/// Waits for nobody, also where the name is a pipe's.
-fn open(path: &Path, access: OFlags) -> io::Result<File> {
-    let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+impl Hold {
+    /// That of somebody who only reads, and asks who works on it.
+    pub(super) fn of_nobody(files: Files) -> Self {
+        Self { files, is_ours: false }
+    }
+
+    /// The files of the ledger.
+    pub(super) fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// Whether a process works on the ledger right now, this one or another.
+    pub(super) fn is_held(&self) -> bool {
+        // Where nothing is locked, nobody can hold anything.
+        self.is_ours || byte_lock::is_locked(self.files.file(), BYTE).unwrap_or(false)
+    }
+
+    /// Lets go of the ledger; its file stays open.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub(super) fn release(&mut self) -> Result<(), Fault> {
+        self.is_ours = false;
+        let path = self.files.path().display();
+        byte_lock::unlock(self.files.file(), BYTE).doing(format_args!("let go of `{path}`"))
+    }
+
+    /// Demands that another hold is of the same file.
+    ///
+    /// # Errors
+    /// The user's: it is not.
+    pub(super) fn require_same(&self, other: &Self) -> Result<(), Fault> {
+        if self.files.is_same(&other.files) {
+            return Ok(());
+        }
+        let path = self.files.path().display();
+        Err(Fault::user(format!("the ledger `{path}` was replaced after it was read"))
+            .hint("see what it is now: surtax show"))
+    }
+
+    /// Demands that the ledger's name still leads to the file that is held.
+    ///
+    /// # Errors
+    /// The user's: it leads to another one, or to none.
+    pub(super) fn require_named(&self) -> Result<(), Fault> {
+        if self.files.is_named() {
+            return Ok(());
+        }
+        let path = self.files.path().display();
+        Err(Fault::user(format!(
+            "the ledger `{path}` was exchanged for another file as it was opened"
+        ))
+        .hint("see who else works in that directory, and ask once more"))
+    }
 }
 
 fn doing(path: &Path) -> String {
@@ -83,33 +131,75 @@ fn doing(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::Mode;
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::fs::MetadataExt;
     use std::os::unix::net::{SocketAddr, UnixDatagram};
 
+    /// Something that may be held: an empty file is no ledger.
+    fn ledger() -> tempfile::TempPath {
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        std::fs::write(&path, "a ledger").unwrap();
+        path
+    }
+
+    fn is_held(path: &Path) -> bool {
+        Hold::of_nobody(Files::open(path).unwrap()).is_held()
+    }
+
     #[test]
     fn a_ledger_has_one_holder_at_a_time_and_asking_takes_nothing() {
-        let ledger = tempfile::NamedTempFile::new().unwrap();
-        assert!(!is_held(ledger.path()));
-        let hold = take(ledger.path()).unwrap();
-        assert!(is_held(ledger.path()) && is_held(ledger.path()));
-        let fault = take(ledger.path()).unwrap_err();
+        let ledger = ledger();
+        assert!(!is_held(&ledger));
+        let mut hold = take(&ledger).unwrap();
+        assert!(is_held(&ledger) && is_held(&ledger) && hold.is_held());
+        let fault = take(&ledger).unwrap_err();
         assert!(fault.message.starts_with("a running surtax works on"), "{fault}");
-        drop(hold);
-        assert!(!is_held(ledger.path()));
-        let hold = take_of(ledger.as_file(), ledger.path()).unwrap();
-        assert!(is_held(ledger.path()));
-        drop(hold);
+        hold.release().unwrap();
+        assert!(!is_held(&ledger) && !hold.is_held());
+        let again = take(&ledger).unwrap();
+        assert!(hold.is_held(), "by somebody else");
+        drop(again);
+        assert!(!is_held(&ledger));
+    }
+
+    #[test]
+    fn who_waits_for_a_file_that_is_replaced_holds_the_one_that_has_the_name() {
+        let (ledger, other) = (ledger(), ledger());
+        let first = take(&ledger).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| take(&ledger).unwrap());
+            std::thread::sleep(PATIENCE / 6);
+            std::fs::rename(&other, &ledger).unwrap();
+            drop(first);
+            waiting.join().unwrap().require_named().unwrap();
+        });
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_held() {
+        let shelf = tempfile::tempdir().unwrap();
+        let (file, link) = (shelf.path().join("file"), shelf.path().join("link"));
+        std::fs::write(&file, "a ledger").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let fault = take(&link).unwrap_err();
+        assert!(fault.message.contains("is a symbolic link"), "{fault}");
+        let pipe = shelf.path().join("pipe");
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let fault = take(&pipe).unwrap_err();
+        assert!(fault.message.contains("is a pipe"), "{fault}");
+        take(&file).unwrap();
     }
 
     #[test]
     fn a_name_that_anybody_may_take_keeps_nobody_from_a_ledger() {
-        let ledger = tempfile::NamedTempFile::new().unwrap();
-        let file = ledger.as_file().metadata().unwrap();
+        let ledger = ledger();
+        let file = ledger.metadata().unwrap();
         let name = format!("surtax-ledger-{:x}-{:x}", file.dev(), file.ino());
         let _squatter =
             UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
-        assert!(!is_held(ledger.path()));
-        take(ledger.path()).unwrap();
+        assert!(!is_held(&ledger));
+        take(&ledger).unwrap();
     }
 }

@@ -8,6 +8,7 @@ mod birth;
 pub mod calendar;
 mod files;
 mod hold;
+mod journalless;
 pub mod machine;
 mod measured;
 pub mod mutated;
@@ -50,7 +51,8 @@ pub struct Ledger {
     connection: rusqlite::Connection,
     path: PathBuf,
     known: record::Known,
-    hold: Option<hold::Hold>,
+    /// After the connection: its file is closed last.
+    hold: hold::Hold,
     format: i32,
     budget: stranger::Budget,
     is_made_here: bool,

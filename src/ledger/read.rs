@@ -1,11 +1,10 @@
 //! Reads a ledger, also while a run writes it: reading never waits and never changes the file, or anything beside it.
 
+use super::hold::Hold;
 use super::record::Known;
 use super::seal::Key;
 use super::stranger::{self, Opened};
-use super::{
-    Ledger, Proofs, Run, RunState, Sample, StoredTrial, Stream, TrialState, hold, refused,
-};
+use super::{Ledger, Proofs, Run, RunState, Sample, StoredTrial, Stream, TrialState, refused};
 use crate::fault::Fault;
 use crate::plan::{Plan, TrialId};
 use crate::trial::disturbance::Disturbance;
@@ -105,13 +104,13 @@ impl Ledger {
     /// # Errors
     /// The user's when there is none, it is something else, or a newer surtax wrote it.
     pub fn open(path: &Path) -> Result<Self, Fault> {
-        let Opened { connection, format, budget, is_own } = stranger::open(path)?;
+        let Opened { connection, files, format, budget, is_own } = stranger::open(path)?;
         let known = Known::default();
         let ledger = Self {
             connection,
             path: path.into(),
             known,
-            hold: None,
+            hold: Hold::of_nobody(files),
             format,
             budget,
             is_made_here: false,
@@ -159,9 +158,7 @@ impl Ledger {
                 began_at: Nanoseconds(natural(row.get(3)?)),
                 state: match state.as_str() {
                     "finished" => RunState::Finished,
-                    "running" if self.hold.is_some() || hold::is_held(&self.path) => {
-                        RunState::Running
-                    }
+                    "running" if self.hold.is_held() => RunState::Running,
                     _ => RunState::Interrupted,
                 },
             })

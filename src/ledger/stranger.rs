@@ -7,6 +7,7 @@
 use super::files::{Beside, Files};
 use super::{APPLICATION_ID, FORMAT_VERSION, recovered, refused, schema};
 use crate::fault::Fault;
+use crate::lab::exclusive;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
@@ -58,9 +59,11 @@ const STEPS: i32 = 1_000;
 /// A ledger that was opened to be read.
 pub(super) struct Opened {
     pub(super) connection: Connection,
+    /// To be closed after the connection.
+    pub(super) files: Files,
     pub(super) format: i32,
     pub(super) budget: Budget,
-    /// Whether it belongs to the user of this process.
+    /// Whether nobody but the user of this process can have written what is read.
     pub(super) is_own: bool,
 }
 
@@ -149,37 +152,48 @@ pub(super) fn open(path: &Path) -> Result<Opened, Fault> {
             "copy it to another directory with its `-wal` and `-journal` files, and ask there",
         )
     };
-    let mut connection = if size <= IMAGE_MAX_BYTES {
+    let is_small = size <= IMAGE_MAX_BYTES;
+    let is_ours = is_small || is_ours_to_open(&files);
+    let mut connection = if is_small {
         let limit = usize::try_from(2 * IMAGE_MAX_BYTES).unwrap_or(usize::MAX);
         let image = recovered::image(&files, limit).map_err(cannot)?;
         of_image(&image).map_err(|error| refused(path, "open", &error))?
     } else {
-        of_file(path, &files)?
+        of_file(&files, is_ours)?
     };
     let guarded = guard(&mut connection, &budget);
     guarded.map_err(|error| refused(path, "guard against what it holds", &error))?;
     let format = require(&connection, path)?;
-    Ok(Opened { connection, format, budget, is_own: files.is_own() })
+    let is_own = is_ours && files.is_own();
+    Ok(Opened { connection, files, format, budget, is_own })
 }
 
 /// One that is too large to be read first. SQLite opens it by its name once more, so where that is somebody else's to
 /// change, it may do nothing with what it finds but read it.
-fn of_file(path: &Path, files: &Files) -> Result<Connection, Fault> {
+fn of_file(files: &Files, is_ours: bool) -> Result<Connection, Fault> {
+    let path = files.path();
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let opened = if files.is_own() {
+    let opened = if is_ours {
         Connection::open_with_flags(path, flags)
     } else if [Beside::Journal, Beside::Log].iter().any(|which| files.has(*which)) {
         let shown = path.display();
         return Err(Fault::user(format!(
-            "the ledger `{shown}` belongs to somebody else, and what was written last is in a file beside it"
+            "somebody else can change the ledger `{shown}` or its directory, and what was written last is in a file \
+             beside it"
         ))
         .hint("copy it with its `-wal` and `-journal` files to a directory of your own, and ask there"));
     } else {
         Connection::open_with_flags(unchanging(path), flags | OpenFlags::SQLITE_OPEN_URI)
     };
     opened.map_err(|error| refused(path, "open", &error))
+}
+
+/// Whether all that SQLite would open by its name is of this user alone, and nobody else can put a file there.
+fn is_ours_to_open(files: &Files) -> bool {
+    files.is_own()
+        && exclusive::require_ours_alone(super::birth::directory_of(files.path())).is_ok()
 }
 
 /// The name by which SQLite takes no lock, and looks for no file beside it. Source: SQLite, "Uniform Resource
@@ -206,15 +220,19 @@ pub(super) fn is_unbegun(path: &Path) -> bool {
     if found.len() > IMAGE_MAX_BYTES {
         return false;
     }
-    let count = || {
+    let is_empty = || {
         let files = Files::open(path).ok()?;
         let limit = usize::try_from(IMAGE_MAX_BYTES).ok()?;
         let mut connection = of_image(&recovered::image(&files, limit).ok()?).ok()?;
         guard(&mut connection, &Budget::of_a_stranger(found.len())).ok()?;
-        let query = "SELECT count(*) FROM sqlite_schema";
-        connection.query_row(query, [], |row| row.get::<_, i64>(0)).ok()
+        is_without_tables(&connection).ok()
     };
-    count() == Some(0)
+    is_empty() == Some(true)
+}
+
+fn is_without_tables(connection: &Connection) -> rusqlite::Result<bool> {
+    let query = "SELECT count(*) = 0 FROM sqlite_schema";
+    connection.query_row(query, [], |row| row.get(0))
 }
 
 /// A database in memory that is read and never written.
@@ -270,7 +288,9 @@ pub(super) fn require(connection: &Connection, path: &Path) -> Result<i32, Fault
     };
     let (application, format) = (number("application_id")?, number("user_version")?);
     if application != APPLICATION_ID {
-        return Err(match is_unbegun(path) {
+        // Asked of the connection: to open the file again and close it would drop SQLite's locks.
+        let is_empty = is_without_tables(connection).unwrap_or(false);
+        return Err(match is_empty {
             true => super::files::empty(path),
             false => Fault::user(format!("`{shown}` is a database, but not a surtax ledger"))
                 .hint("name a run file; `surtax list` shows those that are kept"),
@@ -299,7 +319,7 @@ mod tests {
     use super::*;
     use crate::ledger::RunState;
     use crate::ledger::fixture::ledger;
-    use std::os::unix::fs::chown;
+    use std::os::unix::fs::{PermissionsExt, chown};
 
     /// Nobody's number on Debian.
     const SOMEBODY: u32 = 65534;
@@ -310,7 +330,8 @@ mod tests {
         let path = shelf.path().join("a 100 % large?run#1.surtax");
         ledger(&path, &["native"]).finish(RunState::Finished).unwrap();
         let count = || {
-            let connection = of_file(&path, &Files::open(&path)?)?;
+            let files = Files::open(&path)?;
+            let connection = of_file(&files, is_ours_to_open(&files))?;
             Ok::<_, Fault>(connection.query_row("SELECT count(*) FROM run", [], |row| row.get(0)))
         };
         assert_eq!(count().unwrap(), Ok(1));
@@ -318,11 +339,22 @@ mod tests {
         assert_eq!(count().unwrap(), Ok(1));
         let journal = shelf.path().join("a 100 % large?run#1.surtax-journal");
         std::fs::write(&journal, "something").unwrap();
-        let fault = count().unwrap_err();
-        assert!(fault.message.contains("belongs to somebody else"), "{fault}");
+        let assert_refused = || {
+            let fault = count().unwrap_err();
+            assert!(fault.message.contains("somebody else can change the ledger"), "{fault}");
+        };
+        assert_refused();
         chown(&path, Some(0), None).unwrap();
         assert!(count().is_ok());
-        assert_eq!(std::fs::read_dir(shelf.path()).unwrap().count(), 2, "nothing was made");
+        for (owner, mode) in [(0, 0o770), (0, 0o1777), (SOMEBODY, 0o700)] {
+            chown(shelf.path(), Some(owner), None).unwrap();
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(shelf.path(), mode).unwrap();
+            assert_refused();
+        }
+        std::fs::remove_file(&journal).unwrap();
+        assert_eq!(count().unwrap(), Ok(1));
+        assert_eq!(std::fs::read_dir(shelf.path()).unwrap().count(), 1, "nothing was made");
     }
 
     #[test]

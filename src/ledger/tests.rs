@@ -1,5 +1,7 @@
 //! Round trips, kills between begin and end, and the examples of FORMAT.md.
 
+mod foreign;
+mod held;
 mod kill_points;
 
 use super::fixture::{add, done, fact, id, ledger, measured, plan, record};

@@ -3,11 +3,14 @@
 //! A trial is written down before anything of it happens, so that a crash cannot hide one. No rollback journal is ever
 //! used: a file changes between its two modes by the one write of its first page.
 
+use super::hold::{self, Hold};
 use super::record::{Known, insert_record, integer};
 use super::schema::SCHEMA;
 use super::seal::Key;
 use super::stranger::{self, Budget};
-use super::{APPLICATION_ID, FORMAT_VERSION, Ledger, RunState, Severity, birth, hold, refused};
+use super::{
+    APPLICATION_ID, FORMAT_VERSION, Ledger, RunState, Severity, birth, journalless, refused,
+};
 use crate::fault::Fault;
 use crate::plan::{Plan, TrialId};
 use crate::trial::Record;
@@ -41,10 +44,9 @@ impl Ledger {
             .map_err(|error| Fault::bug(format!("the plan cannot be written as JSON: {error}")))?;
         let image = image(plan, &plan_json, machine, key)
             .map_err(|error| Fault::bug(format!("a run cannot be begun in memory: {error}")))?;
-        let (path, hold) = birth::publish(&image, paths)?;
-        let connection = open_to_write(&path, "begin the run")?;
-        let (known, format) = (Known::default(), FORMAT_VERSION);
-        let (hold, budget) = (Some(hold), Budget::of_our_own());
+        let (hold, connection) = open_to_write(birth::publish(&image, paths)?, "begin the run")?;
+        let path = hold.files().path().to_path_buf();
+        let (known, format, budget) = (Known::default(), FORMAT_VERSION, Budget::of_our_own());
         Ok(Self { connection, path, known, hold, format, budget, is_made_here: key.is_some() })
     }
 
@@ -53,26 +55,26 @@ impl Ledger {
     /// # Errors
     /// As [`Ledger::open`]; also the user's when a running surtax works on it, or an older one made it.
     pub fn resume(path: &Path) -> Result<Self, Fault> {
-        let mut ledger = Self::open(path)?;
-        if ledger.format < FORMAT_VERSION {
+        let reader = Self::open(path)?;
+        let (format, is_made_here) = (reader.format, reader.is_made_here);
+        if format < FORMAT_VERSION {
             return Err(Fault::user(format!(
-                "the run in `{}` was begun by an older surtax, in format {} of now {FORMAT_VERSION}",
-                path.display(),
-                ledger.format
+                "the run in `{}` was begun by an older surtax, in format {format} of now {FORMAT_VERSION}",
+                path.display()
             ))
             .hint("repeat it: `surtax show` has the line; to go on, use the surtax that began it"));
         }
         let hold = hold::take(path)?;
-        let connection = open_to_write(path, "go on with the run")?;
+        hold.require_same(&reader.hold)?;
+        // Its descriptor is closed before a connection has a lock to lose.
+        drop(reader);
+        let (hold, connection) = open_to_write(hold, "go on with the run")?;
         let known = connection
             .execute("UPDATE run SET state = 'running'", [])
             .and_then(|_| Known::of(&connection))
             .map_err(|error| refused(path, "go on with the trials", &error))?;
-        ledger.connection = connection;
-        ledger.known = known;
-        ledger.hold = Some(hold);
-        ledger.budget = Budget::of_our_own();
-        Ok(ledger)
+        let (path, budget) = (path.to_path_buf(), Budget::of_our_own());
+        Ok(Self { connection, path, known, hold, format, budget, is_made_here })
     }
 
     /// Writes down that a trial begins, before anything of it happens.
@@ -160,10 +162,7 @@ impl Ledger {
         // taken into the file and removed, and then one write of the first page says that there is none.
         let single_file = self.connection.pragma_update(None, "journal_mode", "MEMORY");
         drop(single_file);
-        if state != RunState::Running {
-            self.hold = None;
-        }
-        Ok(())
+        if state == RunState::Running { Ok(()) } else { self.hold.release() }
     }
 }
 
@@ -189,17 +188,22 @@ fn image(
     Ok(connection.serialize("main")?.to_vec())
 }
 
-/// A connection by which one ended trial survives a power cut: the log is synced at every commit.
-fn open_to_write(path: &Path, doing: &str) -> Result<Connection, Fault> {
-    birth::require_recovered(path)?;
+/// A connection by which one ended trial survives a power cut: the log is synced at every commit. What it writes to is
+/// what is held, and nobody else's; the hold comes first, so that it is dropped last.
+fn open_to_write(hold: Hold, doing: &str) -> Result<(Hold, Connection), Fault> {
+    let hold = birth::require_recovered(hold)?;
+    let path = hold.files().path();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let open = || {
-        let mut connection = Connection::open_with_flags(path, flags)?;
+        let disk = journalless::name()?;
+        let mut connection = Connection::open_with_flags_and_vfs(path, flags, disk)?;
         stranger::guard(&mut connection, &Budget::of_our_own())?;
         Ok(connection)
     };
+    let require_ours = || hold.require_named().and_then(|()| hold.files().require_own());
+    require_ours()?;
     let mut connection = open().map_err(|error| refused(path, doing, &error))?;
     stranger::require(&connection, path)?;
     let mut durable = || {
@@ -214,7 +218,9 @@ fn open_to_write(path: &Path, doing: &str) -> Result<Connection, Fault> {
         connection.pragma_update(None, "foreign_keys", "ON")
     };
     durable().map_err(|error| refused(path, "make durable what is written", &error))?;
-    Ok(connection)
+    // SQLite opened all of them by their names.
+    require_ours()?;
+    Ok((hold, connection))
 }
 
 fn insert_run(transaction: &Transaction, plan: &Plan, plan_json: &str) -> rusqlite::Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::machine::{Machine, text};
 use rustix::fs::{CWD, FileType, Mode};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
@@ -78,6 +79,38 @@ fn a_run_that_was_not_begun_here_is_shown_and_executes_nothing_until_somebody_sa
     std::fs::write(&mark, "").unwrap();
     let (_, errors, was_executed) = resume(&["--yes"]);
     assert!(was_executed, "{errors}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_seal_does_not_count_where_somebody_else_could_have_written_and_nothing_goes_on_there() {
+    let machine = Machine::take();
+    let (file, mark) = (machine.path("run.surtax"), machine.path("marks/mark"));
+    std::fs::create_dir(mark.parent().unwrap()).unwrap();
+    run(&machine, &file, &mark);
+    edit(&file, "UPDATE run SET state = 'interrupted'; UPDATE trials SET state = 'void'");
+    std::fs::remove_file(&mark).unwrap();
+    let name = file.to_str().unwrap();
+    let resume = |arguments: &[&str]| {
+        let output = machine.surtax(&[["resume", name].as_slice(), arguments].concat());
+        assert_eq!((output.status.code(), mark.exists()), (Some(2), false), "{arguments:?}");
+        text(&output.stderr)
+    };
+    let set_mode = |mode| {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode(0o620);
+    assert!(resume(&[]).contains("nothing of it was executed"));
+    assert!(resume(&["--yes"]).contains("(mode 0620)"));
+    set_mode(0o600);
+    let log = machine.path("run.surtax-wal");
+    std::fs::write(&log, "").unwrap();
+    std::os::unix::fs::chown(&log, Some(65_534), None).unwrap();
+    assert!(resume(&[]).contains("nothing of it was executed"));
+    assert!(resume(&["--yes"]).contains("belongs to user 65534"));
+    std::fs::remove_file(&log).unwrap();
+    let output = machine.surtax(&["resume", name]);
+    assert!(output.status.success() && mark.exists(), "{}", text(&output.stderr));
     machine.assert_as_before();
 }
 

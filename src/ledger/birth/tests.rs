@@ -53,13 +53,27 @@ fn a_name_that_is_taken_is_not_written_over_and_an_empty_file_is_told_with_its_r
 }
 
 #[test]
+fn a_log_that_a_removed_run_left_is_not_taken_into_another_run() {
+    let shelf = tempfile::tempdir().unwrap();
+    let path = shelf.path().join("run.surtax");
+    let mut removed = ledger(&path, &["native", "runc"]);
+    add(&mut removed, &done(id(0, 0), 10));
+    std::fs::rename(&path, shelf.path().join("elsewhere")).unwrap();
+    let fault = Ledger::create(&path, &plan(&["native"]), &[]).unwrap_err();
+    assert!(fault.message.contains("run.surtax-wal` is left of another run"), "{fault}");
+    assert!(fault.hint.unwrap().contains("rm "));
+    assert!(!path.exists());
+    drop(removed);
+}
+
+#[test]
 fn where_no_file_is_without_a_name_what_a_killed_process_left_is_removed() {
     let shelf = tempfile::tempdir().unwrap();
     let stale = shelf.path().join(format!("{PART}1-run"));
     std::fs::write(&stale, "half a run").unwrap();
     let held = shelf.path().join(format!("{PART}2-run"));
     let file = made(&held).unwrap();
-    let _hold = hold::take_of(&file, &held).unwrap();
+    let _hold = hold::take_of(Files::of(&held, file)).unwrap();
     let unnamed = Unnamed::make_part(shelf.path()).unwrap();
     assert!(!stale.exists() && held.exists());
     let path = shelf.path().join("run.surtax");

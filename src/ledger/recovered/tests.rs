@@ -125,23 +125,56 @@ fn a_ledger_is_read_whatever_lies_beside_it_and_nothing_is_changed() {
 }
 
 #[test]
-fn a_journal_that_names_a_further_file_removes_nothing() {
+fn a_run_whose_journal_was_rolled_back_is_held_under_its_name() {
     let shelf = tempfile::tempdir().unwrap();
     let path = half_undone(shelf.path());
-    let victim = shelf.path().join("victim");
-    std::fs::write(&victim, "precious").unwrap();
-    // As a transaction over several databases ends its journal: page, name, length, sum, magic.
+    let first = Ledger::resume(&path).unwrap();
+    let fault = Ledger::resume(&path).map(drop).unwrap_err();
+    assert!(fault.message.contains("a running surtax works on the ledger"), "{fault}");
+    assert_eq!(Ledger::open(&path).unwrap().run().unwrap().state, RunState::Running);
+    drop(first);
+    Ledger::resume(&path).unwrap();
+}
+
+/// The hot journal of a ledger, as a transaction over several databases ends it: page, name, length, sum, magic.
+fn journal_naming(victim: &Path, ledger: &Path) -> Vec<u8> {
     let name = victim.to_str().unwrap().as_bytes();
     let sum = name.iter().fold(0u32, |sum, byte| sum.wrapping_add(u32::from(*byte)));
-    let mut journal = std::fs::read(beside(&path, "-journal")).unwrap();
+    let mut journal = std::fs::read(beside(ledger, "-journal")).unwrap();
     journal.extend(0x4000_0000u32.div_euclid(4096).to_be_bytes());
     journal.extend(name);
     journal.extend(u32::try_from(name.len()).unwrap().to_be_bytes());
     journal.extend(sum.to_be_bytes());
     journal.extend(JOURNAL_MAGIC);
-    std::fs::write(beside(&path, "-journal"), journal).unwrap();
+    journal
+}
+
+#[test]
+fn a_journal_that_names_a_further_file_removes_nothing() {
+    let shelf = tempfile::tempdir().unwrap();
+    let path = half_undone(shelf.path());
+    let victim = shelf.path().join("victim");
+    std::fs::write(&victim, "precious").unwrap();
+    std::fs::write(beside(&path, "-journal"), journal_naming(&victim, &path)).unwrap();
     Ledger::open(&path).unwrap();
     Ledger::resume(&path).unwrap();
+    assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+}
+
+#[test]
+fn a_journal_that_appears_beside_a_living_run_is_not_obeyed() {
+    let shelf = tempfile::tempdir().unwrap();
+    let undone = half_undone(shelf.path());
+    let victim = shelf.path().join("victim");
+    std::fs::write(&victim, "precious").unwrap();
+    let path = shelf.path().join("attacked.surtax");
+    let mut writer = ledger(&path, &["native"]);
+    add(&mut writer, &done(id(0, 0), 10));
+    std::fs::write(beside(&path, "-journal"), journal_naming(&victim, &undone)).unwrap();
+    add(&mut writer, &done(id(1, 0), 10));
+    writer.finish(RunState::Finished).unwrap();
+    assert_eq!(writer.trials().unwrap().len(), 2);
+    drop(writer);
     assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
 }
 

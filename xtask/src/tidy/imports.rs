@@ -15,7 +15,19 @@ const MODULES: &[(&str, &[&str])] = &[
     ("agent", &["fault"]),
     ("lab", &["stack", "fault"]),
     ("trial", &["workload", "plan", "stack", "layer", "agent", "lab", "ledger", "fault"]),
-    ("ledger", &["workload", "plan", "stack", "lab::state", "trial", "fault"]),
+    (
+        "ledger",
+        &[
+            "workload",
+            "plan",
+            "stack",
+            "lab::state",
+            "lab::byte_lock",
+            "lab::exclusive",
+            "trial",
+            "fault",
+        ],
+    ),
     ("report", &["workload", "plan", "stack", "trial", "ledger", "fault"]),
     (
         "prove",
