@@ -297,29 +297,32 @@ fn in_a_layer(bench: &Bench<'_>, layer: &str, size: Size, count: &mut Count) -> 
     for kind in kinds(size) {
         for seed in 0..per_kind(size) {
             let amount = AMOUNTS[usize::try_from(seed).unwrap_or(0) % AMOUNTS.len()];
-            let mut draft = draft(layer, &[], TRIALS_OF_A_RUN / 2, seed.into())?;
-            let words = [
-                "@surtax",
-                "engine",
-                "forge",
-                "--kind",
-                kind,
-                "--manner",
-                amount,
-                "--duration",
-                "20ms",
-            ];
-            draft.command = words.map(String::from).to_vec();
-            let findings = bench.findings(draft)?;
-            for trial in findings.arms.iter().flat_map(|arm| &arm.trials) {
-                count.add(&trial.state, &trial.why);
-            }
+            let unit = format!("forged/{layer}/{kind}/{seed}");
+            let found = bench.unit(&unit, 1, || forge(bench, layer, kind, amount, seed))?;
+            found.iter().for_each(|(state, why)| count.add(state, why));
             if count.unavailable > 0 {
                 return Ok(());
             }
         }
     }
     Ok(())
+}
+
+/// What became of the trials of one run whose command forges.
+fn forge(
+    bench: &Bench<'_>,
+    layer: &str,
+    kind: &str,
+    amount: &str,
+    seed: u32,
+) -> Result<Vec<(String, String)>, Fault> {
+    let mut draft = draft(layer, &[], TRIALS_OF_A_RUN / 2, seed.into())?;
+    let words =
+        ["@surtax", "engine", "forge", "--kind", kind, "--manner", amount, "--duration", "20ms"];
+    draft.command = words.map(String::from).to_vec();
+    let findings = bench.findings(draft)?;
+    let trials = findings.arms.into_iter().flat_map(|arm| arm.trials);
+    Ok(trials.map(|trial| (trial.state, trial.why)).collect())
 }
 
 impl Count {

@@ -19,6 +19,7 @@ mod invalid;
 mod kills;
 mod load;
 mod notebook;
+mod oom;
 mod order;
 mod place;
 mod planted;
@@ -50,6 +51,7 @@ pub static REGISTRY: &[&dyn Proof] = &[
     &racer::Racer,
     &forged::Forged,
     &hostile::Hostile,
+    &oom::Oom,
     &kills::Kills,
     &at_once::AtOnce,
 ];

@@ -138,6 +138,18 @@ fn ledgers_that_somebody_else_made_harm_nobody() {
 }
 
 #[test]
+fn whoever_is_killed_for_want_of_memory_is_named_with_the_limit() {
+    let machine = Machine::take();
+    let lines = lines(&machine, "oom");
+    assert_eq!(lines.len(), 4, "{lines:#?}");
+    if is_usable(&machine, "native") {
+        let tried = lines.iter().take(2).map(|line| line["tried"].as_u64().unwrap());
+        assert_eq!(tried.collect::<Vec<_>>(), [4, 4], "{lines:#?}");
+    }
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_campaign_that_is_interrupted_shows_what_it_had_counted() {
     let machine = Machine::take();
     if !is_usable(&machine, "native") {

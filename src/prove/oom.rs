@@ -1,0 +1,216 @@
+//! Out of memory: the kernel kills somebody of a stack at its limit, and every such trial must name the limit.
+//!
+//! In every stack with a limit it is the command itself, or a child of one that ends with status 0 all the same: that
+//! trial would count. It fails where no trial says which limit of which layer it was, and what would raise it.
+
+use super::bench::draft;
+use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use crate::fault::Fault;
+use serde::{Deserialize, Serialize};
+
+/// Takes 400 MB in one process, if nobody stops it: the machine itself is never in danger.
+const HOG: &str = "head -c 400000000 /dev/zero | tail -c 350000000 > /dev/null";
+
+/// A stack with the layer and the limit that are to be named, the quick ones first.
+const STACKS: [(&str, &str, &str); 10] = [
+    ("native:memory=64M", "native", "64M"),
+    ("runc:memory=64M", "runc", "64M"),
+    ("crun:memory=64M", "crun", "64M"),
+    ("gvisor:memory=128M", "gvisor", "128M"),
+    ("nspawn:memory=64M", "nspawn", "64M"),
+    ("lxc:memory=64M", "lxc", "64M"),
+    ("podman:memory=64M", "podman", "64M"),
+    ("docker:memory=64M", "docker", "64M"),
+    ("runc:memory=64M+crun", "runc", "64M"),
+    ("qemu:accel=tcg,memory=256M", "qemu", "256M"),
+];
+
+/// How many of them are quick.
+const QUICK_STACKS: usize = 2;
+
+/// How many trials one run has: an arm that never succeeds is tried twice, and there are two of them.
+const TRIALS_OF_A_RUN: u32 = 4;
+
+pub(super) struct Oom;
+
+impl Proof for Oom {
+    fn name(&self) -> &'static str {
+        "oom"
+    }
+
+    fn summary(&self) -> &'static str {
+        "kills for want of memory, of the command and of a child: whether the limit is named"
+    }
+
+    fn run_count(&self, size: Size) -> u32 {
+        let stacks = u32::try_from(stacks(size).len()).unwrap_or(u32::MAX);
+        stacks * u32::try_from(KINDS.len()).unwrap_or(u32::MAX) * per_kind(size)
+    }
+
+    fn run_ms(&self, size: Size, run: u32) -> u32 {
+        let of_a_stack = self.run_count(size) / u32::try_from(stacks(size).len()).unwrap_or(1);
+        let stack = usize::try_from(run / of_a_stack.max(1)).ok();
+        match stack.and_then(|stack| STACKS.get(stack)) {
+            Some((stack, ..)) if stack.starts_with("qemu") => 25_000,
+            _ => 2500,
+        }
+    }
+
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+        let mut lines = Vec::new();
+        for limited in stacks(size) {
+            for kind in KINDS {
+                let mut count = Count::default();
+                let done = kill(bench, limited, kind, size, &mut count);
+                lines.push(count.line(limited.0, kind));
+                if let Err(fault) = done {
+                    return Err(Stopped { fault, lines });
+                }
+            }
+        }
+        ended(Ok(()), lines)
+    }
+}
+
+fn stacks(size: Size) -> &'static [(&'static str, &'static str, &'static str)] {
+    match size {
+        Size::Quick => &STACKS[..QUICK_STACKS],
+        Size::Full => &STACKS,
+    }
+}
+
+/// How many runs of each kind in each stack: in full a hundred trials.
+fn per_kind(size: Size) -> u32 {
+    size.pick(1, 100 / TRIALS_OF_A_RUN)
+}
+
+/// Who is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Command,
+    Child,
+}
+
+const KINDS: [Kind; 2] = [Kind::Command, Kind::Child];
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Command => "the command",
+            Self::Child => "a child",
+        }
+    }
+
+    fn script(self) -> String {
+        match self {
+            Self::Command => format!("exec {HOG}"),
+            Self::Child => format!("{HOG}; exit 0"),
+        }
+    }
+}
+
+/// What was counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Count {
+    tried: u32,
+    named: u32,
+    /// What was said of the first that was not named.
+    instead: Option<String>,
+    /// Why the stack does not run here.
+    gap: Option<String>,
+}
+
+impl Count {
+    fn add(&mut self, (_, layer, memory): (&str, &str, &str), state: &str, why: &str) {
+        if state == "unavailable" {
+            self.gap.get_or_insert_with(|| why.to_owned());
+            return;
+        }
+        self.tried += 1;
+        let limit = format!("the memory limit `memory={memory}` of `{layer}` was exceeded: ");
+        let is_named = !matches!(state, "done" | "disturbed")
+            && why.starts_with(&limit)
+            && why.contains("killed by the kernel (OOM)")
+            && why.contains(&format!("`{layer}:memory="));
+        if is_named {
+            self.named += 1;
+        } else {
+            self.instead.get_or_insert_with(|| format!("{state}: {why}"));
+        }
+    }
+
+    fn join(&mut self, other: Self) {
+        self.tried += other.tried;
+        self.named += other.named;
+        self.instead = self.instead.take().or(other.instead);
+        self.gap = self.gap.take().or(other.gap);
+    }
+
+    fn line(self, stack: &str, kind: Kind) -> Line {
+        let (bar, because) = match (&self.gap, self.instead) {
+            (Some(why), _) => (Bar::Shown, format!("it does not run here: {why}")),
+            (None, Some(instead)) => (Bar::AtLeast(self.tried), format!("first: {instead}")),
+            (None, None) => (Bar::AtLeast(self.tried), String::from("all must be")),
+        };
+        Line {
+            proof: "oom",
+            part: format!("{stack}, {}", kind.name()),
+            tried: self.tried,
+            found: self.named,
+            what: "named with limit and remedy",
+            bar,
+            because,
+        }
+    }
+}
+
+/// Has somebody killed in a stack, run after run.
+fn kill(
+    bench: &Bench<'_>,
+    limited: &(&'static str, &'static str, &'static str),
+    kind: Kind,
+    size: Size,
+    count: &mut Count,
+) -> Result<(), Fault> {
+    let stack = limited.0;
+    for number in 0..per_kind(size) {
+        let unit = format!("oom/{stack}/{}/{number}", kind.name());
+        let one = bench.unit(&unit, 1, || {
+            let mut draft = draft(stack, &[], TRIALS_OF_A_RUN / 2, number.into())?;
+            draft.command = [String::from("sh"), String::from("-c"), kind.script()].to_vec();
+            let findings = bench.findings(draft)?;
+            let mut one = Count::default();
+            for trial in findings.arms.iter().flat_map(|arm| &arm.trials) {
+                one.add(*limited, &trial.state, &trial.why);
+            }
+            Ok(one)
+        })?;
+        count.join(one);
+        if count.gap.is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kill_that_is_not_named_or_counts_misses_the_bar() {
+        let said = "the memory limit `memory=64M` of `runc` was exceeded: 1 process killed by the kernel (OOM)\n  \
+                    hint: raise it: `runc:memory=128M`";
+        let is_met = |state: &str, why: &str| {
+            let mut count = Count::default();
+            count.add(STACKS[1], "failed", said);
+            count.add(STACKS[1], state, why);
+            count.line("runc", Kind::Child).is_met()
+        };
+        assert!(is_met("invalid", said));
+        assert!(!is_met("done", said));
+        assert!(!is_met("failed", "the command failed: signal 9"));
+        assert!(!is_met("failed", said.split('\n').next().unwrap()));
+        assert!(is_met("unavailable", "`runc` is not installed"));
+    }
+}
