@@ -146,6 +146,8 @@ impl Running {
         // Before what the command left is killed by us: that is no kill of the kernel's.
         let kills = oom::of_machine().zip(self.oom_kills_before);
         let oom_kill_count = kills.map(|(now, before)| now.saturating_sub(before));
+        // Whoever has ended by now runs on no more, however it ended.
+        while let Ok(Some(_)) = wait_for_anybody() {}
         self.processes.iter().for_each(Started::kill);
         let killed = kill_leftovers();
         // Of a command that is killed itself, nothing is left by it.

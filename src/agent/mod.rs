@@ -30,7 +30,7 @@ pub struct Stamped {
 }
 
 /// How long a request may take to be taken: an agent among a thousand busy processes is slow, too.
-const PATIENCE: Duration = Duration::from_secs(180);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The half of a link that speaks.
 pub trait Speaker: Send {

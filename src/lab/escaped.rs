@@ -1,20 +1,25 @@
 //! Processes that left their groups: found by the root that was made for them, and killed.
 //!
 //! A command that is root on this level may write itself into another group, begin a session, and kill
-//! whoever started it. What it keeps is its root: an overlay whose upper directory lies in the room, which
-//! the kernel tells of every process, also of one that has made a mount namespace of its own since. One that
-//! enters the namespaces of a process outside has this machine's root, and cannot be told from anybody.
+//! whoever started it. What it keeps is its root: an overlay whose upper directory lies in the room. The kernel gives
+//! every overlay a device number, which all directories in it have, whatever the mount table of a process says and
+//! whoever it has become since. One that enters the namespaces of a process outside, or moves to a root of its own making,
+//! cannot be told from anybody.
 //!
-//! The path is only text, and another user's mount namespace may have an overlay with the same. So a lab's overlays
-//! also carry its mark, which nobody can guess and only those see who are in one of its roots.
+//! While a room is open its overlays are held, so no other has their numbers. After a kill of this process a number may
+//! be another overlay's by now: then the upper directory must be the same, too. That is only text, but who has both has
+//! mounted it.
 //!
-//! Source: `proc_pid_mountinfo(5)`; `upperdir=` in Linux `fs/overlayfs/params.c`.
+//! Source: `proc_pid_root(5)`, `proc_pid_mountinfo(5)`; `upperdir=` in Linux `fs/overlayfs/params.c`.
 
 use super::{process, processes};
-use crate::fault::{Doing, Fault};
-use rustix::process::Signal;
+use crate::fault::Fault;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How often the list of processes is read again: what is forked meanwhile is killed by the next pass.
@@ -23,55 +28,91 @@ const PASS_LIMIT: u32 = 200;
 /// Between two passes.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Kills every process whose root is an overlay of this mark, written to below one of these directories if some are
-/// named. Says who they were.
+/// How many are named, of however many there were.
+const NAMED: usize = 10;
+
+/// An overlay that somebody may have as a root.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overlaid {
+    /// Where its writes go.
+    pub upper: PathBuf,
+    /// Its device number.
+    pub device: u64,
+}
+
+/// Whether overlays are still held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Are {
+    /// Their device numbers are nobody else's.
+    Held,
+    /// They may be gone, and their numbers somebody else's.
+    Left,
+}
+
+/// Kills every process whose root is in one of these overlays. Says who they were.
 ///
 /// # Errors
 /// The machine's: they cannot be listed, or do not die.
-pub(super) fn end(mark: &str, places: Option<&[&Path]>) -> Result<Vec<String>, Fault> {
-    let mut found = Vec::new();
+pub(super) fn end(overlays: &[Overlaid], are: Are) -> Result<Vec<String>, Fault> {
+    let (mut named, mut seen) = (Vec::new(), HashSet::new());
     for _ in 0..PASS_LIMIT {
-        let pids = rooted_in(mark, places)?;
-        if pids.is_empty() {
-            return Ok(found);
-        }
-        for pid in pids {
-            let line = format!("process `{}` ({pid}) had left its groups", processes::name(pid));
-            if !found.contains(&line) {
-                found.push(line);
+        let mut is_empty = true;
+        for pid in processes::ids()?.filter(|_| !overlays.is_empty()) {
+            if !is_rooted_in(pid, overlays, are) {
+                continue;
             }
-            process::signal(pid, Signal::KILL)?;
+            is_empty = false;
+            if seen.insert(pid) && named.len() < NAMED {
+                named.push(format!(
+                    "process `{}` ({pid}) had left its groups",
+                    processes::name(pid)
+                ));
+            }
+            kill(pid, || is_rooted_in(pid, overlays, are))?;
+        }
+        if is_empty {
+            let others = seen.len() - named.len();
+            named.extend((others > 0).then(|| format!("{others} further processes, too")));
+            return Ok(named);
         }
         std::thread::sleep(PAUSE);
     }
-    Err(Fault::machine(format!("{}, and does not die", found.join(", ")))
+    Err(Fault::machine(format!("{}, and {} in all do not die", named.join(", "), seen.len()))
         .hint("look for processes in state D with `ps -eo pid,stat,wchan,comm`"))
 }
 
-/// The processes whose root is such an overlay. Those in this mount namespace have this machine's root.
-fn rooted_in(mark: &str, places: Option<&[&Path]>) -> Result<Vec<u32>, Fault> {
-    let ours = fs::read_link("/proc/self/ns/mnt").doing("look at our mount namespace")?;
-    let elsewhere = processes::ids()?.filter(|pid| {
-        fs::read_link(format!("/proc/{pid}/ns/mnt")).is_ok_and(|namespace| namespace != ours)
-    });
-    let is_rooted = |pid: &u32| {
-        let table = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
-        has_root(&table, mark, places)
+/// Kills a process if it is still the one that is meant: the number of one that has ended may be somebody else's.
+fn kill(pid: u32, is_meant: impl Fn() -> bool) -> Result<(), Fault> {
+    let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
+    let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else {
+        return if is_meant() { process::signal(pid, Signal::KILL) } else { Ok(()) };
     };
-    Ok(elsewhere.filter(is_rooted).collect())
+    if is_meant() {
+        // It fails only for one that has ended meanwhile, or that nobody may kill, who stays then.
+        let _ = pidfd_send_signal(handle, Signal::KILL);
+    }
+    Ok(())
 }
 
-/// Whether the mount table of a process says that its root is such an overlay.
-fn has_root(table: &str, mark: &str, places: Option<&[&Path]>) -> bool {
+fn is_rooted_in(pid: u32, overlays: &[Overlaid], are: Are) -> bool {
+    let Ok(root) = fs::metadata(format!("/proc/{pid}/root")) else { return false };
+    let mut of_number = overlays.iter().filter(|it| it.device == root.dev());
+    match are {
+        Are::Held => of_number.next().is_some(),
+        Are::Left => of_number.any(|it| {
+            let table = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+            has_root(&table, &it.upper)
+        }),
+    }
+}
+
+/// Whether the mount table of a process says that its root is an overlay over this directory.
+fn has_root(table: &str, upper: &Path) -> bool {
     table.lines().any(|line| {
         let Some((mount, system)) = line.split_once(" - overlay ") else { return false };
-        let Some((source, options)) = system.split_once(' ') else { return false };
-        let upper = options.split(',').find_map(|word| word.strip_prefix("upperdir="));
-        let is_there = |places: &[&Path]| {
-            upper
-                .is_some_and(|upper| places.iter().any(|place| Path::new(upper).starts_with(place)))
-        };
-        mount.split(' ').nth(4) == Some("/") && source == mark && places.is_none_or(is_there)
+        let options = system.split(' ').nth(1).unwrap_or_default();
+        let found = options.split(',').find_map(|word| word.strip_prefix("upperdir="));
+        mount.split(' ').nth(4) == Some("/") && found.is_some_and(|it| Path::new(it) == upper)
     })
 }
 
@@ -80,38 +121,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_root_is_told_from_what_is_mounted_below_it_and_from_one_of_another_mark() {
+    fn a_root_is_told_from_what_is_mounted_below_it_and_from_another_one() {
         let table = "\
             22 1 254:0 / / rw - ext4 /dev/vda rw\n\
-            61 22 0:44 / / rw - overlay surtax-1a rw,lowerdir=/usr,upperdir=/run/surtax/1/a/root/0/upper,workdir=/w\n\
-            62 61 0:45 / /home rw - overlay surtax-2b rw,lowerdir=/home,upperdir=/run/surtax/2/b/upper,workdir=/w\n";
-        let is_below = |mark, place| has_root(table, mark, Some(&[Path::new(place)]));
-        assert!(is_below("surtax-1a", "/run/surtax/1/a"));
-        assert!(!is_below("surtax-1a", "/run/surtax/1/aa"), "a name is compared as a whole");
-        assert!(!is_below("surtax-2b", "/run/surtax/2/b"), "it is no root");
-        assert!(has_root(table, "surtax-1a", None));
-        assert!(!has_root(table, "surtax-1", None));
+            61 22 0:44 / / rw - overlay surtax rw,lowerdir=/usr,upperdir=/run/surtax/1/a/root/0/upper,workdir=/w\n\
+            62 61 0:45 / /home rw - overlay surtax rw,lowerdir=/home,upperdir=/run/surtax/2/b/upper,workdir=/w\n";
+        assert!(has_root(table, Path::new("/run/surtax/1/a/root/0/upper")));
+        assert!(
+            !has_root(table, Path::new("/run/surtax/1/a/root/0")),
+            "a name is compared as a whole"
+        );
+        assert!(!has_root(table, Path::new("/run/surtax/2/b/upper")), "it is no root");
     }
 
-    /// Somebody in namespaces of their own, whose root is an overlay below this directory, with this mark; `None` where
-    /// users may make no such things.
+    /// Somebody in namespaces of their own, whose root is an overlay over this directory; `None` where users may make no
+    /// such things.
     #[expect(clippy::disallowed_methods, reason = "somebody else's process, which the test ends")]
-    fn another_user_rooted_in(place: &Path, mark: &str) -> Option<std::process::Child> {
+    fn another_user_rooted_in(place: &Path) -> Option<(std::process::Child, Overlaid)> {
         let script = r#"mount -t tmpfs t /run && mkdir -p "$1/upper" "$1/work" /run/root &&
-            mount -t overlay "$2" -o "lowerdir=/usr,upperdir=$1/upper,workdir=$1/work,userxattr" /run/root &&
+            mount -t overlay o -o "lowerdir=/usr,upperdir=$1/upper,workdir=$1/work,userxattr" /run/root &&
             exec chroot /run/root /bin/sleep 60"#;
         let user = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"];
         let mut other = std::process::Command::new("setpriv")
             .args(user)
             .args(["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
-            .args([place.as_os_str(), mark.as_ref()])
+            .arg(place)
             .spawn()
             .ok()?;
-        let path = format!("/proc/{}/mountinfo", other.id());
+        let (table, root) =
+            ["mountinfo", "root"].map(|it| format!("/proc/{}/{it}", other.id())).into();
+        let upper = place.join("upper");
         while other.try_wait().ok()?.is_none() {
-            let table = fs::read_to_string(&path).unwrap_or_default();
-            if has_root(&table, mark, Some(&[place])) {
-                return Some(other);
+            if has_root(&fs::read_to_string(&table).unwrap_or_default(), &upper) {
+                let device = fs::metadata(root).ok()?.dev();
+                return Some((other, Overlaid { upper, device }));
             }
             std::thread::sleep(PAUSE);
         }
@@ -119,16 +162,20 @@ mod tests {
     }
 
     #[test]
-    fn whoever_it_is_has_a_root_of_ours_by_its_mark_alone() {
+    fn a_root_of_ours_is_known_by_its_number_and_by_its_name_where_the_number_may_be_anothers() {
         let place = Path::new("/run/surtax/of-a-test");
-        let (ours, theirs) = ("surtax-of-a-test-1", "surtax-of-a-test-2");
-        let Some(mut other) = another_user_rooted_in(place, theirs) else {
+        let Some((mut other, overlaid)) = another_user_rooted_in(place) else {
             println!("SKIPPED: users may make no such namespaces here");
             return;
         };
-        let spared = end(ours, Some(&[place])).unwrap();
+        let of_another_number = Overlaid { device: overlaid.device + 1, ..overlaid.clone() };
+        let of_another_name = Overlaid { upper: place.join("else"), ..overlaid.clone() };
+        let of_another_number = [of_another_number];
+        let mut spared = end(&of_another_number, Are::Left).unwrap();
+        spared.extend(end(&of_another_number, Are::Held).unwrap());
+        spared.extend(end(&[of_another_name], Are::Left).unwrap());
         let lives = other.try_wait().unwrap().is_none();
-        let found = end(theirs, None).unwrap();
+        let found = end(&[overlaid], Are::Left).unwrap();
         other.kill().unwrap();
         other.wait().unwrap();
         assert_eq!((spared, lives), (Vec::<String>::new(), true));

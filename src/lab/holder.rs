@@ -4,6 +4,7 @@
 //! mounts live as long as the descriptor or somebody in the namespace, and no kind of death of this
 //! process can leave one behind: there is no undo to write. `docs/decisions/0001-…` says why.
 
+use super::escaped::Overlaid;
 use super::mount::{self, KeptInSight, Mount};
 use super::process;
 use crate::fault::{Doing, Fault};
@@ -11,37 +12,44 @@ use rustix::mount::MountPropagationFlags;
 use rustix::thread::UnshareFlags;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Whose mounts these are.
-pub(super) struct Maker<'a> {
-    /// Directories that go away with the room: mount points may be made below them.
-    pub ours: Vec<PathBuf>,
-    /// The directory of the lab, which stays in sight whatever is mounted over its parents.
-    pub lab: &'a Path,
-    /// What overlays are mounted as.
-    pub mark: &'a str,
+/// A mount namespace, and the overlays that somebody in it may have as a root.
+#[derive(Debug)]
+pub(super) struct Namespace {
+    /// As long as it is open, the mounts are there.
+    pub descriptor: OwnedFd,
+    /// In the order in which they were made.
+    pub overlays: Vec<Overlaid>,
 }
 
-/// Makes a mount namespace with these mounts, in this order, and in `network`, where one is given.
+/// Makes a mount namespace with these mounts, in this order. Directories below `ours` go away with
+/// the room, so mount points may be made there. The directory of the `lab` stays in sight whatever is mounted
+/// over its parents. The mounts are made in `network`, where one is given.
 pub(super) fn mount_namespace(
     mounts: &[Mount],
-    maker: Maker<'_>,
+    ours: Vec<PathBuf>,
+    lab: &Path,
     network: Option<OwnedFd>,
-) -> Result<OwnedFd, Fault> {
+) -> Result<Namespace, Fault> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             if let Some(network) = network {
                 process::enter_network(network.as_fd())?;
             }
-            enter_and_mount(mounts, maker)
+            enter_and_mount(mounts, ours, lab)
         });
         thread.join().unwrap_or_else(|_| Err(Fault::bug("the mounting thread panicked")))
     })
 }
 
-fn enter_and_mount(mounts: &[Mount], maker: Maker<'_>) -> Result<OwnedFd, Fault> {
-    let Maker { mut ours, lab, mark } = maker;
+fn enter_and_mount(
+    mounts: &[Mount],
+    mut ours: Vec<PathBuf>,
+    lab: &Path,
+) -> Result<Namespace, Fault> {
+    let mut overlays = Vec::new();
     // SAFETY: only this thread is moved; it shares no descriptor table away and ends in this function.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS | UnshareFlags::NEWNS) }
         .doing("make a mount namespace")
@@ -50,7 +58,12 @@ fn enter_and_mount(mounts: &[Mount], maker: Maker<'_>) -> Result<OwnedFd, Fault>
     rustix::mount::mount_change("/", private).doing("keep mounts from the host")?;
     for mount in mounts {
         let kept = KeptInSight::before(mount, lab)?;
-        mount::make(mount, &ours, mark)?;
+        mount::make(mount, &ours)?;
+        if let Mount::Overlay { upper, target, .. } = mount {
+            let doing = || format!("look at the overlay at `{}`", target.display());
+            let device = std::fs::metadata(target).doing(doing())?.dev();
+            overlays.push(Overlaid { upper: upper.clone(), device });
+        }
         if let Some(kept) = kept {
             kept.put_back()?;
         }
@@ -65,7 +78,8 @@ fn enter_and_mount(mounts: &[Mount], maker: Maker<'_>) -> Result<OwnedFd, Fault>
             ours.push(mount.target().to_path_buf());
         }
     }
-    File::open("/proc/thread-self/ns/mnt")
+    let descriptor = File::open("/proc/thread-self/ns/mnt")
         .map(OwnedFd::from)
-        .doing("open `/proc/thread-self/ns/mnt`")
+        .doing("open `/proc/thread-self/ns/mnt`")?;
+    Ok(Namespace { descriptor, overlays })
 }

@@ -125,8 +125,6 @@ pub struct Lab {
 #[derive(Debug)]
 struct Ground {
     id: String,
-    /// What the roots are mounted as that it makes: nobody can guess it.
-    mark: String,
     directory: PathBuf,
     memory_directory: PathBuf,
     /// Where the memory is where this process may mount nothing.
@@ -160,7 +158,6 @@ impl Ground {
         {
             undos.push(Undo::Controllers { path, names });
         }
-        undos.push(Undo::Roots { mark: self.mark.clone() });
         undos.push(Undo::Group { path: self.group.clone() });
         let mut reaper = None;
         if let Some(journal) = self.journal().as_mut() {
@@ -288,7 +285,6 @@ impl Lab {
             Ok::<_, Fault>(Path::new(place).join(name))
         };
         let mut ground = Ground {
-            mark: format!("{PREFIX}{}", exclusive::unguessable()?),
             memory_directory: directory.join(memory::NAME),
             directory,
             memory_elsewhere: own_name(MEMORY_DIRECTORY)?,

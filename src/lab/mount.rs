@@ -130,8 +130,8 @@ impl Mount {
 }
 
 /// Makes one mount in the caller's namespace. A target that is absent is made only below one of
-/// `ours`, where it goes away again with the mount or the room. An overlay is mounted as `mark`.
-pub(super) fn make(mount: &Mount, ours: &[PathBuf], mark: &str) -> Result<(), Fault> {
+/// `ours`, where it goes away again with the mount or the room.
+pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
     let target = mount.target();
     let is_file = match mount {
         Mount::Device { .. } => true,
@@ -150,7 +150,7 @@ pub(super) fn make(mount: &Mount, ours: &[PathBuf], mark: &str) -> Result<(), Fa
             c"mode=0755,size=50%",
         )
         .doing(format_args!("mount a tmpfs at `{at}`")),
-        Mount::Overlay { lower, upper, work, .. } => overlay(lower, upper, work, target, mark),
+        Mount::Overlay { lower, upper, work, .. } => overlay(lower, upper, work, target),
         Mount::Bind { source, recursive, read_only, .. } => {
             let from = source.display();
             let bound = match recursive {
@@ -247,13 +247,7 @@ fn prepare_target(target: &Path, is_file: bool, ours: &[PathBuf]) -> Result<(), 
     Ok(())
 }
 
-fn overlay(
-    lower: &Path,
-    upper: &Path,
-    work: &Path,
-    target: &Path,
-    mark: &str,
-) -> Result<(), Fault> {
+fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(), Fault> {
     for path in [lower, upper, work] {
         if path.as_os_str().as_encoded_bytes().iter().any(|byte| b",:\\".contains(byte)) {
             let text = format!(
@@ -275,7 +269,7 @@ fn overlay(
     }
     let data = CString::new(data)
         .map_err(|_| Fault::user("a path of an overlay has a zero byte in it"))?;
-    rustix::mount::mount(mark, target, "overlay", MountFlags::empty(), data.as_c_str())
+    rustix::mount::mount("surtax", target, "overlay", MountFlags::empty(), data.as_c_str())
         .doing(format_args!(
             "mount an overlay over `{}` at `{}`",
             lower.display(),

@@ -7,9 +7,9 @@ use super::Ground;
 use super::cgroup::Member;
 use super::directory;
 use super::domain::Domain;
-use super::escaped;
+use super::escaped::{self, Are, Overlaid};
 use super::exclusive;
-use super::holder::{self, Maker};
+use super::holder::{self, Namespace};
 use super::journal::Journal;
 use super::mount::Mount;
 use super::network::Network;
@@ -23,7 +23,6 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The lab of one trial. Dropped or closed, nothing of it is left.
@@ -38,9 +37,19 @@ pub struct Room {
     /// The groups below it that we made, parents first.
     subgroups: Mutex<Vec<PathBuf>>,
     promised: Mutex<Vec<u64>>,
-    /// Whether somebody may have a root that was made in this room.
-    has_namespaces: AtomicBool,
+    /// The overlays that somebody may have as a root, and what holds them.
+    roots: Mutex<Roots>,
     closed: bool,
+}
+
+/// What roots there are in a room.
+#[derive(Debug, Default)]
+struct Roots {
+    overlays: Vec<Overlaid>,
+    /// What the journal says of them.
+    ids: Vec<u64>,
+    /// The namespaces, so that no other overlay gets their numbers.
+    held: Vec<OwnedFd>,
 }
 
 impl Room {
@@ -59,7 +68,7 @@ impl Room {
             group,
             subgroups: Mutex::default(),
             promised: Mutex::new(Vec::new()),
-            has_namespaces: AtomicBool::new(false),
+            roots: Mutex::default(),
             closed: false,
         };
         room.ground.groups.make(&room.group)?;
@@ -233,11 +242,25 @@ impl Room {
         network: Option<&Network>,
         mounts: &[Mount],
     ) -> Result<OwnedFd, Fault> {
-        self.has_namespaces.store(true, Ordering::SeqCst);
         let ours = self.places().into_iter().map(Path::to_path_buf).collect();
         let network = network.map(Network::namespace).transpose()?;
-        let maker = Maker { ours, lab: &self.ground.directory, mark: &self.ground.mark };
-        holder::mount_namespace(mounts, maker, network)
+        let made = holder::mount_namespace(mounts, ours, &self.ground.directory, network)?;
+        self.remember_roots(&made)?;
+        Ok(made.descriptor)
+    }
+
+    /// Writes down which roots a namespace has, before anybody is in it.
+    fn remember_roots(&self, made: &Namespace) -> Result<(), Fault> {
+        if made.overlays.is_empty() {
+            return Ok(());
+        }
+        let held = made.descriptor.try_clone().doing("hold a mount namespace")?;
+        let id = self.write_down(Undo::Roots { overlays: made.overlays.clone() })?;
+        let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
+        roots.overlays.extend(made.overlays.iter().cloned());
+        roots.ids.extend(id);
+        roots.held.push(held);
+        Ok(())
     }
 
     /// Its directories, as far as they were made.
@@ -279,13 +302,17 @@ impl Room {
     /// # Errors
     /// The journal cannot be written, or the object's name does not carry our tag.
     pub fn promise(&self, undo: Undo) -> Result<(), Fault> {
-        undo.require_tag()?;
-        let ids = match self.ground.journal().as_mut() {
-            Some(journal) => journal.will(vec![undo])?,
-            None => return Err(Fault::bug("a room was used after its lab was closed")),
-        };
+        let ids = self.write_down(undo)?;
         self.promised.lock().unwrap_or_else(PoisonError::into_inner).extend(ids);
         Ok(())
+    }
+
+    fn write_down(&self, undo: Undo) -> Result<Vec<u64>, Fault> {
+        undo.require_tag()?;
+        match self.ground.journal().as_mut() {
+            Some(journal) => journal.will(vec![undo]),
+            None => Err(Fault::bug("a room was used after its lab was closed")),
+        }
     }
 
     /// Borrows a domain of libvirt until the room is closed: it gets a channel of this name, which must be free
@@ -376,8 +403,14 @@ impl Room {
         let subgroups = self.subgroups.get_mut().unwrap_or_else(PoisonError::into_inner);
         note(self.ground.groups.end(&self.group, subgroups));
         self.ground.groups.rejoin(&self.ground.group);
-        if self.has_namespaces.load(Ordering::SeqCst) {
-            note(escaped::end(&self.ground.mark, Some(&self.places())));
+        let Roots { overlays, ids, held } =
+            std::mem::take(self.roots.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if !overlays.is_empty() && note(escaped::end(&overlays, Are::Held)) {
+            // From now on their numbers may be others'.
+            drop(held);
+            if let Some(journal) = self.ground.journal().as_mut() {
+                note(journal.undone(&ids).map(|()| Vec::new()));
+            }
         }
         for elsewhere in [&self.memory_directory, &self.disk_directory] {
             if let Some(path) = elsewhere.get() {

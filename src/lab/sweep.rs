@@ -51,16 +51,15 @@ pub(super) fn orphans(state: &Path) -> Result<Swept, Fault> {
     Ok(all)
 }
 
-/// Undoes one journal whose lock we hold, latest first, and controllers last; removes it if nothing is left in it.
+/// Undoes one journal whose lock we hold, in the order of its turns, and latest first; removes it if nothing is left in it.
 pub(super) fn undo(mut journal: Journal) -> Result<Swept, Fault> {
     let header = journal.header().clone();
     let same_boot = header.boot == boot_id()?;
     let mut found = Vec::new();
     let mut kept: Vec<String> = journal.damage().to_vec();
-    // Only when its groups are gone, nobody of the lab needs a controller.
-    let is_controllers = |entry: &(u64, Undo)| matches!(entry.1, Undo::Controllers { .. });
-    let (last, first): (Vec<_>, Vec<_>) = journal.pending().into_iter().partition(is_controllers);
-    for (id, undo) in first.into_iter().chain(last) {
+    let mut pending = journal.pending();
+    pending.sort_by_key(|(_, undo)| undo.turn());
+    for (id, undo) in pending {
         let forgotten = !same_boot
             && matches!(
                 undo,

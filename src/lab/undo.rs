@@ -4,6 +4,7 @@
 //! error. Nothing is touched whose name does not carry our tag.
 
 use super::domain::Domain;
+use super::escaped::{Are, Overlaid};
 use super::{cgroup, directory, engine, escaped, memory, session, settings, xen_domain};
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
@@ -21,10 +22,10 @@ pub enum Undo {
         /// Relative to each hierarchy's mount point.
         path: PathBuf,
     },
-    /// Processes that left their groups, and whose root has a lab's mark: killed.
+    /// Processes that left their groups, and whose root is in one of these overlays: killed.
     Roots {
-        /// Begins with our tag.
-        mark: String,
+        /// Those of one mount namespace.
+        overlays: Vec<Overlaid>,
     },
     /// A directory of ours and everything in it; mounts below it are taken off first.
     Directory {
@@ -123,20 +124,27 @@ impl Undo {
                 let within = path.strip_prefix(cgroup::SLICE).unwrap_or(path);
                 is_plain(path) && starts_with_tag(within.iter().next())
             }
-            Self::Directory { path } | Self::Memory { path } => {
-                path.is_absolute()
-                    && is_plain(path)
-                    && path.iter().any(|part| starts_with_tag(Some(part)))
-            }
+            Self::Directory { path } | Self::Memory { path } => is_below_a_tag(path),
+            Self::Roots { overlays } => overlays.iter().all(|it| is_below_a_tag(&it.upper)),
             Self::EngineContainer { name, .. }
             | Self::EngineImage { name, .. }
             | Self::EngineNetwork { name, .. }
             | Self::XenDomain { name }
-            | Self::Roots { mark: name }
             | Self::Domain { channel: name, .. } => name.starts_with(TAG),
             Self::Setting { .. } | Self::Controllers { .. } | Self::Session { .. } => true,
         };
         if tagged { Ok(()) } else { Err(Fault::bug(format!("{self:?} does not carry our tag"))) }
+    }
+
+    /// When it is undone among all that one lab made: whoever left a group is known only once the groups are empty, has
+    /// a root as long as that is there, and nobody needs a controller when all is gone.
+    pub(super) fn turn(&self) -> u8 {
+        match self {
+            Self::Roots { .. } => 1,
+            Self::Directory { .. } | Self::Memory { .. } => 2,
+            Self::Controllers { .. } => 3,
+            _ => 0,
+        }
     }
 
     /// Takes the object away. Says what was still alive or there that a tidy stop would have removed.
@@ -144,7 +152,7 @@ impl Undo {
         self.require_tag()?;
         match self {
             Self::Group { path } => cgroup::Groups::discover()?.end(path, &[]),
-            Self::Roots { mark } => escaped::end(mark, None),
+            Self::Roots { overlays } => escaped::end(overlays, Are::Left),
             Self::Directory { path } => directory::remove_ours(path),
             Self::Memory { path } => memory::unmount(path),
             Self::EngineContainer { socket, name } => engine::remove_container(socket, name),
@@ -159,6 +167,10 @@ impl Undo {
             Self::Session { pid, started_ticks } => session::end(*pid, *started_ticks),
         }
     }
+}
+
+fn is_below_a_tag(path: &Path) -> bool {
+    path.is_absolute() && is_plain(path) && path.iter().any(|part| starts_with_tag(Some(part)))
 }
 
 fn starts_with_tag(part: Option<&std::ffi::OsStr>) -> bool {

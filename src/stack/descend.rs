@@ -7,7 +7,7 @@
 
 use super::StackSpec;
 use super::rise::{ELSEWHERE, Ground, Standing};
-use crate::agent::{Listener, Speaker, Stamped};
+use crate::agent::{Listener, PATIENCE, Speaker, Stamped};
 use crate::fault::{Blame, Doing, Fault};
 use crate::lab::{self, Lab};
 use crate::trial::watch::Watch;
@@ -156,7 +156,9 @@ fn pass_on(
             let _ = stops::of_children(); // what was before is not of this command
             *watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
         }
-        if let Err(fault) = speaker.send(&request) {
+        // Input waits until a command reads; whoever sent it has a limit of its own for an agent that takes none.
+        let patience = if matches!(request, Request::Data(_)) { FOREVER } else { PATIENCE };
+        if let Err(fault) = speaker.send_within(&request, patience) {
             say(upward, &failed(fault))?;
         }
     }

@@ -4,22 +4,27 @@
 //! learns how the command ended. Our terminal is put back as it was, however that is.
 
 use super::rise::Standing;
-use crate::agent::{Pulse, Speaker, refused, unexpected};
+use crate::agent::{Listener, PATIENCE, Pulse, Speaker, refused, unexpected};
 use crate::fault::{Doing, Fault};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 use signal_hook::consts::SIGWINCH;
 use signal_hook::iterator::Signals;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::wire::{Command, Reply, Request, Status};
 
 /// For ever: how long a person works is not for us to say, nor when a command reads what it is given.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// How much input an agent takes for a command that reads none of it, in bytes.
+/// How much input an agent takes for a command that reads none of it, in bytes. More may wait for the command; who does
+/// not take so much does not listen.
 const INPUT_ROOM: usize = 256 << 10;
+
+/// How long the way in may be taken by input that nobody reads, when a visit ends.
+const FAREWELL: Duration = Duration::from_secs(20);
 
 /// The threads may hold it longer than the visit lasts: one waits for our input. So it is emptied then.
 type Shared = Arc<Mutex<Option<Box<dyn Speaker>>>>;
@@ -38,11 +43,12 @@ pub fn run(mut standing: Standing, mut command: Command) -> Result<(Status, Vec<
     let mut listener = link.listener;
     let raw = if command.terminal { Some(RawTerminal::enter()?) } else { None };
     let has_terminal = command.terminal;
+    let carried = Arc::new(AtomicUsize::new(0));
     send(&speaker, &Request::Relay(command))?;
     if has_terminal {
-        watch_size(&speaker)?;
+        watch_size(&speaker, &carried)?;
     }
-    let carried = carry_input(&speaker);
+    carry_input(&speaker, &carried);
     let mut pulse = Pulse::default();
     let ended = loop {
         let next = pulse.wait(listener.as_mut(), || ask(&speaker, &carried), FOREVER);
@@ -61,21 +67,56 @@ pub fn run(mut standing: Standing, mut command: Command) -> Result<(Status, Vec<
         }
     };
     drop(raw);
-    let below = send(&speaker, &Request::Stop).and_then(|()| {
-        while listener.receive(Duration::from_secs(20))?.reply != Reply::Stopped {}
-        Ok(())
-    });
+    let below = say_farewell(&speaker, listener.as_mut());
     drop(listener);
-    // The end of the stream is what tells the agent outside of a starter to leave.
-    drop(lock(&speaker).take());
+    // The end of the stream is what tells the agent outside of a starter to leave. Where input is stuck in the way, the
+    // end of the stack takes it away.
+    drop(lock_soon(&speaker, Duration::ZERO).map(|mut speaker| speaker.take()));
     let leftovers = standing.finish(below)?;
     Ok((ended?, leftovers))
 }
 
+fn say_farewell(speaker: &Shared, listener: &mut dyn Listener) -> Result<(), Fault> {
+    let busy = || Fault::machine("the inside takes nothing any more, and was not told to stop");
+    let mut way = lock_soon(speaker, FAREWELL).ok_or_else(busy)?;
+    send_by(&mut way, &Request::Stop, PATIENCE)?;
+    drop(way);
+    while listener.receive(FAREWELL)?.reply != Reply::Stopped {}
+    Ok(())
+}
+
+/// Sends what an agent is to take soon.
 fn send(speaker: &Shared, request: &Request) -> Result<(), Fault> {
-    match lock(speaker).as_mut() {
-        Some(speaker) => speaker.send_within(request, FOREVER),
+    send_by(&mut lock(speaker), request, PATIENCE)
+}
+
+fn send_by(
+    speaker: &mut Option<Box<dyn Speaker>>,
+    request: &Request,
+    patience: Duration,
+) -> Result<(), Fault> {
+    match speaker.as_mut() {
+        Some(speaker) => speaker.send_within(request, patience),
         None => Err(Fault::machine("the stack that was entered is not there any more")),
+    }
+}
+
+/// The way in as soon as nobody else sends; `None` where somebody still does after this time.
+fn lock_soon(
+    speaker: &Shared,
+    limit: Duration,
+) -> Option<MutexGuard<'_, Option<Box<dyn Speaker>>>> {
+    let began = monotonic_raw();
+    loop {
+        match speaker.try_lock() {
+            Ok(speaker) => return Some(speaker),
+            Err(TryLockError::Poisoned(speaker)) => return Some(speaker.into_inner()),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        if Duration::from(monotonic_raw().since(began)) >= limit {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -85,15 +126,23 @@ fn lock(speaker: &Shared) -> MutexGuard<'_, Option<Box<dyn Speaker>>> {
 
 /// Asks whether the inside is there, unless that could wait behind input which the command does not read.
 fn ask(speaker: &Shared, carried: &AtomicUsize) -> Result<bool, Fault> {
-    let has_room = carried.load(Ordering::Relaxed) < INPUT_ROOM;
-    if has_room { send(speaker, &Request::Clock).map(|()| true) } else { Ok(false) }
+    if patience_for(carried) == FOREVER {
+        return Ok(false);
+    }
+    match lock_soon(speaker, Duration::ZERO) {
+        Some(mut speaker) => send_by(&mut speaker, &Request::Clock, PATIENCE).map(|()| true),
+        None => Ok(false),
+    }
 }
 
-/// Carries our input in. Gives back how many bytes that have been.
-fn carry_input(speaker: &Shared) -> Arc<AtomicUsize> {
-    let speaker = Arc::clone(speaker);
-    let carried = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&carried);
+/// How long the next request may wait: until the command reads, where an agent need not take any more before.
+fn patience_for(carried: &AtomicUsize) -> Duration {
+    if carried.load(Ordering::Relaxed) < INPUT_ROOM { PATIENCE } else { FOREVER }
+}
+
+/// Carries our input in, and counts its bytes.
+fn carry_input(speaker: &Shared, carried: &Arc<AtomicUsize>) {
+    let (speaker, counter) = (Arc::clone(speaker), Arc::clone(carried));
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
         loop {
@@ -104,21 +153,21 @@ fn carry_input(speaker: &Shared) -> Arc<AtomicUsize> {
                     Request::Data(buffer[..count].to_vec())
                 }
             };
-            if send(&speaker, &request).is_err() || request == Request::CloseRelay {
+            let said = send_by(&mut lock(&speaker), &request, patience_for(&counter));
+            if said.is_err() || request == Request::CloseRelay {
                 return;
             }
         }
     });
-    carried
 }
 
-fn watch_size(speaker: &Shared) -> Result<(), Fault> {
+fn watch_size(speaker: &Shared, carried: &Arc<AtomicUsize>) -> Result<(), Fault> {
     let mut signals = Signals::new([SIGWINCH]).doing("watch the size of the terminal")?;
-    let speaker = Arc::clone(speaker);
-    tell_size(&speaker)?;
+    let (speaker, carried) = (Arc::clone(speaker), Arc::clone(carried));
+    tell_size(&speaker, &carried)?;
     std::thread::spawn(move || {
         for _ in signals.forever() {
-            if tell_size(&speaker).is_err() {
+            if tell_size(&speaker, &carried).is_err() {
                 return;
             }
         }
@@ -126,9 +175,10 @@ fn watch_size(speaker: &Shared) -> Result<(), Fault> {
     Ok(())
 }
 
-fn tell_size(speaker: &Shared) -> Result<(), Fault> {
+fn tell_size(speaker: &Shared, carried: &AtomicUsize) -> Result<(), Fault> {
     let size = tcgetwinsize(rustix::stdio::stdout()).doing("read the size of the terminal")?;
-    send(speaker, &Request::Resize { rows: size.ws_row, columns: size.ws_col })
+    let request = Request::Resize { rows: size.ws_row, columns: size.ws_col };
+    send_by(&mut lock(speaker), &request, patience_for(carried))
 }
 
 /// Our terminal in raw mode, until this is dropped.
@@ -156,25 +206,41 @@ impl Drop for RawTerminal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// Takes a request only of somebody who waits for ever.
-    struct Slow;
+    /// Takes what it is sent only when it is let, as long as it has to.
+    struct Stuck {
+        asked: Sender<Duration>,
+        taken: Receiver<()>,
+    }
 
-    impl Speaker for Slow {
+    impl Speaker for Stuck {
         fn send_within(&mut self, _: &Request, patience: Duration) -> Result<(), Fault> {
-            if patience == FOREVER { Ok(()) } else { Err(Fault::machine("not taken in time")) }
+            self.asked.send(patience).unwrap();
+            self.taken.recv().map_err(|_| Fault::machine("nobody takes it"))
         }
     }
 
     #[test]
-    fn input_waits_for_as_long_as_a_command_reads_none_of_it() {
-        let speaker: Shared = Arc::new(Mutex::new(Some(Box::new(Slow))));
-        send(&speaker, &Request::Data(vec![1])).unwrap();
-        let fault = ask_now(&speaker).unwrap_err();
-        assert_eq!(fault.message, "not taken in time");
-    }
-
-    fn ask_now(speaker: &Shared) -> Result<(), Fault> {
-        lock(speaker).as_mut().unwrap().send(&Request::Clock)
+    fn input_waits_for_a_command_once_its_agent_may_be_full_and_hinders_neither_questions_nor_the_end()
+     {
+        let (asked, patience) = channel();
+        let (take, taken) = channel();
+        let speaker: Shared = Arc::new(Mutex::new(Some(Box::new(Stuck { asked, taken }))));
+        let carried = AtomicUsize::new(INPUT_ROOM - 1);
+        assert_eq!(patience_for(&carried), PATIENCE, "an agent has room for so much");
+        carried.fetch_add(1, Ordering::Relaxed);
+        let input = Request::Data(vec![1]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| send_by(&mut lock(&speaker), &input, patience_for(&carried)));
+            assert_eq!(patience.recv().unwrap(), FOREVER);
+            // The way in is taken now.
+            assert!(!ask(&speaker, &AtomicUsize::new(0)).unwrap());
+            assert!(lock_soon(&speaker, Duration::from_millis(30)).is_none());
+            take.send(()).unwrap();
+        });
+        take.send(()).unwrap();
+        assert!(ask(&speaker, &AtomicUsize::new(0)).unwrap());
+        assert!(!ask(&speaker, &carried).unwrap());
     }
 }

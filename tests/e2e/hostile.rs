@@ -187,7 +187,7 @@ fn a_command_that_leaves_its_groups_and_kills_its_agent_leaves_no_process() {
     let leave = "for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do \
                  echo $$ >$f; done 2>/dev/null";
     let other = "setpriv --reuid 65534 --regid 65534 --clear-groups -- unshare -Um";
-    for how in ["", "unshare -m", "unshare -mC", other] {
+    for how in ["", "unshare -m", "unshare -mC", "chroot /usr", other] {
         let script = format!(
             "{leave}; setsid {how} sleep 4326 </dev/null >/dev/null 2>&1 & sleep 0.5; \
              kill -9 $PPID; sleep 0.5"

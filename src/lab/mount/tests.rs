@@ -1,8 +1,7 @@
 //! Mounts in private namespaces, and what a foreign tool mounted.
 
 use super::*;
-use crate::lab::directory;
-use crate::lab::holder::{self, Maker};
+use crate::lab::{directory, holder};
 use rustix::mount::MountPropagationFlags;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,12 +22,6 @@ fn inside<T: Send>(namespace: &OwnedFd, act: impl FnOnce() -> T + Send) -> T {
 
 /// A lab's directory that no mount of these tests lies above.
 const LAB: &str = "/run/surtax/none";
-
-/// Who may make mount points below these.
-fn of_a_test(ours: &[&Path]) -> Maker<'static> {
-    let ours = ours.iter().map(|path| path.to_path_buf()).collect();
-    Maker { ours, lab: Path::new(LAB), mark: "surtax-of-a-test" }
-}
 
 #[test]
 fn mounts_of_a_namespace_are_seen_inside_only() {
@@ -62,8 +55,10 @@ fn mounts_of_a_namespace_are_seen_inside_only() {
             options: String::from("nosuid,hidepid=2"),
         },
     ];
-    let namespace = holder::mount_namespace(&mounts, of_a_test(&[room.path()]), None).unwrap();
-    inside(&namespace, || {
+    let namespace =
+        holder::mount_namespace(&mounts, vec![room.path().to_path_buf()], Path::new(LAB), None)
+            .unwrap();
+    inside(&namespace.descriptor, || {
         assert_eq!(fs::read_to_string(at("merged/old")).unwrap(), "old");
         fs::write(at("merged/new"), "new").unwrap();
         assert!(fs::write(at("merged/read-only/new"), "new").is_err());
@@ -81,7 +76,7 @@ fn a_mount_point_is_made_in_places_of_ours_only() {
     let room = tempfile::tempdir().unwrap();
     let target = room.path().join("absent");
     let mounts = [Mount::Tmpfs { target: target.clone() }];
-    let fault = holder::mount_namespace(&mounts, of_a_test(&[]), None).unwrap_err();
+    let fault = holder::mount_namespace(&mounts, Vec::new(), Path::new(LAB), None).unwrap_err();
     assert_eq!(fault.hint, Some(format!("mkdir -p {}", target.display())));
     assert!(!target.exists());
 }
@@ -97,7 +92,9 @@ fn an_overlay_over_a_name_that_it_cannot_express_is_the_users_fault() {
         work: at("work"),
         target: at("merged"),
     };
-    let fault = holder::mount_namespace(&[overlay], of_a_test(&[room.path()]), None).unwrap_err();
+    let fault =
+        holder::mount_namespace(&[overlay], vec![room.path().to_path_buf()], Path::new(LAB), None)
+            .unwrap_err();
     assert!(fault.message.contains("a,b"), "{fault}");
 }
 
@@ -149,8 +146,10 @@ fn an_overlay_has_the_mode_of_what_it_covers() {
             target: at("merged"),
         },
     ];
-    let namespace = holder::mount_namespace(&mounts, of_a_test(&[room.path()]), None).unwrap();
-    inside(&namespace, || {
+    let namespace =
+        holder::mount_namespace(&mounts, vec![room.path().to_path_buf()], Path::new(LAB), None)
+            .unwrap();
+    inside(&namespace.descriptor, || {
         let mode = fs::metadata(at("merged")).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o1777);
     });

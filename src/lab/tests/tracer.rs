@@ -58,12 +58,18 @@ pub(crate) fn mark() {
     let _ = std::os::unix::process::parent_id();
 }
 
-/// One life after another, each killed one call later than the last, until one ends by itself: `check` is given
-/// where it was led, what it had said, and the number of the call. All of it in a process that runs `test` alone.
+/// One life after another, each killed one call later than the last, until one ends by itself: `before` is given where it
+/// is led just before it is killed, and `check` that, what it had said, and the number of the call. All of it in a
+/// process that runs `test` alone.
 #[expect(clippy::disallowed_methods, reason = "a test in a process of its own, and waited for")]
-pub(crate) fn kill_at_each(test: &str, life: &str, check: impl FnMut(&Path, &str, usize)) {
+pub(crate) fn kill_at_each<T: Default>(
+    test: &str,
+    life: &str,
+    before: impl Fn(&Path, usize) -> T,
+    check: impl FnMut(&Path, &str, usize, T),
+) {
     if std::env::var_os(TRACER).is_some() {
-        return lead_and_kill(life, check);
+        return lead_and_kill(life, before, check);
     }
     let mut alone = Command::new(std::env::current_exe().unwrap());
     alone.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(TRACER, "");
@@ -72,12 +78,18 @@ pub(crate) fn kill_at_each(test: &str, life: &str, check: impl FnMut(&Path, &str
     assert!(ended.status.success() && said.contains(" kill points"), "{said}");
 }
 
-fn lead_and_kill(life: &str, mut check: impl FnMut(&Path, &str, usize)) {
+fn lead_and_kill<T: Default>(
+    life: &str,
+    before: impl Fn(&Path, usize) -> T,
+    mut check: impl FnMut(&Path, &str, usize, T),
+) {
     let mut point = 0;
     loop {
         let place = tempfile::tempdir().unwrap();
-        let (was_killed, said) = lead(life, place.path(), point);
-        check(place.path(), &said, point);
+        let mut seen = None;
+        let said = lead(life, place.path(), point, || seen = Some(before(place.path(), point)));
+        let was_killed = seen.is_some();
+        check(place.path(), &said, point, seen.unwrap_or_default());
         if !was_killed {
             break;
         }
@@ -87,14 +99,14 @@ fn lead_and_kill(life: &str, mut check: impl FnMut(&Path, &str, usize)) {
     println!("{point} kill points");
 }
 
-/// Leads a life and kills it before the call of this number; whether it came so far, and what it had said.
+/// Leads a life and kills it before the call of this number, and after `before`, if it comes so far; what it had said.
 #[expect(clippy::zombie_processes, reason = "whoever traces it waits for it")]
-fn lead(life: &str, place: &Path, point: usize) -> (bool, String) {
+fn lead(life: &str, place: &Path, point: usize, before: impl FnMut()) -> String {
     let mut child = start(life, place);
-    let was_killed = trace(&child, point);
+    trace(&child, point, before);
     let mut said = String::new();
     std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut said).unwrap();
-    (was_killed, said)
+    said
 }
 
 #[expect(clippy::disallowed_methods, reason = "a process that is traced, and dies with its tracer")]
@@ -111,15 +123,15 @@ fn start(life: &str, place: &Path) -> Child {
     command.spawn().unwrap()
 }
 
-/// Follows a process and its threads from call to call; whether it was killed before it ended.
-fn trace(child: &Child, point: usize) -> bool {
+/// Follows a process and its threads from call to call until it is killed, or has ended.
+fn trace(child: &Child, point: usize, mut before: impl FnMut()) {
     let (mut marks, mut calls, mut is_set) = (0, 0, false);
     loop {
-        let Some((thread, status)) = wait() else { return false };
+        let Some((thread, status)) = wait() else { return };
         let has_ended = libc::WIFEXITED(status) || libc::WIFSIGNALED(status);
         if has_ended && thread.cast_unsigned() == child.id() {
             assert!(libc::WIFSIGNALED(status) || libc::WEXITSTATUS(status) == 0, "it failed");
-            return libc::WIFSIGNALED(status);
+            return;
         }
         if has_ended {
             continue;
@@ -138,6 +150,7 @@ fn trace(child: &Child, point: usize) -> bool {
                 let counts = entered.is_some_and(|call| !HARMLESS.contains(&call));
                 if marks == 1 && counts {
                     if calls == point {
+                        before();
                         kill(child);
                     }
                     calls += 1;

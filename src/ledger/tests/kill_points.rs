@@ -42,7 +42,7 @@ fn a_life() {
 
 #[test]
 fn a_kill_at_every_system_call_of_its_life_leaves_a_ledger_that_opens_shows_and_goes_on() {
-    kill_at_each(LIVES, LIFE, assert_whole);
+    kill_at_each(LIVES, LIFE, |_, _| (), |place, said, point, ()| assert_whole(place, said, point));
 }
 
 /// Demands of what a kill has left all that was promised, and a run that can be ended.
