@@ -158,6 +158,16 @@ impl Files {
         foreign.map_or(Ok(()), Err)
     }
 
+    /// Demands of a database of this user's own that nothing of somebody else's beside it was read as a part of it. What
+    /// is a stranger's as a whole may be read.
+    ///
+    /// # Errors
+    /// The user's, with the file.
+    pub(super) fn require_of_one(&self) -> Result<(), Fault> {
+        let is_own = self.database.metadata().is_ok_and(|found| is_of_us_alone(&found));
+        self.met_foreign.get().filter(|_| is_own).cloned().map_or(Ok(()), Err)
+    }
+
     /// Everything in the database.
     pub(super) fn database(&self, limit: usize) -> io::Result<Vec<u8>> {
         let mut again = &self.database;

@@ -43,6 +43,19 @@ fn interrupted() -> (tempfile::TempDir, PathBuf) {
     (shelf, path)
 }
 
+/// Whether a database of ours alone has a journal or a log beside it that is not.
+fn is_mixed(path: &Path) -> bool {
+    let is_own = |path: &Path| {
+        let found = path.symlink_metadata();
+        found.is_ok_and(|it| {
+            it.uid() == rustix::process::geteuid().as_raw() && it.mode() & 0o022 == 0
+        })
+    };
+    let is_read = |path: &PathBuf| path.symlink_metadata().is_ok_and(|it| it.is_file());
+    let mut beside = ["-wal", "-journal"].map(|ending| beside(path, ending)).into_iter();
+    is_own(path) && beside.any(|path| is_read(&path) && !is_own(&path))
+}
+
 #[track_caller]
 fn assert_refused(path: &Path, expected: &str) {
     assert!(!is_own(path), "{expected}");
@@ -50,7 +63,13 @@ fn assert_refused(path: &Path, expected: &str) {
     let fault = Ledger::resume(path).unwrap_err();
     assert!(fault.message.contains(expected) && fault.hint.is_some(), "{expected}: {fault}");
     assert!(before == std::fs::read(path).unwrap(), "{expected}");
-    assert!(Ledger::open(path).is_ok(), "{expected}: it can be read");
+    let can_be_read = !is_mixed(path);
+    match Ledger::open(path) {
+        Ok(_) => assert!(can_be_read, "{expected}: somebody else's pages were read as our own"),
+        Err(fault) => {
+            assert!(!can_be_read && fault.message.contains(expected), "{expected}: {fault}")
+        }
+    }
 }
 
 #[test]
@@ -82,6 +101,26 @@ fn a_file_that_others_may_write_makes_a_ledger_foreign_and_nothing_is_written() 
         set_mode(&open, 0o644);
         Ledger::resume(&path).unwrap();
     }
+}
+
+#[test]
+fn numbers_that_somebody_else_laid_beside_our_ledger_are_not_shown_and_theirs_are() {
+    if !is_root() {
+        return;
+    }
+    let (shelf, path) = shelf();
+    let mut writer = ledger(&path, &["native"]);
+    add(&mut writer, &done(id(0, 0), 10));
+    writer.finish(RunState::Finished).unwrap();
+    drop(writer);
+    lay_log(&path);
+    let title = || Ledger::open(&path).map(|ledger| ledger.run().unwrap().title);
+    assert_eq!(title().unwrap(), "make of a small tree", "it has no log");
+    chown(beside(&path, "-wal"), Some(SOMEBODY), None).unwrap();
+    assert!(title().unwrap_err().message.contains("belongs to user 65534"));
+    chown(&path, Some(SOMEBODY), None).unwrap();
+    assert_eq!(title().unwrap(), "make of a small tree");
+    assert_eq!(everything(shelf.path()).len(), 2);
 }
 
 #[test]
