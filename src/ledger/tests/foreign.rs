@@ -65,7 +65,10 @@ fn assert_refused(path: &Path, expected: &str) {
     assert!(before == std::fs::read(path).unwrap(), "{expected}");
     let can_be_read = !is_mixed(path);
     match Ledger::open(path) {
-        Ok(_) => assert!(can_be_read, "{expected}: somebody else's pages were read as our own"),
+        Ok(ledger) => {
+            assert!(can_be_read, "{expected}: somebody else's pages were read as our own");
+            assert!(ledger.require_own().is_err(), "{expected}: nobody is asked to go on with it");
+        }
         Err(fault) => {
             assert!(!can_be_read && fault.message.contains(expected), "{expected}: {fault}")
         }
