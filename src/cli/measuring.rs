@@ -220,6 +220,7 @@ pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, 
     }
     let plan = ledger.plan()?;
     if !ledger.is_made_here() {
+        ledger.require_own()?;
         consent::require(&plan, &path, *yes)?;
     }
     drop(ledger);

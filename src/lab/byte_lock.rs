@@ -11,10 +11,22 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// `F_WRLCK`, `F_UNLCK` and `SEEK_SET`, as wide as `struct flock` has them.
+/// `F_RDLCK`, `F_WRLCK`, `F_UNLCK` and `SEEK_SET`, as wide as `struct flock` has them.
+const READ_LOCK: libc::c_short = 0;
 const WRITE_LOCK: libc::c_short = 1;
 const UNLOCK: libc::c_short = 2;
 const FROM_BEGINNING: libc::c_short = 0;
+
+/// What others have of a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// Nothing.
+    None,
+    /// A lock that several may have. To read the file is enough to take it, and it keeps everybody from [`try_lock`].
+    Shared,
+    /// The one that [`try_lock`] takes, for which the file has to be open for writing.
+    Exclusive,
+}
 
 /// Locks a byte of a file that is open for writing; `false` where somebody else has it.
 ///
@@ -36,14 +48,32 @@ pub fn unlock(file: &File, offset: i64) -> Result<(), Errno> {
     control(file, libc::F_OFD_SETLK, &mut range(UNLOCK, offset))
 }
 
-/// Whether somebody else has locked a byte, by a lock of any kind; takes nothing.
+/// The lock of somebody else on a byte; takes nothing.
 ///
 /// # Errors
 /// As [`try_lock`].
-pub fn is_locked(file: &File, offset: i64) -> Result<bool, Errno> {
+pub fn of_others(file: &File, offset: i64) -> Result<Lock, Errno> {
     let mut asked = range(WRITE_LOCK, offset);
     control(file, libc::F_OFD_GETLK, &mut asked)?;
-    Ok(asked.l_type != UNLOCK)
+    Ok(match asked.l_type {
+        UNLOCK => Lock::None,
+        READ_LOCK => Lock::Shared,
+        _ => Lock::Exclusive,
+    })
+}
+
+/// Takes a lock that several may have, as whoever may only read a file can; `false` where somebody has the other kind.
+///
+/// # Errors
+/// As [`try_lock`].
+#[cfg(test)]
+pub(crate) fn try_share(file: &File, offset: i64) -> Result<bool, Errno> {
+    control(file, libc::F_OFD_SETLK, &mut range(READ_LOCK, offset)).map(|()| true).or_else(
+        |error| match error {
+            Errno::AGAIN | Errno::ACCESS => Ok(false),
+            error => Err(error),
+        },
+    )
 }
 
 fn range(kind: libc::c_short, offset: i64) -> libc::flock {
@@ -66,14 +96,28 @@ mod tests {
         let open = || File::options().read(true).write(true).open(&path).unwrap();
         let (one, other) = (open(), open());
         let far = 1 << 62;
-        assert_eq!((is_locked(&one, far), is_locked(&other, far)), (Ok(false), Ok(false)));
+        let asked = |file, at| of_others(file, at).unwrap();
+        assert_eq!((asked(&one, far), asked(&other, far)), (Lock::None, Lock::None));
         assert_eq!((try_lock(&one, far), try_lock(&other, far)), (Ok(true), Ok(false)));
         drop(open());
         let reader = File::open(&path).unwrap();
-        assert_eq!((is_locked(&reader, far), is_locked(&reader, far - 1)), (Ok(true), Ok(false)));
-        assert_eq!(is_locked(&one, far), Ok(false), "its own is nobody else's");
+        assert_eq!((asked(&reader, far), asked(&reader, far - 1)), (Lock::Exclusive, Lock::None));
+        assert_eq!(asked(&one, far), Lock::None, "its own is nobody else's");
         let _copy = one.try_clone().unwrap();
         unlock(&one, far).unwrap();
         assert_eq!((try_lock(&other, far), try_lock(&one, far)), (Ok(true), Ok(false)));
+    }
+
+    #[test]
+    fn a_lock_for_which_reading_is_enough_is_told_from_the_one_that_needs_writing() {
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let reader = File::open(&path).unwrap();
+        assert_eq!(try_lock(&reader, 7), Err(Errno::BADF));
+        assert_eq!(try_share(&reader, 7), Ok(true));
+        assert_eq!((of_others(&file, 7), try_lock(&file, 7)), (Ok(Lock::Shared), Ok(false)));
+        drop(reader);
+        assert_eq!(try_lock(&file, 7), Ok(true));
+        assert_eq!(try_share(&File::open(&path).unwrap(), 7), Ok(false));
     }
 }

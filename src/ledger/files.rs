@@ -34,9 +34,10 @@ pub(super) enum Beside {
 }
 
 impl Beside {
-    const ALL: [Self; 3] = [Self::Journal, Self::Log, Self::Index];
+    pub(super) const ALL: [Self; 3] = [Self::Journal, Self::Log, Self::Index];
 
-    fn ending(self) -> &'static str {
+    /// How its name goes on after the database's.
+    pub(super) fn ending(self) -> &'static str {
         match self {
             Self::Journal => "-journal",
             Self::Log => "-wal",
@@ -157,6 +158,16 @@ impl Files {
         foreign.map_or(Ok(()), Err)
     }
 
+    /// Demands of a database of this user's own that nothing of somebody else's beside it was read as a part of it. What
+    /// is a stranger's as a whole may be read.
+    ///
+    /// # Errors
+    /// The user's, with the file.
+    pub(super) fn require_of_one(&self) -> Result<(), Fault> {
+        let is_own = self.database.metadata().is_ok_and(|found| is_of_us_alone(&found));
+        self.met_foreign.get().filter(|_| is_own).cloned().map_or(Ok(()), Err)
+    }
+
     /// Everything in the database.
     pub(super) fn database(&self, limit: usize) -> io::Result<Vec<u8>> {
         let mut again = &self.database;
@@ -221,6 +232,12 @@ pub(super) fn opened(path: &Path, access: OFlags) -> Result<File, rustix::io::Er
     rustix::fs::open(path, flags, Mode::empty()).map(File::from)
 }
 
+/// Whether an open file is one that nobody but the user of this process can write.
+pub(super) fn is_of_us_alone(found: &Metadata) -> bool {
+    let is_ours = found.uid() == rustix::process::geteuid().as_raw();
+    found.is_file() && is_ours && found.mode() & OTHERS_WRITE == 0
+}
+
 /// Says why a file of a ledger is not of this user alone, if it is not.
 fn foreign(path: &Path, found: &Metadata) -> Option<Fault> {
     let (shown, us) = (path.display(), rustix::process::geteuid().as_raw());
@@ -246,7 +263,7 @@ fn foreign(path: &Path, found: &Metadata) -> Option<Fault> {
             "others could change the run: they may write to `{shown}` (mode {:04o})",
             found.mode() & 0o7777
         ))
-        .hint(format!("see that the run is as you left it, then: chmod go-w {quoted}"))
+        .hint(format!("see that the run is as you left it, then: chmod 600 {quoted}"))
     })
 }
 

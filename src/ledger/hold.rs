@@ -1,14 +1,17 @@
 //! Who works on a ledger: a lock on one byte of its file, which dies with its owner.
 //!
 //! The byte is far behind those that SQLite locks, and the file must be open for writing: who may only read a ledger
-//! cannot keep its owner from it. `flock(2)` would lock every byte where a file system of the network keeps locks.
+//! cannot pass for a running surtax. They can take a shared lock on the byte, which is in the way; that is told as what
+//! it is. `flock(2)` would lock every byte where a file system of the network keeps locks.
 //!
 //! SQLite's own locks belong to the process, and to close any descriptor of the file drops them. So a ledger has one
 //! descriptor beside SQLite's. It is open before the connection is, and closed after it.
 
 use super::files::Files;
 use crate::fault::{Doing, Fault};
-use crate::lab::byte_lock;
+use crate::lab::byte_lock::{self, Lock};
+use crate::plan::shell_line;
+use rustix::io::Errno;
 use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
@@ -54,18 +57,43 @@ pub(super) fn take(path: &Path) -> Result<Hold, Fault> {
 /// # Errors
 /// As [`take`].
 pub(super) fn take_of(files: Files) -> Result<Hold, Fault> {
-    let path = files.path();
     let began = monotonic_raw();
-    while !byte_lock::try_lock(files.file(), BYTE).doing(doing(path))? {
+    while !explained(byte_lock::try_lock(files.file(), BYTE), files.path())? {
         if monotonic_raw().since(began) >= Nanoseconds::from(PATIENCE) {
-            let text = format!("a running surtax works on the ledger `{}`", path.display());
-            return Err(Fault::user(text).hint(
-                "wait until it ends, or end it with Ctrl-C; `surtax show` can read meanwhile",
-            ));
+            return Err(taken(&files));
         }
         std::thread::sleep(LOOK_AGAIN);
     }
     Ok(Hold { files, is_ours: true })
+}
+
+/// What is said of a ledger that somebody else has.
+fn taken(files: &Files) -> Fault {
+    let shown = files.path().display().to_string();
+    if byte_lock::of_others(files.file(), BYTE) != Ok(Lock::Shared) {
+        return Fault::user(format!("a running surtax works on the ledger `{shown}`"))
+            .hint("wait until it ends, or end it with Ctrl-C; `surtax show` can read meanwhile");
+    }
+    let name = shell_line([shown.as_str()]);
+    Fault::user(format!(
+        "no surtax works on the ledger `{shown}`, but a process that may read it keeps a lock on it"
+    ))
+    .hint(format!(
+        "run `chmod 600 {name}` and end that process, which `fuser {name}` may name; or copy the run with its `-wal` file"
+    ))
+}
+
+/// Says what would help where the kernel knows no such locks.
+fn explained(tried: Result<bool, Errno>, path: &Path) -> Result<bool, Fault> {
+    let took = tried.doing(format_args!("take hold of the ledger `{}`", path.display()));
+    match tried {
+        Err(Errno::INVAL) => took.map_err(|fault| {
+            fault.hint(
+                "use Linux 3.15 or later, whose locks belong to open files; gVisor has none: keep the run outside of it",
+            )
+        }),
+        _ => took,
+    }
 }
 
 impl Hold {
@@ -82,7 +110,7 @@ impl Hold {
     /// Whether a process works on the ledger right now, this one or another.
     pub(super) fn is_held(&self) -> bool {
         // Where nothing is locked, nobody can hold anything.
-        self.is_ours || byte_lock::is_locked(self.files.file(), BYTE).unwrap_or(false)
+        self.is_ours || byte_lock::of_others(self.files.file(), BYTE) == Ok(Lock::Exclusive)
     }
 
     /// Lets go of the ledger; its file stays open.
@@ -124,14 +152,11 @@ impl Hold {
     }
 }
 
-fn doing(path: &Path) -> String {
-    format!("take hold of the ledger `{}`", path.display())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use rustix::fs::Mode;
+    use std::fs::File;
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::fs::MetadataExt;
     use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -161,6 +186,28 @@ mod tests {
         assert!(hold.is_held(), "by somebody else");
         drop(again);
         assert!(!is_held(&ledger));
+    }
+
+    #[test]
+    fn who_may_only_read_a_ledger_is_no_surtax_and_their_lock_is_told_as_what_it_is() {
+        let ledger = ledger();
+        let reader = File::open(&ledger).unwrap();
+        assert_eq!(byte_lock::try_share(&reader, BYTE), Ok(true));
+        assert!(!is_held(&ledger));
+        let fault = take(&ledger).unwrap_err();
+        assert!(fault.message.contains("a process that may read it keeps a lock"), "{fault}");
+        assert!(fault.hint.unwrap().contains("chmod 600 "));
+        drop(reader);
+        take(&ledger).unwrap();
+    }
+
+    #[test]
+    fn a_kernel_without_locks_of_open_files_is_told_with_what_helps() {
+        let fault = |error| explained(Err(error), Path::new("run.surtax")).unwrap_err();
+        assert_eq!(fault(Errno::NOLCK).hint, None);
+        let fault = fault(Errno::INVAL);
+        assert!(fault.message.contains("cannot take hold of the ledger"), "{fault}");
+        assert!(fault.hint.unwrap().contains("Linux 3.15"));
     }
 
     #[test]

@@ -129,6 +129,14 @@ impl Ledger {
         self.is_made_here
     }
 
+    /// Demands that nobody else can write to the run, or to what lies beside it: any other is not gone on with.
+    ///
+    /// # Errors
+    /// The user's, with the file.
+    pub fn require_own(&self) -> Result<(), Fault> {
+        self.hold.files().require_own()
+    }
+
     fn is_sealed_here(&self) -> Result<bool, Fault> {
         let (Some(key), SEALED_SINCE..) = (Key::known(), self.format) else { return Ok(false) };
         let query = "SELECT id, plan_json, seal FROM run";

@@ -32,8 +32,12 @@ const FRAME_HEAD: usize = 24;
 /// How often a file is read again that somebody writes meanwhile.
 const TRIES: u32 = 50;
 
-/// Where a database says how it is written and read: 1 with a rollback journal, 2 with a write-ahead log.
+/// Where a database says how it is written and read.
 const VERSIONS: std::ops::Range<usize> = 18..20;
+
+/// What it says there while there may be a write-ahead log: before the log is made, and until it was removed. SQLite
+/// would believe one without it, too.
+const WITH_LOG: [u8; 2] = [2, 2];
 
 /// The whole database as its last committed transaction left it; readable without any file beside it.
 ///
@@ -50,7 +54,9 @@ pub(super) fn image(files: &Files, limit: usize) -> io::Result<Vec<u8>> {
             continue;
         }
         roll_back(&mut image, &journal, limit)?;
-        roll_forward(&mut image, &log, limit)?;
+        if image.get(VERSIONS) == Some(&WITH_LOG) {
+            roll_forward(&mut image, &log, limit)?;
+        }
         if let Some(versions) = image.get_mut(VERSIONS) {
             versions.fill(1); // what is in memory has no log beside it
         }

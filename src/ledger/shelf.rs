@@ -6,6 +6,7 @@ use etcetera::BaseStrategy;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Nanoseconds;
 
@@ -17,6 +18,11 @@ const NAMES_MAX: u32 = 1_000;
 
 /// The longest part of a title in a file name.
 const SLUG_LENGTH: usize = 40;
+
+/// A folder on the way to the runs that is not there yet is made for this user alone.
+///
+/// Source: XDG Base Directory Specification 0.8, section 4.
+const FOLDER_MODE: u32 = 0o700;
 
 /// The folder of all runs; it need not exist yet.
 ///
@@ -60,7 +66,10 @@ pub fn names(
     title: &str,
     at: Nanoseconds,
 ) -> Result<impl Iterator<Item = PathBuf> + use<>, Fault> {
-    fs::create_dir_all(directory)
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(FOLDER_MODE)
+        .create(directory)
         .doing(format!("make the folder `{}`", directory.display()))
         .map_err(|fault| {
             fault.hint("run it as root, or name a run file that can be written with `--output`")
@@ -203,6 +212,22 @@ mod tests {
         let error = find(shelf.path(), "make").unwrap_err();
         assert!(error.message.contains("19700101T000000Z-make"), "{error}");
         assert_eq!(find(shelf.path(), "nothing").unwrap_err().exit_code(), 2);
+    }
+
+    #[test]
+    fn a_folder_that_is_made_for_runs_is_for_this_user_alone_and_one_that_is_there_stays() {
+        use std::os::unix::fs::PermissionsExt;
+        let shelf = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+        let there = shelf.path().join("there");
+        fs::create_dir(&there).unwrap();
+        fs::set_permissions(&there, fs::Permissions::from_mode(0o750)).unwrap();
+        let runs = there.join("surtax/runs");
+        place(&runs, "make", 0);
+        assert_eq!(
+            [&there, &there.join("surtax"), &runs].map(|it| mode(it)),
+            [0o750, 0o700, 0o700]
+        );
     }
 
     #[test]

@@ -5,13 +5,15 @@
 //! and text: as many as the file's size allows, each of a bounded length, in a bounded time.
 
 use super::files::{Beside, Files};
-use super::{APPLICATION_ID, FORMAT_VERSION, recovered, refused, schema};
+use super::{APPLICATION_ID, FORMAT_VERSION, birth, recovered, refused, schema};
 use crate::fault::Fault;
 use crate::lab::exclusive;
+use crate::plan::shell_line;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -153,13 +155,15 @@ pub(super) fn open(path: &Path) -> Result<Opened, Fault> {
         )
     };
     let is_small = size <= IMAGE_MAX_BYTES;
-    let is_ours = is_small || is_ours_to_open(&files);
+    let ours = if is_small { Ok(()) } else { require_ours_to_open(&files) };
+    let is_ours = ours.is_ok();
     let mut connection = if is_small {
         let limit = usize::try_from(2 * IMAGE_MAX_BYTES).unwrap_or(usize::MAX);
         let image = recovered::image(&files, limit).map_err(cannot)?;
+        files.require_of_one()?;
         of_image(&image).map_err(|error| refused(path, "open", &error))?
     } else {
-        of_file(&files, is_ours)?
+        of_file(&files, ours)?
     };
     let guarded = guard(&mut connection, &budget);
     guarded.map_err(|error| refused(path, "guard against what it holds", &error))?;
@@ -170,30 +174,51 @@ pub(super) fn open(path: &Path) -> Result<Opened, Fault> {
 
 /// One that is too large to be read first. SQLite opens it by its name once more, so where that is somebody else's to
 /// change, it may do nothing with what it finds but read it.
-fn of_file(files: &Files, is_ours: bool) -> Result<Connection, Fault> {
+fn of_file(files: &Files, ours: Result<(), Fault>) -> Result<Connection, Fault> {
     let path = files.path();
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let opened = if is_ours {
-        Connection::open_with_flags(path, flags)
-    } else if [Beside::Journal, Beside::Log].iter().any(|which| files.has(*which)) {
-        let shown = path.display();
-        return Err(Fault::user(format!(
-            "somebody else can change the ledger `{shown}` or its directory, and what was written last is in a file \
-             beside it"
-        ))
-        .hint("copy it with its `-wal` and `-journal` files to a directory of your own, and ask there"));
-    } else {
-        Connection::open_with_flags(unchanging(path), flags | OpenFlags::SQLITE_OPEN_URI)
+    let has_more = [Beside::Journal, Beside::Log].iter().any(|which| files.has(*which));
+    let opened = match ours {
+        Ok(()) => Connection::open_with_flags(path, flags),
+        Err(why) if has_more => return Err(unreadable(path, &why)),
+        Err(_) => Connection::open_with_flags(unchanging(path), flags | OpenFlags::SQLITE_OPEN_URI),
     };
     opened.map_err(|error| refused(path, "open", &error))
 }
 
-/// Whether all that SQLite would open by its name is of this user alone, and nobody else can put a file there.
-fn is_ours_to_open(files: &Files) -> bool {
-    files.is_own()
-        && exclusive::require_ours_alone(super::birth::directory_of(files.path())).is_ok()
+/// What is said of a large ledger that needs recovery where SQLite cannot be let do it.
+fn unreadable(path: &Path, why: &Fault) -> Fault {
+    let directory = birth::directory_of(path);
+    let found = std::fs::metadata(directory);
+    let is_ours = found.is_ok_and(|it| {
+        let is_sticky = it.mode() & libc::S_ISVTX != 0;
+        it.uid() == rustix::process::geteuid().as_raw() && it.mode() & 0o022 != 0 && !is_sticky
+    });
+    let hint = if is_ours {
+        let name = directory.display().to_string();
+        format!(
+            "see that the run is as you left it, then: chmod go-w {}",
+            shell_line([name.as_str()])
+        )
+    } else {
+        String::from(
+            "copy it with its `-wal` and `-journal` files to a directory of your own, and ask there",
+        )
+    };
+    Fault::user(format!(
+        "somebody else can change the ledger `{}` or its directory, and what was written last is in a file beside it: {}",
+        path.display(),
+        why.message
+    ))
+    .hint(hint)
+}
+
+/// Demands that all that SQLite would open by its name is of this user alone, and nobody else can put a file there.
+fn require_ours_to_open(files: &Files) -> Result<(), Fault> {
+    files.require_own()?;
+    exclusive::require_ours_alone(birth::directory_of(files.path()))
 }
 
 /// The name by which SQLite takes no lock, and looks for no file beside it. Source: SQLite, "Uniform Resource
@@ -331,7 +356,7 @@ mod tests {
         ledger(&path, &["native"]).finish(RunState::Finished).unwrap();
         let count = || {
             let files = Files::open(&path)?;
-            let connection = of_file(&files, is_ours_to_open(&files))?;
+            let connection = of_file(&files, require_ours_to_open(&files))?;
             Ok::<_, Fault>(connection.query_row("SELECT count(*) FROM run", [], |row| row.get(0)))
         };
         assert_eq!(count().unwrap(), Ok(1));
@@ -342,15 +367,20 @@ mod tests {
         let assert_refused = || {
             let fault = count().unwrap_err();
             assert!(fault.message.contains("somebody else can change the ledger"), "{fault}");
+            fault
         };
         assert_refused();
         chown(&path, Some(0), None).unwrap();
         assert!(count().is_ok());
-        for (owner, mode) in [(0, 0o770), (0, 0o1777), (SOMEBODY, 0o700)] {
+        for (owner, mode, remedy) in
+            [(0, 0o770, "chmod go-w "), (0, 0o1777, "copy it"), (SOMEBODY, 0o700, "copy it")]
+        {
             chown(shelf.path(), Some(owner), None).unwrap();
             let mode = std::fs::Permissions::from_mode(mode);
             std::fs::set_permissions(shelf.path(), mode).unwrap();
-            assert_refused();
+            let fault = assert_refused();
+            assert!(fault.message.contains(&format!("`{}`", shelf.path().display())), "{fault}");
+            assert!(fault.hint.unwrap().contains(remedy), "{remedy}");
         }
         std::fs::remove_file(&journal).unwrap();
         assert_eq!(count().unwrap(), Ok(1));

@@ -14,6 +14,7 @@ use super::{
 use crate::fault::Fault;
 use crate::plan::{Plan, TrialId};
 use crate::trial::Record;
+use rusqlite::config::DbConfig;
 use rusqlite::{
     Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
 };
@@ -193,18 +194,21 @@ fn image(
 fn open_to_write(hold: Hold, doing: &str) -> Result<(Hold, Connection), Fault> {
     let hold = birth::require_recovered(hold)?;
     let path = hold.files().path();
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let open = || {
-        let disk = journalless::name()?;
-        let mut connection = Connection::open_with_flags_and_vfs(path, flags, disk)?;
-        stranger::guard(&mut connection, &Budget::of_our_own())?;
-        Ok(connection)
-    };
     let require_ours = || hold.require_named().and_then(|()| hold.files().require_own());
     require_ours()?;
-    let mut connection = open().map_err(|error| refused(path, doing, &error))?;
+    // What SQLite was not given is what somebody has laid there, as a rule.
+    let connection = durable(path, doing).map_err(|fault| require_ours().err().unwrap_or(fault))?;
+    // SQLite opened all of them by their names.
+    require_ours()?;
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
+        .map_err(|error| refused(path, "have the log taken in at the end", &error))?;
+    Ok((hold, connection))
+}
+
+/// A connection to a ledger that writes down at once what is committed, and at its end leaves the log as it is.
+fn durable(path: &Path, doing: &str) -> Result<Connection, Fault> {
+    let mut connection = connected(path).map_err(|error| refused(path, doing, &error))?;
     stranger::require(&connection, path)?;
     let mut durable = || {
         // A run may take days: only reading is bounded in time.
@@ -218,9 +222,18 @@ fn open_to_write(hold: Hold, doing: &str) -> Result<(Hold, Connection), Fault> {
         connection.pragma_update(None, "foreign_keys", "ON")
     };
     durable().map_err(|error| refused(path, "make durable what is written", &error))?;
-    // SQLite opened all of them by their names.
-    require_ours()?;
-    Ok((hold, connection))
+    Ok(connection)
+}
+
+/// A connection that has read nothing. To close it takes no log into the file: whose it is is not known yet.
+pub(super) fn connected(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let mut connection = Connection::open_with_flags_and_vfs(path, flags, journalless::name()?)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    stranger::guard(&mut connection, &Budget::of_our_own())?;
+    Ok(connection)
 }
 
 fn insert_run(transaction: &Transaction, plan: &Plan, plan_json: &str) -> rusqlite::Result<()> {

@@ -1,9 +1,10 @@
 //! A ledger that somebody else could have written, by its own file or by one beside it, is not this user's own.
 
 use super::super::fixture::{add, done, id, ledger, plan};
+use super::super::write::connected;
 use super::super::{Ledger, RunState, files, hold};
 use super::shelf;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 /// Nobody's number on Debian.
@@ -42,6 +43,19 @@ fn interrupted() -> (tempfile::TempDir, PathBuf) {
     (shelf, path)
 }
 
+/// Whether a database of ours alone has a journal or a log beside it that is not.
+fn is_mixed(path: &Path) -> bool {
+    let is_own = |path: &Path| {
+        let found = path.symlink_metadata();
+        found.is_ok_and(|it| {
+            it.uid() == rustix::process::geteuid().as_raw() && it.mode() & 0o022 == 0
+        })
+    };
+    let is_read = |path: &PathBuf| path.symlink_metadata().is_ok_and(|it| it.is_file());
+    let mut beside = ["-wal", "-journal"].map(|ending| beside(path, ending)).into_iter();
+    is_own(path) && beside.any(|path| is_read(&path) && !is_own(&path))
+}
+
 #[track_caller]
 fn assert_refused(path: &Path, expected: &str) {
     assert!(!is_own(path), "{expected}");
@@ -49,7 +63,16 @@ fn assert_refused(path: &Path, expected: &str) {
     let fault = Ledger::resume(path).unwrap_err();
     assert!(fault.message.contains(expected) && fault.hint.is_some(), "{expected}: {fault}");
     assert!(before == std::fs::read(path).unwrap(), "{expected}");
-    assert!(Ledger::open(path).is_ok(), "{expected}: it can be read");
+    let can_be_read = !is_mixed(path);
+    match Ledger::open(path) {
+        Ok(ledger) => {
+            assert!(can_be_read, "{expected}: somebody else's pages were read as our own");
+            assert!(ledger.require_own().is_err(), "{expected}: nobody is asked to go on with it");
+        }
+        Err(fault) => {
+            assert!(!can_be_read && fault.message.contains(expected), "{expected}: {fault}")
+        }
+    }
 }
 
 #[test]
@@ -81,6 +104,26 @@ fn a_file_that_others_may_write_makes_a_ledger_foreign_and_nothing_is_written() 
         set_mode(&open, 0o644);
         Ledger::resume(&path).unwrap();
     }
+}
+
+#[test]
+fn numbers_that_somebody_else_laid_beside_our_ledger_are_not_shown_and_theirs_are() {
+    if !is_root() {
+        return;
+    }
+    let (shelf, path) = shelf();
+    let mut writer = ledger(&path, &["native"]);
+    add(&mut writer, &done(id(0, 0), 10));
+    writer.finish(RunState::Finished).unwrap();
+    drop(writer);
+    lay_log(&path);
+    let title = || Ledger::open(&path).map(|ledger| ledger.run().unwrap().title);
+    assert_eq!(title().unwrap(), "make of a small tree", "it has no log");
+    chown(beside(&path, "-wal"), Some(SOMEBODY), None).unwrap();
+    assert!(title().unwrap_err().message.contains("belongs to user 65534"));
+    chown(&path, Some(SOMEBODY), None).unwrap();
+    assert_eq!(title().unwrap(), "make of a small tree");
+    assert_eq!(everything(shelf.path()).len(), 2);
 }
 
 #[test]
@@ -118,4 +161,79 @@ fn a_run_that_is_exchanged_under_its_hold_is_not_gone_on_with() {
     let reader = Ledger::open(&path).unwrap();
     let fault = hold.require_same(&reader.hold).unwrap_err();
     assert!(fault.message.contains("was replaced after it was read"), "{fault}");
+}
+
+/// The names in a directory, with whose each file is and what it holds.
+fn everything(shelf: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
+    let found = std::fs::read_dir(shelf).unwrap().flatten();
+    let mut all: Vec<_> = found
+        .map(|it| (it.path(), it.metadata().unwrap().uid(), std::fs::read(it.path()).unwrap()))
+        .collect();
+    all.sort();
+    all
+}
+
+/// A log that makes another run of a ledger without one: its title is changed.
+fn lay_log(path: &Path) {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let copy = elsewhere.path().join("copy");
+    std::fs::copy(path, &copy).unwrap();
+    let connection = rusqlite::Connection::open(&copy).unwrap();
+    connection.pragma_update(None, "journal_mode", "WAL").unwrap();
+    connection.execute("UPDATE run SET title = 'forged'", []).unwrap();
+    std::fs::copy(beside(&copy, "-wal"), beside(path, "-wal")).unwrap();
+}
+
+#[test]
+fn a_log_of_which_nothing_is_known_yet_is_not_taken_in_when_the_connection_is_closed() {
+    let (shelf, path) = interrupted();
+    let before = everything(shelf.path());
+    let connection = connected(&path).unwrap();
+    let count = "SELECT count(*) FROM trials";
+    assert_eq!(connection.query_row(count, [], |row| row.get(0)), Ok(1));
+    drop(connection);
+    std::fs::remove_file(beside(&path, "-shm")).unwrap();
+    assert!(before == everything(shelf.path()));
+}
+
+#[test]
+fn what_somebody_else_lays_beside_a_ledger_as_sqlite_opens_it_is_not_opened() {
+    if !is_root() {
+        return;
+    }
+    for (ending, uid, mode) in [
+        ("-wal", SOMEBODY, 0o600),
+        ("-shm", SOMEBODY, 0o600),
+        ("-wal", 0, 0o620),
+        ("", SOMEBODY, 0o644),
+    ] {
+        let (shelf, path) = interrupted();
+        let foreign = beside(&path, ending);
+        if !foreign.exists() {
+            std::fs::write(&foreign, "").unwrap();
+        }
+        chown(&foreign, Some(uid), None).unwrap();
+        set_mode(&foreign, mode);
+        let before = everything(shelf.path());
+        let read = |connection: rusqlite::Connection| {
+            connection.query_row("SELECT count(*) FROM trials", [], |_| Ok(()))
+        };
+        let error = connected(&path).and_then(read).unwrap_err();
+        let code = error.sqlite_error_code();
+        assert_eq!(code, Some(rusqlite::ErrorCode::CannotOpen), "{ending} of {uid}: {error}");
+        assert!(before == everything(shelf.path()), "{ending} of {uid}: something was changed");
+    }
+}
+
+#[test]
+fn a_log_that_appears_when_a_run_has_ended_is_not_read_as_its_own() {
+    let (shelf, path) = shelf();
+    let mut writer = ledger(&path, &["native"]);
+    add(&mut writer, &done(id(0, 0), 10));
+    writer.finish(RunState::Finished).unwrap();
+    let title = writer.run().unwrap().title;
+    lay_log(&path);
+    assert_eq!(writer.run().unwrap().title, title);
+    drop(writer);
+    assert_eq!(everything(shelf.path()).len(), 2, "nothing was taken away");
 }

@@ -3,7 +3,7 @@
 use super::super::fixture::{add, done, id, ledger};
 use super::super::{Ledger, RunState};
 use super::shelf;
-use crate::lab::byte_lock::is_locked;
+use crate::lab::byte_lock::{Lock, of_others};
 use rustix::fs::FlockOperation;
 use std::fs::File;
 use std::path::Path;
@@ -24,10 +24,10 @@ fn a_hold_is_a_byte_that_sqlite_never_locks_and_is_let_go_of_at_the_end() {
     let (_shelf, path) = shelf();
     let mut writer = ledger(&path, &["native"]);
     let probe = probe(&path);
-    assert_eq!(is_locked(probe, HOLD), Ok(true));
+    assert_eq!(of_others(probe, HOLD), Ok(Lock::Exclusive));
     add(&mut writer, &done(id(0, 0), 10));
     writer.finish(RunState::Interrupted).unwrap();
-    assert_eq!(is_locked(probe, HOLD), Ok(false));
+    assert_eq!(of_others(probe, HOLD), Ok(Lock::None));
     assert_eq!(writer.run().unwrap().state, RunState::Interrupted);
     let second = Ledger::resume(&path).unwrap();
     assert_eq!(writer.run().unwrap().state, RunState::Running, "somebody else goes on with it");
@@ -35,7 +35,7 @@ fn a_hold_is_a_byte_that_sqlite_never_locks_and_is_let_go_of_at_the_end() {
 }
 
 #[test]
-fn who_may_only_read_a_ledger_cannot_keep_its_owner_from_it() {
+fn a_lock_of_the_whole_file_keeps_nobody_from_a_ledger() {
     let (_shelf, path) = shelf();
     drop(ledger(&path, &["native"]));
     let reader = probe(&path);
@@ -50,14 +50,14 @@ fn sqlite_keeps_its_locks_when_a_writer_is_asked_for_its_run_and_when_it_lets_go
     let mut writer = ledger(&path, &["native"]);
     let probe = probe(&path);
     add(&mut writer, &done(id(0, 0), 10));
-    assert_eq!(is_locked(probe, SHARED_FIRST), Ok(true), "a log is open");
+    assert_eq!(of_others(probe, SHARED_FIRST), Ok(Lock::Shared), "a log is open");
     // Who reads keeps the log from being taken into the file, so the connection stays as it is.
     let reader = rusqlite::Connection::open(&path).unwrap();
     reader.execute_batch("BEGIN; SELECT * FROM run").unwrap();
     writer.finish(RunState::Interrupted).unwrap();
-    assert_eq!(is_locked(probe, SHARED_FIRST), Ok(true), "after its end");
+    assert_eq!(of_others(probe, SHARED_FIRST), Ok(Lock::Shared), "after its end");
     assert_eq!(writer.run().unwrap().state, RunState::Interrupted);
-    assert_eq!(is_locked(probe, SHARED_FIRST), Ok(true), "after a question");
+    assert_eq!(of_others(probe, SHARED_FIRST), Ok(Lock::Shared), "after a question");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn sqlite_keeps_its_locks_when_a_large_ledger_is_opened_and_asked_for_its_run() 
     let probe = probe(&path);
     let reader = Ledger::open(&path).unwrap();
     assert!(reader.trials().unwrap().is_empty());
-    assert_eq!(is_locked(probe, SHARED_FIRST), Ok(true), "after it was opened");
+    assert_eq!(of_others(probe, SHARED_FIRST), Ok(Lock::Shared), "after it was opened");
     assert_eq!(reader.run().unwrap().state, RunState::Interrupted);
-    assert_eq!(is_locked(probe, SHARED_FIRST), Ok(true), "after a question");
+    assert_eq!(of_others(probe, SHARED_FIRST), Ok(Lock::Shared), "after a question");
 }
