@@ -147,7 +147,7 @@ impl Running {
         let kills = oom::of_machine().zip(self.oom_kills_before);
         let oom_kill_count = kills.map(|(now, before)| now.saturating_sub(before));
         // Whoever has ended by now runs on no more, however it ended.
-        while let Ok(Some(_)) = wait_for_anybody() {}
+        (0..REAP_LIMIT).take_while(|_| matches!(wait_for_anybody(), Ok(Some(_)))).for_each(drop);
         self.processes.iter().for_each(Started::kill);
         let killed = kill_leftovers();
         // Of a command that is killed itself, nothing is left by it.

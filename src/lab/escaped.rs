@@ -14,11 +14,11 @@
 
 use super::{process, processes};
 use crate::fault::Fault;
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -55,9 +55,12 @@ pub(super) enum Are {
 /// The machine's: they cannot be listed, or do not die.
 pub(super) fn end(overlays: &[Overlaid], are: Are) -> Result<Vec<String>, Fault> {
     let (mut named, mut seen) = (Vec::new(), HashSet::new());
+    if overlays.is_empty() {
+        return Ok(named);
+    }
     for _ in 0..PASS_LIMIT {
         let mut is_empty = true;
-        for pid in processes::ids()?.filter(|_| !overlays.is_empty()) {
+        for pid in processes::ids()? {
             if !is_rooted_in(pid, overlays, are) {
                 continue;
             }
@@ -95,8 +98,8 @@ fn kill(pid: u32, is_meant: impl Fn() -> bool) -> Result<(), Fault> {
 }
 
 fn is_rooted_in(pid: u32, overlays: &[Overlaid], are: Are) -> bool {
-    let Ok(root) = fs::metadata(format!("/proc/{pid}/root")) else { return false };
-    let mut of_number = overlays.iter().filter(|it| it.device == root.dev());
+    let Some(device) = device_of_root(pid) else { return false };
+    let mut of_number = overlays.iter().filter(|it| it.device == device);
     match are {
         Are::Held => of_number.next().is_some(),
         Are::Left => of_number.any(|it| {
@@ -104,6 +107,13 @@ fn is_rooted_in(pid: u32, overlays: &[Overlaid], are: Are) -> bool {
             has_root(&table, &it.upper)
         }),
     }
+}
+
+/// The device number of a process's root, without a question to whoever serves that file system.
+fn device_of_root(pid: u32) -> Option<u64> {
+    let path = format!("/proc/{pid}/root");
+    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()).ok()?;
+    Some(rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor))
 }
 
 /// Whether the mount table of a process says that its root is an overlay over this directory.
@@ -148,12 +158,11 @@ mod tests {
             .arg(place)
             .spawn()
             .ok()?;
-        let (table, root) =
-            ["mountinfo", "root"].map(|it| format!("/proc/{}/{it}", other.id())).into();
+        let table = format!("/proc/{}/mountinfo", other.id());
         let upper = place.join("upper");
         while other.try_wait().ok()?.is_none() {
             if has_root(&fs::read_to_string(&table).unwrap_or_default(), &upper) {
-                let device = fs::metadata(root).ok()?.dev();
+                let device = device_of_root(other.id())?;
                 return Some((other, Overlaid { upper, device }));
             }
             std::thread::sleep(PAUSE);

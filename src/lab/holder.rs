@@ -8,7 +8,8 @@ use super::escaped::Overlaid;
 use super::mount::{self, KeptInSight, Mount};
 use super::process;
 use crate::fault::{Doing, Fault};
-use rustix::mount::MountPropagationFlags;
+use rustix::fs::CWD;
+use rustix::mount::{MountPropagationFlags, OpenTreeFlags};
 use rustix::thread::UnshareFlags;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,6 +23,9 @@ pub(super) struct Namespace {
     pub descriptor: OwnedFd,
     /// In the order in which they were made.
     pub overlays: Vec<Overlaid>,
+    /// A mount of each that is nowhere: their numbers are nobody else's, whatever is unmounted in the namespace. Fewer
+    /// where the kernel makes none (before Linux 5.2).
+    pub held: Vec<OwnedFd>,
 }
 
 /// Makes a mount namespace with these mounts, in this order. Directories below `ours` go away with
@@ -49,7 +53,7 @@ fn enter_and_mount(
     mut ours: Vec<PathBuf>,
     lab: &Path,
 ) -> Result<Namespace, Fault> {
-    let mut overlays = Vec::new();
+    let (mut overlays, mut held) = (Vec::new(), Vec::new());
     // SAFETY: only this thread is moved; it shares no descriptor table away and ends in this function.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS | UnshareFlags::NEWNS) }
         .doing("make a mount namespace")
@@ -63,6 +67,8 @@ fn enter_and_mount(
             let doing = || format!("look at the overlay at `{}`", target.display());
             let device = std::fs::metadata(target).doing(doing())?.dev();
             overlays.push(Overlaid { upper: upper.clone(), device });
+            let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+            held.extend(rustix::mount::open_tree(CWD, target, flags));
         }
         if let Some(kept) = kept {
             kept.put_back()?;
@@ -81,5 +87,5 @@ fn enter_and_mount(
     let descriptor = File::open("/proc/thread-self/ns/mnt")
         .map(OwnedFd::from)
         .doing("open `/proc/thread-self/ns/mnt`")?;
-    Ok(Namespace { descriptor, overlays })
+    Ok(Namespace { descriptor, overlays, held })
 }

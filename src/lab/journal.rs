@@ -295,7 +295,12 @@ impl Journal {
             })?;
             text.push(b'\n');
         }
-        self.file.write_all(&text).doing(format_args!("write `{}`", self.path.display()))
+        let doing = || format!("write `{}`", self.path.display());
+        let length = self.file.metadata().doing(doing())?.len();
+        self.file.write_all(&text).doing(doing()).inspect_err(|_| {
+            // The next line would be a part of one that was cut off.
+            let _ = self.file.set_len(length);
+        })
     }
 
     pub(super) fn header(&self) -> &Header {

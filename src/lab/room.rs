@@ -48,7 +48,7 @@ struct Roots {
     overlays: Vec<Overlaid>,
     /// What the journal says of them.
     ids: Vec<u64>,
-    /// The namespaces, so that no other overlay gets their numbers.
+    /// So that nobody else gets the number of one of them.
     held: Vec<OwnedFd>,
 }
 
@@ -245,21 +245,20 @@ impl Room {
         let ours = self.places().into_iter().map(Path::to_path_buf).collect();
         let network = network.map(Network::namespace).transpose()?;
         let made = holder::mount_namespace(mounts, ours, &self.ground.directory, network)?;
-        self.remember_roots(&made)?;
-        Ok(made.descriptor)
+        let Namespace { descriptor, overlays, held } = made;
+        if !overlays.is_empty() {
+            self.remember_roots(overlays, held)?;
+        }
+        Ok(descriptor)
     }
 
     /// Writes down which roots a namespace has, before anybody is in it.
-    fn remember_roots(&self, made: &Namespace) -> Result<(), Fault> {
-        if made.overlays.is_empty() {
-            return Ok(());
-        }
-        let held = made.descriptor.try_clone().doing("hold a mount namespace")?;
-        let id = self.write_down(Undo::Roots { overlays: made.overlays.clone() })?;
+    fn remember_roots(&self, overlays: Vec<Overlaid>, held: Vec<OwnedFd>) -> Result<(), Fault> {
+        let id = self.write_down(Undo::Roots { overlays: overlays.clone() })?;
         let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
-        roots.overlays.extend(made.overlays.iter().cloned());
+        roots.overlays.extend(overlays);
         roots.ids.extend(id);
-        roots.held.push(held);
+        roots.held.extend(held);
         Ok(())
     }
 
@@ -405,19 +404,22 @@ impl Room {
         self.ground.groups.rejoin(&self.ground.group);
         let Roots { overlays, ids, held } =
             std::mem::take(self.roots.get_mut().unwrap_or_else(PoisonError::into_inner));
-        if !overlays.is_empty() && note(escaped::end(&overlays, Are::Held)) {
-            // From now on their numbers may be others'.
-            drop(held);
-            if let Some(journal) = self.ground.journal().as_mut() {
-                note(journal.undone(&ids).map(|()| Vec::new()));
-            }
-        }
+        let are = if held.len() == overlays.len() { Are::Held } else { Are::Left };
+        let is_ended = note(escaped::end(&overlays, are));
+        // From now on their numbers may be others'.
+        drop(held);
         for elsewhere in [&self.memory_directory, &self.disk_directory] {
             if let Some(path) = elsewhere.get() {
                 note(directory::remove(path));
             }
         }
         note(directory::remove(&self.directory));
+        // Last, and in vain where a disk is full: nobody has a root that is not there.
+        if let (Some(journal), true, false) =
+            (self.ground.journal().as_mut(), is_ended, ids.is_empty())
+        {
+            let _ = journal.undone(&ids);
+        }
         first_fault.map_or(Ok(found), Err)
     }
 }

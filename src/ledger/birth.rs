@@ -70,6 +70,21 @@ fn require_nothing_beside(files: &Files) -> Result<(), Fault> {
         .hint(format!("choose another name, or remove it: rm {quoted}")))
 }
 
+/// Refuses a log beside a run that says that it has none: nobody was shown what is in it, and SQLite would take it in.
+pub(super) fn require_no_strange_log(files: &Files) -> Result<(), Fault> {
+    let shown = files.path_of(Beside::Log).display().to_string();
+    let may_have_log =
+        recovered::may_have_log(files).doing(format_args!("read beside `{shown}`"))?;
+    if may_have_log || !files.has(Beside::Log) {
+        return Ok(());
+    }
+    let quoted = crate::plan::shell_line([shown.as_str()]);
+    Err(Fault::user(format!(
+        "`{shown}` lies beside a run that has no such file, and is none of its"
+    ))
+    .hint(format!("see what it is, and remove it: rm {quoted}")))
+}
+
 /// What is said of a name that is taken.
 pub(crate) fn taken(path: &Path) -> Fault {
     let shown = path.display();

@@ -81,8 +81,9 @@ fn register() -> Option<Access> {
 /// Opens a file as SQLite would, and gives it out only where it is this user's alone, or a database to be read.
 unsafe extern "C" fn open_own(name: *const c_char, flags: c_int, mode: c_int) -> c_int {
     let Some(open) = OPEN.get() else { return -1 };
+    // What is no regular file must not be waited for, and to a regular one both flags say nothing.
     // SAFETY: these are the arguments that SQLite would give to it.
-    let number = unsafe { open(name, flags, mode) };
+    let number = unsafe { open(name, flags | libc::O_NONBLOCK | libc::O_NOCTTY, mode) };
     // SAFETY: SQLite asks with a name that ends in a zero byte.
     let is_beside = ends_as(unsafe { CStr::from_ptr(name) }, &Beside::ALL);
     if number < 0 || !(is_beside || flags & libc::O_ACCMODE == libc::O_RDWR) {
@@ -90,7 +91,9 @@ unsafe extern "C" fn open_own(name: *const c_char, flags: c_int, mode: c_int) ->
     }
     // SAFETY: it was opened here, and nobody else knows its number.
     let file = unsafe { File::from_raw_fd(number) };
-    if file.metadata().is_ok_and(|found| files::is_of_us_alone(&found)) {
+    // A directory is opened to be synced, whatever it is called.
+    let may_have = |found: std::fs::Metadata| found.is_dir() || files::is_of_us_alone(&found);
+    if file.metadata().is_ok_and(may_have) {
         return file.into_raw_fd();
     }
     drop(file);

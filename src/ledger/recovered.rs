@@ -9,6 +9,7 @@
 
 use super::files::{Beside, Files};
 use std::io;
+use std::os::unix::fs::FileExt;
 
 /// What begins a rollback journal.
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
@@ -35,9 +36,9 @@ const TRIES: u32 = 50;
 /// Where a database says how it is written and read.
 const VERSIONS: std::ops::Range<usize> = 18..20;
 
-/// What it says there while there may be a write-ahead log: before the log is made, and until it was removed. SQLite
-/// would believe one without it, too.
-const WITH_LOG: [u8; 2] = [2, 2];
+/// What it says in the last of them while there may be a write-ahead log: before the log is made, and until it was
+/// removed. Only then SQLite believes one.
+const WITH_LOG: u8 = 2;
 
 /// The whole database as its last committed transaction left it; readable without any file beside it.
 ///
@@ -54,7 +55,7 @@ pub(super) fn image(files: &Files, limit: usize) -> io::Result<Vec<u8>> {
             continue;
         }
         roll_back(&mut image, &journal, limit)?;
-        if image.get(VERSIONS) == Some(&WITH_LOG) {
+        if image.get(VERSIONS.end - 1) == Some(&WITH_LOG) {
             roll_forward(&mut image, &log, limit)?;
         }
         if let Some(versions) = image.get_mut(VERSIONS) {
@@ -63,6 +64,16 @@ pub(super) fn image(files: &Files, limit: usize) -> io::Result<Vec<u8>> {
         return Ok(image);
     }
     Err(io::Error::new(io::ErrorKind::ResourceBusy, "somebody keeps writing it"))
+}
+
+/// Whether a database says that there may be a log beside it.
+///
+/// # Errors
+/// The machine's.
+pub(super) fn may_have_log(files: &Files) -> io::Result<bool> {
+    let mut version = [0];
+    let read = files.file().read_at(&mut version, VERSIONS.end as u64 - 1)?;
+    Ok(read == 1 && version == [WITH_LOG])
 }
 
 /// Undoes a transaction that did not end: puts back the pages that its journal holds.

@@ -196,6 +196,7 @@ fn open_to_write(hold: Hold, doing: &str) -> Result<(Hold, Connection), Fault> {
     let path = hold.files().path();
     let require_ours = || hold.require_named().and_then(|()| hold.files().require_own());
     require_ours()?;
+    birth::require_no_strange_log(hold.files())?;
     // What SQLite was not given is what somebody has laid there, as a rule.
     let connection = durable(path, doing).map_err(|fault| require_ours().err().unwrap_or(fault))?;
     // SQLite opened all of them by their names.
@@ -222,6 +223,8 @@ fn durable(path: &Path, doing: &str) -> Result<Connection, Fault> {
         connection.pragma_update(None, "foreign_keys", "ON")
     };
     durable().map_err(|error| refused(path, "make durable what is written", &error))?;
+    // Once more, of all that was taken in by now.
+    stranger::require(&connection, path)?;
     Ok(connection)
 }
 

@@ -148,9 +148,11 @@ impl Count {
 
     fn line(self, stack: &str, kind: Kind) -> Line {
         let (bar, because) = match (&self.gap, self.instead) {
-            (Some(why), _) => (Bar::Shown, format!("it does not run here: {why}")),
-            (None, Some(instead)) => (Bar::AtLeast(self.tried), format!("first: {instead}")),
-            (None, None) => (Bar::AtLeast(self.tried), String::from("all must be")),
+            (Some(why), None) if self.tried == 0 => {
+                (Bar::Shown, format!("it does not run here: {why}"))
+            }
+            (_, Some(instead)) => (Bar::AtLeast(self.tried), format!("first: {instead}")),
+            (_, None) => (Bar::AtLeast(self.tried), String::from("all must be")),
         };
         Line {
             proof: "oom",
@@ -212,5 +214,10 @@ mod tests {
         assert!(!is_met("failed", "the command failed: signal 9"));
         assert!(!is_met("failed", said.split('\n').next().unwrap()));
         assert!(is_met("unavailable", "`runc` is not installed"));
+        let mut gap = Count::default();
+        gap.add(STACKS[1], "unavailable", "`runc` is not installed");
+        assert_eq!(gap.clone().line("runc", Kind::Child).bar, Bar::Shown);
+        gap.add(STACKS[1], "done", "");
+        assert!(!gap.line("runc", Kind::Child).is_met(), "a gap hides no miss");
     }
 }

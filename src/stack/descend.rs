@@ -157,7 +157,9 @@ fn pass_on(
             *watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
         }
         // Input waits until a command reads; whoever sent it has a limit of its own for an agent that takes none.
-        let patience = if matches!(request, Request::Data(_)) { FOREVER } else { PATIENCE };
+        let is_behind_input =
+            matches!(request, Request::Data(_) | Request::CloseRelay | Request::Resize { .. });
+        let patience = if is_behind_input { FOREVER } else { PATIENCE };
         if let Err(fault) = speaker.send_within(&request, patience) {
             say(upward, &failed(fault))?;
         }

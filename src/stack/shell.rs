@@ -71,7 +71,8 @@ pub fn run(mut standing: Standing, mut command: Command) -> Result<(Status, Vec<
     drop(listener);
     // The end of the stream is what tells the agent outside of a starter to leave. Where input is stuck in the way, the
     // end of the stack takes it away.
-    drop(lock_soon(&speaker, Duration::ZERO).map(|mut speaker| speaker.take()));
+    let patience = if below.is_ok() { FAREWELL } else { Duration::ZERO };
+    drop(lock_soon(&speaker, patience).map(|mut speaker| speaker.take()));
     let leftovers = standing.finish(below)?;
     Ok((ended?, leftovers))
 }

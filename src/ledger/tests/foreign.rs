@@ -127,6 +127,37 @@ fn numbers_that_somebody_else_laid_beside_our_ledger_are_not_shown_and_theirs_ar
 }
 
 #[test]
+fn a_log_that_a_ledger_knows_nothing_of_is_not_taken_into_it_even_as_our_own() {
+    let (shelf, path) = shelf();
+    let mut writer = ledger(&path, &["native"]);
+    add(&mut writer, &done(id(0, 0), 10));
+    writer.finish(RunState::Interrupted).unwrap();
+    drop(writer);
+    lay_log(&path);
+    let before = everything(shelf.path());
+    let fault = Ledger::resume(&path).unwrap_err();
+    assert!(fault.message.contains("lies beside a run that has no such file"), "{fault}");
+    assert!(before == everything(shelf.path()));
+    std::fs::remove_file(beside(&path, "-wal")).unwrap();
+    assert_eq!(Ledger::resume(&path).unwrap().run().unwrap().title, "make of a small tree");
+}
+
+#[test]
+fn a_pipe_beside_a_ledger_keeps_nobody_waiting() {
+    for ending in ["-shm", "-wal"] {
+        let (_shelf, path) = interrupted();
+        let pipe = beside(&path, ending);
+        let _ = std::fs::remove_file(&pipe);
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let read = |connection: rusqlite::Connection| {
+            connection.query_row("SELECT count(*) FROM trials", [], |_| Ok(()))
+        };
+        assert!(connected(&path).and_then(read).is_err(), "{ending}");
+    }
+}
+
+#[test]
 fn what_is_no_file_beside_a_ledger_makes_it_foreign() {
     let (_shelf, path) = interrupted();
     std::os::unix::fs::symlink("/etc/passwd", beside(&path, "-journal")).unwrap();
