@@ -32,6 +32,10 @@ pub struct Stamped {
 /// How long a request may take to be taken: an agent among a thousand busy processes is slow, too.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
+/// For ever: how long a person works is not for us to say, nor when a command reads what it is given. How long one may
+/// run its own agent knows.
+pub const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// The half of a link that speaks.
 pub trait Speaker: Send {
     /// Sends one request, which is to be taken within [`PATIENCE`].

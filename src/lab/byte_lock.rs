@@ -33,11 +33,7 @@ pub enum Lock {
 /// # Errors
 /// The kernel's: the file system keeps no locks, or too many.
 pub fn try_lock(file: &File, offset: i64) -> Result<bool, Errno> {
-    match control(file, libc::F_OFD_SETLK, &mut range(WRITE_LOCK, offset)) {
-        Ok(()) => Ok(true),
-        Err(Errno::AGAIN | Errno::ACCESS) => Ok(false),
-        Err(error) => Err(error),
-    }
+    take(file, WRITE_LOCK, offset)
 }
 
 /// Lets go of a byte, also for copies of the descriptor that others have.
@@ -68,12 +64,15 @@ pub fn of_others(file: &File, offset: i64) -> Result<Lock, Errno> {
 /// As [`try_lock`].
 #[cfg(test)]
 pub(crate) fn try_share(file: &File, offset: i64) -> Result<bool, Errno> {
-    control(file, libc::F_OFD_SETLK, &mut range(READ_LOCK, offset)).map(|()| true).or_else(
-        |error| match error {
-            Errno::AGAIN | Errno::ACCESS => Ok(false),
-            error => Err(error),
-        },
-    )
+    take(file, READ_LOCK, offset)
+}
+
+fn take(file: &File, kind: libc::c_short, offset: i64) -> Result<bool, Errno> {
+    match control(file, libc::F_OFD_SETLK, &mut range(kind, offset)) {
+        Ok(()) => Ok(true),
+        Err(Errno::AGAIN | Errno::ACCESS) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn range(kind: libc::c_short, offset: i64) -> libc::flock {

@@ -177,9 +177,8 @@ mod tests {
             println!("SKIPPED: users may make no such namespaces here");
             return;
         };
-        let of_another_number = Overlaid { device: overlaid.device + 1, ..overlaid.clone() };
+        let of_another_number = [Overlaid { device: overlaid.device + 1, ..overlaid.clone() }];
         let of_another_name = Overlaid { upper: place.join("else"), ..overlaid.clone() };
-        let of_another_number = [of_another_number];
         let mut spared = end(&of_another_number, Are::Left).unwrap();
         spared.extend(end(&of_another_number, Are::Held).unwrap());
         spared.extend(end(&[of_another_name], Are::Left).unwrap());

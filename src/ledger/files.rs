@@ -240,25 +240,21 @@ pub(super) fn is_of_us_alone(found: &Metadata) -> bool {
 
 /// Says why a file of a ledger is not of this user alone, if it is not.
 fn foreign(path: &Path, found: &Metadata) -> Option<Fault> {
-    let (shown, us) = (path.display(), rustix::process::geteuid().as_raw());
-    let words = [shown.to_string()];
-    let quoted = crate::plan::shell_line(words.iter().map(String::as_str));
-    if !found.is_file() {
-        return Some(
-            Fault::user(format!("`{shown}` lies beside a ledger, and is no regular file"))
-                .hint(format!("see who made it, and remove it: rm {quoted}")),
-        );
+    if is_of_us_alone(found) {
+        return None;
     }
-    if found.uid() != us {
-        return Some(
-            Fault::user(format!(
-                "`{shown}` belongs to user {}, who could change the run, and not to user {us}",
-                found.uid()
-            ))
-            .hint("copy the run, with the `-wal` and `-journal` files that are its, to a directory of your own"),
-        );
-    }
-    (found.mode() & OTHERS_WRITE != 0).then(|| {
+    let (shown, us) = (path.display().to_string(), rustix::process::geteuid().as_raw());
+    let quoted = crate::plan::shell_line([shown.as_str()]);
+    Some(if !found.is_file() {
+        Fault::user(format!("`{shown}` lies beside a ledger, and is no regular file"))
+            .hint(format!("see who made it, and remove it: rm {quoted}"))
+    } else if found.uid() != us {
+        Fault::user(format!(
+            "`{shown}` belongs to user {}, who could change the run, and not to user {us}",
+            found.uid()
+        ))
+        .hint("copy the run, with the `-wal` and `-journal` files that are its, to a directory of your own")
+    } else {
         Fault::user(format!(
             "others could change the run: they may write to `{shown}` (mode {:04o})",
             found.mode() & 0o7777

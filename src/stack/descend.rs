@@ -7,7 +7,7 @@
 
 use super::StackSpec;
 use super::rise::{ELSEWHERE, Ground, Standing};
-use crate::agent::{Listener, PATIENCE, Speaker, Stamped};
+use crate::agent::{FOREVER, Listener, PATIENCE, Speaker, Stamped};
 use crate::fault::{Blame, Doing, Fault};
 use crate::lab::{self, Lab};
 use crate::trial::watch::Watch;
@@ -31,9 +31,6 @@ const STOP_DEADLINE: Duration = Duration::from_secs(20);
 
 /// How long the next level's bill may take after the command has ended.
 const BILL_DEADLINE: Duration = Duration::from_secs(20);
-
-/// For ever: what a command does has its own deadline, kept by its agent.
-const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The stream to the level above, and its seal. Both threads write whole frames to it.
 type Upward = Arc<Mutex<(File, Sealer)>>;

@@ -4,7 +4,7 @@
 //! learns how the command ended. Our terminal is put back as it was, however that is.
 
 use super::rise::Standing;
-use crate::agent::{Listener, PATIENCE, Pulse, Speaker, refused, unexpected};
+use crate::agent::{FOREVER, Listener, PATIENCE, Pulse, Speaker, refused, unexpected};
 use crate::fault::{Doing, Fault};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 use signal_hook::consts::SIGWINCH;
@@ -15,9 +15,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::wire::{Command, Reply, Request, Status};
-
-/// For ever: how long a person works is not for us to say, nor when a command reads what it is given.
-const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// How much input an agent takes for a command that reads none of it, in bytes. More may wait for the command; who does
 /// not take so much does not listen.

@@ -150,10 +150,7 @@ fn a_pipe_beside_a_ledger_keeps_nobody_waiting() {
         let _ = std::fs::remove_file(&pipe);
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        let read = |connection: rusqlite::Connection| {
-            connection.query_row("SELECT count(*) FROM trials", [], |_| Ok(()))
-        };
-        assert!(connected(&path).and_then(read).is_err(), "{ending}");
+        assert!(connected(&path).and_then(|it| count(&it)).is_err(), "{ending}");
     }
 }
 
@@ -204,6 +201,11 @@ fn everything(shelf: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
     all
 }
 
+/// How many trials SQLite finds.
+fn count(connection: &rusqlite::Connection) -> rusqlite::Result<i64> {
+    connection.query_row("SELECT count(*) FROM trials", [], |row| row.get(0))
+}
+
 /// A log that makes another run of a ledger without one: its title is changed.
 fn lay_log(path: &Path) {
     let elsewhere = tempfile::tempdir().unwrap();
@@ -220,8 +222,7 @@ fn a_log_of_which_nothing_is_known_yet_is_not_taken_in_when_the_connection_is_cl
     let (shelf, path) = interrupted();
     let before = everything(shelf.path());
     let connection = connected(&path).unwrap();
-    let count = "SELECT count(*) FROM trials";
-    assert_eq!(connection.query_row(count, [], |row| row.get(0)), Ok(1));
+    assert_eq!(count(&connection), Ok(1));
     drop(connection);
     std::fs::remove_file(beside(&path, "-shm")).unwrap();
     assert!(before == everything(shelf.path()));
@@ -246,10 +247,7 @@ fn what_somebody_else_lays_beside_a_ledger_as_sqlite_opens_it_is_not_opened() {
         chown(&foreign, Some(uid), None).unwrap();
         set_mode(&foreign, mode);
         let before = everything(shelf.path());
-        let read = |connection: rusqlite::Connection| {
-            connection.query_row("SELECT count(*) FROM trials", [], |_| Ok(()))
-        };
-        let error = connected(&path).and_then(read).unwrap_err();
+        let error = connected(&path).and_then(|it| count(&it)).unwrap_err();
         let code = error.sqlite_error_code();
         assert_eq!(code, Some(rusqlite::ErrorCode::CannotOpen), "{ending} of {uid}: {error}");
         assert!(before == everything(shelf.path()), "{ending} of {uid}: something was changed");
