@@ -52,7 +52,7 @@ demo: setup build ## Measures a short command in six stacks and writes an HTML r
 # Cargo builds as this user; only the test programs themselves run as root.
 test: setup appliance ## Runs every test; the layers named in REQUIRED must run for real
 	SURTAX_REQUIRE=$(REQUIRED) $(if $(AS_ROOT),CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E -H") \
-	    $(CARGO) test --workspace --locked
+	    CARGO="$(CARGO)" tests/run.sh
 
 # The images of `appliance:arceos` and `appliance:grub-xen` and its PVH twin are built once, and only where their tests must run.
 appliance:

@@ -2,6 +2,7 @@
 
 use crate::watchdog::Watchdog;
 use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
@@ -27,8 +28,11 @@ impl Machine {
         // Another checkout's tests may run on this machine too.
         let lock = File::create(std::env::temp_dir().join("surtax-tests.lock")).unwrap();
         lock.lock().unwrap();
-        static SWEPT: Once = Once::new();
-        SWEPT.call_once(sweep);
+        static FIRST: Once = Once::new();
+        FIRST.call_once(|| {
+            tell_failures_at_once();
+            sweep();
+        });
         let directory = tempfile::tempdir().unwrap();
         let foreign = Foreign::look();
         let before = Census::take().unwrap();
@@ -120,6 +124,18 @@ impl Machine {
         let difference = self.difference();
         assert!(difference.is_empty(), "the machine is not as before: {difference:#?}");
     }
+}
+
+/// Says why a test fails when it does, past the harness, which keeps it until all others are through: a log that is cut
+/// off has the cause next to the name.
+fn tell_failures_at_once() {
+    let keep = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("a thread");
+        let _ = writeln!(std::io::stderr(), "FAILED {name}: {panic}");
+        keep(panic);
+    }));
 }
 
 /// Undoes what a surtax that was killed together with its reaper left, before the first census: the first
