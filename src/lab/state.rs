@@ -3,6 +3,7 @@
 //! `SURTAX_STATE_DIR` names one directory for both. Otherwise it is `/var/lib/surtax` for root, and what the XDG Base
 //! Directory Specification says for others; the journals are in `labs` there.
 
+use super::exclusive;
 use crate::fault::Fault;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -34,6 +35,14 @@ pub fn directory() -> Result<PathBuf, Fault> {
         Fault::machine("neither `XDG_STATE_HOME` nor `HOME` is set")
             .hint(format!("set `HOME`, or name a directory of your own in `{VARIABLE}`"))
     })
+}
+
+/// The same, made if absent, in which nobody else can put a file.
+///
+/// # Errors
+/// As [`directory`]; somebody else could change what is in it.
+pub fn ensured() -> Result<PathBuf, Fault> {
+    exclusive::ensure(&directory()?, 0o700)
 }
 
 /// The directory of journals.

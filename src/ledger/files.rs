@@ -8,6 +8,7 @@
 //! is, and nobody else may write to one.
 
 use crate::fault::{Doing, Fault};
+use crate::lab::exclusive::OTHERS_WRITE;
 use rustix::fs::{Mode, OFlags};
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -18,9 +19,6 @@ use std::path::{Path, PathBuf};
 
 /// No run is as large: a hundred thousand trials are a tenth of it.
 const SIZE_MAX_BYTES: u64 = 2 << 30;
-
-/// Permission bits by which others than the owner change a file.
-const OTHERS_WRITE: u32 = 0o022;
 
 /// What may lie beside a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,12 +7,13 @@
 //! Source: RFC 2104 (HMAC), FIPS 180-4 (SHA-256).
 
 use crate::fault::{Doing, Fault};
+use crate::lab::exclusive;
 use crate::lab::state;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The key's file, beside the folder of journals.
@@ -40,10 +41,9 @@ impl Key {
     /// # Errors
     /// The machine's: it cannot be made, or somebody else could have read or written it.
     pub fn of_this_machine() -> Result<Self, Fault> {
-        let directory = state::directory()?;
-        match Self::read(&directory.join(NAME))? {
+        match Self::read(&state::directory()?.join(NAME))? {
             Some(key) => Ok(key),
-            None => Self::make(&directory),
+            None => Self::make(&state::ensured()?),
         }
     }
 
@@ -57,9 +57,8 @@ impl Key {
         let path = directory.join(NAME);
         let doing = || format!("make the key `{}`", path.display());
         let mut key = [0; KEY_BYTES];
-        let mut make = || -> std::io::Result<()> {
-            File::open("/dev/urandom")?.read_exact(&mut key)?;
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        exclusive::random_bytes(&mut key)?;
+        let make = || -> std::io::Result<()> {
             let part = directory.join(format!("{NAME}.{}", std::process::id()));
             // What a process of this number left when it was killed here.
             let _ = std::fs::remove_file(&part);

@@ -7,7 +7,7 @@
 use super::files::{Beside, Files};
 use super::{APPLICATION_ID, FORMAT_VERSION, birth, recovered, refused, schema};
 use crate::fault::Fault;
-use crate::lab::exclusive;
+use crate::lab::exclusive::{self, OTHERS_WRITE};
 use crate::plan::shell_line;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
@@ -194,7 +194,9 @@ fn unreadable(path: &Path, why: &Fault) -> Fault {
     let found = std::fs::metadata(directory);
     let is_ours = found.is_ok_and(|it| {
         let is_sticky = it.mode() & libc::S_ISVTX != 0;
-        it.uid() == rustix::process::geteuid().as_raw() && it.mode() & 0o022 != 0 && !is_sticky
+        it.uid() == rustix::process::geteuid().as_raw()
+            && it.mode() & OTHERS_WRITE != 0
+            && !is_sticky
     });
     let hint = if is_ours {
         let name = directory.display().to_string();

@@ -1,7 +1,7 @@
 //! Secrets of a level: files of its own root that no command in a container or a guest gets to see.
 //!
 //! A command runs on the files of this machine, and what it is must not matter: the keys of this machine's users are
-//! nothing that it needs. They are concealed alike in every layer but `native`, where a command runs as it does
+//! nothing that it needs. They are concealed alike in every layer that starts from this machine's root but `native`, where a command runs as it does
 //! without surtax, so no two that are compared see different files. Who needs them says `secrets=shown`. What was
 //! named, by `--writable` or as the directory to work in, is shown too.
 //!

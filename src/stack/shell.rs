@@ -14,11 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
-use surtax_instrument::wire::{Command, Reply, Request, Status};
-
-/// How much input an agent takes for a command that reads none of it, in bytes. More may wait for the command; who does
-/// not take so much does not listen.
-const INPUT_ROOM: usize = 256 << 10;
+use surtax_instrument::wire::{Command, INPUT_ROOM, Reply, Request, Status};
 
 /// How long the way in may be taken by input that nobody reads, when a visit ends.
 const FAREWELL: Duration = Duration::from_secs(20);

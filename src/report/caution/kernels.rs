@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 /// The keys under which a level says its kernel, the surest first.
 const RELEASE: [&str; 2] = ["inside_kernel_release", "kernel_release"];
 
-/// How releases of kernels that are no Linux are told apart.
-const NOT_LINUX: &str = "gvisor";
+/// How releases of kernels that are no Linux are told apart: gVisor's.
+pub(super) const NOT_LINUX: &str = "gvisor";
 
 /// The kernel on which the command of an arm ran.
 fn release(arm: &ArmFindings) -> Option<&str> {

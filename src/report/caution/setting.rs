@@ -3,6 +3,7 @@
 //!
 //! None of these is a fault. Each has been published as the cost of a kind of isolation, which it is not.
 
+use super::kernels::NOT_LINUX;
 use super::{Caution, Signs, baseline, caution, compared};
 use crate::report::number::percent;
 use crate::report::stacks::{Stacks, by_words};
@@ -170,7 +171,7 @@ pub(super) fn page_cache(arms: &[ArmFindings]) -> Option<Caution> {
             said(&arm.evidence, key).is_some_and(|word| words.contains(&word))
         };
         let is_gvisor = said(&arm.evidence, "inside_kernel_release")
-            .is_some_and(|release| release.contains("gvisor"));
+            .is_some_and(|release| release.contains(NOT_LINUX));
         is_in("disk_cache", &CACHED) || is_gvisor && is_in("scratch", &ON_A_DISK)
     };
     stacks(arms, is_cached).map(|found| {
