@@ -11,7 +11,6 @@ mod hold;
 mod journalless;
 pub mod machine;
 mod measured;
-pub mod mutated;
 mod read;
 mod record;
 mod recovered;

@@ -3,7 +3,8 @@
 //! Each compares another stack with `native`, two of them a nested one. All must end with status 0, each must have kept a
 //! run of its own in which every trial counts, and when all have ended the machine must be as before.
 
-use super::kills::{STACKS, Surtax, text, trials};
+use super::child::{ChildSurtax, text, trials};
+use super::kills::STACKS;
 use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
 use crate::fault::{Doing, Fault};
 use crate::lab::census::Census;
@@ -77,7 +78,7 @@ struct Round {
 fn round(bench: &Bench<'_>, number: u32) -> Result<Round, Fault> {
     let mut chance = ChaCha8Rng::seed_from_u64(number.into());
     let stacks = four(&mut chance);
-    let surtax = Surtax::new(bench, "at-once")?;
+    let surtax = ChildSurtax::new(bench, "at-once")?;
     let before = Census::take()?;
     let started = stacks.map(|stack| (stack, surtax.start(&compare(stack))));
     let mut round = Round::default();
@@ -118,7 +119,7 @@ fn compare(stack: &str) -> Vec<String> {
 }
 
 /// Whether each has a run of its own, with all of its trials.
-fn collision(surtax: &Surtax) -> Result<Option<String>, Fault> {
+fn collision(surtax: &ChildSurtax) -> Result<Option<String>, Fault> {
     let runs = kept(&surtax.runs())?;
     if runs.len() != 4 {
         return Ok(Some(format!("{} runs are kept, and not 4", runs.len())));

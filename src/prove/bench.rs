@@ -11,7 +11,7 @@ use crate::report::{ArmFindings, Findings, Interval, compare};
 use crate::stack::rise::Ground;
 use crate::stack::{StackSpec, registered};
 use crate::trial::Record;
-use crate::trial::campaign::{Campaign, Observer};
+use crate::trial::campaign::{Campaign, GIVE_UP_AFTER, Observer};
 use crate::trial::interrupts::{Interrupts, Urgency};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,6 +25,9 @@ use surtax_instrument::probe::cgroup::Version;
 
 /// `TMPFS_MAGIC` of `linux/magic.h`.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
+
+/// How many trials a run of one stack has in which none succeeds: those after which an arm is given up, of two arms.
+pub(super) const TRIALS_OF_A_FAILED_RUN: u32 = 2 * GIVE_UP_AFTER;
 
 /// The arm that is compared, in a plan of one stack beside its baseline.
 const COMPARED: usize = 2;

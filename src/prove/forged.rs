@@ -5,7 +5,7 @@
 //! into every descriptor of its agent that it can reach, and the trial goes the whole path to the findings. It fails
 //! where it reaches none, so that a trial which counts has been lied to.
 
-use super::bench::draft;
+use super::bench::{TRIALS_OF_A_FAILED_RUN, draft};
 use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Blame, Doing, Fault};
@@ -42,9 +42,6 @@ const QUICK_KINDS: [&str; 3] = ["exited", "stopped", "garbage"];
 
 /// How much of a frame a command writes.
 const AMOUNTS: [&str; 3] = ["whole", "half", "twice"];
-
-/// How many trials one run has: an arm that never succeeds is tried twice, and there are two of them.
-const TRIALS_OF_A_RUN: u32 = 4;
 
 /// How long a reply may take on a channel within this process.
 const SOON: Duration = Duration::from_secs(20);
@@ -113,7 +110,7 @@ fn kinds(size: Size) -> &'static [&'static str] {
 /// a session, so that each trial boots a guest; a guest that is translated takes half a minute for it, and gets twelve.
 fn per_kind(layer: &str, size: Size) -> u32 {
     let trials = if is_guest(layer) { 12 } else { 1000 };
-    size.pick(1, trials / TRIALS_OF_A_RUN)
+    size.pick(1, trials / TRIALS_OF_A_FAILED_RUN)
 }
 
 /// How many runs in a layer.
@@ -326,7 +323,7 @@ fn forge(
     amount: &str,
     seed: u32,
 ) -> Result<Vec<(String, String)>, Fault> {
-    let mut draft = draft(layer, &[], TRIALS_OF_A_RUN / 2, seed.into())?;
+    let mut draft = draft(layer, &[], TRIALS_OF_A_FAILED_RUN / 2, seed.into())?;
     let words =
         ["@surtax", "engine", "forge", "--kind", kind, "--manner", amount, "--duration", "20ms"];
     draft.command = words.map(String::from).to_vec();

@@ -1,18 +1,20 @@
 //! Hostile: ledgers that somebody else made, given to every command that reads one.
 //!
-//! Each is spoiled in one of the ways of `ledger/mutated.rs`, and given to this very program in a process of its own,
+//! Each is spoiled in one of the ways of `hostile/mutated.rs`, and given to this very program in a process of its own,
 //! which has 500 MB of addresses, two seconds of CPU time and nobody at its terminal. Counted are those that used more, those that
 //! ended otherwise than by an exit code of ours, characters that act on a terminal, and commands that ran though
 //! nobody had asked for them.
 
+mod mutated;
+
 use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
 use crate::fault::{Doing, Fault};
-use crate::ledger::mutated::Harm;
 use crate::ledger::{Ledger, RunState};
 use crate::plan::{Draft, Plan, Surroundings, TrialId};
 use crate::report::foreign;
 use crate::stack::{StackSpec, registered};
 use crate::trial::TrialResult;
+use mutated::Harm;
 use serde::{Deserialize, Serialize};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};

@@ -5,16 +5,17 @@
 //! its end first: that says how long it takes, and so when it may be hit. A census of the whole machine is taken, less what
 //! belongs to labs whose owner lives: what others make meanwhile without surtax looks like a leak.
 
+use super::child::{ChildSurtax, text, trials};
 use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
 use crate::fault::{Doing, Fault};
 use crate::lab::census::Census;
-use crate::lab::{self, REAPER_ARGUMENT, signal};
+use crate::lab::{REAPER_ARGUMENT, signal};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Output, Stdio};
+use std::path::Path;
+use std::process::Child;
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 
@@ -43,12 +44,6 @@ const GUESTS: [&str; 5] = [
 
 /// How many blocks a run has.
 const BLOCKS: u32 = 2;
-
-/// How often a census is taken again before what it finds is a leak: processes end in their own time.
-const LOOKS: u32 = 20;
-
-/// Between two such looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// How long a reaper may work that was not killed.
 const REAPER_LIMIT: Duration = Duration::from_secs(60);
@@ -179,7 +174,7 @@ struct Whole {
 
 /// Makes a run that nobody kills; else says why the stack does not run here.
 fn calibrate(bench: &Bench<'_>, stack: &str) -> Result<Result<Whole, String>, Fault> {
-    let surtax = Surtax::new(bench, "kills")?;
+    let surtax = ChildSurtax::new(bench, "kills")?;
     let began = monotonic_raw();
     let output = surtax.run(&compare(stack))?;
     let took = monotonic_raw().since(began);
@@ -221,12 +216,12 @@ fn kill_one(bench: &Bench<'_>, stack: &str, whole: Whole, number: u32) -> Result
     let mut chance = ChaCha8Rng::from_seed(seed);
     let target = TARGETS[chance.random_range(0..TARGETS.len())];
     let delay = Duration::from_nanos(whole.took_ns).mul_f64(chance.random_range(0.0..1.05));
-    let surtax = Surtax::new(bench, "kills")?;
+    let surtax = ChildSurtax::new(bench, "kills")?;
     let before = Census::take()?;
     let child = surtax.start(&compare(stack))?;
     std::thread::sleep(delay);
     let (said, was_hit) = kill(child, target)?;
-    let failure = surtax.failure(&before, &said, whole.trial_count)?;
+    let failure = failure(&surtax, &before, &said, whole.trial_count)?;
     let context = |failure: Failure| Failure {
         what: format!("{target:?} after {} ms: {}", delay.as_millis(), failure.what),
         ..failure
@@ -265,130 +260,51 @@ fn reapers_of(owner: u32) -> Vec<u32> {
     list.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(is_reaper).collect()
 }
 
-/// This program as its user has it, with a data directory of its own, which is empty at first.
-pub(super) struct Surtax {
-    data: PathBuf,
-    /// Labs that were alive before, the proof's among them: theirs is no leak.
-    living: Vec<String>,
-}
-
-impl Surtax {
-    /// `name` is that of the directory.
-    pub(super) fn new(bench: &Bench<'_>, name: &str) -> Result<Self, Fault> {
-        let data = bench.directory()?.join(name);
-        let living = lab::living()?;
-        let shown = data.display().to_string();
-        if data.exists() {
-            std::fs::remove_dir_all(&data).doing(format_args!("empty `{shown}`"))?;
-        }
-        std::fs::create_dir(&data).doing(format_args!("make the data directory `{shown}`"))?;
-        Ok(Self { data, living })
+/// What a kill did that it must not, if anything.
+fn failure(
+    surtax: &ChildSurtax,
+    before: &Census,
+    said: &str,
+    wanted: u64,
+) -> Result<Option<Failure>, Fault> {
+    let failed = |kind, what: String| Ok(Some(Failure { kind, what }));
+    let swept = surtax.ask(&["gc"])?;
+    if !swept.status.success() {
+        return failed(Kind::Leak, format!("`gc` failed: {}", text(&swept.stderr)));
     }
-
-    /// Begins to run it; both of its outputs are piped.
-    pub(super) fn start(&self, arguments: &[String]) -> Result<Child, Fault> {
-        let mut command = lab::this_program();
-        command
-            .args(arguments)
-            .env("XDG_DATA_HOME", &self.data)
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command.spawn().doing("start a run that is to be killed")
+    let left = surtax.difference(before)?;
+    if !left.is_empty() {
+        return failed(Kind::Leak, left.join("; "));
     }
-
-    fn run(&self, arguments: &[String]) -> Result<Output, Fault> {
-        self.start(arguments)?.wait_with_output().doing("wait for surtax itself")
-    }
-
-    /// Runs it to its end.
-    pub(super) fn ask(&self, words: &[&str]) -> Result<Output, Fault> {
-        self.run(&words.iter().map(|word| String::from(*word)).collect::<Vec<_>>())
-    }
-
-    /// Where it keeps its runs.
-    pub(super) fn runs(&self) -> PathBuf {
-        self.data.join("surtax/runs")
-    }
-
-    /// What is there that was not, as soon as nothing is, else after a while.
-    pub(super) fn difference(&self, before: &Census) -> Result<Vec<String>, Fault> {
-        let mut left = Vec::new();
-        for _ in 0..LOOKS {
-            left = Census::take()?.difference_from(before);
-            let now = lab::living()?;
-            let is_others = |line: &String| {
-                self.living.iter().chain(&now).any(|lab| line.contains(lab.as_str()))
-            };
-            left.retain(|line| !is_others(line));
-            if left.is_empty() {
-                break;
+    let is_there = std::fs::read_dir(surtax.runs())
+        .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok()));
+    let shown = surtax.ask(&["show", "last", "--format", "json"])?;
+    let finished = said.lines().filter(|line| line.contains("` ended: ")).count();
+    if !shown.status.success() {
+        let has_run = is_there && !text(&shown.stderr).contains("there is no run in");
+        return match (finished, has_run) {
+            (0, false) => Ok(None),
+            (0, true) => failed(Kind::Unreadable, format!("`show last`: {}", text(&shown.stderr))),
+            _ => {
+                failed(Kind::Loss, format!("{finished} trials had ended: {}", text(&shown.stderr)))
             }
-            std::thread::sleep(LOOK_AGAIN);
-        }
-        Ok(left)
+        };
     }
-
-    /// What a kill did that it must not, if anything.
-    fn failure(&self, before: &Census, said: &str, wanted: u64) -> Result<Option<Failure>, Fault> {
-        let failed = |kind, what: String| Ok(Some(Failure { kind, what }));
-        let swept = self.ask(&["gc"])?;
-        if !swept.status.success() {
-            return failed(Kind::Leak, format!("`gc` failed: {}", text(&swept.stderr)));
-        }
-        let left = self.difference(before)?;
-        if !left.is_empty() {
-            return failed(Kind::Leak, left.join("; "));
-        }
-        let is_there = std::fs::read_dir(self.runs())
-            .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok()));
-        let shown = self.ask(&["show", "last", "--format", "json"])?;
-        let finished = said.lines().filter(|line| line.contains("` ended: ")).count();
-        if !shown.status.success() {
-            let has_run = is_there && !text(&shown.stderr).contains("there is no run in");
-            return match (finished, has_run) {
-                (0, false) => Ok(None),
-                (0, true) => {
-                    failed(Kind::Unreadable, format!("`show last`: {}", text(&shown.stderr)))
-                }
-                _ => failed(
-                    Kind::Loss,
-                    format!("{finished} trials had ended: {}", text(&shown.stderr)),
-                ),
-            };
-        }
-        let kept = trials(&shown.stdout, |state| state != "void");
-        if kept < u64::try_from(finished).unwrap_or(u64::MAX) {
-            return failed(Kind::Loss, format!("{finished} trials had ended, {kept} are kept"));
-        }
-        let resumed = self.ask(&["resume", "last"])?;
-        if !resumed.status.success() {
-            return failed(Kind::Unreadable, format!("`resume last`: {}", text(&resumed.stderr)));
-        }
-        let shown = self.ask(&["show", "last", "--format", "json"])?;
-        let done = trials(&shown.stdout, |state| state == "done");
-        if done != wanted {
-            return failed(Kind::Loss, format!("{done} of {wanted} trials count after `resume`"));
-        }
-        let left = self.difference(before)?;
-        if left.is_empty() { Ok(None) } else { failed(Kind::Leak, left.join("; ")) }
+    let kept = trials(&shown.stdout, |state| state != "void");
+    if kept < u64::try_from(finished).unwrap_or(u64::MAX) {
+        return failed(Kind::Loss, format!("{finished} trials had ended, {kept} are kept"));
     }
-}
-
-/// How many trials of an answer of `show` are in such a state.
-pub(super) fn trials(answer: &[u8], is: impl Fn(&str) -> bool) -> u64 {
-    let answer: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();
-    let arms = answer["arms"].as_array().cloned().unwrap_or_default();
-    let of_arm = |arm: &serde_json::Value| arm["trials"].as_array().cloned().unwrap_or_default();
-    let states = arms.iter().flat_map(of_arm);
-    let found = states.filter(|trial| trial["state"].as_str().is_some_and(&is)).count();
-    u64::try_from(found).unwrap_or(u64::MAX)
-}
-
-/// What was said, as much of it as anybody reads.
-pub(super) fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).trim_end().chars().take(600).collect()
+    let resumed = surtax.ask(&["resume", "last"])?;
+    if !resumed.status.success() {
+        return failed(Kind::Unreadable, format!("`resume last`: {}", text(&resumed.stderr)));
+    }
+    let shown = surtax.ask(&["show", "last", "--format", "json"])?;
+    let done = trials(&shown.stdout, |state| state == "done");
+    if done != wanted {
+        return failed(Kind::Loss, format!("{done} of {wanted} trials count after `resume`"));
+    }
+    let left = surtax.difference(before)?;
+    if left.is_empty() { Ok(None) } else { failed(Kind::Leak, left.join("; ")) }
 }
 
 /// A line for each stack, and one for each kind of failure over all.

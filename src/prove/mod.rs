@@ -1,8 +1,9 @@
-//! Proofs: campaigns that measure surtax's own error where the truth is known, each with its bar.
+//! Proofs: campaigns that measure surtax's own error where the truth is known, or attack it, each with its bar.
 //!
-//! A proof goes the whole path, as a question of the user's does: plan, campaign, ledger (in memory),
-//! findings. What it counts are failures: a verdict or an interval that the truth contradicts. One
-//! file per proof; this one holds the contract and the registry.
+//! A proof goes the whole path, as a question of the user's does: plan, campaign, ledger (in memory), findings; or it
+//! starts surtax itself as its user has it, and kills it, races it, or gives it what somebody else made. What it counts
+//! are failures: a verdict or an interval that the truth contradicts, something left, lost, or believed. One file per
+//! proof; this one holds the contract and the registry.
 
 mod at_once;
 mod bare;
@@ -10,6 +11,7 @@ mod bench;
 mod bill;
 mod binomial;
 mod centre;
+mod child;
 mod equivalence;
 mod example;
 mod false_positives;

@@ -5,13 +5,14 @@
 //! another version or another commit of surtax wrote is refused: its units were counted by something else.
 
 use crate::fault::{Doing, Fault};
+use crate::lab::exclusive::OTHERS_WRITE;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The longest notebook that is read, in bytes: a million units of a hundred bytes fit.
@@ -57,21 +58,24 @@ impl Notebook {
             .open(path)
             .doing(format_args!("open the notebook `{shown}`"))?;
         let facts = file.metadata().doing(format_args!("look at the notebook `{shown}`"))?;
-        if !facts.is_file() || facts.len() > LENGTH_LIMIT {
-            return Err(Fault::user(format!("`{shown}` is no notebook of a campaign"))
-                .hint("name a file that is not there yet"));
+        let us = rustix::process::geteuid().as_raw();
+        let is_ours = facts.uid() == us && facts.mode() & OTHERS_WRITE == 0;
+        if !facts.is_file() || !is_ours || facts.len() > LENGTH_LIMIT {
+            return Err(Fault::user(format!(
+                "`{shown}` is no notebook of a campaign, or others may have written into it"
+            ))
+            .hint("name a file that is not there yet"));
         }
         let mut text = Vec::new();
         file.read_to_end(&mut text).doing(format_args!("read the notebook `{shown}`"))?;
         // A line that was cut off is of a unit that is done again.
         let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-        let length = u64::try_from(whole).unwrap_or(u64::MAX);
-        file.set_len(length).doing(format_args!("cut the notebook `{shown}`"))?;
         let mut lines = text[..whole].split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
         let ours = Header::of(size);
         let mut notebook = Self::default();
         match lines.next().map(serde_json::from_slice::<Header>) {
-            None => append(&mut file, &ours, path)?,
+            None if text.is_empty() => append(&mut file, &ours, path)?,
+            None => return Err(no_notebook(path, &"its first line has no end")),
             Some(Ok(theirs)) if theirs == ours => {}
             Some(Ok(theirs)) => {
                 let Header { surtax_version, commit, size } = theirs;
@@ -82,15 +86,17 @@ impl Notebook {
                 ))
                 .hint("name another file, or use the surtax that began it"));
             }
-            Some(Err(error)) => {
-                return Err(Fault::user(format!("`{shown}` begins as no notebook does: {error}"))
-                    .hint("name a file that is not there yet"));
-            }
+            Some(Err(error)) => return Err(no_notebook(path, &error)),
         }
         for line in lines {
             let entry: Entry = serde_json::from_slice(line)
                 .map_err(|error| Fault::user(format!("`{shown}` holds no unit: {error}")))?;
             notebook.known.get_mut().insert(entry.unit, entry.result);
+        }
+        // Only now it is known to be ours to change.
+        if whole < text.len() {
+            let length = u64::try_from(whole).unwrap_or(u64::MAX);
+            file.set_len(length).doing(format_args!("cut the notebook `{shown}`"))?;
         }
         Ok(Self { file: Some(RefCell::new(file)), path: path.to_owned(), ..notebook })
     }
@@ -141,6 +147,11 @@ impl Header {
     }
 }
 
+fn no_notebook(path: &Path, why: &dyn std::fmt::Display) -> Fault {
+    Fault::user(format!("`{}` begins as no notebook does: {why}", path.display()))
+        .hint("name a file that is not there yet")
+}
+
 fn append(file: &mut File, line: &impl Serialize, path: &Path) -> Result<(), Fault> {
     let shown = path.display();
     let mut text = serde_json::to_vec(line)
@@ -152,6 +163,7 @@ fn append(file: &mut File, line: &impl Serialize, path: &Path) -> Result<(), Fau
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn count(notebook: &Notebook, unit: &str, times: &mut u32) -> u32 {
         let work = || {
@@ -198,7 +210,21 @@ mod tests {
         drop(Notebook::open(&path, "full").unwrap());
         let fault = Notebook::open(&path, "quick").unwrap_err();
         assert!(fault.to_string().contains("was counted by surtax"), "{fault}");
-        std::fs::write(&path, "hello\n").unwrap();
-        assert_eq!(Notebook::open(&path, "full").unwrap_err().exit_code(), 2);
+    }
+
+    #[test]
+    fn a_file_that_is_no_notebook_of_ours_stays_as_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("letter.txt");
+        for text in ["hello\n", "hello", "hello\nworld", "\n", "{\"unit\":"] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(Notebook::open(&path, "full").unwrap_err().exit_code(), 2, "{text:?}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+        std::fs::remove_file(&path).unwrap();
+        drop(Notebook::open(&path, "full").unwrap());
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o620)).unwrap();
+        let fault = Notebook::open(&path, "full").unwrap_err();
+        assert!(fault.to_string().contains("others may have written"), "{fault}");
     }
 }

@@ -3,7 +3,7 @@
 //! In every stack with a limit it is the command itself, or a child of one that ends with status 0 all the same: that
 //! trial would count. It fails where no trial says which limit of which layer it was, and what would raise it.
 
-use super::bench::draft;
+use super::bench::{TRIALS_OF_A_FAILED_RUN, draft};
 use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
@@ -27,9 +27,6 @@ const STACKS: [(&str, &str, &str); 10] = [
 
 /// How many of them are quick.
 const QUICK_STACKS: usize = 2;
-
-/// How many trials one run has: an arm that never succeeds is tried twice, and there are two of them.
-const TRIALS_OF_A_RUN: u32 = 4;
 
 pub(super) struct Oom;
 
@@ -81,7 +78,7 @@ fn stacks(size: Size) -> &'static [(&'static str, &'static str, &'static str)] {
 
 /// How many runs of each kind in each stack: in full a hundred trials.
 fn per_kind(size: Size) -> u32 {
-    size.pick(1, 100 / TRIALS_OF_A_RUN)
+    size.pick(1, 100 / TRIALS_OF_A_FAILED_RUN)
 }
 
 /// Who is killed.
@@ -178,7 +175,7 @@ fn kill(
     for number in 0..per_kind(size) {
         let unit = format!("oom/{stack}/{}/{number}", kind.name());
         let one = bench.unit(&unit, 1, || {
-            let mut draft = draft(stack, &[], TRIALS_OF_A_RUN / 2, number.into())?;
+            let mut draft = draft(stack, &[], TRIALS_OF_A_FAILED_RUN / 2, number.into())?;
             draft.command = [String::from("sh"), String::from("-c"), kind.script()].to_vec();
             let findings = bench.findings(draft)?;
             let mut one = Count::default();

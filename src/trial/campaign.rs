@@ -16,7 +16,7 @@ use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 
 /// After how many failures without any success an arm is given up.
-const GIVE_UP_AFTER: u32 = 2;
+pub(crate) const GIVE_UP_AFTER: u32 = 2;
 
 /// Who wants to know how it goes.
 pub trait Observer {
