@@ -1,7 +1,7 @@
 //! `surtax export`: the results of a run for other programs.
 
 use super::{Format, Globals};
-use super::{answer, measuring};
+use super::{answer, measuring, place};
 use crate::fault::Fault;
 use crate::report::{export, terminal};
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ impl Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
-    let (_, findings) = measuring::findings(&arguments.run)?;
+    let (_, findings) = measuring::findings(&arguments.run, globals)?;
     if arguments.trials && !matches!(globals.format, None | Some(Format::Csv)) {
         return Err(Fault::user("`--trials` writes CSV, and another `--format` was asked for")
             .hint("leave out one of them; JSON has every trial anyway"));
@@ -49,7 +49,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
         false => measuring::text(&findings, arguments.format(globals), look),
     };
     match &arguments.output {
-        Some(path) => measuring::write(path, &text(terminal::PLAIN)),
+        Some(path) => place::write(path, &text(terminal::PLAIN)),
         None => answer(&text(globals.look())),
     }
 }

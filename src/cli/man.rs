@@ -1,6 +1,6 @@
 //! `surtax man`: manual pages, from the same definitions as the help.
 
-use super::{Cli, answer, measuring};
+use super::{Cli, answer, place};
 use crate::fault::{Doing, Fault};
 use clap::CommandFactory;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Fault> {
     std::fs::create_dir_all(directory).doing(format!("make the directory `{shown}`"))?;
     for command in std::iter::once(&command).chain(command.get_subcommands()) {
         let (name, page) = page(command)?;
-        measuring::write(&directory.join(name), &page)?;
+        place::write(&directory.join(name), &page)?;
     }
     Ok(())
 }

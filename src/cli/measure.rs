@@ -299,7 +299,8 @@ impl ResultArguments {
         {
             return Err(ledger::taken(output));
         }
-        for path in [&self.output, &self.report].into_iter().flatten() {
+        self.report.as_deref().map_or(Ok(()), super::place::require)?;
+        if let Some(path) = &self.output {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
                 let (parent, shown) = (parent.display(), path.display());

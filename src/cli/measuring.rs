@@ -2,8 +2,8 @@
 
 use super::measure::Question;
 use super::resume::Arguments as Resume;
-use super::{Format, Globals, answer, consent, note, progress};
-use crate::fault::{Doing, Fault};
+use super::{Format, Globals, answer, consent, note, place, progress};
+use crate::fault::Fault;
 use crate::lab::{self, Lab};
 use crate::layer::{Root, Site, View};
 use crate::ledger::{Key, Ledger, RunState, machine, shelf};
@@ -210,6 +210,7 @@ fn hint_of(shown: &str, program: &str) -> String {
 pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, Fault> {
     let Resume { run, report, gate, yes } = arguments;
     let report = report.as_deref();
+    report.map_or(Ok(()), place::require)?;
     let path = shelf::find(&shelf::directory()?, run)?;
     let ledger = Ledger::open(&path)?;
     gate.require_metrics(&ledger.plan()?)?;
@@ -272,7 +273,7 @@ fn conclude(
 ) -> Result<ExitCode, Fault> {
     let findings = compare(ledger)?;
     if let Some(report) = report {
-        write(report, &html::html(&findings))?;
+        place::write(report, &html::html(&findings))?;
     }
     answer(&text(&findings, globals.format_or(Format::Table), globals.look()))?;
     if let Some(report) = report {
@@ -336,10 +337,21 @@ fn is_on_shelf(path: &Path) -> bool {
     shelf::directory().is_ok_and(|directory| path.parent() == Some(&directory))
 }
 
-/// Findings of a run that is kept.
-pub(super) fn findings(run: &str) -> Result<(PathBuf, Findings), Fault> {
+/// Findings of a run that is kept; says where nobody here vouches for it.
+pub(super) fn findings(run: &str, globals: &Globals) -> Result<(PathBuf, Findings), Fault> {
     let path = shelf::find(&shelf::directory()?, run)?;
-    let findings = compare(&Ledger::open(&path)?)?;
+    let ledger = Ledger::open(&path)?;
+    let findings = compare(&ledger)?;
+    if !ledger.is_made_here() {
+        note(
+            &format!(
+                "the run in `{}` was not begun by this user on this machine, or its plan was changed: its numbers, and \
+                 the command that repeats it, are those of whoever wrote it",
+                path.display()
+            ),
+            globals,
+        );
+    }
     Ok((path, findings))
 }
 
@@ -351,13 +363,4 @@ pub(super) fn text(findings: &Findings, format: Format, look: Look) -> String {
         Format::Csv => export::csv(findings),
         Format::Markdown => markdown::markdown(findings),
     }
-}
-
-/// Writes a result into a file, whole or not at all.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), Fault> {
-    let part = path.with_added_extension("part");
-    // One that a crash left; what somebody else puts there again is refused.
-    let _ = std::fs::remove_file(&part);
-    lab::write(&part, text)?;
-    std::fs::rename(&part, path).doing(format_args!("write `{}`", path.display()))
 }

@@ -16,6 +16,7 @@ mod list;
 mod man;
 mod measure;
 mod measuring;
+mod place;
 mod plan;
 mod prices;
 pub mod progress;

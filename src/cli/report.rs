@@ -1,6 +1,6 @@
 //! `surtax report`: the results of a run as one HTML file.
 
-use super::{Globals, measuring, note};
+use super::{Globals, measuring, note, place};
 use crate::fault::Fault;
 use crate::report::html;
 use std::path::{Path, PathBuf};
@@ -25,9 +25,9 @@ impl Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
-    let (run_file, findings) = measuring::findings(&arguments.run)?;
-    let place = arguments.place(&run_file);
-    measuring::write(&place, &html::html(&findings))?;
-    note(&format!("the report is `{}`", place.display()), globals);
+    let (run_file, findings) = measuring::findings(&arguments.run, globals)?;
+    let file = arguments.place(&run_file);
+    place::write(&file, &html::html(&findings))?;
+    note(&format!("the report is `{}`", file.display()), globals);
     Ok(())
 }

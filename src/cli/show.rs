@@ -18,7 +18,7 @@ pub struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
-    let (_, findings) = measuring::findings(&arguments.run)?;
+    let (_, findings) = measuring::findings(&arguments.run, globals)?;
     let metrics = findings.arms.iter().flat_map(|arm| &arm.metrics);
     let names: BTreeSet<String> = metrics.map(|metric| metric.metric.clone()).collect();
     let is_of_workload = |name: &String| !RESERVED.contains(&name.as_str());

@@ -27,7 +27,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
-use surtax_instrument::wire::{Fact, Hello, Outcome, Output, PROTOCOL, Reply, Request, Status};
+use surtax_instrument::wire::{
+    Fact, Failure, Hello, Outcome, Output, PROTOCOL, Reply, Request, Status,
+};
 
 /// What the simulated command takes at cost 1 without noise, in nanoseconds.
 const BASE_NS: f64 = 1e9;
@@ -204,6 +206,12 @@ impl Inside {
             Request::DropCaches => self.say(Reply::Dropped(Vec::new())),
             Request::Resolve(_) => self.say(Reply::Identity(Vec::new())),
             Request::Stop => self.say(Reply::Stopped),
+            Request::Relay(_) => self.say(Reply::Failed(Failure {
+                errno: 0,
+                what: String::from("`simulated` has no inside: nothing runs in it"),
+                hint: String::from("enter a layer that `surtax doctor` calls usable"),
+                is_forgery: false,
+            })),
             _ => {}
         }
     }

@@ -251,7 +251,10 @@ fn foreign(path: &Path, found: &Metadata) -> Option<Fault> {
             "`{shown}` belongs to user {}, who could change the run, and not to user {us}",
             found.uid()
         ))
-        .hint("copy the run, with the `-wal` and `-journal` files that are its, to a directory of your own")
+        .hint(match shown.ends_with("-wal") || shown.ends_with("-journal") {
+            true => format!("it is not of your making: move it away, and believe nothing in it: mv {quoted} {quoted}.not-mine"),
+            false => String::from("copy the run to a directory of your own: what it says is whoever's it is"),
+        })
     } else {
         Fault::user(format!(
             "others could change the run: they may write to `{shown}` (mode {:04o})",
