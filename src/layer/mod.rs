@@ -445,6 +445,8 @@ pub struct Payer {
     pub source: Source,
     /// Whether the deeper levels and the command run inside it.
     pub carries_workload: bool,
+    /// Whether it is there for all trials of a run, as a daemon is, so that its memory is no single one's.
+    pub is_shared: bool,
 }
 
 /// Where a payer's usage is counted.
