@@ -13,7 +13,7 @@ use surtax_instrument::probe::oom::Kills;
 use surtax_instrument::probe::process::{self, usage, usage_of_other_threads, usage_of_threads};
 use surtax_instrument::probe::xen::Domain;
 use surtax_instrument::quantity::Bytes;
-use surtax_instrument::wire::{MemoryParts, Reading};
+use surtax_instrument::wire::{MemoryParts, Reading, Role};
 
 /// The counters of the payers of one level, read once.
 pub struct Watch {
@@ -85,7 +85,9 @@ impl Watch {
 /// beside it.
 fn memory(payer: &Payer, peak: Option<Bytes>) -> Option<Bytes> {
     match &payer.source {
-        Source::Threads { pid, .. } if payer.carries_workload => guest_memory::of_process(*pid),
+        Source::Threads { pid, .. } if payer.role == Role::GuestKernel => {
+            guest_memory::of_process(*pid)
+        }
         Source::OtherThreads { pid, .. } => {
             let of_guest = guest_memory::of_process(*pid).unwrap_or_default();
             peak.and_then(|peak| peak.0.checked_sub(of_guest.0)).map(Bytes)
@@ -142,5 +144,40 @@ impl Meter {
         };
         let used = used.ok()?;
         Some(Usage { cpu: used.cpu, memory_peak: used.memory_peak, memory_parts: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Guests beside a command of the host's own, such as a client of theirs, do not carry it.
+    #[test]
+    fn a_guests_memory_is_its_own_line_whether_or_not_it_carries_the_command() {
+        const SIZE: usize = 256 << 20;
+        let memory = std::hint::black_box(vec![1_u8; SIZE]);
+        let pid = std::process::id();
+        let payer = |name: &str, role, source, carries_workload| Payer {
+            name: name.into(),
+            role,
+            source,
+            carries_workload,
+            is_shared: false,
+        };
+        for carries in [true, false] {
+            let tids = vec![pid];
+            let guest = Source::Threads { pid, tids: tids.clone() };
+            let others = Source::OtherThreads { pid, except: tids };
+            let payers = vec![
+                payer("vCPU threads", Role::GuestKernel, guest, carries),
+                payer("QEMU's other threads", Role::Hypervisor, others, false),
+            ];
+            let readings = Watch::begin(payers, 0).end();
+            let found: Vec<Option<Bytes>> = readings.iter().map(|it| it.memory_peak).collect();
+            let whole = usage(pid).unwrap().memory_peak.unwrap();
+            assert!(found[0].unwrap().0 >= SIZE as u64, "{found:?}");
+            assert!(found[1].unwrap().0 <= whole.0 - SIZE as u64, "{found:?} of {whole:?}");
+        }
+        assert!(memory.iter().all(|byte| *byte == 1));
     }
 }
