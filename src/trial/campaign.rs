@@ -9,6 +9,7 @@ use crate::fault::Fault;
 use crate::layer::{self, Unavailable};
 use crate::ledger::{Ledger, RunState, Severity};
 use crate::plan::{Arm, Plan, TrialId};
+use crate::stack::StackSpec;
 use crate::stack::rise::Ground;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -53,6 +54,8 @@ pub struct Campaign<'a> {
     repeats: Repeats,
     /// Which trials broke; each is tried once more.
     broken: HashSet<TrialId>,
+    /// Whether what trials share has been started.
+    is_prepared: bool,
 }
 
 impl<'a> Campaign<'a> {
@@ -77,6 +80,7 @@ impl<'a> Campaign<'a> {
             longest_block: Duration::ZERO,
             repeats: Repeats::default(),
             broken: HashSet::new(),
+            is_prepared: false,
         }
     }
 
@@ -140,6 +144,13 @@ impl<'a> Campaign<'a> {
         if self.dropped.contains(&arm.index) || self.done.contains(&trial) {
             return Ok(());
         }
+        if !self.is_prepared {
+            self.is_prepared = true;
+            self.prepare(arms)?;
+            if self.interrupts.urgency() > Urgency::None {
+                return Ok(());
+            }
+        }
         self.observer.trial_begins(trial, arm);
         self.ledger.begin_trial(trial)?;
         let mut record = protocol::run(trial, &arm.stack, self.plan, self.ground);
@@ -188,6 +199,24 @@ impl<'a> Campaign<'a> {
         }
     }
 
+    /// Starts what outlives a trial, for every stack that will run. What cannot be started is said by the trials that need it.
+    fn prepare(&mut self, arms: &[Arm]) -> Result<(), Fault> {
+        let mut seen = BTreeSet::new();
+        for arm in arms.iter().filter(|arm| !self.dropped.contains(&arm.index)) {
+            let beside = self.plan.neighbours(arm.index).iter().map(|it| &it.stack);
+            for stack in std::iter::once(&arm.stack).chain(beside) {
+                if self.interrupts.urgency() > Urgency::None || !seen.insert(stack.clone()) {
+                    continue;
+                }
+                if let Err(fault) = prepare(stack, self.ground) {
+                    let why = format!("what trials of `{stack}` share did not start: {fault}");
+                    self.ledger.log(Severity::Warning, &why)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Gives an arm up that has only ever failed.
     fn count(&mut self, record: &Record, arm: &Arm) {
         let (failures, has_succeeded) = self.tally.entry(arm.index).or_default();
@@ -215,6 +244,14 @@ impl<'a> Campaign<'a> {
         }
         Ok(())
     }
+}
+
+/// Starts what outlives a trial for the outermost layer of a stack.
+fn prepare(stack: &StackSpec, ground: &Ground<'_>) -> Result<(), Fault> {
+    let Some(outermost) = stack.layers.first() else { return Ok(()) };
+    let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
+    let site = ground.site(&view, &limits, stack.layers.len() > 1);
+    layer::find(&outermost.kind)?.prepare(outermost, &site)
 }
 
 /// Whether the outermost layer of an arm can run; the deeper ones can only be asked from inside.
