@@ -54,8 +54,6 @@ pub struct Campaign<'a> {
     repeats: Repeats,
     /// Which trials broke; each is tried once more.
     broken: HashSet<TrialId>,
-    /// Whether what trials share has been started.
-    is_prepared: bool,
 }
 
 impl<'a> Campaign<'a> {
@@ -80,7 +78,6 @@ impl<'a> Campaign<'a> {
             longest_block: Duration::ZERO,
             repeats: Repeats::default(),
             broken: HashSet::new(),
-            is_prepared: false,
         }
     }
 
@@ -98,12 +95,18 @@ impl<'a> Campaign<'a> {
         }
         self.check_arms(&arms)?;
         let began = clock::monotonic_raw();
+        let mut is_prepared = false;
         for block in 0..self.plan.block_limit() {
             if self.dropped.len() == arms.len() || self.is_over(began) || self.is_enough() {
                 break;
             }
+            let trials = self.plan.block(block);
+            if !is_prepared && trials.iter().any(|trial| self.is_to_do(*trial)) {
+                self.prepare(&arms)?;
+                is_prepared = true;
+            }
             let block_began = clock::monotonic_raw();
-            for trial in self.plan.block(block) {
+            for trial in trials {
                 if self.interrupts.urgency() > Urgency::None {
                     return self.end(RunState::Interrupted);
                 }
@@ -114,6 +117,11 @@ impl<'a> Campaign<'a> {
         }
         let was_interrupted = self.interrupts.urgency() > Urgency::None;
         self.end(if was_interrupted { RunState::Interrupted } else { RunState::Finished })
+    }
+
+    /// Whether a trial of the plan has not been made yet, and can be.
+    fn is_to_do(&self, trial: TrialId) -> bool {
+        !self.dropped.contains(&trial.arm) && !self.done.contains(&trial)
     }
 
     fn end(self, state: RunState) -> Result<RunState, Fault> {
@@ -141,15 +149,8 @@ impl<'a> Campaign<'a> {
     fn trial(&mut self, trial: TrialId, arms: &[Arm]) -> Result<(), Fault> {
         let arm = usize::try_from(trial.arm).ok().and_then(|index| arms.get(index));
         let arm = arm.ok_or_else(|| Fault::bug(format!("a trial of arm {}", trial.arm)))?;
-        if self.dropped.contains(&arm.index) || self.done.contains(&trial) {
+        if !self.is_to_do(trial) {
             return Ok(());
-        }
-        if !self.is_prepared {
-            self.is_prepared = true;
-            self.prepare(arms)?;
-            if self.interrupts.urgency() > Urgency::None {
-                return Ok(());
-            }
         }
         self.observer.trial_begins(trial, arm);
         self.ledger.begin_trial(trial)?;
