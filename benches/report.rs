@@ -169,8 +169,10 @@ fn record(
         cpu_user: near(typical),
         cpu_system: near(typical / 10.0),
         memory_peak: Some(Bytes(30 << 20)),
+        memory_parts: None,
         oom_kill_count: None,
         carries_workload,
+        is_shared: false,
     };
     let readings = vec![
         reading("container", Role::Engine, 1.05e9 * cost, true),

@@ -344,6 +344,7 @@ impl Running for RunningContainer {
             role: Role::Engine,
             source: Source::Group(self.group.clone()),
             carries_workload: true,
+            is_shared: false,
         }]
     }
 

@@ -144,6 +144,15 @@ pub trait Layer: Sync {
     /// Why not, and the command that would make it so.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable>;
 
+    /// Starts what outlives a trial, such as an engine's daemon and the image in it: it is called before the first trial, so
+    /// that none pays for that. A start without it does the same where it is missing.
+    ///
+    /// # Errors
+    /// What could not be started. Nothing of it is left, and a start will say it again.
+    fn prepare(&self, _spec: &LayerSpec, _site: &Site<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
     /// Starts the agent in a new instance of the layer. A start that fails half-way leaves nothing.
     ///
     /// # Errors
@@ -445,6 +454,8 @@ pub struct Payer {
     pub source: Source,
     /// Whether the deeper levels and the command run inside it.
     pub carries_workload: bool,
+    /// Whether it is there for all trials of a run, as a daemon is, so that its memory is no single one's.
+    pub is_shared: bool,
 }
 
 /// Where a payer's usage is counted.

@@ -187,7 +187,7 @@ impl PlainProcess {
         };
         let carries_workload = self.group.is_some();
         let name = String::from("surtax agent");
-        vec![Payer { name, role: Role::Surtax, source, carries_workload }]
+        vec![Payer { name, role: Role::Surtax, source, carries_workload, is_shared: false }]
     }
 
     /// The agent itself, as a process of this level.

@@ -56,8 +56,10 @@ pub(crate) fn reading(payer: &str, level: u8, cpu_ns: u64, carries_workload: boo
         cpu_user: Nanoseconds(cpu_ns),
         cpu_system: Nanoseconds(0),
         memory_peak: Some(Bytes(30 << 20)),
+        memory_parts: None,
         oom_kill_count: None,
         carries_workload,
+        is_shared: false,
     }
 }
 

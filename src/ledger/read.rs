@@ -12,7 +12,7 @@ use rusqlite::{OptionalExtension, Row};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
-use surtax_instrument::wire::{Fact, LevelFacts, Reading, Role};
+use surtax_instrument::wire::{Fact, LevelFacts, MemoryParts, Reading, Role};
 
 /// One kind of what hangs on a trial.
 struct Part {
@@ -35,7 +35,7 @@ const ARMS_MAX: usize = 1_000;
 
 type Add = fn(&Row, &mut StoredTrial) -> rusqlite::Result<()>;
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 8] = [
     Part {
         since: 1,
         query: "SELECT trial, metric, unit, value, CAST(value AS INTEGER) FROM samples",
@@ -53,6 +53,12 @@ const PARTS: [Part; 7] = [
             trial.readings.push(reading(row)?);
             Ok(())
         },
+    },
+    Part {
+        since: 7,
+        query: "SELECT trial, position, is_shared, anon_bytes, page_cache_bytes, shmem_bytes, kernel_bytes
+                FROM memory ORDER BY trial, position",
+        add: memory,
     },
     Part {
         since: 1,
@@ -419,9 +425,25 @@ fn reading(row: &Row) -> rusqlite::Result<Reading> {
         cpu_user: Nanoseconds(natural(row.get(4)?)),
         cpu_system: Nanoseconds(natural(row.get(5)?)),
         memory_peak: row.get::<_, Option<i64>>(6)?.map(|peak| Bytes(natural(peak))),
+        memory_parts: None,
         oom_kill_count: None,
         carries_workload: row.get(7)?,
+        is_shared: false,
     })
+}
+
+/// Adds to a payer's reading what its memory is; the readings of a trial stand in the order of their positions.
+fn memory(row: &Row, trial: &mut StoredTrial) -> rusqlite::Result<()> {
+    let position = usize::try_from(natural(row.get(1)?)).unwrap_or(usize::MAX);
+    let Some(reading) = trial.readings.get_mut(position) else { return Ok(()) };
+    reading.is_shared = row.get(2)?;
+    let bytes = |column: usize| -> rusqlite::Result<Option<Bytes>> {
+        Ok(row.get::<_, Option<i64>>(column)?.map(|it| Bytes(natural(it))))
+    };
+    if let (Some(anon), Some(page_cache), Some(shmem)) = (bytes(3)?, bytes(4)?, bytes(5)?) {
+        reading.memory_parts = Some(MemoryParts { anon, page_cache, shmem, kernel: bytes(6)? });
+    }
+    Ok(())
 }
 
 fn role_of(word: &str) -> Option<Role> {

@@ -9,7 +9,8 @@ use crate::trial::{Evidence, Measured, Record, TrialResult};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::{HashMap, HashSet};
 use surtax_instrument::clock;
-use surtax_instrument::wire::{Output, Reading};
+use surtax_instrument::quantity::Bytes;
+use surtax_instrument::wire::{MemoryParts, Output, Reading};
 
 /// So many different outputs of one arm keep their tails though their trials are `done`.
 const DIFFERENT_TAILS_KEPT: usize = 8;
@@ -191,15 +192,28 @@ fn insert_reading(
          WHERE name = ?1 AND role = ?2 AND level = ?3 AND carries_workload = ?4",
         params![reading.payer, role_word(reading.role), reading.level, reading.carries_workload],
     )?;
-    transaction
-        .prepare_cached("INSERT INTO readings VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
-        .execute(params![
+    transaction.prepare_cached("INSERT INTO readings VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?.execute(
+        params![
             trial,
             position,
             payer,
             integer(reading.cpu_user.0),
             integer(reading.cpu_system.0),
             reading.memory_peak.map(|peak| integer(peak.0)),
+        ],
+    )?;
+    let parts = reading.memory_parts;
+    let part = |of: fn(&MemoryParts) -> Bytes| parts.as_ref().map(|parts| integer(of(parts).0));
+    transaction
+        .prepare_cached("INSERT INTO memory VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
+        .execute(params![
+            trial,
+            position,
+            reading.is_shared,
+            part(|it| it.anon),
+            part(|it| it.page_cache),
+            part(|it| it.shmem),
+            parts.and_then(|parts| parts.kernel).map(|kernel| integer(kernel.0)),
         ])
         .map(drop)
 }

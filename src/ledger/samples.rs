@@ -89,13 +89,13 @@ pub(super) fn hold_against_outside(trial: &mut StoredTrial) {
     }));
 }
 
-/// Memory that level 0 counted beside the command's; `None` where nobody on level 0 was read, or the command claims more
+/// Memory that level 0 counted beside the command's, without that of those who serve all trials; `None` where nobody on level 0 was read, or the command claims more
 /// than those have who carry it.
 ///
 /// Threads share the memory of their process, so one payer without a peak leaves the sum as it is.
 fn memory_of_others(readings: &[Reading], command: u64) -> Option<u64> {
     let of_level_0 = || {
-        let here = readings.iter().filter(|reading| reading.level == 0);
+        let here = readings.iter().filter(|reading| reading.level == 0 && !reading.is_shared);
         here.filter_map(|reading| Some((reading.carries_workload, reading.memory_peak?.0)))
     };
     of_level_0().next()?;

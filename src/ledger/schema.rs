@@ -10,13 +10,14 @@ pub(super) const SCHEMA: &str = include_str!("schema.sql");
 const OBJECTS_MAX: usize = 100;
 
 /// The tables that not every format has, and the first that has them.
-const SINCE: [(&str, i32); 6] = [
+const SINCE: [(&str, i32); 7] = [
     ("disturbances", 2),
     ("iterations", 3),
     ("metrics", 4),
     ("histograms", 4),
     ("absences", 4),
     ("instances", 5),
+    ("memory", 7),
 ];
 
 /// The table that some ledgers of format 4 lack.
@@ -111,13 +112,17 @@ mod tests {
     #[test]
     fn a_format_is_known_by_what_it_has_and_by_no_other_number() {
         let first = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE absences; \
-                     DROP TABLE instances; DROP TABLE iterations; DROP TABLE disturbances";
+                     DROP TABLE instances; DROP TABLE iterations; DROP TABLE disturbances; DROP TABLE memory";
         let schema = SCHEMA.replace("'disturbed', ", "").replace(WORDS[1].2, "");
         assert!(schema.len() < SCHEMA.len() - 30);
         let old = made(&format!("{schema};{first}"));
         assert_eq!(difference(&old, 1).unwrap(), None);
         assert!(difference(&old, 2).unwrap().is_some());
-        let fourth = made(&format!("{};DROP TABLE instances", SCHEMA.replace(WORDS[1].2, "")));
+        let sixth = made(&format!("{SCHEMA};DROP TABLE memory"));
+        assert_eq!(difference(&sixth, 6).unwrap(), None);
+        assert!(difference(&sixth, 7).unwrap().is_some());
+        let without = "DROP TABLE instances; DROP TABLE memory";
+        let fourth = made(&format!("{};{without}", SCHEMA.replace(WORDS[1].2, "")));
         assert_eq!(difference(&fourth, 4).unwrap(), None);
         fourth.execute_batch("DROP TABLE absences").unwrap();
         assert_eq!(difference(&fourth, 4).unwrap(), None);

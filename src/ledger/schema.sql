@@ -135,6 +135,18 @@ CREATE TABLE readings (
     PRIMARY KEY (trial, position)
 ) STRICT, WITHOUT ROWID;
 
+-- Whose the memory of a payer is, and what it consisted of right after the command.
+CREATE TABLE memory (
+    trial             INTEGER NOT NULL REFERENCES trials (trial),
+    position          INTEGER NOT NULL,
+    is_shared         INTEGER NOT NULL CHECK (is_shared IN (0, 1)),
+    anon_bytes        INTEGER,
+    page_cache_bytes  INTEGER,
+    shmem_bytes       INTEGER,
+    kernel_bytes      INTEGER,
+    PRIMARY KEY (trial, position)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE outputs (
     trial         INTEGER NOT NULL REFERENCES trials (trial),
     stream        TEXT NOT NULL CHECK (stream IN ('stdout', 'stderr')),

@@ -8,7 +8,8 @@ use super::fixture::{add, done, fact, id, ledger, measured, plan, record};
 use super::*;
 use crate::fault::Blame;
 use crate::trial::TrialResult;
-use surtax_instrument::wire::Status;
+use surtax_instrument::quantity::Bytes;
+use surtax_instrument::wire::{MemoryParts, Reading, Status};
 
 fn shelf() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
@@ -127,7 +128,7 @@ fn a_ledger_of_the_first_format_is_read_and_not_gone_on_with() {
     add(&mut writer, &done(id(0, 0), 10));
     drop(writer);
     let old = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE absences; DROP TABLE instances;
-        DROP TABLE iterations; DROP TABLE disturbances; PRAGMA writable_schema = ON;
+        DROP TABLE iterations; DROP TABLE disturbances; DROP TABLE memory; PRAGMA writable_schema = ON;
         UPDATE sqlite_schema SET sql = replace(sql, '''disturbed'', ', '');
         UPDATE sqlite_schema SET sql = replace(sql, ',' || char(10) || '    seal            TEXT', '');
         PRAGMA user_version = 1";
@@ -137,7 +138,34 @@ fn a_ledger_of_the_first_format_is_read_and_not_gone_on_with() {
     assert_eq!(Ledger::open(&path).unwrap().trials().unwrap().len(), 1);
     let error = Ledger::resume(&path).unwrap_err();
     assert_eq!(error.blame, Blame::User);
-    assert!(error.message.contains("an older surtax, in format 1 of now 6"), "{error}");
+    assert!(error.message.contains("an older surtax, in format 1 of now 7"), "{error}");
+}
+
+#[test]
+fn what_a_payers_memory_is_is_read_back_and_absent_from_an_older_ledger() {
+    let (_shelf, path) = shelf();
+    let mut writer = ledger(&path, &["native"]);
+    let mut measured = measured(10);
+    let size = Bytes;
+    let parts = MemoryParts { anon: size(1), page_cache: size(2), shmem: size(3), kernel: None };
+    measured.readings[0].memory_parts = Some(parts);
+    let with_kernel = MemoryParts { kernel: Some(size(4)), ..parts };
+    measured.readings.push(Reading {
+        memory_parts: Some(with_kernel),
+        is_shared: true,
+        ..measured.readings[1].clone()
+    });
+    let readings = measured.readings.clone();
+    add(&mut writer, &record(id(0, 0), TrialResult::Done(Box::new(measured))));
+    drop(writer);
+    assert_eq!(Ledger::open(&path).unwrap().trials().unwrap()[0].readings, readings);
+
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.execute_batch("DROP TABLE memory; PRAGMA user_version = 6").unwrap();
+    drop(connection);
+    let old = Ledger::open(&path).unwrap().trials().unwrap();
+    assert_eq!(old[0].readings.len(), 3);
+    assert!(old[0].readings.iter().all(|it| it.memory_parts.is_none() && !it.is_shared));
 }
 
 #[test]

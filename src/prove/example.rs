@@ -46,8 +46,10 @@ fn measured(arm: u32, wall: Nanoseconds) -> Result<Measured, Fault> {
         cpu_user: wall,
         cpu_system: Nanoseconds(50_000),
         memory_peak: Some(Bytes(30 << 20)),
+        memory_parts: None,
         oom_kill_count: None,
         carries_workload,
+        is_shared: false,
     };
     Ok(Measured {
         wall,

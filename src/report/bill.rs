@@ -5,6 +5,7 @@
 //! into each other, and names who was seen there with all that ran inside them.
 
 use super::estimate;
+use super::memory::{self, Memory};
 use super::{BillGap, PayerFindings, number};
 use crate::ledger::{StoredTrial, role_word};
 use crate::trial::outside::{Account, Cpu, outer, settle};
@@ -23,8 +24,8 @@ pub(super) struct Bill {
 /// A payer: its level, its part, its name.
 type Key = (u8, Role, String);
 
-/// What one reading is on the bill, with its peak of memory in bytes.
-type Part = (Key, Cpu, Option<u64>);
+/// What one reading is on the bill, with its memory.
+type Part = (Key, Cpu, Memory);
 
 /// The bill of the trials that count. `depth` is the level of the command.
 pub(super) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
@@ -37,8 +38,8 @@ pub(super) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
     for (trial, account) in trials.iter().zip(&accounts) {
         match &account.split {
             Some(split) => {
-                let memory = trial.sample("memory_peak_bytes").map(|it| it.whole);
-                command.add(split.command, memory);
+                let peak = trial.sample("memory_peak_bytes").map(|it| it.whole);
+                command.add(split.command, Memory { peak, ..Memory::default() });
                 add(&mut columns, divided(trial, &split.own));
             }
             None if !is_divided => add(&mut columns, undivided(trial, outermost)),
@@ -73,16 +74,16 @@ fn undivided(trial: &StoredTrial, level: u8) -> impl Iterator<Item = Part> {
 }
 
 fn part(reading: &Reading, payer: String, own: Cpu) -> Part {
-    ((reading.level, reading.role, payer), own, reading.memory_peak.map(|peak| peak.0))
+    ((reading.level, reading.role, payer), own, Memory::of(reading))
 }
 
 /// Adds what the payers of one trial paid, the parts of one payer together.
 fn add(columns: &mut BTreeMap<Key, Column>, parts: impl Iterator<Item = Part>) {
-    let mut sums: BTreeMap<Key, (Cpu, Option<u64>)> = BTreeMap::new();
-    for (key, cpu, peak) in parts {
-        let (sum, memory) = sums.entry(key).or_default();
+    let mut sums: BTreeMap<Key, (Cpu, Memory)> = BTreeMap::new();
+    for (key, cpu, memory) in parts {
+        let (sum, all) = sums.entry(key).or_default();
         *sum = sum.plus(cpu);
-        *memory = peak.map(|peak| peak.saturating_add(memory.unwrap_or(0))).or(*memory);
+        *all = all.plus(memory);
     }
     for (key, (cpu, memory)) in sums {
         columns.entry(key).or_default().add(cpu, memory);
@@ -112,15 +113,15 @@ struct Column {
     total: Vec<f64>,
     user: Vec<f64>,
     system: Vec<f64>,
-    memory: Vec<f64>,
+    memory: memory::Column,
 }
 
 impl Column {
-    fn add(&mut self, cpu: Cpu, memory: Option<u64>) {
+    fn add(&mut self, cpu: Cpu, memory: Memory) {
         self.total.push(estimate::float(cpu.total()));
         self.user.push(estimate::float(cpu.user));
         self.system.push(estimate::float(cpu.system));
-        self.memory.extend(memory.map(estimate::float));
+        self.memory.add(memory);
     }
 
     fn findings(&self, payer: &str, role: Role, level: u8) -> Option<PayerFindings> {
@@ -131,7 +132,9 @@ impl Column {
             cpu_ns: estimate::median(&self.total)?,
             cpu_user_ns: estimate::median(&self.user)?,
             cpu_system_ns: estimate::median(&self.system)?,
-            memory_peak_bytes: estimate::median(&self.memory),
+            memory_peak_bytes: self.memory.peak(),
+            memory_parts: self.memory.parts(),
+            is_shared: self.memory.is_shared(),
         })
     }
 }

@@ -54,7 +54,7 @@ const METRIC_FIELDS: [&str; 38] = [
 ];
 
 /// Fields of [`csv_trials`].
-const TRIAL_FIELDS: [&str; 17] = [
+const TRIAL_FIELDS: [&str; 19] = [
     "arm",
     "stack",
     "part",
@@ -72,6 +72,8 @@ const TRIAL_FIELDS: [&str; 17] = [
     "cpu_others_ns",
     "memory_peak_bytes",
     "memory_others_peak_bytes",
+    "memory_others_page_cache_bytes",
+    "memory_shared_peak_bytes",
 ];
 
 /// All findings as one JSON object, ended by a line feed.
@@ -128,6 +130,8 @@ pub fn csv_trials(findings: &Findings) -> String {
                 or_empty(trial.usage.cpu_others_ns),
                 or_empty(trial.usage.memory_peak_bytes),
                 or_empty(trial.usage.memory_others_peak_bytes),
+                or_empty(trial.usage.memory_others_page_cache_bytes),
+                or_empty(trial.usage.memory_shared_peak_bytes),
             ];
             let own = of_workload.iter().map(|name| or_empty(trial.metrics.get(*name)));
             text += &row(fields.into_iter().chain(own));
@@ -292,11 +296,11 @@ mod tests {
         assert_eq!(
             names(&arm["trials"][0]).join(" "),
             "at_ns attempt block cpu_others_ns cpu_system_ns cpu_user_ns disturbances \
-             memory_others_peak_bytes memory_peak_bytes metrics position start_ns state wall_ns why"
+             memory_others_page_cache_bytes memory_others_peak_bytes memory_peak_bytes memory_shared_peak_bytes metrics position start_ns state wall_ns why"
         );
         assert_eq!(
             names(&arm["payers"][0]).join(" "),
-            "cpu_ns cpu_system_ns cpu_user_ns level memory_peak_bytes payer role"
+            "cpu_ns cpu_system_ns cpu_user_ns is_shared level memory_parts memory_peak_bytes payer role"
         );
         assert_eq!(
             names(&findings["run"]).join(" "),
@@ -348,13 +352,13 @@ mod tests {
         assert_eq!(
             lines[0],
             "arm,stack,part,block,position,attempt,at_ns,state,wall_ns,start_ns,why,disturbed,\
-             cpu_user_ns,cpu_system_ns,cpu_others_ns,memory_peak_bytes,memory_others_peak_bytes"
+             cpu_user_ns,cpu_system_ns,cpu_others_ns,memory_peak_bytes,memory_others_peak_bytes,memory_others_page_cache_bytes,memory_shared_peak_bytes"
         );
         // Level 0 counts the command too: the others are what is left of 1,000,151,000 ns.
         assert_eq!(
             lines[1],
             "0,native,baseline,0,0,1,0,done,1000000000,5000000,,,1000000000,1000,150000,20971520,\
-             41943040"
+             41943040,,"
         );
         assert_eq!(lines.len(), 1 + 3 * 6 + 1);
         assert!(

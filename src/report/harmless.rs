@@ -207,6 +207,8 @@ fn of_payer(found: &mut PayerFindings) {
         cpu_user_ns: _,
         cpu_system_ns: _,
         memory_peak_bytes: _,
+        memory_parts: _,
+        is_shared: _,
     } = found;
     [payer, role].into_iter().for_each(tame);
 }

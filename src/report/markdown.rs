@@ -1,6 +1,7 @@
 //! Findings as Markdown, for an issue, a pull request or a wiki.
 
 use super::export::verdict_word;
+use super::findings::MemoryFindings;
 use super::number::{self, GAP};
 use super::prices::{self, List};
 use super::reasons::{self, Failure};
@@ -272,26 +273,34 @@ fn cautions(findings: &Findings) -> String {
 
 fn bill(findings: &Findings) -> String {
     let mut text = String::from(
-        "## Who used the CPU\n\n| Stack | Payer | Role | Level | CPU | User | System | Memory, peak |\n\
-         |---|---|---|--:|--:|--:|--:|--:|\n",
+        "## Who used the CPU\n\n| Stack | Payer | Role | Level | CPU | User | System | Memory, peak | Anonymous, after | \
+         Page cache, after | Files in memory, after | Kernel, after |\n\
+         |---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for arm in &findings.arms {
         for payer in &arm.payers {
-            let memory = payer.memory_peak_bytes.map(|bytes| number::amount(bytes, "bytes"));
+            let size = |bytes: Option<f64>| {
+                bytes.map_or_else(|| GAP.into(), |bytes| number::amount(bytes, "bytes"))
+            };
+            let part = |of: fn(&MemoryFindings) -> f64| size(payer.memory_parts.as_ref().map(of));
             let cells = [
                 name(arm),
-                plain(&payer.payer),
+                plain(&payer.name()),
                 payer.role.clone(),
                 payer.level.to_string(),
                 number::time(payer.cpu_ns),
                 number::time(payer.cpu_user_ns),
                 number::time(payer.cpu_system_ns),
-                memory.unwrap_or(GAP.into()),
+                size(payer.memory_peak_bytes),
+                part(|it| it.anon_bytes),
+                part(|it| it.page_cache_bytes),
+                part(|it| it.shmem_bytes),
+                size(payer.memory_parts.and_then(|parts| parts.kernel_bytes)),
             ];
             text += &format!("| {} |\n", cells.join(" | "));
         }
     }
-    text + "\n"
+    format!("{text}\n{}\n\n", sentence(super::memory::PARTS))
 }
 
 /// What was read back of each stack: only what tells it from the others, and the begin of what is long.

@@ -1,8 +1,8 @@
 //! Whether every arm found its files in memory, or none did.
 //!
 //! What a command reads from a disk in one stack and from the page cache in another is charged to the
-//! stack. The counter is this machine's own and whoever reads at the same time is in it, so medians are
-//! compared, and only what is large.
+//! stack. The counter is this machine's own and whoever reads at the same time is in it, so the words are of the machine,
+//! medians are compared, and only what is large.
 
 use super::Caution;
 use super::caution::{Signs, caution};
@@ -36,12 +36,12 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         .collect();
     (!found.is_empty()).then(|| {
         let all = Stacks::counted(signs.arms);
-        let words = all.with_numbers("read", &found, |read| bytes(read).to_string());
+        let words = all.with_numbers("ran,", &found, |read| bytes(read).to_string());
         caution(
             "unequal-cache",
             format!(
-                "in a trial the baseline read {} from disks, but {words}: what one found in memory the \
-                 other did not, or somebody else read meanwhile, since the disks are the whole machine's",
+                "while the baseline ran, the whole machine read {} from its disks in a trial, but while {words}: what \
+                 one found in memory the other did not, or somebody else read meanwhile, who is counted as well",
                 bytes(expected)
             ),
             "let every stack find the same: let the command read its files once more with \
@@ -82,7 +82,10 @@ mod tests {
     #[test]
     fn a_stack_that_found_a_cold_cache_is_told_of_and_so_is_a_baseline() {
         let cold = said(0.0, 32.0).unwrap();
-        assert!(cold.contains("read 0 B from disks, but `runc` read 32.0 MiB"), "{cold}");
+        let whole = "while the baseline ran, the whole machine read 0 B from its disks in a trial, but while \
+                     `runc` ran, 32.0 MiB";
+        assert!(cold.contains(whole), "{cold}");
+        assert!(!cold.contains("`runc` read"), "nobody knows that it was the stack: {cold}");
         assert!(said(64.0, 1.0).is_some());
     }
 

@@ -187,7 +187,7 @@ mod tests {
         assert!(row.contains(",differs,,\"33.3 % worse than"), "{row}");
         let trials = export::csv_trials(&findings);
         assert!(
-            trials.lines().next().unwrap().ends_with(",memory_others_peak_bytes,latency_p50,rate")
+            trials.lines().next().unwrap().ends_with(",memory_shared_peak_bytes,latency_p50,rate")
         );
         assert!(trials.lines().nth(1).unwrap().ends_with(",20000,4000"), "{trials}");
 

@@ -9,6 +9,7 @@ use crate::fault::Fault;
 use crate::layer::{self, Unavailable};
 use crate::ledger::{Ledger, RunState, Severity};
 use crate::plan::{Arm, Plan, TrialId};
+use crate::stack::StackSpec;
 use crate::stack::rise::Ground;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -94,12 +95,18 @@ impl<'a> Campaign<'a> {
         }
         self.check_arms(&arms)?;
         let began = clock::monotonic_raw();
+        let mut is_prepared = false;
         for block in 0..self.plan.block_limit() {
             if self.dropped.len() == arms.len() || self.is_over(began) || self.is_enough() {
                 break;
             }
+            let trials = self.plan.block(block);
+            if !is_prepared && trials.iter().any(|trial| self.is_to_do(*trial)) {
+                self.prepare(&arms)?;
+                is_prepared = true;
+            }
             let block_began = clock::monotonic_raw();
-            for trial in self.plan.block(block) {
+            for trial in trials {
                 if self.interrupts.urgency() > Urgency::None {
                     return self.end(RunState::Interrupted);
                 }
@@ -110,6 +117,11 @@ impl<'a> Campaign<'a> {
         }
         let was_interrupted = self.interrupts.urgency() > Urgency::None;
         self.end(if was_interrupted { RunState::Interrupted } else { RunState::Finished })
+    }
+
+    /// Whether a trial of the plan has not been made yet, and can be.
+    fn is_to_do(&self, trial: TrialId) -> bool {
+        !self.dropped.contains(&trial.arm) && !self.done.contains(&trial)
     }
 
     fn end(self, state: RunState) -> Result<RunState, Fault> {
@@ -137,7 +149,7 @@ impl<'a> Campaign<'a> {
     fn trial(&mut self, trial: TrialId, arms: &[Arm]) -> Result<(), Fault> {
         let arm = usize::try_from(trial.arm).ok().and_then(|index| arms.get(index));
         let arm = arm.ok_or_else(|| Fault::bug(format!("a trial of arm {}", trial.arm)))?;
-        if self.dropped.contains(&arm.index) || self.done.contains(&trial) {
+        if !self.is_to_do(trial) {
             return Ok(());
         }
         self.observer.trial_begins(trial, arm);
@@ -188,6 +200,24 @@ impl<'a> Campaign<'a> {
         }
     }
 
+    /// Starts what outlives a trial, for every stack that will run. What cannot be started is said by the trials that need it.
+    fn prepare(&mut self, arms: &[Arm]) -> Result<(), Fault> {
+        let mut seen = BTreeSet::new();
+        for arm in arms.iter().filter(|arm| !self.dropped.contains(&arm.index)) {
+            let beside = self.plan.neighbours(arm.index).iter().map(|it| &it.stack);
+            for stack in std::iter::once(&arm.stack).chain(beside) {
+                if self.interrupts.urgency() > Urgency::None || !seen.insert(stack.clone()) {
+                    continue;
+                }
+                if let Err(fault) = prepare(stack, self.ground) {
+                    let why = format!("what trials of `{stack}` share did not start: {fault}");
+                    self.ledger.log(Severity::Warning, &why)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Gives an arm up that has only ever failed.
     fn count(&mut self, record: &Record, arm: &Arm) {
         let (failures, has_succeeded) = self.tally.entry(arm.index).or_default();
@@ -215,6 +245,14 @@ impl<'a> Campaign<'a> {
         }
         Ok(())
     }
+}
+
+/// Starts what outlives a trial for the outermost layer of a stack.
+fn prepare(stack: &StackSpec, ground: &Ground<'_>) -> Result<(), Fault> {
+    let Some(outermost) = stack.layers.first() else { return Ok(()) };
+    let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
+    let site = ground.site(&view, &limits, stack.layers.len() > 1);
+    layer::find(&outermost.kind)?.prepare(outermost, &site)
 }
 
 /// Whether the outermost layer of an arm can run; the deeper ones can only be asked from inside.

@@ -77,6 +77,7 @@ pub(super) fn per_iteration(around: Vec<Reading>, runs: &[Ran]) -> Vec<Reading> 
                     sum.cpu_user += reading.cpu_user;
                     sum.cpu_system += reading.cpu_system;
                     sum.memory_peak = sum.memory_peak.max(reading.memory_peak);
+                    sum.memory_parts = reading.memory_parts.or(sum.memory_parts);
                     sum.oom_kill_count = added(sum.oom_kill_count, reading.oom_kill_count);
                 }
                 None => bill.push(reading.clone()),
@@ -142,8 +143,10 @@ mod tests {
             cpu_user: Nanoseconds(wall),
             cpu_system: Nanoseconds(0),
             memory_peak: Some(Bytes(wall)),
+            memory_parts: None,
             oom_kill_count: None,
             carries_workload: false,
+            is_shared: false,
         }];
         Ran { between: Nanoseconds(wall), outcome, bill }
     }

@@ -10,7 +10,7 @@ use super::quiet::{self, Quiet};
 use super::sandwich::Sandwich;
 use super::task::{Task, settings};
 use super::together;
-use super::watch::{self, Watch};
+use super::watch::Watch;
 use super::{Evidence, Measured, Record, TrialResult};
 use super::{cold, disturbance};
 use crate::agent::{Pulse, refused, unexpected};
@@ -169,7 +169,6 @@ fn measure(
     let watch = Watch::begin(payers.clone(), level);
     let runs = iterations(standing, opposite, command, plan);
     let runs = runs.map_err(|fault| task.explained(fault))?;
-    let page_cache = watch.page_cache();
     let mut readings = watch.end();
     let group = held_against::of_the_group(&payers, &readings);
     let outside = watch_outside.end();
@@ -184,7 +183,6 @@ fn measure(
         ),
     );
     conditions.extend(seen.conditions);
-    conditions.extend(page_cache.map(watch::condition));
     conditions.extend(quiet::stood_still(runs.iter().map(|ran| &ran.outcome)));
     conditions.extend(quiet::left_running(runs.iter().map(|ran| &ran.outcome)));
     conditions.extend(together::at_once(&runs));

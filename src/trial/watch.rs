@@ -1,7 +1,8 @@
 //! Reads what every payer uses, before and after a run.
 //!
 //! Payers are found when the watch begins; what a process used is lost to us if it ends before the
-//! watch does, unless it is counted by its group. The memory of a payer is its peak since it began.
+//! watch does, unless it is counted by its group. The memory of a payer is its peak since it began; what it consists of
+//! is known of groups, at the end.
 
 use crate::layer::{Payer, Source};
 use std::io;
@@ -12,7 +13,7 @@ use surtax_instrument::probe::oom::Kills;
 use surtax_instrument::probe::process::{self, usage, usage_of_other_threads, usage_of_threads};
 use surtax_instrument::probe::xen::Domain;
 use surtax_instrument::quantity::Bytes;
-use surtax_instrument::wire::Reading;
+use surtax_instrument::wire::{MemoryParts, Reading, Role};
 
 /// The counters of the payers of one level, read once.
 pub struct Watch {
@@ -32,6 +33,7 @@ enum Meter {
 struct Usage {
     cpu: CpuTime,
     memory_peak: Option<Bytes>,
+    memory_parts: Option<MemoryParts>,
 }
 
 impl Watch {
@@ -51,16 +53,6 @@ impl Watch {
         Self { level, meters, hierarchies }
     }
 
-    /// Page cache that is charged to the groups among them right now; `None` where no group says.
-    #[must_use]
-    pub fn page_cache(&self) -> Option<Bytes> {
-        let groups = self.meters.iter().filter_map(|(_, meter, ..)| match meter {
-            Meter::Group(group) => group.page_cache(),
-            _ => None,
-        });
-        groups.map(|bytes| bytes.0).reduce(u64::saturating_add).map(Bytes)
-    }
-
     /// Reads them again: what each payer used in between. A payer that is gone is left out.
     #[must_use]
     pub fn end(self) -> Vec<Reading> {
@@ -78,9 +70,11 @@ impl Watch {
                     cpu_user,
                     cpu_system,
                     memory_peak,
+                    memory_parts: after.memory_parts,
                     oom_kill_count: kills(&payer.source, &hierarchies)
                         .map(|now| now.since(&kills_before.unwrap_or_default())),
                     carries_workload: payer.carries_workload,
+                    is_shared: payer.is_shared,
                 })
             })
             .collect()
@@ -91,19 +85,15 @@ impl Watch {
 /// beside it.
 fn memory(payer: &Payer, peak: Option<Bytes>) -> Option<Bytes> {
     match &payer.source {
-        Source::Threads { pid, .. } if payer.carries_workload => guest_memory::of_process(*pid),
+        Source::Threads { pid, .. } if payer.role == Role::GuestKernel => {
+            guest_memory::of_process(*pid)
+        }
         Source::OtherThreads { pid, .. } => {
             let of_guest = guest_memory::of_process(*pid).unwrap_or_default();
             peak.and_then(|peak| peak.0.checked_sub(of_guest.0)).map(Bytes)
         }
         _ => peak,
     }
-}
-
-/// The page cache as a condition of a trial.
-#[expect(clippy::cast_precision_loss, reason = "exact up to 8 PiB")]
-pub(super) fn condition(page_cache: Bytes) -> (String, f64) {
-    (String::from("payers_page_cache_bytes"), page_cache.0 as f64)
 }
 
 /// Kills in a group; what is no group of its own has none that would be its alone.
@@ -130,7 +120,11 @@ impl Meter {
         let used: io::Result<process::Usage> = match (self, source) {
             (Self::Group(group), _) => {
                 let used = group.read();
-                return Some(Usage { cpu: used.cpu?, memory_peak: used.memory_peak });
+                return Some(Usage {
+                    cpu: used.cpu?,
+                    memory_peak: used.memory_peak,
+                    memory_parts: group.memory_parts(),
+                });
             }
             // Xen does not say how much of it was the domain's kernel.
             (Self::Domain(domain), _) => {
@@ -138,6 +132,7 @@ impl Meter {
                 return Some(Usage {
                     cpu: CpuTime { total: used.cpu, ..CpuTime::default() },
                     memory_peak: Some(used.memory),
+                    memory_parts: None,
                 });
             }
             (Self::Processes, Source::Process(pid)) => usage(*pid),
@@ -148,6 +143,41 @@ impl Meter {
             (Self::Processes, Source::Group(_) | Source::Domain(_)) => return None,
         };
         let used = used.ok()?;
-        Some(Usage { cpu: used.cpu, memory_peak: used.memory_peak })
+        Some(Usage { cpu: used.cpu, memory_peak: used.memory_peak, memory_parts: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Guests beside a command of the host's own, such as a client of theirs, do not carry it.
+    #[test]
+    fn a_guests_memory_is_its_own_line_whether_or_not_it_carries_the_command() {
+        const SIZE: usize = 256 << 20;
+        let memory = std::hint::black_box(vec![1_u8; SIZE]);
+        let pid = std::process::id();
+        let payer = |name: &str, role, source, carries_workload| Payer {
+            name: name.into(),
+            role,
+            source,
+            carries_workload,
+            is_shared: false,
+        };
+        for carries in [true, false] {
+            let tids = vec![pid];
+            let guest = Source::Threads { pid, tids: tids.clone() };
+            let others = Source::OtherThreads { pid, except: tids };
+            let payers = vec![
+                payer("vCPU threads", Role::GuestKernel, guest, carries),
+                payer("QEMU's other threads", Role::Hypervisor, others, false),
+            ];
+            let readings = Watch::begin(payers, 0).end();
+            let found: Vec<Option<Bytes>> = readings.iter().map(|it| it.memory_peak).collect();
+            let whole = usage(pid).unwrap().memory_peak.unwrap();
+            assert!(found[0].unwrap().0 >= SIZE as u64, "{found:?}");
+            assert!(found[1].unwrap().0 <= whole.0 - SIZE as u64, "{found:?} of {whole:?}");
+        }
+        assert!(memory.iter().all(|byte| *byte == 1));
     }
 }

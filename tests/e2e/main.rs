@@ -31,6 +31,7 @@ mod lease;
 mod libvirt;
 mod limits;
 mod machine;
+mod memory;
 mod monitors;
 mod neighbours;
 mod nested_suite;

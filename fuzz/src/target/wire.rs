@@ -6,10 +6,10 @@
 use super::Target;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{
-    Command, Descend, Dropped, Fact, Failure, Hello, Instance, LevelFacts, Opener, Outcome, Output,
-    PROTOCOL, Reading, Reply, Request, Role, Sealer, Status, Stops, WireError, agents,
-    body_of_reply, body_of_request, hosts, read_reply, read_request, write_any, write_reply,
-    write_request,
+    Command, Descend, Dropped, Fact, Failure, Hello, Instance, LevelFacts, MemoryParts, Opener,
+    Outcome, Output, PROTOCOL, Reading, Reply, Request, Role, Sealer, Status, Stops, WireError,
+    agents, body_of_reply, body_of_request, hosts, read_reply, read_request, write_any,
+    write_reply, write_request,
 };
 
 pub const TARGET: Target = Target {
@@ -218,8 +218,15 @@ pub fn replies() -> Vec<Reply> {
         cpu_user,
         cpu_system,
         memory_peak: Some(memory_peak),
+        memory_parts: Some(MemoryParts {
+            anon: Bytes(1),
+            page_cache: Bytes(2),
+            shmem: Bytes(3),
+            kernel: Some(Bytes(4)),
+        }),
         oom_kill_count: Some(0),
         carries_workload: true,
+        is_shared: true,
     };
     let facts = vec![Fact::new("kernel_release", "6.1", "uname")];
     let levels = vec![LevelFacts { layer: String::from("runc"), facts: facts.clone() }];

@@ -6,11 +6,15 @@
 //! | its weight of user mode | `cpu.stat`: `user_usec` | `cpuacct.usage_user` |
 //! | its weight of the kernel | `cpu.stat`: `system_usec` | `cpuacct.usage_sys` |
 //! | `memory_peak` | `memory.peak` | `memory.max_usage_in_bytes` |
-//! | page cache now | `memory.stat`: `file` | `memory.stat`: `total_cache` |
+//! | memory of processes now | `memory.stat`: `anon` | `memory.stat`: `total_rss` |
+//! | page cache now | `memory.stat`: `file` without `shmem` | `memory.stat`: `total_cache` without `total_shmem` |
+//! | files in memory now | `memory.stat`: `shmem` | `memory.stat`: `total_shmem` |
+//! | kernel memory now | `memory.stat`: `kernel` and `sock` | `memory.kmem.usage_in_bytes` |
 //!
 //! - **Reads** the CPU time of everything that ever ran in the group or below it, also of
 //!   what has ended, by the scheduler's clock: version 1 counts its two parts in ticks, which a
 //!   sandbox that sleeps and wakes often falls between; the largest memory use since the group was made, page cache included.
+//!   What the memory consists of is known of this moment only: of the peak no kernel says it.
 //! - **Costs** one `pread` and no allocation per counter and reading.
 //! - **Cannot see** what a guest does inside a virtual CPU: to this host all of it is user time. Work
 //!   that the kernel does in its own threads on the group's behalf is charged to nobody.
@@ -18,6 +22,7 @@
 
 use super::cpu_time::CpuTime;
 use crate::quantity::{Bytes, Nanoseconds};
+use crate::wire::MemoryParts;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -214,6 +219,8 @@ pub struct Group {
     cpu: Option<Cpu>,
     memory_peak: Option<File>,
     memory_stat: Option<File>,
+    /// Version 1 counts the kernel's memory apart.
+    memory_kernel: Option<File>,
 }
 
 #[derive(Debug)]
@@ -256,7 +263,8 @@ impl Group {
         let memory_peak = file(hierarchies.of("memory"), "memory.peak")
             .or_else(|| file(hierarchies.of("memory"), "memory.max_usage_in_bytes"));
         let memory_stat = file(hierarchies.of("memory"), "memory.stat");
-        Ok(Self { cpu, memory_peak, memory_stat })
+        let memory_kernel = file(hierarchies.of("memory"), "memory.kmem.usage_in_bytes");
+        Ok(Self { cpu, memory_peak, memory_stat, memory_kernel })
     }
 
     /// Reads what the group has used until now.
@@ -281,19 +289,35 @@ impl Group {
 }
 
 impl Group {
-    /// How much of the memory that is charged to the group is page cache at this moment: of files, also of those in
-    /// memory. What it was at the peak, no kernel says.
+    /// What the memory that is charged to the group and all below it consists of at this moment; `None` where one of
+    /// the parts that every kernel counts is not told.
     #[must_use]
-    pub fn page_cache(&self) -> Option<Bytes> {
+    pub fn memory_parts(&self) -> Option<MemoryParts> {
         let mut buffer = [0; 8192];
-        page_cache(text(self.memory_stat.as_ref()?, &mut buffer)?)
+        let parts = memory_parts(text(self.memory_stat.as_ref()?, &mut buffer)?)?;
+        let apart = || self.memory_kernel.as_ref().and_then(number).map(Bytes);
+        Some(MemoryParts { kernel: parts.kernel.or_else(apart), ..parts })
     }
 }
 
-/// Version 1 has the sum over the groups below under a name of its own.
-fn page_cache(stat: &str) -> Option<Bytes> {
-    let value = |key: &str| stat.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
-    value("total_cache").or_else(|| value("file"))?.parse().ok().map(Bytes)
+/// Version 1 has the sums over the groups below under names of their own. The kernel's memory has been one number since
+/// Linux 5.18; where it is not, it is unknown.
+fn memory_parts(stat: &str) -> Option<MemoryParts> {
+    let value = |key: &str| {
+        let line = stat.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?;
+        line.parse::<u64>().ok()
+    };
+    let (anon, cached, shmem) = match value("total_cache") {
+        Some(cached) => (value("total_rss")?, cached, value("total_shmem")?),
+        None => (value("anon")?, value("file")?, value("shmem")?),
+    };
+    Some(MemoryParts {
+        anon: Bytes(anon),
+        // They are counted one after the other, and on many CPUs.
+        page_cache: Bytes(cached.saturating_sub(shmem)),
+        shmem: Bytes(shmem),
+        kernel: value("kernel").map(|kernel| Bytes(kernel + value("sock").unwrap_or(0))),
+    })
 }
 
 fn text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
@@ -345,11 +369,27 @@ mod tests {
     }
 
     #[test]
-    fn page_cache_is_that_of_the_group_and_all_below() {
-        let one = "cache 4096\nrss 8192\ntotal_cache 1876951040\ntotal_rss 24576\n";
-        assert_eq!(page_cache(one), Some(Bytes(1_876_951_040)));
-        assert_eq!(page_cache("anon 8192\nfile 40960\nfile_mapped 4\n"), Some(Bytes(40960)));
-        assert_eq!(page_cache("anon 8192\n"), None);
+    fn memory_parts_are_those_of_the_group_and_all_below_with_files_in_memory_apart() {
+        let of = |anon, page_cache, shmem, kernel: Option<u64>| MemoryParts {
+            anon: Bytes(anon),
+            page_cache: Bytes(page_cache),
+            shmem: Bytes(shmem),
+            kernel: kernel.map(Bytes),
+        };
+        let one = "cache 4096\nrss 8192\nshmem 0\ntotal_cache 1876951040\ntotal_rss 24576\ntotal_shmem 40960\n";
+        assert_eq!(memory_parts(one), Some(of(24_576, 1_876_910_080, 40_960, None)));
+        let two = "anon 8192\nfile 40960\nkernel 100\nkernel_stack 16\nsock 20\nshmem 4096\nfile_mapped 4\n";
+        assert_eq!(memory_parts(two), Some(of(8192, 36_864, 4096, Some(120))));
+        let before_5_18 = "anon 8192\nfile 40960\nkernel_stack 16\nshmem 0\n";
+        assert_eq!(memory_parts(before_5_18), Some(of(8192, 40_960, 0, None)));
+    }
+
+    #[test]
+    fn memory_of_which_a_part_is_not_told_has_no_parts() {
+        assert_eq!(memory_parts("anon 8192\nshmem 0\n"), None);
+        assert_eq!(memory_parts("anon 8192\nfile 4096\n"), None);
+        assert_eq!(memory_parts("total_cache 4096\ntotal_rss 1\n"), None);
+        assert_eq!(memory_parts(""), None);
     }
 
     #[test]

@@ -5,8 +5,8 @@
 
 use super::seal::{HEAD, Opener, Sealer, TAIL};
 use super::{
-    Command, Descend, Dropped, FRAME_LIMIT, Fact, Failure, Hello, Instance, LevelFacts, Outcome,
-    Output, PROTOCOL, Reading, Reply, Request, Role, Status, Stops,
+    Command, Descend, Dropped, FRAME_LIMIT, Fact, Failure, Hello, Instance, LevelFacts,
+    MemoryParts, Outcome, Output, PROTOCOL, Reading, Reply, Request, Role, Status, Stops,
 };
 use crate::quantity::{Bytes, Nanoseconds};
 use std::fmt;
@@ -351,7 +351,8 @@ structs! {
     Failure { errno, what, hint, is_forgery }
     Fact { key, value, source }
     LevelFacts { layer, facts }
-    Reading { payer, role, level, cpu_user, cpu_system, memory_peak, oom_kill_count, carries_workload }
+    Reading { payer, role, level, cpu_user, cpu_system, memory_peak, memory_parts, oom_kill_count, carries_workload, is_shared }
+    MemoryParts { anon, page_cache, shmem, kernel }
     Descend { stack, level, writable, cwd, command, start_deadline }
     Dropped { kernel, failure }
 }

@@ -320,12 +320,14 @@ impl Running for RunningAppliance {
             role: Role::GuestKernel,
             source: Source::Threads { pid, tids: tids.clone() },
             carries_workload: self.client.is_none(),
+            is_shared: false,
         });
         payers.push(Payer {
             name: String::from("QEMU's other threads"),
             role: Role::Hypervisor,
             source: Source::OtherThreads { pid, except: tids },
             carries_workload: false,
+            is_shared: false,
         });
         payers
     }

@@ -101,6 +101,7 @@ impl Machine {
             role,
             source,
             carries_workload,
+            is_shared: false,
         };
         let others = Source::OtherThreads { pid: *pid, except: tids.clone() };
         let own = Source::Threads { pid: *pid, tids };

@@ -6,7 +6,8 @@
 //!   one also `rootlesskit`, `slirp4netns` and `newuidmap`.
 //! - **Leaves out** the log driver, since the agent's frames are no text; pulling and building images:
 //!   the root is a skeleton image with an overlay volume for each directory of it; plain files in `/`.
-//! - **Payers** the container's group, which carries the command; shim, containerd and dockerd: engine. With
+//! - **Payers** the container's group, which carries the command; shim, containerd and dockerd: engine, shared by the
+//!   trials of a run, and a private daemon is started before the first. With
 //!   Kata, virtual CPUs: guest, which carry the command; the hypervisor's other threads and virtiofsd: hypervisor.
 //! - **Checked against** Docker Engine API 1.41, dockerd 20.10.24.
 
@@ -151,6 +152,10 @@ impl Layer for Docker {
         }
     }
 
+    fn prepare(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<(), Fault> {
+        Shared::ready(spec, site).map(drop)
+    }
+
     /// The order of the lines is the protocol.
     fn start(
         &self,
@@ -158,20 +163,8 @@ impl Layer for Docker {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
-        let daemon = Daemon::find(spec, site)?;
-        let (engine, about) = Engine::connect(&daemon.socket, REQUEST_DEADLINE)?;
-        runtimes::require_of(spec, &about)?;
-        require_weight(site.limits, &about)?;
-        require_place_for_huge_pages(site.limits, &about)?;
-        Storage::require_of(spec, &about)?;
-        let is_private = daemon.private.is_some();
-        let network = network::Asked::read(spec)?.choose(&about, is_private, site.lab.id())?;
-        daemon.can_share_network(&network.name)?;
-        network.make(site, &daemon, &engine)?;
-        let lowers = root::lowers(&site.view.root, site.cache)?;
-        let has_own = site.view.scratch.is_some();
-        let skeleton = Skeleton::read(&lowers[0].source, has_own.then_some(SCRATCH))?;
-        let image = image(site, &daemon, &engine, &skeleton)?;
+        let Shared { daemon, engine, about, network, lowers, skeleton, image } =
+            Shared::ready(spec, site)?;
         let disk = scratch::bound(site.view, room)?;
         let layers =
             layers(&skeleton, &lowers, &secrets::hidden(site.view), room, daemon.is_rootless())?;
@@ -219,6 +212,7 @@ impl Layer for Docker {
         facts.push(Fact::new("privileged", privileged, "POST /containers/create"));
         facts.extend(root::facts(&site.view.root, &lowers));
         Ok(Box::new(RunningDocker {
+            is_daemon_shared: site.level == 0,
             group: first.group()?,
             link: Some(Link::over("docker", output, input, &console)?),
             engine,
@@ -234,7 +228,41 @@ impl Layer for Docker {
     }
 }
 
+/// What containers of one spec share, one after another: it is made once, and gone with the lab.
+struct Shared {
+    daemon: Daemon,
+    engine: Engine,
+    about: About,
+    network: network::Network,
+    lowers: Vec<Lower>,
+    skeleton: Skeleton,
+    image: String,
+}
+
+impl Shared {
+    /// Finds it, or makes what is missing. The order of the lines is the protocol.
+    fn ready(spec: &LayerSpec, site: &Site<'_>) -> Result<Self, Fault> {
+        let daemon = Daemon::find(spec, site)?;
+        let (engine, about) = Engine::connect(&daemon.socket, REQUEST_DEADLINE)?;
+        runtimes::require_of(spec, &about)?;
+        require_weight(site.limits, &about)?;
+        require_place_for_huge_pages(site.limits, &about)?;
+        Storage::require_of(spec, &about)?;
+        let is_private = daemon.private.is_some();
+        let network = network::Asked::read(spec)?.choose(&about, is_private, site.lab.id())?;
+        daemon.can_share_network(&network.name)?;
+        network.make(site, &daemon, &engine)?;
+        let lowers = root::lowers(&site.view.root, site.cache)?;
+        let has_own = site.view.scratch.is_some();
+        let skeleton = Skeleton::read(&lowers[0].source, has_own.then_some(SCRATCH))?;
+        let image = image(site, &daemon, &engine, &skeleton)?;
+        Ok(Self { daemon, engine, about, network, lowers, skeleton, image })
+    }
+}
+
 struct RunningDocker {
+    /// Whether its daemon serves all trials of a run: further in, it is a trial's own.
+    is_daemon_shared: bool,
     link: Option<Link>,
     engine: Engine,
     daemon: Daemon,
@@ -267,14 +295,19 @@ impl Running for RunningDocker {
                     true => "rootlesskit, slirp4netns, dockerd, containerd, shim",
                     false => "dockerd, containerd, shim",
                 };
-                payers.push(payer(names, source, false));
+                let is_shared = self.is_daemon_shared;
+                payers.push(Payer { is_shared, ..payer(names, source, false) });
             }
             None => {
                 // That of a machine is among its own.
                 let parent = self.first.parent().ok().filter(|_| !is_machine);
                 let shim = parent.map(|pid| ("shim".to_owned(), pid));
-                let daemons = daemon::processes().into_iter().chain(shim);
-                payers.extend(daemons.map(|(name, pid)| payer(&name, Source::Process(pid), false)));
+                let process =
+                    |(name, pid): (String, u32)| payer(&name, Source::Process(pid), false);
+                let daemons = daemon::processes().into_iter().map(process);
+                let is_shared = self.is_daemon_shared;
+                payers.extend(daemons.map(|daemon| Payer { is_shared, ..daemon }));
+                payers.extend(shim.map(process));
             }
         }
         payers
@@ -466,5 +499,5 @@ fn pid(inspected: &ContainerInspectResponse) -> Result<u32, Fault> {
 }
 
 fn payer(name: &str, source: Source, carries_workload: bool) -> Payer {
-    Payer { name: name.to_owned(), role: Role::Engine, source, carries_workload }
+    Payer { name: name.to_owned(), role: Role::Engine, source, carries_workload, is_shared: false }
 }

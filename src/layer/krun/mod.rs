@@ -247,6 +247,7 @@ impl Running for RunningKrun {
             role,
             source,
             carries_workload,
+            is_shared: false,
         };
         vec![
             payer("vCPU threads", Role::GuestKernel, Source::Threads { pid, tids }, true),

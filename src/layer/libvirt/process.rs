@@ -75,12 +75,14 @@ impl Qemu {
                 role: Role::GuestKernel,
                 source: Source::Threads { pid, tids: tids.clone() },
                 carries_workload: true,
+                is_shared: false,
             },
             Payer {
                 name: String::from("QEMU's other threads"),
                 role: Role::Hypervisor,
                 source: Source::OtherThreads { pid, except: tids },
                 carries_workload: false,
+                is_shared: false,
             },
         ]
     }

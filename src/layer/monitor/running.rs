@@ -77,6 +77,7 @@ impl Running for RunningMonitor {
             role: Role::Hypervisor,
             source,
             carries_workload: false,
+            is_shared: false,
         };
         let others = Source::OtherThreads { pid, except: tids.clone() };
         let mut payers = vec![
@@ -85,6 +86,7 @@ impl Running for RunningMonitor {
                 role: Role::GuestKernel,
                 source: Source::Threads { pid, tids },
                 carries_workload: true,
+                is_shared: false,
             },
             hypervisor(format!("{}'s other threads", self.kind), others),
         ];

@@ -274,6 +274,7 @@ impl Running for RunningOci {
             role: Role::Engine,
             source,
             carries_workload,
+            is_shared: false,
         };
         vec![
             engine(self.spec.kind.clone(), Source::Process(self.process.pid()), false),

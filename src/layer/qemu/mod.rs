@@ -288,6 +288,7 @@ impl Running for RunningQemu {
             role: Role::Hypervisor,
             source,
             carries_workload: false,
+            is_shared: false,
         };
         let mut payers = vec![
             Payer {
@@ -295,6 +296,7 @@ impl Running for RunningQemu {
                 role: Role::GuestKernel,
                 source: Source::Threads { pid, tids },
                 carries_workload: true,
+                is_shared: false,
             },
             hypervisor("QEMU's other threads", Source::OtherThreads { pid, except }),
         ];

@@ -149,6 +149,7 @@ impl Running for RunningSsh {
             role: Role::Engine,
             source: Source::Process(self.process.pid()),
             carries_workload: false,
+            is_shared: false,
         }]
     }
 

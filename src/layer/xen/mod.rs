@@ -335,6 +335,7 @@ fn payers(id: u16, carries_workload: bool) -> Vec<Payer> {
         role,
         source: Source::Domain(id),
         carries_workload,
+        is_shared: false,
     };
     vec![
         payer("the domain's vCPUs", Role::GuestKernel, id, carries_workload),

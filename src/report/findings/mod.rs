@@ -138,7 +138,7 @@ pub struct ArmFindings {
     pub payers: Vec<PayerFindings>,
     /// What of it could not be divided, because more was counted inside than was seen from outside.
     pub bill_gap: Option<BillGap>,
-    /// Page cache that was in the memory of the others when the command had ended: the median.
+    /// Page cache of files on disks that was in the memory of the others when the command had ended: the median.
     pub page_cache_bytes: Option<f64>,
     /// What proved where it ran, per level; from its first counted trial, with differences between trials as cautions.
     pub evidence: Vec<LevelEvidence>,
@@ -205,6 +205,10 @@ pub struct TrialUsage {
     pub memory_peak_bytes: Option<u64>,
     /// Peak memory of the others.
     pub memory_others_peak_bytes: Option<u64>,
+    /// Page cache of files on disks in the memory of the others, right after the command.
+    pub memory_others_page_cache_bytes: Option<u64>,
+    /// Peak memory of those who serve all trials, since their start: in no trial's.
+    pub memory_shared_peak_bytes: Option<u64>,
 }
 
 impl TrialPoint {
@@ -265,6 +269,23 @@ pub struct PayerFindings {
     pub cpu_system_ns: f64,
     /// Median peak memory, where it can be read.
     pub memory_peak_bytes: Option<f64>,
+    /// What its memory consisted of right after the command, where it is a group.
+    pub memory_parts: Option<MemoryFindings>,
+    /// Whether it serves all trials of the run: then its memory is since its own start, and in no trial's.
+    pub is_shared: bool,
+}
+
+/// What the memory of a payer consisted of right after the command: medians. Of the peak no kernel says it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MemoryFindings {
+    /// Memory of processes that no file backs.
+    pub anon_bytes: f64,
+    /// Page cache of files on disks, which the kernel drops where memory is wanted.
+    pub page_cache_bytes: f64,
+    /// Files in memory (tmpfs) and shared memory, which it cannot drop.
+    pub shmem_bytes: f64,
+    /// The kernel's memory on its behalf, where that is counted.
+    pub kernel_bytes: Option<f64>,
 }
 
 /// CPU time that could not be divided between the command and the others. The sum is known all the same.
@@ -278,6 +299,17 @@ pub struct BillGap {
     pub unseen_share: f64,
     /// The same in words.
     pub why: String,
+}
+
+impl PayerFindings {
+    /// Its name, with a word where it serves all trials.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.is_shared {
+            true => format!("{} (shared by all trials)", self.payer),
+            false => self.payer.clone(),
+        }
+    }
 }
 
 impl ArmFindings {

@@ -48,30 +48,50 @@ pub fn bill(arms: &[Arm<'_>]) -> Option<String> {
         "<section id=\"bill\"><h2>Who used the CPU</h2>\n{}<figure>\n{}{}\
          <figcaption>Median CPU time per trial, by payer, as the kernel of its level counts it. \
          What runs inside a payer is not counted twice.</figcaption></figure>\n\
-         <details><summary>The payers of this chart</summary>{}</details></section>\n",
+         <details><summary>The payers of this chart</summary>{}<p>{}.</p></details></section>\n",
         roles(arms),
         draw(arms, &wide),
         draw(arms, &narrow),
-        payers(arms, "CPU time and memory per payer")
+        payers(arms, "CPU time and memory per payer"),
+        escape::line(super::super::memory::PARTS)
     ))
 }
 
 /// Payers as a table, with the arm's name when they are of several.
 pub fn payers(arms: &[Arm<'_>], caption: &str) -> String {
-    let columns = ["Stack", "Payer", "Role", "#Level", "#CPU", "#User", "#System", "#Memory, peak"];
+    let columns = [
+        "Stack",
+        "Payer",
+        "Role",
+        "#Level",
+        "#CPU",
+        "#User",
+        "#System",
+        "#Memory, peak",
+        "#Anonymous, after",
+        "#Page cache, after",
+        "#Files in memory, after",
+        "#Kernel, after",
+    ];
+    let size = |bytes| Cell::number(bytes, |bytes| number::amount(bytes, "bytes"));
     let mut table = Table::new(caption, &columns);
     for arm in arms {
         for payer in &arm.found.payers {
             let ns = |ns: f64| Cell::number(Some(ns), number::time);
+            let parts = payer.memory_parts;
             let cells = vec![
                 Cell::Code(arm.name()),
-                Cell::Text(payer.payer.clone()),
+                Cell::Text(payer.name()),
                 Cell::Text(payer.role.clone()),
                 Cell::Number(payer.level.to_string(), f64::from(payer.level)),
                 ns(payer.cpu_ns),
                 ns(payer.cpu_user_ns),
                 ns(payer.cpu_system_ns),
-                Cell::number(payer.memory_peak_bytes, |bytes| number::amount(bytes, "bytes")),
+                size(payer.memory_peak_bytes),
+                size(parts.map(|it| it.anon_bytes)),
+                size(parts.map(|it| it.page_cache_bytes)),
+                size(parts.map(|it| it.shmem_bytes)),
+                size(parts.and_then(|it| it.kernel_bytes)),
             ];
             table.row(Some(arm.found.arm), cells);
         }

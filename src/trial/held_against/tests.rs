@@ -149,6 +149,7 @@ fn the_group_is_the_one_that_holds_the_command() {
         role: Role::Engine,
         source,
         carries_workload,
+        is_shared: false,
     };
     let reading = |payer: &str, cpu| Reading {
         payer: payer.into(),
@@ -157,8 +158,10 @@ fn the_group_is_the_one_that_holds_the_command() {
         cpu_user: Nanoseconds(cpu),
         cpu_system: Nanoseconds(1),
         memory_peak: None,
+        memory_parts: None,
         oom_kill_count: None,
         carries_workload: true,
+        is_shared: false,
     };
     let readings = [reading("runc", 7), reading("container", 9)];
     let container = payer("container", Source::Group("/x".into()), true);

@@ -183,6 +183,8 @@ pub fn payer(name: &str, role: &str, cpu_ns: f64) -> PayerFindings {
         cpu_user_ns: cpu_ns * 0.8,
         cpu_system_ns: cpu_ns * 0.2,
         memory_peak_bytes: Some(41e6),
+        memory_parts: None,
+        is_shared: false,
     }
 }
 
