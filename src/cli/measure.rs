@@ -39,12 +39,13 @@ pub(super) struct MeasureArguments {
     /// named by its path, such as `./mine.toml`.
     #[arg(long, value_name = "NAME", help_heading = "What to measure")]
     workload: Option<String>,
-    /// Runs this workload in a stack of its own meanwhile, such as `adversary.load:cpu=50,time=600000@runc:cpus=1`;
+    /// Runs this workload in a stack of its own meanwhile, such as `adversary.load:cpu=50@runc:cpus=1`;
     /// may be repeated.
     ///
     /// Every stack is then measured alone and beside such neighbours, in the same blocks, and what they cost it is said
     /// beside its overhead. A neighbour is started before the command and ended after it. A trial counts only where the
-    /// neighbour used CPU time while the command ran, and had not ended before it: give it time enough.
+    /// neighbour used CPU time while the command ran, and had not ended before it. An adversary goes on until it
+    /// is ended; give any other workload time enough.
     #[arg(long, value_name = "WORKLOAD@STACK", help_heading = "What to measure")]
     beside: Vec<String>,
     /// Names the run in lists and reports [default: the command].

@@ -1,14 +1,18 @@
-//! Who listens at a port of this level: the process, and the surtax that it belongs to.
+//! Who listens at a port of this level: the process, the surtax that it belongs to, and the run of that.
 //!
 //! Two runs at once may want the same port of this machine's own network. What fails then says that the address is
 //! taken; this says by whom.
 
 use super::processes::{self, field, name};
+use super::state::RUN_EXTENSION;
 use std::fs;
 use std::path::Path;
 
 /// Lists of sockets, with the state of those that listen. Source: Linux `net/tcp_states.h`, `proc_pid_net(5)`.
 const LISTS: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
+
+/// What the main process of a surtax calls itself.
+const SURTAX: &str = "surtax";
 
 /// How many parents are asked after.
 const DEPTH_LIMIT: usize = 64;
@@ -25,11 +29,28 @@ pub fn listener(port: u16) -> Option<String> {
         .flatten()
         .map(|inode| format!("socket:[{inode}]"))
         .collect();
-    let holder = processes::ids().ok()?.find(|pid| holds(*pid, &sockets))?;
-    let owner = surtax_above(holder).filter(|owner| *owner != std::process::id());
+    processes::ids().ok()?.find(|pid| holds(*pid, &sockets)).map(told)
+}
+
+/// A process in words, with the surtax that it belongs to.
+pub(super) fn told(pid: u32) -> String {
+    let owner = surtax_above(pid).filter(|owner| *owner != std::process::id());
     let of =
         owner.map_or_else(String::new, |owner| format!(", of the surtax with process id {owner}"));
-    Some(format!("`{}` (process id {holder}{of})", name(holder)))
+    let run = run_of(owner.unwrap_or(pid));
+    let run = run.map_or_else(String::new, |run| format!(", whose run is `{run}`"));
+    format!("`{}` (process id {pid}{of}{run})", name(pid))
+}
+
+/// The file of the run that a surtax works on, if it may be seen.
+fn run_of(pid: u32) -> Option<String> {
+    if name(pid) != SURTAX {
+        return None;
+    }
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let mut open = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let run = open.find(|path| path.extension().is_some_and(|end| end == RUN_EXTENSION))?;
+    Some(run.to_string_lossy().escape_debug().to_string())
 }
 
 /// The inodes of the sockets of a list that are in this state, at this port.
@@ -53,7 +74,7 @@ fn holds(pid: u32, sockets: &[String]) -> bool {
 fn surtax_above(pid: u32) -> Option<u32> {
     let mut next = parent(pid)?;
     for _ in 0..DEPTH_LIMIT {
-        if name(next) == "surtax" {
+        if name(next) == SURTAX {
             return Some(next);
         }
         next = parent(next).filter(|parent| *parent > 1)?;

@@ -24,6 +24,7 @@ mod memory;
 mod mount;
 pub mod network;
 pub mod open_files;
+mod ports;
 mod process;
 mod processes;
 mod reaper;
@@ -50,6 +51,7 @@ pub use journal::{living, read_untrusted as read_untrusted_journal};
 pub use listener::listener;
 pub use mount::{Mount, look_like, unlock_groups};
 pub use network::Network;
+pub use ports::Protocol;
 pub use process::{Process, Program, find, pipe, signal, this_program};
 pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};
 pub use room::Room;
@@ -119,6 +121,8 @@ pub struct Lab {
     executable: Option<PathBuf>,
     swept: Swept,
     services: Mutex<Vec<service::Kept>>,
+    /// Those of this level's network that no other surtax has; opened when first asked for.
+    ports: Mutex<Option<ports::Ports>>,
 }
 
 /// What a lab shares with its rooms.
@@ -298,9 +302,9 @@ impl Lab {
         };
         match ground.prepare(setup) {
             Ok(reaper) => {
-                let services = Mutex::default();
+                let (services, ports) = (Mutex::default(), Mutex::default());
                 let executable = setup.executable.clone();
-                Ok(Self { ground: Arc::new(ground), reaper, executable, swept, services })
+                Ok(Self { ground: Arc::new(ground), reaper, executable, swept, services, ports })
             }
             Err(fault) => {
                 // What could not be undone either stays in the journal, for the next start.

@@ -14,6 +14,9 @@ const VARIABLE: &str = "SURTAX_STATE_DIR";
 /// Where that of root is.
 const OF_ROOT: &str = "/var/lib/surtax";
 
+/// How the files of runs end, wherever they are.
+pub const RUN_EXTENSION: &str = "surtax";
+
 /// The directory that was named, if one was.
 #[must_use]
 pub fn named() -> Option<PathBuf> {

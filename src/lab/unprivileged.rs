@@ -25,7 +25,7 @@ const FIRST: u32 = users::FIRST + users::COUNT;
 const COUNT: u32 = 32_768;
 
 /// The file whose bytes are locked, beside the journals.
-const FILE: &str = "users";
+pub(super) const FILE: &str = "users";
 
 /// What the kernel maps in this user namespace.
 const MAP: &str = "/proc/self/uid_map";

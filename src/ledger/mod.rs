@@ -42,7 +42,7 @@ pub const APPLICATION_ID: i32 = 0x7375_7274;
 pub const FORMAT_VERSION: i32 = 7;
 
 /// The file name's end.
-pub const EXTENSION: &str = "surtax";
+pub const EXTENSION: &str = crate::lab::state::RUN_EXTENSION;
 
 /// An open run file. Dropped, everything that was committed is in the file.
 #[derive(Debug)]

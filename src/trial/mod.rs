@@ -15,6 +15,7 @@ mod meeting;
 mod sandwich;
 mod opposite;
 pub mod oom;
+mod own_port;
 pub mod outside;
 mod task;
 mod together;

@@ -1,12 +1,13 @@
 //! Neighbours of a trial: what runs in other stacks while it is measured, and the proof that it did all the while.
 //!
-//! A neighbour is started before the command, which waits until it uses CPU time, and ended after it. One that ends
-//! by itself while the command runs, or uses no CPU time meanwhile, makes the trial invalid: then nobody knows beside
+//! A neighbour is started before the command, which waits until it uses CPU time, and ended after it, however long that
+//! takes: the deadline of a command is none of its. One that ends by itself while the command runs, or uses no CPU time meanwhile, makes the trial invalid: then nobody knows beside
 //! what the command ran. What it uses is in no bill, and is not taken for a disturbance either.
 
 use super::protocol::{begin, finish};
 use super::task::{like, require_success};
 use super::watch::Watch;
+use crate::agent::refused;
 use crate::fault::Fault;
 use crate::plan::{Neighbour, Plan};
 use crate::stack::rise::{Ground, Standing};
@@ -21,6 +22,9 @@ const WARM: Duration = Duration::from_secs(10);
 
 /// How often it is looked at until then.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// What the parameters are called that say for how long a workload works.
+const LASTING: [&str; 3] = ["time", "seconds", "duration"];
 
 /// How long one may take to end when it is told to.
 const LAST: Duration = Duration::from_secs(10);
@@ -115,14 +119,14 @@ impl Neighbours {
         let mut seen = Seen::default();
         for (place, beside) in self.all.iter_mut().enumerate() {
             let words = beside.words.clone();
-            let has_ended = beside.has_ended().map_err(|fault| during(&words, fault))?;
+            let ended = beside.ended().map_err(|fault| during(&words, fault))?;
             let readings = beside.watch.take().map(Watch::end).unwrap_or_default();
             let used = used(&readings);
             seen.payer_count += beside.payer_count;
-            if has_ended {
+            if let Some(status) = ended {
+                let advice = beside.advice();
                 seen.flaw = Some(format!(
-                    "its neighbour `{words}` ended before the command did: let it run for longer, by a parameter \
-                     such as `time`"
+                    "its neighbour `{words}` ended before the command did, with {status}: {advice}"
                 ));
             } else if used == Nanoseconds(0) {
                 seen.flaw =
@@ -156,14 +160,16 @@ impl Beside {
             let ended = finish(&mut self.standing, began, plan.command_deadline())?;
             require_success("the set-up", step, &ended.outcome)?;
         }
-        self.began = Some(begin(&mut self.standing, &self.command)?);
+        // It goes on through all warm-ups and iterations, each of which may take as long as a command may.
+        let running = Command { deadline: Nanoseconds(0), ..self.command.clone() };
+        self.began = Some(begin(&mut self.standing, &running)?);
         let waiting = clock::monotonic_raw();
         while Duration::from(clock::monotonic_raw().since(waiting)) < WARM {
             let watch = Watch::begin(self.standing.payers(), level);
             std::thread::sleep(LOOK);
-            if self.has_ended()? {
-                return Err(Fault::machine("it ended before the command began")
-                    .hint("let it run for longer, by a parameter such as `time`"));
+            if let Some(status) = self.ended()? {
+                let what = format!("it ended before the command began, with {status}");
+                return Err(Fault::machine(what).hint(self.advice()));
             }
             if used(&watch.end()) > Nanoseconds(0) {
                 return Ok(());
@@ -172,19 +178,34 @@ impl Beside {
         Err(Fault::machine(format!("it used no CPU time in {} s", WARM.as_secs())))
     }
 
-    /// Whether it has told of its end.
-    fn has_ended(&mut self) -> Result<bool, Fault> {
-        if self.began.is_none() {
-            return Ok(true);
-        }
+    /// How it has ended, if it has told of that.
+    fn ended(&mut self) -> Result<Option<String>, Fault> {
         let link = self.standing.link()?;
         while let Some(said) = link.listener.wait(Duration::ZERO)? {
-            if matches!(said.reply, Reply::Exited(_) | Reply::Failed(_)) {
-                self.began = None;
-                return Ok(true);
+            let how = match said.reply {
+                Reply::Exited(outcome) => outcome.status.to_string(),
+                Reply::Failed(failure) => refused(failure).message,
+                _ => continue,
+            };
+            self.began = None;
+            return Ok(Some(how));
+        }
+        Ok(None)
+    }
+
+    /// What helps where it has ended too early.
+    fn advice(&self) -> String {
+        let Definition { beside, parameters, .. } = &self.definition;
+        let lasting = parameters.iter().find(|it| LASTING.contains(&it.name.as_str()));
+        match lasting.filter(|_| beside.is_none()) {
+            Some(it) => format!("let it run for longer, by its parameter `{}`", it.name),
+            None if beside.is_some() => {
+                String::from("give its stack what it needs, or another limit")
+            }
+            None => {
+                String::from("take one that goes on until it is ended, such as `adversary.load`")
             }
         }
-        Ok(false)
     }
 
     /// Ends its command, if that runs. What fails here is seen when its stack is stopped.

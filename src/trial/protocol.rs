@@ -86,7 +86,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
         Ok(mut standing) => {
             standing.tell(&mut command);
             let measured = task
-                .and_then(|task| {
+                .and_then(|mut task| {
                     let mut opposite = task.opposite(&standing, &mut command, ground, &name)?;
                     let neighbours = plan.neighbours(trial.arm);
                     let mut beside = Neighbours::raise(neighbours, &command, ground, &name)?;
@@ -156,7 +156,7 @@ fn measure(
     let prepared = task.prepare(command, |command| outcome(standing, command, plan))?;
     beside.start(plan)?;
     for _ in 0..plan.warm_up {
-        once(standing, opposite, command, plan)?;
+        once(standing, opposite, command, plan).map_err(|fault| task.explained(fault))?;
     }
     let payers = standing.payers();
     let payer_count = payers.len();

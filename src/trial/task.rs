@@ -10,7 +10,7 @@ use crate::stack::StackSpec;
 use crate::stack::rise::{Ground, Standing};
 use crate::workload::definition::Version;
 use crate::workload::{
-    Definition, Histogrammed, Instanced, Metric, OUTPUT_LIMIT, Reading, SETTING,
+    Definition, Histogrammed, Instanced, Metric, OUTPUT_LIMIT, Reading, SETTING, Workload,
 };
 use std::collections::BTreeMap;
 use surtax_instrument::wire::{Command, Fact, Instance, Outcome, Output, Status};
@@ -35,11 +35,14 @@ fn is_taken(said: &str) -> bool {
 
 /// What a plan's trials do beside their command.
 pub(super) struct Task {
-    definition: Option<Definition>,
+    pub(super) workload: Option<Workload>,
+    pub(super) definition: Option<Definition>,
     /// Of a workload of which several run at once: each.
-    instances: Vec<Definition>,
+    pub(super) instances: Vec<Definition>,
     /// How many run at once.
-    count: u32,
+    pub(super) count: u32,
+    /// Where its server listens, if that had to be settled.
+    pub(super) port: Option<Fact>,
 }
 
 /// What is known before the command runs.
@@ -60,7 +63,7 @@ impl Task {
             Some(workload) if count > 1 => workload.instances(count)?,
             _ => Vec::new(),
         };
-        Ok(Self { definition, instances, count })
+        Ok(Self { workload: plan.workload.clone(), definition, instances, count, port: None })
     }
 
     /// Makes of the command so many as the plan has at once.
@@ -102,14 +105,15 @@ impl Task {
         opposite::inside(self.definition.as_ref(), command)
     }
 
-    /// The other side of a workload that has two.
+    /// The other side of a workload that has two, with the port of either settled.
     pub(super) fn opposite(
-        &self,
+        &mut self,
         standing: &Standing,
         command: &mut Command,
         ground: &Ground<'_>,
         name: &str,
     ) -> Result<Option<Opposite>, Fault> {
+        self.settle_port(standing.network(), ground.lab, command)?;
         let Some(definition) = &self.definition else { return Ok(None) };
         if let Some((network, port)) = self.served_by(standing) {
             opposite::call(definition, network, port, command)?;
@@ -137,9 +141,11 @@ impl Task {
         Some((network, network.serves?))
     }
 
-    /// Where the sides were, if what was booted is the server.
+    /// Where the sides were, if what was booted is the server; the port of another one, if that was settled.
     pub(super) fn places(&self, standing: &Standing) -> Vec<Fact> {
-        let Some((network, port)) = self.served_by(standing) else { return Vec::new() };
+        let Some((network, port)) = self.served_by(standing) else {
+            return self.port.clone().into_iter().collect();
+        };
         let address = network.workload.unwrap_or(network.outside);
         vec![
             Fact::new("client_place", "beside the image, which is the server", "the recipe"),

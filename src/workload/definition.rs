@@ -25,7 +25,9 @@ pub struct Definition {
     pub stops_server: bool,
     /// Whether its client calls it by datagrams, and not over TCP.
     pub is_over_udp: bool,
-    /// Where the server listens, once that is known: its parameter of that name.
+    /// Whether its command listens by itself, on the network of its stack.
+    pub listens: bool,
+    /// Where it or its server listens, once that is known: its parameter of that name.
     pub port: Option<u16>,
     /// Where the client of the two runs.
     pub client: Client,

@@ -7,6 +7,7 @@ use super::extract::Extract;
 use super::instances::{Fold, INSTANCE, Share};
 use super::metric::{Better, name_fault};
 use super::parameter::{has_mistaken_braces, is_name, named_in};
+use super::port::PORT;
 use super::reader::{Fields, Reader, Value};
 use super::unit::{self, UNITS};
 use crate::fault::Fault;
@@ -17,13 +18,14 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 /// Keys of a file.
-pub const KEYS: [&str; 18] = [
+pub const KEYS: [&str; 19] = [
     "about",
     "command",
     "beside",
     "server",
     "stop_server",
     "udp",
+    "listens",
     "setup",
     "cleanup",
     "packages",
@@ -109,6 +111,7 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
         server: optional("server")?,
         stops_server: reader.truth("stop_server", file.get("stop_server"))?,
         is_over_udp: reader.truth("udp", file.get("udp"))?,
+        listens: reader.truth("listens", file.get("listens"))?,
         port: None,
         client: Client::default(),
         setup: reader.commands("setup", file.get("setup"), &parameters)?,
@@ -124,14 +127,7 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
         histograms: reader.each("histogram", file.get("histogram"), |it| reader.histogram(it))?,
         settings: reader.each("setting", file.get("setting"), |it| reader.setting(it))?,
     };
-    if definition.is_over_udp && definition.server.is_none() {
-        return Err(file
-            .refuse("`udp` says how its server is called, and it has none")
-            .hint("add `server = [\"…\"]`"));
-    }
-    if definition.stops_server && definition.server.is_none() {
-        return Err(file.refuse("it stops its server and has none").hint("add `server = [\"…\"]`"));
-    }
+    require_sides(&definition, &file)?;
     // Where only wall time counts, there is at least a sign that the work was done.
     if definition.metrics.is_empty()
         && definition.histograms.is_empty()
@@ -155,6 +151,29 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
     }
     definition.parameters.shrink_to_fit();
     Ok(definition)
+}
+
+/// That what is said of a server fits the sides that the workload has.
+fn require_sides(definition: &Definition, file: &Fields<'_, '_>) -> Result<(), Fault> {
+    if definition.is_over_udp && definition.server.is_none() {
+        return Err(file
+            .refuse("`udp` says how its server is called, and it has none")
+            .hint("add `server = [\"…\"]`"));
+    }
+    if definition.listens && definition.server.is_some() {
+        return Err(file
+            .refuse("`listens` is said of a workload whose own command does, and this one has a `server`")
+            .hint("leave `listens` out: a server is known to"));
+    }
+    if definition.listens && definition.parameters.iter().all(|it| it.name != PORT) {
+        return Err(file.refuse("it listens, and has no parameter that says at which port").hint(
+            "add `port = { about = \"…\", default = …, min = 1, max = 65535 }` to `[parameters]`",
+        ));
+    }
+    if definition.stops_server && definition.server.is_none() {
+        return Err(file.refuse("it stops its server and has none").hint("add `server = [\"…\"]`"));
+    }
+    Ok(())
 }
 
 impl Reader<'_> {

@@ -14,6 +14,7 @@ pub mod instances;
 pub mod metric;
 mod output;
 mod parameter;
+pub mod port;
 mod reader;
 pub mod shelf;
 mod unit;

@@ -2,12 +2,10 @@
 
 use super::definition::{Client, Definition};
 use super::instances::{INSTANCE, Place, Share};
+use super::port::PORT;
 use crate::fault::Fault;
 use crate::stack::instead;
 use regex::Regex;
-
-/// The parameter that says where the server listens, in a workload that has one.
-const PORT: &str = "port";
 
 /// One parameter.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@
 mod adversaries;
 mod agent;
 mod answers;
+mod at_once;
 mod appliances;
 mod cli;
 mod conditions;

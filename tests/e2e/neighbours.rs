@@ -39,7 +39,7 @@ fn a_neighbour_runs_all_the_while_and_what_it_costs_is_over_the_same_stack_alone
 #[test]
 fn a_bomb_that_is_stopped_at_once_goes_on_beside_a_command() {
     let machine = Machine::take();
-    for bomb in ["adversary.allocbomb@runc:memory=64M", "adversary.logflood:time=20000@runc"] {
+    for bomb in ["adversary.allocbomb@runc:memory=64M", "adversary.logflood@runc"] {
         let answer = machine.json(&beside(bomb, "1", "sleep 2"));
         let found = arm(&answer, &format!("native beside {bomb}"));
         assert_eq!(found["trial_count"], 1, "{found}");
@@ -48,13 +48,34 @@ fn a_bomb_that_is_stopped_at_once_goes_on_beside_a_command() {
 }
 
 #[test]
+fn an_adversary_goes_on_beside_a_command_that_takes_longer_than_its_time_and_its_own_deadline() {
+    let machine = Machine::take();
+    let neighbours = [
+        "adversary.forkbomb:time=100@runc:pids=50",
+        "adversary.load:cpu=50,time=100@native",
+        "adversary.thrash:time=100@runc:memory=256M,scratch=layer",
+    ];
+    let neighbours = neighbours.map(|it| ["--beside", it]).concat();
+    let rest = ["--runs", "1", "--iterations", "3", "--deadline", "4s", "--format", "json"];
+    let command = ["--", "sleep", "1.8"];
+    let answer =
+        machine.json(&[&["compare", "--in", "native"][..], &neighbours, &rest, &command].concat());
+    let arms = answer["arms"].as_array().unwrap();
+    let found = arms.iter().find(|it| it["stack"].as_str().unwrap().contains(" beside ")).unwrap();
+    assert_eq!(found["trial_count"], 1, "{found}");
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_neighbour_that_ends_too_early_or_cannot_be_makes_no_number() {
     let machine = Machine::take();
-    let short = "adversary.load:cpu=50,time=300@native";
-    let answer = machine.json(&beside(short, "1", "sleep 1.5"));
+    let short = "noise:seconds=1@native";
+    let answer = machine.json(&beside(short, "1", "sleep 2.5"));
     let found = arm(&answer, &format!("native beside {short}"));
     assert_eq!(found["trial_count"], 0, "{found}");
-    assert!(found.to_string().contains("ended before the command did"), "{}", found["trouble"]);
+    let why = found["trouble"]["why"].as_str().unwrap();
+    assert!(why.contains("ended before the command did, with exit 0: "), "{why}");
+    assert!(why.ends_with("by its parameter `seconds`"), "{why}");
     for (neighbour, expected) in [
         ("adversary.load", "does not say in which stack it runs"),
         ("net.tcp_rr@native", "has two sides"),

@@ -120,11 +120,26 @@ fn a_setting_is_a_text_a_number_or_a_truth_that_must_be_there() {
 }
 
 #[test]
+fn a_file_that_says_that_its_command_listens_says_where_and_has_no_other_server() {
+    let listens = with("\nabout", "\nlistens = true\nabout");
+    refused(
+        &listens,
+        "mine.toml:1: it listens, and has no parameter that says at which port\n  hint: add `port = { about = \"…\", \
+         default = …, min = 1, max = 65535 }` to `[parameters]`",
+    );
+    refused(
+        &listens.replace("\nabout", "\nserver = [\"x\"]\nabout"),
+        "mine.toml:1: `listens` is said of a workload whose own command does, and this one has a `server`\n  hint: leave \
+         `listens` out: a server is known to",
+    );
+}
+
+#[test]
 fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
     refused(
         &with("about =", "abuot ="),
         "mine.toml:2: a workload has no key `abuot`\n  hint: use `about`; the keys are `about`, \
-         `command`, `beside`, `server`, `stop_server`, `udp`, `setup`, `cleanup`, `packages`, `scratch`, `alone`, `fixed_time`, `parameters`, \
+         `command`, `beside`, `server`, `stop_server`, `udp`, `listens`, `setup`, `cleanup`, `packages`, `scratch`, `alone`, `fixed_time`, `parameters`, \
          `version`, `check`, `metric`, `histogram`, `setting`",
     );
     refused(

@@ -6,7 +6,7 @@
 
 use super::held::{self, What};
 use super::shared::Counters;
-use super::{Term, bytes, die_first, duration};
+use super::{Term, UNTIL_ENDED, bytes, die_first, duration};
 use crate::engine::region::Region;
 use crate::engine::{Answer, Choice, Engine, Options, Refused};
 use crate::quantity::Bytes;
@@ -22,6 +22,7 @@ pub(in crate::engine) const ENGINE: Engine = Engine {
     options: &[
         Choice { key: "bytes", value: "SIZE", help: "the most that it takes; 1G" },
         Choice { key: "duration", value: "TIME", help: "for how long; 2s" },
+        UNTIL_ENDED,
         Choice { key: "rounds", value: "N", help: "how often it begins, if there is time; 1" },
     ],
     run,
@@ -46,6 +47,7 @@ const TAKEN: usize = 0;
 fn run(options: &Options) -> Result<Answer, Refused> {
     let most = bytes(options, "bytes", Bytes(1 << 30), MOST)?;
     let rounds = options.number("rounds", 1, 1..=u64::from(u32::MAX))?;
+    let rounds = if options.has(UNTIL_ENDED.key) { u64::MAX } else { rounds };
     let duration = duration(options)?;
     let holder = held::require(What::Memory)?;
     let counters = Counters::new()?;

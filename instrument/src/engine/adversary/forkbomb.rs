@@ -6,7 +6,7 @@
 
 use super::held::{self, What};
 use super::shared::Counters;
-use super::{Term, die_first, duration, per_second};
+use super::{Term, UNTIL_ENDED, die_first, duration, per_second};
 use crate::engine::{Answer, Choice, Engine, Options, Refused};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, getppid, set_child_subreaper,
@@ -23,6 +23,7 @@ pub(in crate::engine) const ENGINE: Engine = Engine {
     options: &[
         Choice { key: "processes", value: "N", help: "the most at a time; 512" },
         Choice { key: "duration", value: "TIME", help: "for how long; 2s" },
+        UNTIL_ENDED,
     ],
     run,
 };

@@ -6,7 +6,7 @@
 //!
 //! Source: `CLOCK_THREAD_CPUTIME_ID` in `clock_gettime(2)`; lookbusy's manual.
 
-use super::{Term, bytes, duration};
+use super::{Term, UNTIL_ENDED, bytes, duration};
 use crate::clock;
 use crate::engine::region::{Region, require_memory};
 use crate::engine::timer::{joined, sleep_until};
@@ -27,6 +27,7 @@ pub(in crate::engine) const ENGINE: Engine = Engine {
         Choice { key: "memory", value: "SIZE", help: "kept in use; none" },
         Choice { key: "period", value: "TIME", help: "in which a share is had; 20ms" },
         Choice { key: "duration", value: "TIME", help: "for how long; 2s" },
+        UNTIL_ENDED,
     ],
     run,
 };

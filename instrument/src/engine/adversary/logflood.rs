@@ -2,7 +2,7 @@
 //!
 //! Only a pipe or a socket is flooded: a file would fill a disk, and a terminal is somebody's.
 
-use super::{Term, bytes, duration, per_second};
+use super::{Term, UNTIL_ENDED, bytes, duration, per_second};
 use crate::engine::{Answer, Choice, Engine, Options, Refused};
 use crate::quantity::Bytes;
 use rustix::fs::{FileType, fstat};
@@ -13,9 +13,14 @@ pub(in crate::engine) const ENGINE: Engine = Engine {
     name: "logflood",
     about: "lines on standard error as fast as they are read",
     options: &[
-        Choice { key: "bytes", value: "SIZE", help: "the most that is written; 64M" },
+        Choice {
+            key: "bytes",
+            value: "SIZE",
+            help: "the most that is written in its duration; 64M",
+        },
         Choice { key: "line", value: "N", help: "bytes of a line with its end; 100" },
         Choice { key: "duration", value: "TIME", help: "for how long; 2s" },
+        UNTIL_ENDED,
     ],
     run,
 };
@@ -28,6 +33,7 @@ const PIECE: usize = 8 << 10;
 
 fn run(options: &Options) -> Result<Answer, Refused> {
     let most = bytes(options, "bytes", Bytes(64 << 20), MOST)?;
+    let most = if options.has(UNTIL_ENDED.key) { u64::MAX } else { most };
     let line = options.number("line", 100, 2..=4096)?;
     let duration = duration(options)?;
     let kind = fstat(stderr()).map(|found| FileType::from_raw_mode(found.st_mode));

@@ -21,7 +21,7 @@ pub(super) use logflood::ENGINE as LOGFLOOD;
 pub(super) use synflood::ENGINE as SYNFLOOD;
 pub(super) use thrash::ENGINE as THRASH;
 
-use super::{Options, Refused};
+use super::{Choice, Options, Refused};
 use crate::clock;
 use crate::quantity::{Bytes, Nanoseconds};
 use std::time::Duration;
@@ -32,8 +32,21 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// How long it works where nobody says.
 const USUAL: Duration = Duration::from_secs(2);
 
+/// How long it works at most where somebody ends it.
+const UNTIL_ENDED_MOST: Duration = Duration::from_secs(24 * 3600);
+
+/// Of one that presses on others beside it, for as long as they take.
+const UNTIL_ENDED: Choice = Choice {
+    key: "until-ended",
+    value: "",
+    help: "until somebody ends it, whatever `--duration`; a day",
+};
+
 /// How long it shall work.
 fn duration(options: &Options) -> Result<Duration, Refused> {
+    if options.has(UNTIL_ENDED.key) {
+        return Ok(UNTIL_ENDED_MOST);
+    }
     let asked = options.duration("duration", USUAL)?;
     if asked <= LONGEST {
         return Ok(asked);

@@ -5,7 +5,7 @@
 //! Source: `O_TMPFILE` in `open(2)`, `fdatasync(2)`, `statvfs(3)`.
 
 use super::held::{self, What};
-use super::{Term, bytes, duration, per_second};
+use super::{Term, UNTIL_ENDED, bytes, duration, per_second};
 use crate::clock;
 use crate::engine::{Answer, Choice, Engine, Options, Refused};
 use crate::histogram::Histogram;
@@ -22,6 +22,7 @@ pub(in crate::engine) const ENGINE: Engine = Engine {
         Choice { key: "directory", value: "DIR", help: "where the file is; /scratch" },
         Choice { key: "bytes", value: "SIZE", help: "the size of the file; 64M" },
         Choice { key: "duration", value: "TIME", help: "for how long; 2s" },
+        UNTIL_ENDED,
     ],
     run,
 };
