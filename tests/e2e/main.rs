@@ -54,4 +54,5 @@ mod two_machines;
 mod two_sided;
 mod unfit;
 mod watchdog;
+mod words;
 mod workloads;
