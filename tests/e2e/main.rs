@@ -47,6 +47,7 @@ mod reach;
 mod refusals;
 mod roots;
 mod recovery;
+mod shut;
 mod ssh;
 mod strangers;
 mod suite;
