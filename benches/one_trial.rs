@@ -16,7 +16,7 @@ pub fn plan(stack: &str, command: &[&str]) -> Plan {
         baseline: stack,
         workload: None,
         beside: Vec::new(),
-        command: command.iter().map(|word| String::from(*word)).collect(),
+        command: command.iter().map(|word| (*word).into()).collect(),
         cwd: PathBuf::from("/"),
         environment: Vec::new(),
         inherit_environment: true,

@@ -128,7 +128,7 @@ fn plan(blocks: u32) -> Plan {
         baseline: stack("native"),
         workload: None,
         beside: Vec::new(),
-        command: vec![String::from("make")],
+        command: vec!["make".into()],
         cwd: PathBuf::from("/src"),
         environment: Vec::new(),
         inherit_environment: true,

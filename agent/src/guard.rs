@@ -1,8 +1,8 @@
 //! Keeps the agent out of reach of what it starts: its memory, its descriptors, and its channel.
 //!
 //! Not dumpable, it can be traced, read, or have its descriptors taken (`ptrace`, `/proc/PID/mem`, `/proc/PID/fd`,
-//! `pidfd_getfd`) only by who has `CAP_SYS_PTRACE` over it: in `runc`, `crun` and `docker` that is nobody; `bubblewrap`, `lxc`
-//! and `nspawn` leave it to their commands. What it starts is
+//! `pidfd_getfd`) only by who has `CAP_SYS_PTRACE` over it: in `runc`, `crun`, `docker`, `podman` and `gvisor` that is nobody; `namespaces`,
+//! `bubblewrap`, `lxc` and `nspawn` leave it to their commands, and a guest's root has it. What it starts is
 //! dumpable again, because a new program is. Root beside it, as in `native`, has that capability; what bears no
 //! seal of its is told by the seal, and what it could do with the key is said in decision 32.
 //!

@@ -15,8 +15,8 @@ pub mod specimen;
 
 use crate::quantity::{Bytes, Nanoseconds};
 pub use encoding::{
-    Malformed, WireError, body_of_reply, body_of_request, read_reply, read_request, require_short,
-    write_any, write_reply, write_request,
+    Malformed, WireError, body_of_reply, body_of_request, length_of_reply, read_reply,
+    read_request, require_short, write_any, write_reply, write_request,
 };
 pub use seal::{Opener, Sealer, agents, hosts};
 use std::fmt;

@@ -5,6 +5,7 @@
 //! soon as a whole frame is there, before anybody else looks at it.
 
 mod console;
+mod frames;
 mod pulse;
 mod relay;
 mod stream;

@@ -2,14 +2,13 @@
 //!
 //! A frame is stamped with the arrival of the outer frame that completed it.
 
+use super::frames::Frames;
 use super::{Link, Listener, Speaker, Stamped, forged, refused, unexpected};
 use crate::fault::{Doing, Fault};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{
-    CHUNK, Opener, Reply, Request, Sealer, WireError, hosts, read_reply, write_request,
-};
+use surtax_instrument::wire::{CHUNK, Reply, Request, Sealer, WireError, hosts, write_request};
 
 /// A link to the process that `outer`'s agent relays, with a session of its own.
 pub fn over(name: &str, outer: Link) -> Result<Link, Fault> {
@@ -19,8 +18,7 @@ pub fn over(name: &str, outer: Link) -> Result<Link, Fault> {
         listener: Box::new(RelayListener {
             name: name.to_owned(),
             outer: outer.listener,
-            opener,
-            bytes: Vec::new(),
+            frames: Frames::of(opener),
             at: Nanoseconds(0),
         }),
     })
@@ -45,28 +43,12 @@ impl Speaker for RelaySpeaker {
 struct RelayListener {
     name: String,
     outer: Box<dyn Listener>,
-    opener: Opener,
-    bytes: Vec<u8>,
-    /// When the newest of `bytes` came.
+    frames: Frames,
+    /// When the newest piece of `frames` came.
     at: Nanoseconds,
 }
 
 impl RelayListener {
-    /// The next whole frame, if it is there. The length of a frame is checked by its reader.
-    fn take_frame(&mut self) -> Result<Option<Reply>, WireError> {
-        let mut rest = self.bytes.as_slice();
-        match read_reply(&mut rest, &mut self.opener) {
-            Ok(reply) => {
-                let used = self.bytes.len() - rest.len();
-                self.bytes.drain(..used);
-                Ok(Some(reply))
-            }
-            // A slice has no other failure than its end: the frame is not complete yet.
-            Err(WireError::Closed | WireError::Io(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Why what came is no frame.
     fn misunderstood(&self, error: &WireError) -> Fault {
         let name = &self.name;
@@ -81,7 +63,7 @@ impl Listener for RelayListener {
     fn wait(&mut self, limit: Duration) -> Result<Option<Stamped>, Fault> {
         let began = clock::monotonic_raw();
         loop {
-            let frame = self.take_frame().map_err(|error| self.misunderstood(&error))?;
+            let frame = self.frames.next().map_err(|error| self.misunderstood(&error))?;
             if let Some(reply) = frame {
                 return Ok(Some(Stamped { reply, at: self.at }));
             }
@@ -93,7 +75,7 @@ impl Listener for RelayListener {
             let Some(outer) = self.outer.wait(left)? else { return Ok(None) };
             self.at = outer.at;
             match outer.reply {
-                Reply::Data(bytes) => self.bytes.extend(bytes),
+                Reply::Data(bytes) => self.frames.add(&bytes),
                 Reply::Failed(failure) => return Err(refused(failure)),
                 Reply::RelayEnded { status, stderr } => {
                     let last_words = super::ConsoleTail::new();
@@ -142,8 +124,7 @@ mod tests {
         RelayListener {
             name: "starter".into(),
             outer,
-            opener,
-            bytes: Vec::new(),
+            frames: Frames::of(opener),
             at: Nanoseconds(0),
         }
     }
@@ -177,8 +158,8 @@ mod tests {
     fn an_inside_that_never_ends_its_frame_is_given_up_in_time() {
         let outer = Box::new(Drip(0));
         // The length of a frame, under its seal, that does not come in time.
-        let bytes = greeting()[..8].to_vec();
-        let mut listener = RelayListener { outer, bytes, ..listener(&[]) };
+        let mut listener = RelayListener { outer, ..listener(&[]) };
+        listener.frames.add(&greeting()[..8]);
         let fault = listener.receive(Duration::from_millis(20)).unwrap_err();
         assert_eq!(fault.message, "it drips");
     }

@@ -4,6 +4,7 @@ use super::Globals;
 use super::measure::{MeasureArguments, Question, ResultArguments};
 use crate::fault::Fault;
 use crate::stack::registered;
+use std::ffi::OsString;
 
 /// Flags of `surtax compare`.
 #[derive(Debug, clap::Args)]
@@ -16,7 +17,7 @@ pub struct Arguments {
     results: ResultArguments,
     /// The command and its arguments, after `--`.
     #[arg(last = true, value_name = "CMD")]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 impl Arguments {

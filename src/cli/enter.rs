@@ -4,11 +4,13 @@ use super::measure::{surroundings, variable};
 use super::measuring::Footing;
 use super::{Globals, note};
 use crate::fault::Fault;
-use crate::plan::{Draft, Plan};
+use crate::plan::{Draft, Plan, Word};
 use crate::stack::rise::Ground;
 use crate::stack::shell;
 use crate::stack::{StackSpec, registered};
 use crate::trial::protocol;
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,11 +27,11 @@ pub struct Arguments {
     #[arg(long, value_name = "PATH")]
     writable: Vec<PathBuf>,
     /// Sets a variable of the environment; may be repeated.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
-    env: Vec<(String, String)>,
+    #[arg(long, value_name = "NAME=VALUE", value_parser = OsStringValueParser::new().try_map(variable))]
+    env: Vec<(String, Word)>,
     /// The command and its arguments, after `--`; by default the shell named by SHELL.
     #[arg(last = true, value_name = "CMD")]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 impl Arguments {
@@ -41,8 +43,8 @@ impl Arguments {
         let cards = registered();
         let stack = StackSpec::parse_with(&self.stack, &cards)?;
         let command = match self.command.as_slice() {
-            [] => vec![std::env::var("SHELL").unwrap_or_else(|_| String::from("/bin/sh"))],
-            command => command.to_vec(),
+            [] => vec![std::env::var_os("SHELL").map_or_else(|| Word::from("/bin/sh"), Word::from)],
+            command => command.iter().cloned().map(Word::from).collect(),
         };
         let draft = Draft {
             stacks: vec![stack.clone()],

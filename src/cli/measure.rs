@@ -5,12 +5,15 @@ use crate::fault::{Doing, Fault};
 use crate::layer::Card;
 use crate::ledger;
 use crate::plan::{
-    Cache, ConductDraft, Decided, Draft, Neighbour, Plan, Surroundings, duration, percentage,
+    Cache, ConductDraft, Decided, Draft, Neighbour, Plan, Surroundings, Word, duration, percentage,
 };
 use crate::report::threshold::Threshold;
 use crate::stack::{StackSpec, parse_list_with, registered};
 use crate::workload::Workload;
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 use surtax_instrument::clock;
@@ -59,8 +62,8 @@ pub(super) struct MeasureArguments {
     #[arg(long, value_name = "PATH", help_heading = "What to measure")]
     writable: Vec<PathBuf>,
     /// Sets a variable of the command's environment; may be repeated.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable, help_heading = "What to measure")]
-    env: Vec<(String, String)>,
+    #[arg(long, value_name = "NAME=VALUE", value_parser = OsStringValueParser::new().try_map(variable), help_heading = "What to measure")]
+    env: Vec<(String, Word)>,
     /// Gives the command no variables but those of `--env`.
     ///
     /// Otherwise it gets the environment that surtax was called in, which is not written down.
@@ -234,7 +237,7 @@ impl MeasureArguments {
     /// What was said, checked against the layers.
     pub(super) fn draft(
         &self,
-        command: &[String],
+        command: &[OsString],
         cards: &[&'static Card],
     ) -> Result<Draft, Fault> {
         let mut stacks = Vec::new();
@@ -256,7 +259,7 @@ impl MeasureArguments {
             stacks,
             baseline: baseline.transpose()?,
             beside: self.beside.iter().map(neighbour).collect::<Result<_, _>>()?,
-            command: command.to_vec(),
+            command: command.iter().cloned().map(Word::from).collect(),
             title: self.title.clone(),
             environment: self.env.clone(),
             inherit_environment: self.clear_env.then_some(false),
@@ -326,12 +329,21 @@ pub(super) fn surroundings<'a>(cards: &'a [&'static Card]) -> Result<Surrounding
 }
 
 /// Reads `NAME=VALUE`.
-pub(super) fn variable(text: &str) -> Result<(String, String), Fault> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(Fault::user(format!("`{text}` is no variable with a value"))
-            .hint(format!("write `{}=VALUE`", text.trim_matches('=')))),
-    }
+pub(super) fn variable(typed: OsString) -> Result<(String, Word), Fault> {
+    let word = Word::from(typed);
+    let split = word.as_bytes().iter().position(|byte| *byte == b'=');
+    let Some((name, value)) = split.filter(|at| *at > 0).map(|at| word.as_bytes().split_at(at))
+    else {
+        let shown = word.escaped();
+        return Err(Fault::user(format!("`{shown}` is no variable with a value"))
+            .hint(format!("write `{}=VALUE`", shown.trim_matches('='))));
+    };
+    let name = std::str::from_utf8(name).map_err(|_| {
+        Fault::user(format!("the name of the variable `{}` is no text", word.escaped()))
+            .hint("give it a name in UTF-8: its value may be any bytes")
+    })?;
+    let value = OsStr::from_bytes(value.get(1..).unwrap_or_default());
+    Ok((name.to_owned(), value.to_owned().into()))
 }
 
 #[cfg(test)]
@@ -339,12 +351,13 @@ mod tests {
     use super::*;
     use crate::plan::tests::around;
     use crate::stack::tests::CARDS;
+    use std::os::unix::ffi::OsStringExt as _;
 
     #[test]
     fn flags_become_the_same_plan_as_a_file_that_says_the_same() {
         let arguments = MeasureArguments {
             stacks: vec![String::from("native,qemu:mem=1G,accel=tcg+runc"), String::from("runc")],
-            env: vec![variable("A=b=c").unwrap()],
+            env: vec![variable("A=b=c".into()).unwrap()],
             beside: vec![String::from("adversary.load:cpu=30@runc")],
             runs: Some(40),
             time: Some(Duration::from_secs(120)),
@@ -358,7 +371,7 @@ mod tests {
             seed: Some(5),
             ..MeasureArguments::default()
         };
-        let draft = arguments.draft(&[String::from("make")], CARDS).unwrap();
+        let draft = arguments.draft(&["make".into()], CARDS).unwrap();
         let file = r#"
 command = ["make"]
 stacks = ["native", "qemu:memory=1G,accel=tcg+runc", "runc"]
@@ -387,9 +400,9 @@ seed = 5
             #[command(flatten)]
             measure: MeasureArguments,
             #[arg(last = true)]
-            command: Vec<String>,
+            command: Vec<OsString>,
         }
-        let texts = |words: &[&str]| words.iter().map(|word| String::from(*word)).collect();
+        let texts = |words: &[&str]| words.iter().map(|word| Word::from(*word)).collect();
         let plain = Draft {
             stacks: parse_list_with("native,runc", CARDS).unwrap(),
             command: texts(&["make"]),
@@ -400,7 +413,7 @@ seed = 5
             stacks: parse_list_with("runc,qemu:mem=1G,accel=tcg+runc", CARDS).unwrap(),
             baseline: Some(StackSpec::parse_with("runc", CARDS).unwrap()),
             command: texts(&["sh", "-c", "echo 'a b' $HOME; -- --runs"]),
-            environment: vec![(String::from("A"), String::from("b = c"))],
+            environment: vec![(String::from("A"), Word::from("b = c"))],
             inherit_environment: Some(false),
             writable: vec![PathBuf::from("/tmp")],
             beside: vec![Neighbour::parse_with("adversary.load@runc:cpus=1", CARDS).unwrap()],
@@ -422,17 +435,27 @@ seed = 5
         };
         let workload = Some(Workload::find("cpu.sysbench:threads=2").unwrap());
         let with_one = Draft { command: Vec::new(), workload, ..plain.clone() };
-        for draft in [plain, rich, with_one] {
+        let no_text = Word::from(OsString::from_vec(b"\\caf\xe9 $'".to_vec()));
+        let bytes = Draft {
+            command: vec!["printf".into(), no_text.clone()],
+            environment: vec![(String::from("A"), no_text)],
+            ..plain.clone()
+        };
+        for draft in [plain, rich, with_one, bytes] {
             let plan = draft.complete(&around()).unwrap().plan;
             let line = plan.repeat_with();
             // A shell splits the line into words, each ended by a zero byte.
             let (directory, compare) = line.split_once(" && surtax compare ").unwrap();
             assert_eq!(directory, format!("cd {}", plan.cwd.display()));
             let script = format!("printf '%s\\0' {compare}");
-            let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
-            let words = String::from_utf8(output.stdout).unwrap();
-            let words = words.split_terminator('\0');
-            let said = <Line as clap::Parser>::parse_from(std::iter::once("compare").chain(words));
+            // POSIX has no quotes for bytes before 2024, and Debian's `sh` not yet.
+            let shell = if compare.contains("$'") { "bash" } else { "sh" };
+            let output = std::process::Command::new(shell).args(["-c", &script]).output().unwrap();
+            let words = output.stdout.split(|byte| *byte == 0);
+            let words = words.map(|word| OsStr::from_bytes(word).to_owned());
+            // The last zero byte ends a word, and begins none.
+            let words: Vec<OsString> = std::iter::once("compare".into()).chain(words).collect();
+            let said = <Line as clap::Parser>::parse_from(&words[..words.len() - 1]);
             let again = said.measure.draft(&said.command, CARDS).unwrap();
             assert_eq!(again.complete(&around()).unwrap().plan, plan, "{line}");
         }
@@ -464,8 +487,12 @@ seed = 5
 
     #[test]
     fn a_variable_needs_a_name_and_an_equals_sign() {
-        assert_eq!(variable("A="), Ok((String::from("A"), String::new())));
-        assert_eq!(variable("A").unwrap_err().hint.as_deref(), Some("write `A=VALUE`"));
-        assert!(variable("=1").is_err());
+        assert_eq!(variable("A=".into()), Ok((String::from("A"), Word::default())));
+        assert_eq!(variable("A".into()).unwrap_err().hint.as_deref(), Some("write `A=VALUE`"));
+        assert!(variable("=1".into()).is_err());
+        let bytes = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        let (name, value) = variable(bytes(b"A=\xff=")).unwrap();
+        assert_eq!((name.as_str(), value.as_bytes()), ("A", b"\xff=".as_slice()));
+        assert!(variable(bytes(b"\xff=1")).unwrap_err().message.contains("`\\xff=1` is no text"));
     }
 }

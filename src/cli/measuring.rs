@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::lab::{self, Lab};
 use crate::layer::{Root, Site, View};
 use crate::ledger::{Key, Ledger, RunState, machine, shelf};
-use crate::plan::Plan;
+use crate::plan::{Plan, Word};
 use crate::prove::{Bench, Notebook};
 use crate::report::terminal::Look;
 use crate::report::threshold::{Standing, Threshold};
@@ -170,7 +170,8 @@ pub(super) fn shelf_directory(globals: &Globals) -> Result<PathBuf, Fault> {
 
 /// Refuses a command that no stack of the plan would find: all of them look where we do.
 fn require_command(plan: &Plan) -> Result<(), Fault> {
-    let is_looked_up = |program: &&String| !program.contains('/') && *program != OURSELVES;
+    let is_looked_up =
+        |program: &&Word| !program.as_bytes().contains(&b'/') && **program != OURSELVES;
     let Some(program) = plan.command.first().filter(is_looked_up) else {
         return Ok(());
     };
@@ -188,19 +189,19 @@ fn require_command(plan: &Plan) -> Result<(), Fault> {
     if !all_see_ours || !path_is_ours || lab::find(program).is_some() {
         return Ok(());
     }
-    let shown = program.escape_debug();
+    let shown = program.escaped();
     let definition = plan.workload.as_ref().map(Workload::resolve).transpose()?;
     let hint = match definition.and_then(|definition| definition.remedy()) {
         Some(remedy) => remedy,
-        None => hint_of(&shown.to_string(), program),
+        None => hint_of(&shown),
     };
     Err(Fault::user(format!("`{shown}` is not in `PATH`, so no stack would find it")).hint(hint))
 }
 
 /// What would help somebody whose program is not there.
-fn hint_of(shown: &str, program: &str) -> String {
+fn hint_of(program: &str) -> String {
     if program.contains(|letter: char| letter.is_whitespace() || "|&;<>$".contains(letter)) {
-        format!("for a line of the shell write `-- sh -c '{shown}'`")
+        format!("for a line of the shell write `-- sh -c '{program}'`")
     } else {
         String::from("check its spelling, or install it on this machine")
     }

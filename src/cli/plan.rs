@@ -5,10 +5,11 @@ use super::rows::Rows;
 use super::{Format, Globals, answer, note};
 use crate::fault::{Doing, Fault};
 use crate::plan::duration::{rough, text};
-use crate::plan::{Costs, Decided, Plan, TrialId, file, percentage, shell_line};
+use crate::plan::{Costs, Decided, Plan, TrialId, Word, file, percentage, shell_line};
 use crate::report::page::Page;
 use crate::stack::registered;
 use serde::Serialize;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ pub struct Arguments {
     measure: MeasureArguments,
     /// The command and its arguments, after `--`.
     #[arg(last = true, value_name = "CMD")]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
@@ -118,7 +119,7 @@ fn blocks(trials: &[Line<'_>], width: u16) -> String {
 }
 
 fn head(plan: &Plan, costs: &Costs, block_count: u32, width: u16) -> String {
-    let command = shell_line(plan.command.iter().map(String::as_str));
+    let command = shell_line(&plan.command);
     let count = match (plan.runs, plan.time_budget()) {
         (Some(runs), None) => format!("{runs}"),
         (Some(runs), Some(time)) => format!("at most {runs}, within {}", text(time)),
@@ -140,7 +141,7 @@ fn head(plan: &Plan, costs: &Costs, block_count: u32, width: u16) -> String {
     let baseline = format!("{}, as two arms", plan.baseline);
     for (name, text) in [
         ("command", command.as_str()),
-        ("in", &plan.cwd.to_string_lossy()),
+        ("in", &Word::from(plan.cwd.as_path()).shown()),
         ("baseline", &baseline),
         ("blocks", &count),
         ("seed", &plan.seed.to_string()),

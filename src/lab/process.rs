@@ -357,9 +357,9 @@ fn command(program: &Program) -> Result<Command, Fault> {
 
 /// Looks a program up in this process's `PATH`.
 #[must_use]
-pub fn find(name: &str) -> Option<PathBuf> {
+pub fn find(name: impl AsRef<Path>) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| {
+    std::env::split_paths(&path).map(|directory| directory.join(&name)).find(|file| {
         file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
     })
 }

@@ -3,7 +3,8 @@
 //! A key that is not known is refused with the nearest one that is: a plan that silently ignored
 //! `warmup = 3` would measure something else than its author believes.
 
-use super::{Cache, Draft, Neighbour, Plan, duration, percentage, shelf};
+use super::word::ESCAPED;
+use super::{Cache, Draft, Neighbour, Plan, Word, duration, percentage, shelf};
 use crate::fault::Fault;
 use crate::layer::Card;
 use crate::stack::{StackSpec, instead};
@@ -119,7 +120,7 @@ impl Reader<'_> {
         draft.places.insert(field, self.place(&key.span()));
         match field {
             "title" => draft.title = Some(self.string(field, value)?.to_owned()),
-            "command" => draft.command = self.strings(field, value)?,
+            "command" => draft.command = self.words(field, value)?,
             "workload" => {
                 let typed = self.string(field, value)?;
                 let found = Workload::find(typed);
@@ -144,7 +145,7 @@ impl Reader<'_> {
             "margin" => draft.margin_ppm = Some(self.share(field, value)?),
             "deadline" => draft.deadline = Some(self.duration(field, value)?),
             "start_deadline" => draft.start_deadline = Some(self.duration(field, value)?),
-            "cwd" => draft.cwd = Some(PathBuf::from(self.string(field, value)?)),
+            "cwd" => draft.cwd = Some(self.word(field, value)?.into()),
             "writable" => {
                 draft.writable =
                     self.strings(field, value)?.into_iter().map(PathBuf::from).collect();
@@ -169,17 +170,55 @@ impl Reader<'_> {
     }
 
     fn strings(&self, field: &str, value: &Value<'_>) -> Result<Vec<String>, Fault> {
-        let Some(list) = value.get_ref().as_array() else {
+        let item = |item: &Value<'_>| self.string(field, item).map(str::to_owned);
+        self.list(field, value)?.iter().map(item).collect()
+    }
+
+    fn words(&self, field: &str, value: &Value<'_>) -> Result<Vec<Word>, Fault> {
+        self.list(field, value)?.iter().map(|item| self.word(field, item)).collect()
+    }
+
+    /// A string, or a table with the one key `escaped`: see [`Word`].
+    fn word(&self, field: &str, value: &Value<'_>) -> Result<Word, Fault> {
+        let Some(table) = value.get_ref().as_table() else {
+            return self.string(field, value).map(Word::from);
+        };
+        let mut entries = table.iter();
+        let only = entries.next().filter(|(key, _)| key.get_ref().as_ref() == ESCAPED);
+        let Some((_, escaped)) = only.filter(|_| entries.next().is_none()) else {
+            return Err(self
+                .refuse(
+                    &value.span(),
+                    format!("a table in `{field}` has keys beside `{ESCAPED}`, or not that one"),
+                )
+                .hint("write bytes that are no text as `{ escaped = 'caf\\xe9' }`"));
+        };
+        let text = self.string(&format!("{field}.{ESCAPED}"), escaped)?;
+        Word::unescaped(text).ok_or_else(|| {
+            let shown = text.escape_debug();
+            self.refuse(
+                &escaped.span(),
+                format!("`{shown}` has a backslash before neither `x` with two digits nor another"),
+            )
+            .hint("write `\\xNN` for a byte and `\\\\` for a backslash, in single quotes")
+        })
+    }
+
+    fn list<'v, 't>(
+        &self,
+        field: &str,
+        value: &'v Value<'t>,
+    ) -> Result<&'v toml::de::DeArray<'t>, Fault> {
+        value.get_ref().as_array().ok_or_else(|| {
             let fault = self.wrong_type(field, "a list of strings", value);
-            return Err(match value.get_ref().as_str() {
+            match value.get_ref().as_str() {
                 Some(text) if field == "command" => {
                     let line = toml_strings(&["sh".to_owned(), "-c".to_owned(), text.to_owned()]);
                     fault.hint(format!("write one word per string, or `command = {line}`"))
                 }
                 _ => fault.hint(format!("put it in brackets: `{field} = [\"…\"]`")),
-            });
-        };
-        list.iter().map(|item| self.string(field, item).map(str::to_owned)).collect()
+            }
+        })
     }
 
     /// A whole number that fits the field.
@@ -217,7 +256,7 @@ impl Reader<'_> {
         Cache::parse(text).map_err(|fault| fault.during(self.place(&value.span())))
     }
 
-    fn environment(&self, value: &Value<'_>) -> Result<Vec<(String, String)>, Fault> {
+    fn environment(&self, value: &Value<'_>) -> Result<Vec<(String, Word)>, Fault> {
         let Some(table) = value.get_ref().as_table() else {
             return Err(self
                 .wrong_type("environment", "a table", value)
@@ -225,7 +264,7 @@ impl Reader<'_> {
         };
         let variables = table.iter().map(|(name, value)| {
             let name = name.get_ref().as_ref();
-            Ok((name.to_owned(), self.string(&format!("environment.{name}"), value)?.to_owned()))
+            Ok((name.to_owned(), self.word(&format!("environment.{name}"), value)?))
         });
         variables.collect()
     }
@@ -319,7 +358,10 @@ pub fn write(plan: &Plan) -> String {
         format!("title = {}", toml_string(&plan.title)),
         match &plan.workload {
             Some(workload) => format!("workload = {}", toml_string(&workload.typed())),
-            None => format!("command = {}", toml_strings(&plan.command)),
+            None => {
+                let words: Vec<String> = plan.command.iter().map(toml_word).collect();
+                format!("command = [{}]", words.join(", "))
+            }
         },
         format!("stacks = {}", toml_strings(&texts)),
         format!("baseline = {}", toml_string(&plan.baseline.to_string())),
@@ -338,7 +380,7 @@ pub fn write(plan: &Plan) -> String {
     lines.push(format!("margin = \"{}\"", percentage::text(plan.equivalence_margin_ppm)));
     lines.push(format!("deadline = \"{}\"", duration::text(plan.command_deadline())));
     lines.push(format!("start_deadline = \"{}\"", duration::text(plan.start_deadline())));
-    lines.push(format!("cwd = {}", toml_string(&plan.cwd.display().to_string())));
+    lines.push(format!("cwd = {}", toml_word(&plan.cwd.as_path().into())));
     if !writable.is_empty() {
         lines.push(format!("writable = {}", toml_strings(&writable)));
     }
@@ -368,10 +410,17 @@ fn environment_text(plan: &Plan) -> String {
         text += "\n[environment]\n";
         for (name, value) in &plan.environment {
             // Writing into a string cannot fail.
-            let _ = writeln!(text, "{} = {}", toml_string(name), toml_string(value));
+            let _ = writeln!(text, "{} = {}", toml_string(name), toml_word(value));
         }
     }
     text
+}
+
+fn toml_word(word: &Word) -> String {
+    match word.text() {
+        Some(text) => toml_string(text),
+        None => format!("{{ {ESCAPED} = {} }}", toml_string(&word.escaped())),
+    }
 }
 
 fn toml_string(text: &str) -> String {

@@ -20,6 +20,7 @@ mod repeat;
 mod shelf;
 mod shell;
 mod stacks;
+mod word;
 
 use crate::stack::StackSpec;
 use crate::workload::Workload;
@@ -33,6 +34,7 @@ pub use shell::line as shell_line;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+pub use word::Word;
 
 /// The value of [`Plan::schema_version`] that this surtax writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -52,14 +54,15 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<Neighbour>,
     /// Program and arguments.
-    pub command: Vec<String>,
+    pub command: Vec<Word>,
     /// Where the command is that of a workload: which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<Workload>,
     /// Working directory on every level.
+    #[serde(with = "word::path")]
     pub cwd: PathBuf,
     /// Variables of the command's environment, sorted by name: over the caller's, or alone.
-    pub environment: Vec<(String, String)>,
+    pub environment: Vec<(String, Word)>,
     /// Whether the command also gets the caller's environment. It is read when the plan runs and
     /// never written down: a run file is passed on, and the caller's secrets are not.
     pub inherit_environment: bool,

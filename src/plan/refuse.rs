@@ -5,7 +5,7 @@
 
 use super::expand::BLOCK_LIMIT;
 use super::stacks::Checked;
-use super::{ConductDraft, Neighbour, Plan, SCHEMA_VERSION, budget, shell};
+use super::{ConductDraft, Neighbour, Plan, SCHEMA_VERSION, Word, budget, shell};
 use crate::fault::Fault;
 use crate::layer::{Card, Root};
 use crate::stack::StackSpec;
@@ -39,7 +39,7 @@ pub struct Draft {
     /// See [`Plan::beside`].
     pub beside: Vec<Neighbour>,
     /// See [`Plan::command`].
-    pub command: Vec<String>,
+    pub command: Vec<Word>,
     /// What to run instead of a command.
     pub workload: Option<Workload>,
     /// See [`Plan::cwd`]; by default where surtax was called.
@@ -47,7 +47,7 @@ pub struct Draft {
     /// Whether the command also gets the caller's environment; by default it does.
     pub inherit_environment: Option<bool>,
     /// Variables set over the inherited ones; the last of equal names counts.
-    pub environment: Vec<(String, String)>,
+    pub environment: Vec<(String, Word)>,
     /// See [`Plan::writable`]; relative paths are seen from `cwd`.
     pub writable: Vec<PathBuf>,
     /// See [`Plan::runs`].
@@ -213,10 +213,12 @@ impl Draft {
     }
 
     /// The command, be it that of a workload.
-    fn checked_command(&self) -> Result<Vec<String>, Fault> {
+    fn checked_command(&self) -> Result<Vec<Word>, Fault> {
         let command = match &self.workload {
             None => self.command.clone(),
-            Some(workload) if self.command.is_empty() => workload.resolve()?.command,
+            Some(workload) if self.command.is_empty() => {
+                workload.resolve()?.command.into_iter().map(Word::from).collect()
+            }
             Some(workload) => {
                 let name = workload.name.escape_debug();
                 return Err(self
@@ -230,11 +232,11 @@ impl Draft {
                  or as `command = [\"make\", \"-j4\"]` in a plan; `--workload NAME` brings its own",
             ));
         };
-        if program.is_empty() {
+        if program.as_bytes().is_empty() {
             return Err(self.refuse("command", "the command's program is an empty word"));
         }
-        if let Some(word) = command.iter().find(|word| word.contains('\0')) {
-            let shown = word.escape_debug();
+        if let Some(word) = command.iter().find(|word| word.as_bytes().contains(&0)) {
+            let shown = word.escaped();
             return Err(self.refuse("command", format!("the word `{shown}` holds a zero byte")));
         }
         Ok(command)
@@ -295,6 +297,14 @@ impl Draft {
         for path in &self.writable {
             let path = cwd.join(path);
             self.check_directory("writable", "the writable directory", &path)?;
+            if path.to_str().is_none() {
+                let shown = Word::from(path.as_path()).escaped();
+                let message =
+                    format!("the writable directory `{shown}` has a name that is no text");
+                return Err(self.refuse("writable", message).hint(
+                    "name one in UTF-8: engines are told of it in their configurations, which are text",
+                ));
+            }
             let path: PathBuf = path.components().collect();
             if path == Path::new("/") {
                 return Err(self
@@ -309,26 +319,22 @@ impl Draft {
     }
 
     fn check_directory(&self, field: &str, what: &str, path: &Path) -> Result<(), Fault> {
-        let shown = path.display().to_string();
+        let shown = Word::from(path);
+        let shown = shown.shown();
         let shown = shown.escape_debug();
-        if path.to_str().is_none() {
-            return Err(self.refuse(field, format!("{what} `{shown}` is not UTF-8")));
-        }
         match path.metadata() {
             Ok(metadata) if metadata.is_dir() => Ok(()),
             Ok(_) => Err(self.refuse(field, format!("{what} `{shown}` is not a directory"))),
-            Err(error) => {
-                Err(self.refuse(field, format!("{what} `{shown}` cannot be used: {error}")).hint(
-                    format!("make it: `mkdir -p {}`", shell::line([shown.to_string().as_str()])),
-                ))
-            }
+            Err(error) => Err(self
+                .refuse(field, format!("{what} `{shown}` cannot be used: {error}"))
+                .hint(format!("make it: `mkdir -p {}`", shell::line([Word::from(path)])))),
         }
     }
 
-    fn checked_environment(&self) -> Result<Vec<(String, String)>, Fault> {
+    fn checked_environment(&self) -> Result<Vec<(String, Word)>, Fault> {
         let mut variables = BTreeMap::new();
         for (name, value) in &self.environment {
-            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            if name.is_empty() || name.contains(['=', '\0']) || value.as_bytes().contains(&0) {
                 let shown = name.escape_debug();
                 let message = format!(
                     "`{shown}` cannot be the name of a variable, or its value holds a zero byte"
@@ -349,10 +355,12 @@ pub(super) fn is_native(stack: &StackSpec) -> bool {
     matches!(stack.layers.as_slice(), [only] if only.kind == "native")
 }
 
-pub(super) fn title_of(command: &[String]) -> String {
-    let on_one_line = |word: &String| word.replace(char::is_control, " ");
-    let words: Vec<String> = command.iter().map(on_one_line).collect();
-    let line = shell::line(words.iter().map(String::as_str));
+pub(super) fn title_of(command: &[Word]) -> String {
+    let on_one_line = |word: &Word| match word.text() {
+        Some(text) => Word::from(text.replace(char::is_control, " ")),
+        None => word.clone(),
+    };
+    let line = shell::line(command.iter().map(on_one_line));
     match line.char_indices().nth(TITLE_LIMIT) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
@@ -360,8 +368,8 @@ pub(super) fn title_of(command: &[String]) -> String {
 }
 
 /// What a run is called that has no title: what it runs.
-pub(super) fn usual_title(command: &[String], workload: Option<&Workload>) -> String {
-    workload.map_or_else(|| title_of(command), |workload| title_of(&[workload.typed()]))
+pub(super) fn usual_title(command: &[Word], workload: Option<&Workload>) -> String {
+    workload.map_or_else(|| title_of(command), |workload| title_of(&[workload.typed().into()]))
 }
 
 pub(super) fn nanoseconds(duration: Duration) -> u64 {
@@ -398,7 +406,8 @@ fn notes(plan: &Plan) -> Vec<String> {
     }
     notes.extend(budget::notes(plan));
     let shell_words = ["|", "||", "&&", ";", "<", ">", ">>", "2>&1", "&"];
-    if let Some(word) = plan.command.iter().find(|word| shell_words.contains(&word.as_str())) {
+    let mut texts = plan.command.iter().filter_map(Word::text);
+    if let Some(word) = texts.find(|word| shell_words.contains(word)) {
         notes.push(format!(
             "`{word}` is given to the command as it is; for a line of the shell write `-- sh -c '…'`"
         ));

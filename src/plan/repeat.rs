@@ -9,8 +9,9 @@ use super::refuse::{
     DEFAULT_DEADLINE, DEFAULT_MARGIN_PPM, DEFAULT_START_DEADLINE, PRECISION_RUNS, is_native,
     nanoseconds, usual_title,
 };
-use super::{Cache, Plan, duration, file, percentage, shelf, shell_line};
+use super::{Cache, Plan, Word, duration, file, percentage, shelf, shell_line};
 use crate::stack::registered;
+use std::os::unix::ffi::OsStrExt as _;
 
 /// Keys of a plan file that [`Flags`] says by themselves where they are left out of it.
 const OF_A_QUESTION: [&str; 6] = ["title", "workload", "stacks", "baseline", "beside", "runs"];
@@ -19,7 +20,7 @@ const OF_A_QUESTION: [&str; 6] = ["title", "workload", "stacks", "baseline", "be
 const SAID_BY_A_FILE: [&str; 5] = ["--title", "--workload", "--in", "--baseline", "--beside"];
 
 /// Flags of `surtax compare` and `surtax run`, each with its value where it has one.
-type Flags = Vec<(&'static str, Option<String>)>;
+type Flags = Vec<(&'static str, Option<Word>)>;
 
 impl Plan {
     /// `cd DIRECTORY && surtax compare …`: read again, it is this plan. Of a plan that comes with surtax it is
@@ -30,16 +31,19 @@ impl Plan {
         let mut words = match self.ready(&mut flags) {
             Some(name) => vec!["surtax", "run", name],
             None => vec!["surtax", "compare"],
-        };
+        }
+        .into_iter()
+        .map(str::as_bytes)
+        .collect::<Vec<_>>();
         for (name, value) in &flags {
-            words.push(name);
-            words.extend(value.as_deref());
+            words.push(name.as_bytes());
+            words.extend(value.as_ref().map(Word::as_bytes));
         }
         // A workload brings its command along.
         let command = if self.workload.is_none() { self.command.as_slice() } else { &[] };
-        words.extend((!command.is_empty()).then_some("--"));
-        let line = shell_line(words.into_iter().chain(command.iter().map(String::as_str)));
-        format!("{} && {line}", shell_line(["cd", &self.cwd.to_string_lossy()]))
+        words.extend((!command.is_empty()).then_some(b"--".as_slice()));
+        let line = shell_line(words.into_iter().chain(command.iter().map(Word::as_bytes)));
+        format!("{} && {line}", shell_line([b"cd".as_slice(), self.cwd.as_os_str().as_bytes()]))
     }
 
     /// The name of the plan that comes with surtax and asks this question, in these stacks and as it is now; what it
@@ -57,7 +61,7 @@ impl Plan {
                 && draft.baseline.as_ref() == Some(&self.baseline)
                 && draft.beside == self.beside
         })?;
-        let runs = draft.runs.map(|runs| runs.to_string());
+        let runs = draft.runs.map(|runs| Word::from(runs.to_string()));
         if self.runs.is_none() && runs.is_some() {
             return None; // no flag takes back what the file says
         }
@@ -70,7 +74,7 @@ impl Plan {
 
     fn flags(&self) -> Flags {
         let mut flags = Flags::new();
-        let mut flag = |name: &'static str, value: String| flags.push((name, Some(value)));
+        let mut flag = |name: &'static str, value: String| flags.push((name, Some(value.into())));
         let stacks: Vec<String> = self.stacks.iter().map(ToString::to_string).collect();
         flag("--in", stacks.join(","));
         if self.stacks.iter().find(|stack| is_native(stack)) != Some(&self.baseline) {
@@ -88,9 +92,10 @@ impl Plan {
         for path in &self.writable {
             flag("--writable", path.to_string_lossy().into_owned());
         }
-        for (name, value) in &self.environment {
-            flag("--env", format!("{name}={value}"));
-        }
+        let variables = self.environment.iter();
+        let variables = variables.map(|(name, value)| value.after(&format!("{name}=")));
+        flags.extend(variables.map(|variable| ("--env", Some(variable))));
+        let mut flag = |name: &'static str, value: String| flags.push((name, Some(value.into())));
         // Said by the precision already.
         let usual = self.precision_ppm.is_some() && self.time_budget_ns.is_none();
         if let Some(runs) = self.runs.filter(|&runs| !(usual && runs == PRECISION_RUNS)) {

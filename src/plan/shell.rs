@@ -1,13 +1,33 @@
 //! Writes a command so that a shell reads the same words again.
 
-/// The words with quotes where a shell needs them: those of POSIX, and `$'…'` for what is not seen.
+use std::fmt::Write as _;
+
+/// The words with quotes where a shell needs them: those of POSIX, and `$'…'` for what is not seen and what is no text.
 ///
 /// ```
 /// use surtax::plan::shell_line;
 /// assert_eq!(shell_line(["sh", "-c", "echo 'a b'"]), r"sh -c 'echo '\''a b'\'''");
+/// assert_eq!(shell_line([b"caf\xe9"]), r"$'caf\xe9'");
 /// ```
-pub fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
+pub fn line<W: AsRef<[u8]>>(words: impl IntoIterator<Item = W>) -> String {
+    let words = words.into_iter().map(|word| match std::str::from_utf8(word.as_ref()) {
+        Ok(text) => quoted(text),
+        Err(_) => quoted_bytes(word.as_ref()),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// A word with bytes in it that are no text.
+fn quoted_bytes(word: &[u8]) -> String {
+    let mut said = String::from("$'");
+    for chunk in word.utf8_chunks() {
+        said.extend(chunk.valid().chars().map(in_dollar_quotes));
+        for byte in chunk.invalid() {
+            // Writing into a string cannot fail.
+            let _ = write!(said, "\\x{byte:02x}");
+        }
+    }
+    said + "'"
 }
 
 fn quoted(word: &str) -> String {
@@ -53,19 +73,23 @@ mod tests {
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a real shell reads the line")]
     fn what_is_not_seen_is_written_so_that_bash_reads_it_back() {
-        let words = ["a\nb", "\x1b'\\", "x\u{202e}y", "ß"];
-        let line = line(words);
-        assert_eq!(line, r"$'a\nb' $'\x1b\'\\' $'x\u202ey' 'ß'");
+        let texts = ["a\nb", "\x1b'\\", "x\u{202e}y", "ß"].map(str::as_bytes);
+        let others: [&[u8]; 3] = [b"\xff", b"caf\xe9 ab'\\", b"\xc3\xc3\xa4\n\xf0\x9f\x98"];
+        let words = [texts.as_slice(), &others].concat();
+        let line = line(&words);
+        assert_eq!(
+            line,
+            r"$'a\nb' $'\x1b\'\\' $'x\u202ey' 'ß' $'\xff' $'caf\xe9 ab\'\\' $'\xc3ä\n\xf0\x9f\x98'"
+        );
         let script = format!("printf '%s\\0' {line}");
         let output = std::process::Command::new("bash")
             .env("LC_ALL", "C.UTF-8")
             .args(["-c", &script])
             .output();
         if let Ok(output) = output {
-            assert_eq!(
-                String::from_utf8_lossy(&output.stdout),
-                words.map(|word| format!("{word}\0")).concat()
-            );
+            let wanted: Vec<u8> =
+                words.iter().flat_map(|word| [word, b"\0".as_slice()]).flatten().copied().collect();
+            assert_eq!(output.stdout, wanted);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::stack::tests::CARDS;
 /// A draft with these stacks and the command `true`.
 pub(crate) fn draft(stacks: &[&str]) -> Draft {
     let stacks = stacks.iter().map(|text| StackSpec::parse_with(text, CARDS).unwrap()).collect();
-    Draft { stacks, command: vec![String::from("true")], ..Draft::default() }
+    Draft { stacks, command: vec![Word::from("true")], ..Draft::default() }
 }
 
 /// A caller in `/`.

@@ -263,7 +263,7 @@ pub(super) fn draft(
         title: Some(String::from("a proof")),
         stacks,
         baseline: Some(baseline),
-        command: vec![String::from("true")],
+        command: vec!["true".into()],
         inherit_environment: Some(false),
         runs: Some(runs),
         seed: Some(seed),
@@ -274,7 +274,7 @@ pub(super) fn draft(
 /// The same with this program's toil as its command.
 pub(super) fn toil(draft: Draft) -> Result<Draft, Fault> {
     let exe = std::env::current_exe().doing("find the program that is to toil")?;
-    let command = vec![exe.to_string_lossy().into_owned(), String::from(TOIL)];
+    let command = vec![exe.as_path().into(), TOIL.into()];
     Ok(Draft { command, ..draft })
 }
 

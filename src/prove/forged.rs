@@ -9,6 +9,7 @@ use super::bench::{TRIALS_OF_A_FAILED_RUN, draft};
 use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Blame, Doing, Fault};
+use crate::plan::Word;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -326,7 +327,7 @@ fn forge(
     let mut draft = draft(layer, &[], TRIALS_OF_A_FAILED_RUN / 2, seed.into())?;
     let words =
         ["@surtax", "engine", "forge", "--kind", kind, "--manner", amount, "--duration", "20ms"];
-    draft.command = words.map(String::from).to_vec();
+    draft.command = words.map(Word::from).to_vec();
     let findings = bench.findings(draft)?;
     let trials = findings.arms.into_iter().flat_map(|arm| arm.trials);
     Ok(trials.map(|trial| (trial.state, trial.why)).collect())

@@ -203,7 +203,7 @@ fn plan(mark: &Path) -> Result<Plan, Fault> {
         title: Some(String::from("a stranger's run")),
         stacks,
         baseline: Some(native),
-        command: vec![String::from("touch"), mark.to_string_lossy().into_owned()],
+        command: vec!["touch".into(), mark.into()],
         writable: mark.parent().map(PathBuf::from).into_iter().collect(),
         inherit_environment: Some(true),
         runs: Some(10),

@@ -176,7 +176,7 @@ fn kill(
         let unit = format!("oom/{stack}/{}/{number}", kind.name());
         let one = bench.unit(&unit, 1, || {
             let mut draft = draft(stack, &[], TRIALS_OF_A_FAILED_RUN / 2, number.into())?;
-            draft.command = [String::from("sh"), String::from("-c"), kind.script()].to_vec();
+            draft.command = ["sh".into(), "-c".into(), kind.script().into()].to_vec();
             let findings = bench.findings(draft)?;
             let mut one = Count::default();
             for trial in findings.arms.iter().flat_map(|arm| &arm.trials) {

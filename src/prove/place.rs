@@ -5,7 +5,7 @@
 //! ended. Nobody waits for ever.
 
 use crate::fault::{Doing, Fault};
-use crate::plan::shell_line;
+use crate::plan::{Word, shell_line};
 use std::path::{Path, PathBuf};
 
 /// What both sides can say. A wait ends after some twenty seconds.
@@ -65,9 +65,9 @@ impl Place {
     }
 
     /// What the command finds in its environment.
-    pub(super) fn variables(&self) -> Vec<(String, String)> {
+    pub(super) fn variables(&self) -> Vec<(String, Word)> {
         let named = [("MARK", &self.mark()), ("PLACE", &self.directory)];
-        named.map(|(name, path)| (String::from(name), path.to_string_lossy().into_owned())).into()
+        named.map(|(name, path)| (String::from(name), path.as_path().into())).into()
     }
 
     /// The script of a command.
@@ -77,8 +77,7 @@ impl Place {
 
     /// The script of an actor that knows these assignments too.
     pub(super) fn for_actor(&self, known: &str, script: &str) -> String {
-        let assign =
-            |(name, value): (String, String)| format!("{name}={}\n", shell_line([value.as_str()]));
+        let assign = |(name, value): (String, Word)| format!("{name}={}\n", shell_line([value]));
         let assigned: String = self.variables().into_iter().map(assign).collect();
         format!("{assigned}{known}\n{WORDS}{script}{ACTING}")
     }

@@ -23,7 +23,7 @@ use crate::ledger::{
     Absences, Histograms, KnownMetric, Ledger, Proofs, Run, StoredTrial, Stream, TrialState,
     calendar,
 };
-use crate::plan::{Plan, TrialId};
+use crate::plan::{Plan, TrialId, Word};
 use crate::trial::disturbance::Disturbance;
 use std::collections::{BTreeSet, HashMap};
 use surtax_instrument::wire::Fact;
@@ -362,7 +362,7 @@ fn run_facts(
         title: line(&plan.title),
         command: plan.command.clone(),
         workload: plan.workload.as_ref().map(|workload| line(&workload.typed())),
-        cwd: line(&plan.cwd.to_string_lossy()),
+        cwd: line(&Word::from(plan.cwd.as_path()).shown()),
         repeat_with: line(&repeat_with(plan)),
         began_at: calendar::rfc3339(run.began_at),
         seed: plan.seed,
@@ -388,7 +388,7 @@ fn repeat_with(plan: &Plan) -> String {
     let mark = |place: usize| format!("VALUE_{place}_LEFT_OUT");
     let mut plain = plan.clone();
     for (place, (name, value)) in plain.environment.iter_mut().enumerate() {
-        *value = if is_name(name) { mark(place) } else { String::from("…") };
+        *value = if is_name(name) { mark(place).into() } else { Word::from("…") };
     }
     let names = plain.environment.iter().enumerate().filter(|(_, (name, _))| is_name(name));
     names.fold(plain.repeat_with(), |said, (place, (name, _))| {

@@ -16,6 +16,7 @@ use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, presets,
 };
 use std::io::IsTerminal;
+use std::os::unix::ffi::OsStrExt as _;
 
 /// The width where there is no terminal.
 const WIDTH_ELSEWHERE: u16 = 120;
@@ -103,7 +104,10 @@ pub fn render(findings: &Findings, look: Look) -> String {
 /// The line that repeats a run. Where the run was asked for, its directory need not be said.
 fn repeated(line: &str, name: Name) -> String {
     let Some((place, line)) = line.split_once(" && ") else { return called(line, name) };
-    let here = || std::env::current_dir().ok()?.to_str().map(|here| shell_line(["cd", here]));
+    let here = || {
+        let here = std::env::current_dir().ok()?;
+        Some(shell_line([b"cd".as_slice(), here.as_os_str().as_bytes()]))
+    };
     match name == Name::AsRun && here().as_deref() != Some(place) {
         true => format!("{place} && {}", called(line, name)),
         false => called(line, name),

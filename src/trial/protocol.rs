@@ -377,16 +377,19 @@ pub(super) fn finish(
 /// over it, and those of the stack over both.
 #[must_use]
 pub fn command(plan: &Plan, stack: &StackSpec) -> Command {
-    let bytes = |text: &String| text.clone().into_bytes();
     let mut environment = BTreeMap::new();
     if plan.inherit_environment {
         let inherited = std::env::vars_os();
         environment.extend(inherited.map(|(key, value)| (key.into_vec(), value.into_vec())));
     }
-    environment.extend(plan.environment.iter().map(|(key, value)| (bytes(key), bytes(value))));
+    environment.extend(
+        plan.environment
+            .iter()
+            .map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())),
+    );
     environment.extend(stack.variables().map(|(key, value)| (key.into(), value.into())));
     Command {
-        argv: plan.command.iter().map(bytes).collect(),
+        argv: plan.command.iter().map(|word| word.as_bytes().to_vec()).collect(),
         instances: Vec::new(),
         env: environment.into_iter().collect(),
         cwd: plan.cwd.as_os_str().as_bytes().to_vec(),

@@ -12,10 +12,10 @@ use std::process::{Command, Stdio};
 const OPEN: [&str; 2] = ["native", "nspawn"];
 
 /// Where the agent is out of its command's reach.
-const SHUT: [&str; 4] = ["runc", "crun", "docker", "gvisor"];
+const SHUT: [&str; 5] = ["runc", "crun", "docker", "podman", "gvisor"];
 
 /// Where it depends on what the layer leaves its commands.
-const OTHERS: [&str; 5] = ["bubblewrap", "namespaces", "lxc", "podman", "qemu:accel=tcg"];
+const OTHERS: [&str; 4] = ["bubblewrap", "namespaces", "lxc", "qemu:accel=tcg"];
 
 /// What becomes of a command that forges, in its first attempt.
 fn forge(machine: &Machine, stack: &str, words: &[&str]) -> (String, String) {

@@ -51,7 +51,7 @@ fn plan(seed: u64) -> Plan {
         baseline: stack(1.0),
         workload: None,
         beside: Vec::new(),
-        command: vec![String::from("true")],
+        command: vec!["true".into()],
         cwd: "/".into(),
         environment: Vec::new(),
         inherit_environment: false,

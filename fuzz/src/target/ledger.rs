@@ -175,7 +175,7 @@ fn plan() -> Plan {
     let cards = registered();
     let draft = Draft {
         stacks: parse_list("runc,qemu").expect("two stacks"),
-        command: vec![String::from("true")],
+        command: vec!["true".into()],
         runs: Some(3),
         ..Draft::default()
     };

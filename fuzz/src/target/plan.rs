@@ -19,6 +19,7 @@ pub const TARGET: Target = Target {
         "time = ",
         "seed = ",
         "cwd = ",
+        "{ escaped = 'caf\\xe9\\\\' }",
         "[environment]",
         "precision = ",
         "beside = [",

@@ -124,6 +124,15 @@ pub fn read_reply(stream: &mut impl Read, opener: &mut Opener) -> Result<Reply, 
     read_frame(stream, opener)
 }
 
+/// How long the reply is, with its head and seal, that begins with `bytes`; `None` where its head is not all there.
+///
+/// # Errors
+/// [`WireError::Forged`] for a head that does not bear the seal that is due; a length beyond the limit.
+pub fn length_of_reply(bytes: &[u8], opener: &Opener) -> Result<Option<usize>, WireError> {
+    let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(None) };
+    Ok(Some(HEAD + sealed_length(*head, opener)?))
+}
+
 /// Refuses a request that no agent would accept, without sending it.
 ///
 /// # Errors
@@ -201,13 +210,15 @@ fn read_sealed(stream: &mut impl Read, opener: &Opener) -> Result<Vec<u8>, WireE
         return Err(WireError::Closed);
     }
     stream.read_exact(&mut head[first..])?;
-    let length = opener.length(head)?;
-    if length > FRAME_LIMIT {
-        return Err(Malformed::TooLong(length).into());
-    }
-    let mut bytes = vec![0; length + TAIL];
+    let mut bytes = vec![0; sealed_length(head, opener)?];
     stream.read_exact(&mut bytes)?;
     Ok(bytes)
+}
+
+/// How many bytes follow a head, with the seal at their end.
+fn sealed_length(head: [u8; HEAD], opener: &Opener) -> Result<usize, WireError> {
+    let length = opener.length(head)?;
+    if length > FRAME_LIMIT { Err(Malformed::TooLong(length).into()) } else { Ok(length + TAIL) }
 }
 
 /// How one type looks on the wire.

@@ -406,13 +406,13 @@ pub(super) fn words(command: &Command) -> Result<String, Fault> {
     }
     let mut words = Vec::new();
     for word in &command.argv {
-        let text = String::from_utf8_lossy(word).into_owned();
         let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"\"'\\".contains(c);
-        if text.is_empty() || !text.chars().all(is_plain) {
-            let shown = text.escape_debug();
+        let text = std::str::from_utf8(word).ok();
+        let Some(text) = text.filter(|text| !text.is_empty() && text.chars().all(is_plain)) else {
+            let shown = word.escape_ascii();
             return Err(Fault::user(format!("appliance: `{shown}` is not one plain word"))
                 .hint("an appliance is told words, with neither spaces nor quotes in them"));
-        }
+        };
         words.push(text);
     }
     Ok(words.join(" "))

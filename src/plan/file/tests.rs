@@ -4,6 +4,8 @@ use super::super::tests::{around, draft, plan};
 use super::*;
 use crate::plan::Draft;
 use crate::stack::tests::CARDS;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 
 #[track_caller]
 fn refused(text: &str, expected: &str) {
@@ -44,7 +46,7 @@ environment = { LANG = "C" }
     assert_eq!(draft.stacks[2].to_string(), "qemu:cpus=1.5,memory=2G+docker");
     assert_eq!((draft.runs, draft.seed, draft.margin_ppm), (Some(16), Some(42), Some(25_000)));
     assert_eq!(draft.time, Some(Duration::from_secs(5400)));
-    assert_eq!(draft.environment, [(String::from("LANG"), String::from("C"))]);
+    assert_eq!(draft.environment, [(String::from("LANG"), Word::from("C"))]);
     assert_eq!(draft.inherit_environment, Some(false));
     assert_eq!(draft.places["runs"], "plan.toml:7");
     let said = draft.places.keys().count();
@@ -135,18 +137,20 @@ fn a_plan_that_is_not_there_is_answered_with_how_to_make_one() {
 #[test]
 fn a_plan_that_was_written_reads_as_the_same_plan() {
     let around = around();
+    let no_text = Word::from(OsString::from_vec(b"\\\xff'\"\xc3\xa4\xc3\n".to_vec()));
     let mut plans = vec![plan(&["native", "qemu:mem=1G,accel=tcg+runc"])];
     plans.push(Plan {
         title: String::from("a \"title\"\nwith 'quotes' \u{1b} and ''' \\ "),
-        command: vec![String::from("sh"), String::from("-c"), String::from("echo \"$HOME\" '''\n")],
+        command: vec!["sh".into(), "-c".into(), "echo \"$HOME\" '''\n".into(), no_text.clone()],
         runs: None,
         time_budget_ns: Some(90_250_000_000),
         precision_ppm: Some(12_345),
         writable: vec![PathBuf::from("/tmp")],
         equivalence_margin_ppm: 12_345,
         environment: vec![
-            (String::from("A.B C"), String::from("\t\"x\"\r\n")),
-            (String::from("LANG"), String::from("C")),
+            (String::from("A.B C"), Word::from("\t\"x\"\r\n")),
+            (String::from("BYTES"), no_text.clone()),
+            (String::from("LANG"), Word::from("C")),
         ],
         ..plan(&["native"])
     });
@@ -166,10 +170,8 @@ fn a_plan_that_was_written_reads_as_the_same_plan() {
 fn the_callers_environment_is_not_copied_into_the_file() {
     let text = write(&plan(&["native"]));
     assert!(!text.contains("PATH") && !text.contains("environment"), "{text}");
-    let changed = Draft {
-        environment: vec![(String::from("LANG"), String::from("C"))],
-        ..draft(&["native"])
-    };
+    let changed =
+        Draft { environment: vec![(String::from("LANG"), Word::from("C"))], ..draft(&["native"]) };
     let text = write(&changed.complete(&around()).unwrap().plan);
     assert!(text.ends_with("\n[environment]\n\"LANG\" = \"C\"\n"), "{text}");
 }

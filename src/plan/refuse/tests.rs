@@ -63,7 +63,7 @@ fn another_baseline_can_be_named_and_is_among_the_stacks_once() {
 #[test]
 fn contradictions_are_refused() {
     refused(Draft { command: Vec::new(), ..draft(&["native"]) }, "there is no command to measure");
-    refused(Draft { command: vec![String::new()], ..draft(&["native"]) }, "an empty word");
+    refused(Draft { command: vec![Word::default()], ..draft(&["native"]) }, "an empty word");
     refused(Draft { runs: Some(0), ..draft(&["native"]) }, "`runs = 0` measures nothing");
     refused(Draft { runs: Some(u32::MAX), ..draft(&["native"]) }, "is above 100000");
     refused(Draft { warm_up: Some(5000), ..draft(&["native"]) }, "`warm_up = 5000` is above 1000");
@@ -71,7 +71,7 @@ fn contradictions_are_refused() {
     refused(draft(&[]), "there is no stack");
     refused(draft(&["runc", "native", "runc"]), "the stack `runc` is listed twice");
     refused(draft(&["runc:memory=1G", "runc:mem=1G"]), "listed twice");
-    let environment = vec![(String::from("A=B"), String::new())];
+    let environment = vec![(String::from("A=B"), Word::default())];
     refused(Draft { environment, ..draft(&["native"]) }, "cannot be the name of a variable");
 }
 
@@ -122,8 +122,7 @@ fn a_root_directory_is_made_absolute_and_must_be_there() {
 
 #[test]
 fn the_callers_environment_is_not_in_the_plan_which_goes_into_the_run_file() {
-    let mine =
-        vec![(String::from("LANG"), String::from("C")), (String::from("A"), String::from("1"))];
+    let mine = vec![(String::from("LANG"), "C".into()), (String::from("A"), "1".into())];
     let plan = decided(Draft { environment: mine.clone(), ..draft(&["native"]) }).plan;
     let names: Vec<&str> = plan.environment.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!((names.as_slice(), plan.inherit_environment), (["A", "LANG"].as_slice(), true));
@@ -177,7 +176,7 @@ fn a_precision_needs_an_end_and_room_to_be_reached() {
 
 #[test]
 fn a_long_command_makes_a_short_title() {
-    let command = vec![String::from("sh"), String::from("-c"), "x ".repeat(200)];
+    let command = vec!["sh".into(), "-c".into(), "x ".repeat(200).into()];
     let title = decided(Draft { command, ..draft(&["native"]) }).plan.title;
     assert_eq!(title.chars().count(), TITLE_LIMIT + 1);
 }
@@ -188,7 +187,7 @@ fn where_one_stack_names_a_medium_all_of_them_have_a_scratch_directory() {
     let around = Surroundings { cards: &cards, ..around() };
     let read = |stacks: &[&str]| {
         let stacks = stacks.iter().map(|text| StackSpec::parse(text).unwrap()).collect();
-        Draft { stacks, command: vec![String::from("true")], ..Draft::default() }.complete(&around)
+        Draft { stacks, command: vec![Word::from("true")], ..Draft::default() }.complete(&around)
     };
     let plan = read(&["qemu+runc", "docker:scratch=volume"]).unwrap().plan;
     let stacks: Vec<String> = plan.stacks.iter().map(ToString::to_string).collect();
@@ -238,8 +237,8 @@ const NUMBERS: &str = "about = \"numbers\"\ncommand = [\"seq\", \"3\"]\n[[metric
 #[test]
 fn a_workload_brings_its_command_and_another_beside_it_is_refused() {
     let plan = decided(with_workload(&["native", "runc"], NUMBERS)).plan;
-    assert_eq!((plan.title.as_str(), plan.command.join(" ").as_str()), ("mine", "seq 3"));
-    let both = Draft { command: vec![String::from("true")], ..with_workload(&["native"], NUMBERS) };
+    assert_eq!((plan.title.as_str(), shell::line(&plan.command).as_str()), ("mine", "seq 3"));
+    let both = Draft { command: vec![Word::from("true")], ..with_workload(&["native"], NUMBERS) };
     let fault = both.complete(&around()).unwrap_err();
     assert_eq!(fault.message, "there are a command and the workload `mine`");
 }
@@ -251,9 +250,9 @@ fn what_is_run_by_the_command_line_counts_over_what_is_run_by_the_file() {
         let plan = decided(under.clone().overlaid_by(over.clone())).plan;
         (plan.command[0].clone(), plan.workload.is_some())
     };
-    assert_eq!(run(&command, &workload), (String::from("seq"), true));
-    assert_eq!(run(&workload, &command), (String::from("true"), false));
-    assert_eq!(run(&workload, &Draft::default()), (String::from("seq"), true));
+    assert_eq!(run(&command, &workload), (Word::from("seq"), true));
+    assert_eq!(run(&workload, &command), (Word::from("true"), false));
+    assert_eq!(run(&workload, &Draft::default()), (Word::from("seq"), true));
 }
 
 #[test]

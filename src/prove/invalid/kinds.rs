@@ -266,7 +266,7 @@ fn cold_path(bench: &Bench<'_>) -> Option<PathBuf> {
 
 fn add_cold_file(bench: &Bench<'_>, _: &Place, draft: &mut Draft) -> Result<(), Fault> {
     let path = cold_path(bench).unwrap_or_default();
-    draft.environment.push((String::from("COLD"), path.to_string_lossy().into_owned()));
+    draft.environment.push((String::from("COLD"), path.as_path().into()));
     Ok(())
 }
 
@@ -295,6 +295,6 @@ fn two_programs(place: &Place, draft: &mut Draft, one: &str, other: &str) -> Res
     let usual = "/usr/bin:/bin";
     let first = place.program("one", &text(one))?;
     let second = place.program("other", &text(other))?;
-    draft.command = vec![String::from("program")];
+    draft.command = vec!["program".into()];
     add_variable(draft, &format!("PATH={first}:{usual}"), &format!("PATH={second}:{usual}"))
 }

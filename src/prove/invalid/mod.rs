@@ -12,7 +12,7 @@ use super::bench::{compared, draft};
 use super::place::Place;
 use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
 use crate::fault::Fault;
-use crate::plan::Draft;
+use crate::plan::{Draft, Word};
 use crate::report::{ArmFindings, Findings};
 use kinds::KINDS;
 
@@ -146,7 +146,7 @@ fn plant(bench: &Bench<'_>, kind: &Kind, seed: u64) -> Result<Try, Fault> {
     let separator = if layer.contains(':') { ',' } else { ':' };
     let compared_stack = format!("{layer}{separator}env.FAULT=1");
     let mut draft = draft(layer, &[&compared_stack], kind.blocks, seed)?;
-    draft.command = ["sh", "-c", &place.for_command(kind.script)].map(String::from).to_vec();
+    draft.command = ["sh", "-c", &place.for_command(kind.script)].map(Word::from).to_vec();
     draft.inherit_environment = Some(true);
     draft.environment = place.variables();
     draft.writable = vec![place.directory().to_owned()];

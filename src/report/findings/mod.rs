@@ -3,6 +3,7 @@
 mod metric;
 
 use super::number;
+use crate::plan::Word;
 pub use metric::{
     AbsenceFindings, BesideFindings, BesideOverhead, DistributionFindings, InstanceFindings,
     Interval, JudgementFindings, MetricFindings, PercentilePoint, ProgressPoint, QuantileFindings,
@@ -36,8 +37,8 @@ pub struct RunFacts {
     pub id: String,
     /// For people.
     pub title: String,
-    /// The command, argument by argument.
-    pub command: Vec<String>,
+    /// The command, argument by argument: text, or [`Word`]'s object where one is none.
+    pub command: Vec<Word>,
     /// The workload whose command it is, as typed.
     pub workload: Option<String>,
     /// Working directory.

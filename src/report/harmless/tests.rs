@@ -36,8 +36,8 @@ fn hostile(path: &Path) -> Findings {
     let evil = |text: &str| format!("{text}{EVIL}");
     let mut plan =
         Plan { title: evil("t"), cwd: evil("/").into(), ..plan(&["native", "runc", "qemu"]) };
-    plan.command = vec![evil("make"), evil("-j4")];
-    plan.environment = vec![(evil("NAME"), evil("value"))];
+    plan.command = vec![evil("make").into(), evil("-j4").into()];
+    plan.environment = vec![(evil("NAME"), evil("value").into())];
     // A stack with a character that controls is refused as a whole; these are none, and turn the line round.
     let turned = String::from("value\u{202e}\u{2066}owned");
     plan.stacks[1].layers[0].options.insert(String::from("option"), turned);

@@ -30,7 +30,7 @@ pub fn heading(findings: &Findings) -> String {
     ];
     let machine: Vec<String> =
         findings.machine.iter().filter_map(said).take(MACHINE_FACTS).collect();
-    let command = shell_line(run.command.iter().map(String::as_str));
+    let command = shell_line(&run.command);
     let command = match command == run.title {
         true => String::new(),
         false => format!("<p class=\"command\"><code>{}</code></p>\n", escape::line(&command)),

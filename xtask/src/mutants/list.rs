@@ -193,8 +193,8 @@ pub const MUTANTS: &[Mutant] = &[
         name: "budget-endless",
         breaks: "reading a stranger's ledger may take any time and memory",
         path: "src/ledger/stranger.rs",
-        text: "before >> LOOK_AGAIN == left >> LOOK_AGAIN || !self.is_over()",
-        instead: "left < u64::MAX || !self.is_over()",
+        text: "Self { bytes: share(bytes), until_ns: share(after(time).0) }",
+        instead: "let _ = (share(bytes), share(after(time).0)); Self::of_our_own()",
         proofs: "hostile",
     },
 ];

@@ -144,6 +144,9 @@ fn a_command_can_be_cancelled_and_nothing_else_can_be_started() {
 #[test]
 fn words_that_would_be_others_inside_are_refused() {
     assert_eq!(words(&command(&["primes", "10"])).unwrap(), "primes 10");
+    let no_text = Command { argv: vec![b"echo".to_vec(), b"caf\xe9".to_vec()], ..command(&[]) };
+    let fault = words(&no_text).unwrap_err();
+    assert_eq!(fault.message, r"appliance: `caf\xe9` is not one plain word");
     for word in ["", "two words", "a\nb", "'"] {
         let fault = words(&command(&["echo", word])).unwrap_err();
         assert!(fault.message.ends_with("is not one plain word"), "{fault}");

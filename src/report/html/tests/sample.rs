@@ -325,7 +325,7 @@ pub fn empty() -> Findings {
         run: RunFacts {
             id: "01925b1e-7c3a-7c55-9a60-0f5d2e7c1b44".into(),
             title: "Building zlib under seven layers".into(),
-            command: ["make", "-j4", "CFLAGS=-O2 -g"].map(String::from).into(),
+            command: ["make", "-j4", "CFLAGS=-O2 -g"].map(crate::plan::Word::from).into(),
             workload: None,
             cwd: "/home/ada/zlib-1.3.1".into(),
             repeat_with: "cd /home/ada/zlib-1.3.1 && surtax compare --seed 42 --in \
