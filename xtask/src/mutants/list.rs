@@ -177,8 +177,8 @@ pub const MUTANTS: &[Mutant] = &[
         name: "strangers-trusted",
         breaks: "a run that was not begun here goes on without a question",
         path: "src/cli/measuring.rs",
-        text: "if !ledger.is_made_here() {",
-        instead: "if !ledger.is_made_here() && report.is_some() {",
+        text: "consent::require(&plan, &path, *yes)?;",
+        instead: "if report.is_some() { consent::require(&plan, &path, *yes)?; }",
         proofs: "hostile",
     },
     Mutant {
