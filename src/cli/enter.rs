@@ -8,6 +8,7 @@ use crate::plan::{Draft, Plan, Word};
 use crate::stack::rise::Ground;
 use crate::stack::shell;
 use crate::stack::{StackSpec, registered};
+use crate::trial::oom::Lookout;
 use crate::trial::protocol;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use std::ffi::OsString;
@@ -15,6 +16,9 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use surtax_instrument::wire::Status;
+
+/// The room of a visit.
+const ROOM: &str = "enter";
 
 /// Flags of `surtax enter`.
 #[derive(Debug, clap::Args)]
@@ -80,8 +84,11 @@ fn visit(plan: &Plan, footing: &Footing, globals: &Globals) -> Result<Status, Fa
         note(&format!("starting `{}`", plan.baseline), globals);
     }
     let mut command = protocol::command(plan, &plan.baseline);
-    let ground = Ground { command: Some(&command), ..footing.ground(plan) };
-    let standing = plan.baseline.raise(&ground, "enter")?;
+    let asked = command.clone();
+    let ground = Ground { command: Some(&asked), ..footing.ground(plan) };
+    let mut lookout = Lookout::begin(ground.lab, ROOM);
+    let standing = plan.baseline.raise(&ground, ROOM)?;
+    lookout.remember();
     if std::io::stdin().is_terminal() {
         let kept = match plan.writable.as_slice() {
             _ if plan.baseline.writes_stay_elsewhere() => {
@@ -95,7 +102,11 @@ fn visit(plan: &Plan, footing: &Footing, globals: &Globals) -> Result<Status, Fa
         note(&kept, globals);
     }
     standing.tell(&mut command);
-    let (status, leftovers) = shell::run(standing, command)?;
+    let left = shell::run(standing, command, || lookout.look());
+    let (status, leftovers) = left.map_err(|fault| lookout.explained(&plan.baseline, fault))?;
+    if let Some(ended) = lookout.ended(&plan.baseline) {
+        note(&ended.reason(), globals);
+    }
     for line in leftovers {
         note(&format!("removed by force: {line}"), globals);
     }

@@ -43,8 +43,8 @@ mod xen_domain;
 use crate::fault::{Doing, Fault};
 use crate::stack::Limits;
 pub use ask::ask;
-pub use cgroup::LoggedGroup;
 pub use cgroup::limit::{held, list, shares};
+pub use cgroup::{LoggedGroup, labs};
 pub use domain::{Domain, DomainState, PROGRAM as VIRSH};
 pub use exclusive::{create, make_for, write};
 pub use journal::{living, read_untrusted as read_untrusted_journal};
@@ -66,12 +66,14 @@ pub use xen_domain::forget_consoles;
 use cgroup::Groups;
 use journal::{Header, Journal};
 use reaper::Reaper;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use surtax_instrument::probe::cgroup::{Hierarchies, Version};
+use surtax_instrument::probe::oom;
 
 /// Where directories in memory are made where this process may mount nothing.
 const MEMORY_DIRECTORY: &str = "/dev/shm";
@@ -348,6 +350,19 @@ impl Lab {
     #[must_use]
     pub fn logged_group(&self, room: &str) -> LoggedGroup {
         LoggedGroup::of(&self.ground.group.join(room), self.hierarchies())
+    }
+
+    /// The innermost group of a room in which the kernel killed anybody because memory had run out, by what the groups
+    /// count, and how many there.
+    #[must_use]
+    pub fn killed_in(&self, room: &str) -> Option<(PathBuf, u64)> {
+        oom::innermost(self.hierarchies(), &self.ground.group.join(room))
+    }
+
+    /// Who is in a room right now, each with its group, by the numbers of the kernel's log.
+    #[must_use]
+    pub fn members(&self, room: &str) -> BTreeMap<u32, PathBuf> {
+        oom::members(self.hierarchies(), &self.ground.group.join(room))
     }
 
     /// What cannot be counted or limited by groups on this machine, and why.

@@ -104,6 +104,8 @@ pub struct Standing {
     depth: usize,
     /// How long its inside may take to answer.
     patience: Duration,
+    /// Whether it has broken, and that was told.
+    has_failed: bool,
 }
 
 impl StackSpec {
@@ -146,7 +148,16 @@ impl StackSpec {
         }
         let network = reach::through(network, &evidence[1..]);
         let depth = self.layers.len();
-        Ok(Standing { link: Some(link), running, room, evidence, network, depth, patience })
+        Ok(Standing {
+            link: Some(link),
+            running,
+            room,
+            evidence,
+            network,
+            depth,
+            patience,
+            has_failed: false,
+        })
     }
 }
 
@@ -183,6 +194,7 @@ impl Standing {
     /// The same fault, with how the outermost layer's own process has ended, if it has.
     #[must_use]
     pub fn explained(&mut self, fault: Fault) -> Fault {
+        self.has_failed = true;
         with_obituary(fault, self.running.as_mut())
     }
 
@@ -222,10 +234,12 @@ impl Standing {
 
     /// Ends this level's layer, given how the levels below it have ended.
     pub(super) fn finish(self, below: Result<(), Fault>) -> Result<Vec<String>, Fault> {
-        let Self { link, running, room, .. } = self;
+        let Self { link, running, room, has_failed, .. } = self;
         // The link goes first: the end of its stream is what tells an agent to leave.
         drop(link);
-        let mut leftovers: Vec<String> = below.err().into_iter().map(|f| f.message).collect();
+        // Who is gone with what failed does not say farewell.
+        let below = below.err().filter(|_| !has_failed);
+        let mut leftovers: Vec<String> = below.into_iter().map(|fault| fault.message).collect();
         leftovers.extend(running.stop().err().map(|fault| fault.message));
         leftovers.extend(room.close()?);
         Ok(leftovers)

@@ -24,12 +24,16 @@ type Shared = Arc<Mutex<Option<Box<dyn Speaker>>>>;
 
 /// Runs `command` in the stack with our standard input and output, and ends the stack.
 ///
-/// It gets a terminal if we have one. The status is the command's; the list is what had to be
-/// removed by force.
+/// It gets a terminal if we have one. `at_end` is called when it has ended and the stack still stands. The status is the
+/// command's; the list is what had to be removed by force.
 ///
 /// # Errors
 /// The command could not be started, or the stack broke.
-pub fn run(mut standing: Standing, mut command: Command) -> Result<(Status, Vec<String>), Fault> {
+pub fn run(
+    mut standing: Standing,
+    mut command: Command,
+    at_end: impl FnOnce(),
+) -> Result<(Status, Vec<String>), Fault> {
     command.terminal = isatty(rustix::stdio::stdin()) && isatty(rustix::stdio::stdout());
     let link = standing.take_link()?;
     let speaker: Shared = Arc::new(Mutex::new(Some(link.speaker)));
@@ -60,6 +64,8 @@ pub fn run(mut standing: Standing, mut command: Command) -> Result<(Status, Vec<
         }
     };
     drop(raw);
+    at_end();
+    let ended = ended.map_err(|fault| standing.explained(fault));
     let below = say_farewell(&speaker, listener.as_mut());
     drop(listener);
     // The end of the stream is what tells the agent outside of a starter to leave. Where input is stuck in the way, the

@@ -5,10 +5,12 @@
 //! the kernel inside is the stack's own; and this level's kernel log, which also has those whose group is gone.
 
 use crate::fault::Fault;
-use crate::lab::LoggedGroup;
+use crate::lab::{Lab, labs};
 use crate::stack::{LayerSpec, StackSpec};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use surtax_instrument::engine::OURSELVES;
-use surtax_instrument::probe::kernel_log::{KernelLog, Victim};
+use surtax_instrument::probe::kernel_log::{KernelLog, Logged, Victim};
 use surtax_instrument::quantity::Bytes;
 use surtax_instrument::wire::{Command, Outcome, Reading, Role};
 
@@ -16,9 +18,14 @@ use surtax_instrument::wire::{Command, Outcome, Reading, Role};
 const MEANT: [&str; 2] = ["allocbomb", "thrash"];
 
 /// Looks out for kills among the processes of one room.
-pub struct Lookout {
+pub struct Lookout<'a> {
     log: Option<KernelLog>,
-    group: LoggedGroup,
+    lab: &'a Lab,
+    room: String,
+    /// Who carried the stack when it stood, and in which group.
+    carriers: BTreeMap<u32, PathBuf>,
+    /// What the room's groups had counted when they were looked at.
+    counted: Option<(PathBuf, u64)>,
 }
 
 /// Who was killed, and for which limit.
@@ -40,17 +47,43 @@ impl Ended {
     }
 }
 
-impl Lookout {
-    /// Begins to look for kills in a room's group.
+impl<'a> Lookout<'a> {
+    /// Begins to look for kills in a room.
     #[must_use]
-    pub fn begin(group: LoggedGroup) -> Self {
-        Self { log: KernelLog::open(), group }
+    pub fn begin(lab: &'a Lab, room: &str) -> Self {
+        let log = KernelLog::open();
+        Self { log, lab, room: room.into(), carriers: BTreeMap::new(), counted: None }
     }
 
-    /// Who of the room was killed since, by the log.
-    fn victims(&mut self) -> Vec<Victim> {
-        let all = self.log.as_mut().map(KernelLog::victims).unwrap_or_default();
-        all.into_iter().filter(|victim| self.group.has(&victim.group)).collect()
+    /// Remembers who carries the stack, which stands: of more than ten kills in five seconds the kernel logs the numbers
+    /// alone, and the group of one that is gone is gone as well.
+    pub fn remember(&mut self) {
+        self.carriers = self.lab.members(&self.room);
+    }
+
+    /// Looks at what the room's groups have counted, as long as they are there.
+    pub fn look(&mut self) {
+        self.counted = self.lab.killed_in(&self.room);
+    }
+
+    /// The same result; where it is a fault, the groups are looked at.
+    pub(super) fn looked<T>(&mut self, result: Result<T, Fault>) -> Result<T, Fault> {
+        result.inspect_err(|_| self.look())
+    }
+
+    /// Who of a stack was killed since: by the log, by what was counted when it was looked at, by who carried it.
+    pub fn ended(&mut self, stack: &StackSpec) -> Option<Ended> {
+        let Logged { mut victims, pids } =
+            self.log.as_mut().map(KernelLog::read).unwrap_or_default();
+        let group = self.lab.logged_group(&self.room);
+        victims.retain(|victim| group.has(&victim.group));
+        let carriers = || pids.iter().filter_map(|pid| self.carriers.get(pid));
+        let carrier = || carriers().next().map(|group| (group, carriers().map(|_| 1).sum()));
+        logged(stack, &victims).or_else(|| {
+            let counted = self.counted.as_ref().map(|(group, count)| (group, *count));
+            let (group, count) = counted.or_else(carrier)?;
+            Some(ended(stack, labs(&group.to_string_lossy()).saturating_sub(1), count))
+        })
     }
 
     /// Who of a stack was killed, whose command has ended.
@@ -60,14 +93,14 @@ impl Lookout {
         readings: &[Reading],
         outcome: &Outcome,
     ) -> Option<Ended> {
-        let victims = self.victims();
-        counted(stack, readings, outcome).or_else(|| logged(stack, &victims))
+        let logged = self.ended(stack);
+        counted(stack, readings, outcome).or(logged)
     }
 
     /// The same fault, with who was killed, if anybody was.
     #[must_use]
     pub fn explained(&mut self, stack: &StackSpec, fault: Fault) -> Fault {
-        let Some(ended) = logged(stack, &self.victims()) else { return fault };
+        let Some(ended) = self.ended(stack) else { return fault };
         let message = format!("{}; {}", ended.why, fault.message);
         Fault { message, hint: Some(ended.hint), ..fault }
     }
@@ -109,15 +142,6 @@ fn logged(stack: &StackSpec, victims: &[Victim]) -> Option<Ended> {
         Some(limited) => ended(stack, labs(limited).saturating_sub(1), count),
         None => out_of_memory(count),
     })
-}
-
-/// How many labs a group is in: each starter has one of its own, below the group of the layer that holds it.
-fn labs(group: &str) -> usize {
-    let is_lab = |name: &&str| {
-        let id = name.strip_prefix("surtax-");
-        id.is_some_and(|id| id != "starter" && !id.ends_with(".scope"))
-    };
-    group.split('/').filter(is_lab).count()
 }
 
 fn ended(stack: &StackSpec, level: usize, count: u64) -> Ended {

@@ -70,7 +70,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
     }
     let inside = task.as_ref().map_or_else(|_| command.clone(), |task| task.inside(&command));
     let between = task.as_ref().map_or(Ok(None), |task| task.between(stack, ground, &name));
-    let mut lookout = Lookout::begin(ground.lab.logged_group(&name));
+    let mut lookout = Lookout::begin(ground.lab, &name);
     let raised = between.as_ref().map_err(Clone::clone).and_then(|between| {
         let network = between.as_ref().map(Bridge::path);
         let network = network.as_deref().or(ground.network);
@@ -84,6 +84,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
     let result = match raised {
         Err(fault) => broken(&lookout.explained(stack, fault)),
         Ok(mut standing) => {
+            lookout.remember();
             standing.tell(&mut command);
             let measured = task
                 .and_then(|mut task| {
@@ -94,6 +95,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
                     let trial = What { plan, level: ground.level, task: &task, quota_millis };
                     let mut sides = Sides { opposite: &mut opposite, beside: &mut beside };
                     let measured = measure(&mut standing, &mut sides, &command, &trial);
+                    let measured = lookout.looked(measured);
                     leftovers.extend(beside.stop());
                     leftovers.extend(opposite.into_iter().flat_map(Opposite::stop));
                     measured
@@ -118,10 +120,7 @@ pub fn run(trial: TrialId, stack: &StackSpec, plan: &Plan, ground: &Ground<'_>) 
         }
     };
     leftovers.extend(between.ok().flatten().into_iter().flat_map(Bridge::close));
-    let mut conditions = conditions.unwrap_or_else(|| {
-        let after = quiet.read();
-        quiet.between(&before, &after, None)
-    });
+    let mut conditions = conditions.unwrap_or_else(|| quiet.since(&before));
     conditions.push((String::from("environment_padding_bytes"), f64::from(padding)));
     let is_done = matches!(result, TrialResult::Done(_));
     let disturbances = if is_done { disturbance::judge(&conditions) } else { Vec::new() };

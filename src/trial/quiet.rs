@@ -60,6 +60,12 @@ impl Quiet {
         }
     }
 
+    /// What has happened since a reading, whoever it was.
+    pub fn since(&mut self, before: &Conditions) -> Vec<(String, f64)> {
+        let after = self.read();
+        self.between(before, &after, None)
+    }
+
     /// What happened between two readings; `payers_cpu` is what those used who worked for the stack,
     /// the command among them, where all of them could be read.
     #[must_use]

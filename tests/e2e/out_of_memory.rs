@@ -1,7 +1,7 @@
 //! Out of memory: a process that the kernel kills is named with the limit, in every stack that has one.
 
 use crate::answers::{arm, compare};
-use crate::machine::{Machine, is_usable};
+use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
 
 /// Takes 400 MB in one process, if nobody stops it: the machine itself is never in danger.
@@ -103,4 +103,43 @@ fn a_bomb_that_measures_its_own_end_counts_all_the_same() {
     let arm = arm(&answer, stack);
     assert_eq!(arm["trial_count"], 1, "{}", arm["trouble"]);
     machine.assert_as_before();
+}
+
+#[test]
+fn a_sandbox_that_dies_is_named_also_where_the_kernel_holds_its_log_back() {
+    let machine = Machine::take();
+    let (many, stack) = ("native:memory=32M", "gvisor:memory=64M");
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    // It logs the groups of ten kills in five seconds, and of no more.
+    let hog = "head -c 100000000 /dev/zero | tail -c 90000000 > /dev/null";
+    let hogs = format!("i=0; while [ $i -lt 14 ]; do {hog}; i=$((i+1)); done; exit 0");
+    let stacks = format!("{many},{stack}");
+    let answer = machine.answer(&compare(&stacks, "2", &["sh", "-c", &hogs]));
+    names(arm(&answer, stack), "gvisor", "64M");
+    names(arm(&answer, many), "native", "32M");
+    let told = serde_json::to_string(&answer["cautions"]).unwrap();
+    assert!(!told.contains("left something behind"), "{told}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn who_enters_a_stack_is_told_of_an_end_by_the_kernel() {
+    let machine = Machine::take();
+    let script = format!("{HOG}; exit 0");
+    for (layer, code) in [("runc", 0), ("gvisor", 3)] {
+        let stack = format!("{layer}:memory=64M");
+        if !is_usable(&machine, &stack) {
+            continue;
+        }
+        let output = machine.surtax(&["enter", &stack, "--", "sh", "-c", &script]);
+        let said = text(&output.stderr);
+        let limit = format!("the memory limit `memory=64M` of `{layer}` was exceeded: 1 process");
+        assert!(said.contains(&limit), "{said}");
+        assert!(said.contains(&format!("as in `{layer}:memory=128M`")), "{said}");
+        assert!(!said.contains("removed by force"), "{said}");
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        machine.assert_as_before();
+    }
 }

@@ -1,10 +1,11 @@
 //! What the kernel logs about processes that it kills because memory has run out.
 //!
-//! - **Reads** records of `/dev/kmsg` from the moment on at which it was opened; of those the lines `oom-kill:`.
+//! - **Reads** records of `/dev/kmsg` from the moment on at which it was opened; of those the lines `oom-kill:`, which have
+//!   the groups, and `Killed process`, which have the number alone.
 //! - **Costs** one `open`, and one `read` for each record that anybody logs meanwhile.
-//! - **Cannot see** more than ten kills in five seconds: the kernel holds back the rest. Nor anything where the log may not
-//!   be read.
-//! - **Reference** Linux `Documentation/ABI/testing/dev-kmsg`, `mm/oom_kill.c` (`dump_oom_victim`).
+//! - **Cannot see** the groups of more than ten kills in five seconds: the kernel holds back the rest. Nor anything where
+//!   the log may not be read.
+//! - **Reference** Linux `Documentation/ABI/testing/dev-kmsg`, `mm/oom_kill.c` (`dump_oom_victim`, `__oom_kill_process`).
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -29,6 +30,15 @@ pub struct Victim {
     pub limited: Option<String>,
 }
 
+/// What was logged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Logged {
+    /// Who was killed, with the groups, where the kernel did not hold them back.
+    pub victims: Vec<Victim>,
+    /// The numbers of all that were killed, in the first pid namespace.
+    pub pids: Vec<u32>,
+}
+
 impl KernelLog {
     /// Opens it at its end; `None` where it may not be read.
     #[must_use]
@@ -40,15 +50,16 @@ impl KernelLog {
     }
 
     /// Who was killed since it was opened, or last asked.
-    pub fn victims(&mut self) -> Vec<Victim> {
-        let mut victims = Vec::new();
+    pub fn read(&mut self) -> Logged {
+        let mut logged = Logged::default();
         let mut record = [0; RECORD_BYTES];
         for _ in 0..RECORDS_LIMIT {
             match self.0.read(&mut record) {
                 Ok(0) => break,
                 Ok(length) => {
                     let text = String::from_utf8_lossy(record.get(..length).unwrap_or_default());
-                    victims.extend(victim(&text));
+                    logged.victims.extend(victim(&text));
+                    logged.pids.extend(pid(&text));
                 }
                 // What was overwritten before it was read.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
@@ -56,19 +67,31 @@ impl KernelLog {
                 Err(_) => break,
             }
         }
-        victims
+        logged
     }
 }
 
 /// Reads one record: `6,1234,5678,-;oom-kill:constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,task=x,…`.
 fn victim(record: &str) -> Option<Victim> {
-    let (_, text) = record.split_once(';')?;
-    // A program that writes to the log cannot have the facility of the kernel, which is 0.
-    let facility: u32 = record.split(',').next()?.parse().ok()?;
-    let words = text.lines().next()?.strip_prefix("oom-kill:").filter(|_| facility < 8)?;
+    let words = of_kernel(record)?.strip_prefix("oom-kill:")?;
     let value = |key: &str| words.split(',').find_map(|word| word.strip_prefix(key));
     let group = value("task_memcg=")?.to_owned();
     Some(Victim { group, limited: value("oom_memcg=").map(String::from) })
+}
+
+/// Reads one record: `3,1,2,-;Memory cgroup out of memory: Killed process 17 (x) total-vm:…`.
+fn pid(record: &str) -> Option<u32> {
+    let (why, who) = of_kernel(record)?.split_once(": Killed process ")?;
+    // The kernel's own words, with nothing of the process's before them: its name comes after its number.
+    let is_memory = ["Out of memory", "Memory cgroup out of memory"].contains(&why);
+    who.split_once(" (")?.0.parse().ok().filter(|_| is_memory)
+}
+
+/// The first line of a record, if the kernel wrote it: a program that writes to the log cannot have its facility, 0.
+fn of_kernel(record: &str) -> Option<&str> {
+    let (_, text) = record.split_once(';')?;
+    let priority: u32 = record.split(',').next()?.parse().ok()?;
+    text.lines().next().filter(|_| priority < 8)
 }
 
 #[cfg(test)]
@@ -86,6 +109,19 @@ mod tests {
         let global = "6,1,2,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,\
             task_memcg=/surtax-1/0-0-2,task=qemu-system-x86,pid=7,uid=0\n";
         assert_eq!(victim(global).unwrap().limited, None);
+    }
+
+    #[test]
+    fn a_kill_whose_groups_are_held_back_has_its_number() {
+        let of_group =
+            "3,9,7,-;Memory cgroup out of memory: Killed process 17328 (exe) total-vm:1kB, UID:0\n";
+        assert_eq!((pid(of_group), victim(of_group)), (Some(17328), None));
+        assert_eq!(
+            pid("3,9,7,-;Out of memory: Killed process 5 (a: Killed process 7 (b)) x"),
+            Some(5)
+        );
+        assert_eq!(pid("12,9,7,-;Out of memory: Killed process 5 (a)"), None);
+        assert_eq!(pid("3,9,7,-;audit: name=Out of memory: Killed process 5 (a)"), None);
     }
 
     #[test]

@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 /// So many groups below one are looked at.
 const GROUPS_LIMIT: usize = 10_000;
 
+/// The kernel's first pid namespace. Source: `PROC_PID_INIT_INO` in Linux `include/linux/proc_ns.h`.
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+
 /// The kills that the groups of a tree have counted since each was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kills(BTreeMap<PathBuf, u64>);
@@ -29,20 +32,10 @@ impl Kills {
         let hierarchy = hierarchies.of("memory")?;
         let top = hierarchy.directory(group);
         if hierarchy.version == Version::Two {
-            let count = counted(&top.join("memory.events"))?;
+            let count = counted(&top.join(events(Version::Two)))?;
             return Some(Self(BTreeMap::from([(top, count)])));
         }
-        let mut kills = BTreeMap::new();
-        let mut left = vec![top];
-        while let Some(directory) = left.pop() {
-            let Some(count) = counted(&directory.join("memory.oom_control")) else { continue };
-            let below = fs::read_dir(&directory).into_iter().flatten().flatten();
-            left.extend(below.map(|entry| entry.path()).filter(|path| path.is_dir()));
-            kills.insert(directory, count);
-            if kills.len() >= GROUPS_LIMIT {
-                break;
-            }
-        }
+        let kills = all(top, events(Version::One));
         (!kills.is_empty()).then_some(Self(kills))
     }
 
@@ -56,6 +49,59 @@ impl Kills {
         };
         self.0.iter().map(rise).fold(0, u64::saturating_add)
     }
+}
+
+/// The innermost group of a tree in which anybody was killed since it was made, as a directory, and how many there were.
+#[must_use]
+pub fn innermost(hierarchies: &Hierarchies, group: &Path) -> Option<(PathBuf, u64)> {
+    let hierarchy = hierarchies.of("memory")?;
+    let kills = all(hierarchy.directory(group), events(hierarchy.version)).into_iter();
+    let kills = kills.filter(|(_, count)| *count > 0);
+    kills.max_by_key(|(directory, _)| directory.components().count())
+}
+
+/// Who is in a tree of groups, each with the directory of its group, by the numbers that the kernel's log has for them.
+///
+/// Nobody where this process has other numbers for them: in a pid namespace.
+#[must_use]
+pub fn members(hierarchies: &Hierarchies, group: &Path) -> BTreeMap<u32, PathBuf> {
+    let is_first =
+        fs::read_link("/proc/self/ns/pid").is_ok_and(|it| it == Path::new(FIRST_NAMESPACE));
+    let Some(hierarchy) = hierarchies.of("memory").filter(|_| is_first) else {
+        return BTreeMap::new();
+    };
+    let mut members = BTreeMap::new();
+    for directory in all(hierarchy.directory(group), events(hierarchy.version)).into_keys() {
+        let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+        let pids = text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid != 0);
+        members.extend(pids.map(|pid| (pid, directory.clone())));
+    }
+    members
+}
+
+/// Where a group counts.
+fn events(version: Version) -> &'static str {
+    match version {
+        Version::One => "memory.oom_control",
+        Version::Two => "memory.events",
+    }
+}
+
+/// What each group of a tree counted, which are there.
+fn all(top: PathBuf, file: &str) -> BTreeMap<PathBuf, u64> {
+    let mut kills = BTreeMap::new();
+    let mut left = vec![top];
+    while let Some(directory) = left.pop() {
+        let Some(count) = counted(&directory.join(file)) else { continue };
+        let below = fs::read_dir(&directory).into_iter().flatten().flatten();
+        let below = below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        left.extend(below.map(|entry| entry.path()));
+        kills.insert(directory, count);
+        if kills.len() >= GROUPS_LIMIT {
+            break;
+        }
+    }
+    kills
 }
 
 /// The kills of the whole machine since it booted; `None` where its kernel does not tell.
@@ -105,6 +151,38 @@ mod tests {
         let all = hierarchies(tree.path(), Version::Two);
         let kills = Kills::of_group(&all, Path::new("room")).unwrap();
         assert_eq!(kills.since(&Kills::default()), 1);
+    }
+
+    #[test]
+    fn the_innermost_group_is_told_with_its_own_kills() {
+        for (version, file) in
+            [(Version::One, "memory.oom_control"), (Version::Two, "memory.events")]
+        {
+            let tree = tree(&[
+                (&format!("room/{file}"), "oom_kill 3\n"),
+                (&format!("room/a/{file}"), "oom_kill 2\n"),
+                (&format!("room/a/b/{file}"), "oom_kill 0\n"),
+            ]);
+            let all = hierarchies(tree.path(), version);
+            let found = innermost(&all, Path::new("room"));
+            assert_eq!(found, Some((tree.path().join("room/a"), 2)));
+            assert_eq!(innermost(&all, Path::new("room/a/b")), None);
+            assert_eq!(innermost(&all, Path::new("nobody")), None);
+        }
+    }
+
+    #[test]
+    fn whoever_is_in_a_tree_is_listed_with_the_group() {
+        let tree = tree(&[
+            ("room/memory.oom_control", "oom_kill 0\n"),
+            ("room/a/memory.oom_control", "oom_kill 0\n"),
+            ("room/a/cgroup.procs", "0\n7\n9\n"),
+        ]);
+        let found = members(&hierarchies(tree.path(), Version::One), Path::new("room"));
+        let a = tree.path().join("room/a");
+        let is_first = fs::read_link("/proc/self/ns/pid").unwrap() == Path::new(FIRST_NAMESPACE);
+        let expected = if is_first { vec![(7, a.clone()), (9, a)] } else { Vec::new() };
+        assert_eq!(found, expected.into_iter().collect());
     }
 
     #[test]

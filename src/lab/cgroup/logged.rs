@@ -40,6 +40,16 @@ impl LoggedGroup {
     }
 }
 
+/// How many labs a group is in: each starter has one of its own, below the group of the layer that holds it.
+#[must_use]
+pub fn labs(group: &str) -> usize {
+    let is_lab = |name: &&str| {
+        let id = name.strip_prefix("surtax-");
+        id.is_some_and(|id| id != "starter" && !id.ends_with(".scope"))
+    };
+    group.split('/').filter(is_lab).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

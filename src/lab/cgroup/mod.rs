@@ -19,7 +19,7 @@ mod partition;
 use crate::fault::{Doing, Fault};
 pub(super) use delegation::SLICE;
 pub(super) use end::{Member, children};
-pub use logged::LoggedGroup;
+pub use logged::{LoggedGroup, labs};
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
