@@ -7,14 +7,17 @@ set -u
 cd "$(dirname "$0")/.." || exit 3
 CARGO=${CARGO:-cargo}
 log=$(mktemp) || exit 3
-trap 'rm -f "$log" "$log.status"' EXIT
-
-# `tee` would hide the exit status.
-{
-    $CARGO test --workspace --locked --no-fail-fast
-    echo $? >"$log.status"
-} 2>&1 | tee "$log"
-status=$(cat "$log.status")
+# Into a file and not a pipe: what a failed test leaves running would hold that open for ever.
+sleep 1000000 </dev/null >/dev/null 2>&1 &
+until=$!
+trap 'kill "$until" 2>/dev/null; rm -f "$log"' EXIT
+trap 'exit 130' INT TERM
+tail -n +1 -f --pid="$until" "$log" &
+shown=$!
+$CARGO test --workspace --locked --no-fail-fast >"$log" 2>&1
+status=$?
+kill "$until"
+wait "$shown"
 [ "$status" -eq 0 ] && exit 0
 
 # Their names, if what failed are a few of the end-to-end tests and nothing else: all of them were run to their end, and
