@@ -173,6 +173,9 @@ impl Histogram {
         if usize::try_from(u32::from_be_bytes(*length)) != Ok(payload.len()) {
             return Err(Unreadable::Length);
         }
+        if payload.windows(LEAST.len()).any(|bytes| bytes == LEAST) {
+            return Err(Unreadable::Counts);
+        }
         let counts: hdrhistogram::Histogram<u64> =
             Deserializer::new().deserialize(&mut &*bytes).map_err(|_| Unreadable::Counts)?;
         let is_ours = counts.len() <= COUNT_MAX
@@ -182,6 +185,10 @@ impl Histogram {
         if is_ours { Ok(Self { counts }) } else { Err(Unreadable::Counts) }
     }
 }
+
+/// The least number that the format has, which the reader of counts negates before it looks at it. No count and no run
+/// of nothing comes near it, wherever in the bytes it begins.
+const LEAST: [u8; 9] = [0xff; 9];
 
 /// Normalizing offset, digits, least and greatest value, and a ratio that integers do not need.
 fn rest_of_head() -> [u8; 32] {
@@ -274,6 +281,11 @@ mod tests {
             Err(Unreadable::Counts)
         );
         assert_eq!(with(&[255, 255, 255, 255, 15, 2]), Err(Unreadable::Counts));
+        // So many buckets of nothing that their number has no opposite.
+        assert_eq!(
+            with(&[1, 2, 255, 255, 255, 255, 255, 255, 255, 255, 255]),
+            Err(Unreadable::Counts)
+        );
     }
 
     proptest! {
