@@ -109,6 +109,7 @@ impl Census {
 
     fn count_processes(&mut self) -> Result<(), Fault> {
         let ours = std::process::id().to_string();
+        let mark = format!("/{}", super::PREFIX);
         for entry in fs::read_dir("/proc").doing("list `/proc`")? {
             let Ok(entry) = entry else { continue };
             let pid = entry.file_name().to_string_lossy().into_owned();
@@ -128,11 +129,16 @@ impl Census {
                 [super::REAPER_ARGUMENT, "/run/surtax/", "/dev/shm/surtax-", "/var/tmp/surtax-"];
             let is_ours = [TAG, "surtax-reaper", "surtax-agent"].contains(&name)
                 || marks.iter().any(|mark| line.contains(mark))
-                || groups.contains(&format!("/{}", super::PREFIX));
+                || groups.contains(&mark);
             if is_ours {
-                self.things.insert(format!("process `{name}` ({pid}): `{line}`"));
+                // With its lab: what belongs to one that lives is told by that, whatever it calls itself.
+                let of_lab = |line: &str| Some(line.split_once(&mark)?.1.to_owned());
+                let group = groups.lines().find_map(of_lab);
+                let group = group.map_or_else(String::new, |rest| format!(" in `{mark}{rest}`"));
+                self.things.insert(format!("process `{name}` ({pid}){group}: `{line}`"));
                 for namespace in network_namespaces(&entry.path()) {
-                    self.things.insert(format!("process `{name}` ({pid}): holds `{namespace}`"));
+                    self.things
+                        .insert(format!("process `{name}` ({pid}){group}: holds `{namespace}`"));
                 }
             }
         }
