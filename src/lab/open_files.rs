@@ -5,6 +5,8 @@
 //! measured.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
+use std::fs;
 use std::sync::OnceLock;
 
 /// What it was when this process began.
@@ -20,6 +22,20 @@ pub fn raise() {
 #[must_use]
 pub fn before() -> Rlimit {
     BEFORE.get().copied().unwrap_or_else(|| getrlimit(Resource::Nofile))
+}
+
+/// What no process may exceed, whatever its rights.
+const CEILING: &str = "/proc/sys/fs/nr_open";
+
+/// The most that a server of surtax's own may be given: a privileged surtax exceeds the user's limit, which was
+/// not meant for somebody who holds the files of a whole guest open.
+#[must_use]
+pub fn most() -> u64 {
+    let own = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    let may_exceed =
+        capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_RESOURCE));
+    let ceiling = fs::read_to_string(CEILING).ok().and_then(|text| text.trim().parse().ok());
+    ceiling.filter(|_| may_exceed).map_or(own, |ceiling: u64| ceiling.max(own))
 }
 
 #[cfg(test)]
@@ -40,5 +56,18 @@ mod tests {
         let said = crate::lab::tests::output(&room, program);
         let user = user.map_or_else(|| String::from("unlimited"), |most| most.to_string());
         assert_eq!(said.trim_end(), user);
+    }
+
+    #[test]
+    fn a_server_may_have_more_open_than_the_user() {
+        let state = tempfile::tempdir().unwrap();
+        let lab = crate::lab::tests::lab(state.path());
+        let room = lab.room("many-open-files").unwrap();
+        let argv = ["sh", "-c", "ulimit -Sn; ulimit -Hn"].map(String::from).to_vec();
+        let open_files = Some(most());
+        let program = crate::lab::Program { argv, open_files, ..crate::lab::Program::default() };
+        let said = crate::lab::tests::output(&room, program);
+        assert_eq!(said, format!("{}\n", most()).repeat(2));
+        assert!(before().maximum.is_none_or(|own| own <= most()));
     }
 }

@@ -51,6 +51,8 @@ pub struct Program {
     pub user: Option<u32>,
     /// Whom it runs as and the little that it may, where it serves somebody who is not trusted.
     pub confinement: Option<Confinement>,
+    /// How many files it may have open; as many as the user's own programs where absent.
+    pub open_files: Option<u64>,
     /// In the session of our terminal, so that Ctrl-C reaches it: true for `enter` only. All others
     /// get a session of their own.
     pub foreground: bool,
@@ -152,7 +154,7 @@ struct Entry {
     descriptors: Handed,
     foreground: bool,
     user: Option<u32>,
-    /// How many files it may have open, as the user's own programs.
+    /// How many files it may have open.
     open_files: Rlimit,
     confinement: Option<Confinement>,
     parent: u32,
@@ -294,7 +296,10 @@ pub(super) fn spawn(program: Program, doors: Vec<File>) -> Result<Process, Fault
         descriptors,
         foreground: program.foreground,
         user: program.user,
-        open_files: open_files::before(),
+        open_files: match program.open_files {
+            most @ Some(_) => Rlimit { current: most, maximum: most },
+            None => open_files::before(),
+        },
         confinement: program.confinement,
         parent: std::process::id(),
         report: sent,

@@ -9,7 +9,7 @@ use super::errand::Errand;
 use super::share::EXPORT;
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
-use crate::lab::{CapabilitySet, Confinement, Mount, Process, Program, Room};
+use crate::lab::{CapabilitySet, Confinement, Mount, Process, Program, Room, open_files};
 use crate::layer::jail::Jail;
 use crate::layer::{Unavailable, version};
 use std::os::unix::net::UnixListener;
@@ -127,8 +127,10 @@ impl Virtiofsd {
         jail.add(mounts(&place)?);
         let jailed = jail.close(room)?;
         let user = if is_writable { 0 } else { jailed.confinement.user };
+        let open_files = open_files::most().min(OPEN_FILES);
         let process = room.spawn(Program {
-            argv: self.command_line(&export, open_files_limit(), is_writable),
+            argv: self.command_line(&export, open_files, is_writable),
+            open_files: Some(open_files),
             stdio: [None, None, Some(errors.into())],
             descriptors: vec![(listener.into(), SOCKET_DESCRIPTOR)],
             group: group.map(Path::to_owned),
@@ -177,12 +179,6 @@ pub(super) fn version_fact(version: String) -> Fact {
 /// The one in C calls itself `virtiofsd version 7.2.22 (…)`; the other says only its number.
 fn dialect_of(said: &str) -> Dialect {
     if said.starts_with("virtiofsd version") { Dialect::C } else { Dialect::Rust }
-}
-
-/// As many as it likes, but not more than this process may hand down.
-fn open_files_limit() -> u64 {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    limit.maximum.unwrap_or(OPEN_FILES).min(OPEN_FILES)
 }
 
 #[cfg(test)]
