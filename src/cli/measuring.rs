@@ -11,7 +11,7 @@ use crate::plan::{Plan, Word};
 use crate::prove::{Bench, Notebook};
 use crate::report::terminal::Look;
 use crate::report::threshold::{Standing, Threshold};
-use crate::report::{ArmFindings, Findings, compare, export, html, markdown, terminal};
+use crate::report::{ArmFindings, Caution, Findings, compare, export, html, markdown, terminal};
 use crate::stack::rise::Ground;
 use crate::stack::{LayerSpec, Limits, StackSpec};
 use crate::trial::campaign::Campaign;
@@ -281,6 +281,13 @@ fn conclude(
         note(&format!("the report is `{}`", report.display()), globals);
     }
     let kept = ledger.path().display();
+    if !ledger.is_named() {
+        let gone =
+            format!("the run is not kept: `{kept}` was removed or replaced while it was measured");
+        return Err(Fault::machine(gone).hint(
+            "what is above is all that there is of it; name a place that nobody cleans up with `--output`",
+        ));
+    }
     let more = match state {
         RunState::Interrupted => "; `surtax resume last` continues it",
         _ if report.is_none() => "; `surtax report last` writes it as HTML",
@@ -342,8 +349,9 @@ fn is_on_shelf(path: &Path) -> bool {
 pub(super) fn findings(run: &str, globals: &Globals) -> Result<(PathBuf, Findings), Fault> {
     let path = shelf::find(&shelf::directory()?, run)?;
     let ledger = Ledger::open(&path)?;
-    let findings = compare(&ledger)?;
+    let mut findings = compare(&ledger)?;
     if !ledger.is_made_here() {
+        findings.cautions.insert(0, foreign_run());
         note(
             &format!(
                 "the run in `{}` was not begun by this user on this machine, or its plan was changed: its numbers, and \
@@ -354,6 +362,17 @@ pub(super) fn findings(run: &str, globals: &Globals) -> Result<(PathBuf, Finding
         );
     }
     Ok((path, findings))
+}
+
+/// What a report says first of a run that nobody here vouches for: who reads the report alone sees no note.
+fn foreign_run() -> Caution {
+    Caution {
+        code: "foreign-run".into(),
+        finding: "the run was not begun by the user on the machine that made this report, or its plan was changed: its \
+                  numbers, and the command that repeats it, are those of whoever wrote it"
+            .into(),
+        advice: "believe it as far as you believe whom it is from, or repeat it here".into(),
+    }
 }
 
 /// Findings in one of the forms.

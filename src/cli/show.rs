@@ -1,8 +1,9 @@
 //! `surtax show`: the results of a run, on the terminal.
 
 use super::measure::GateArguments;
-use super::{Format, Globals, answer, measuring};
+use super::{Format, Globals, answer, measuring, note};
 use crate::fault::Fault;
+use crate::plan::shell_line;
 use crate::workload::metric::RESERVED;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -25,5 +26,9 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     let names: Vec<String> = names.into_iter().filter(is_of_workload).collect();
     arguments.gate.require_among(&names)?;
     answer(&measuring::text(&findings, globals.format_or(Format::Table), globals.look()))?;
+    if findings.run.state == "interrupted" {
+        let run = shell_line([arguments.run.as_str()]);
+        note(&format!("the run was interrupted: `surtax resume {run}` continues it"), globals);
+    }
     Ok(measuring::gate(&findings, &arguments.gate.fail_if))
 }

@@ -158,6 +158,12 @@ impl Ledger {
         &self.path
     }
 
+    /// Whether its name still leads to it: somebody may have removed the file meanwhile, or put another there.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        self.hold.files().is_named()
+    }
+
     /// The run as such. A `running` one that no process holds was interrupted.
     ///
     /// # Errors

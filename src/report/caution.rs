@@ -297,7 +297,7 @@ fn leftovers(signs: &Signs<'_>) -> Option<Caution> {
         format!(
             "{} left something behind, which was removed by force: {}",
             Stacks::of(signs.arms).words(&stacks.iter().map(String::as_str).collect()),
-            line(first)
+            line(first.lines().next().unwrap_or_default())
         ),
         "see `surtax doctor` for what is left on this machine; later trials may have suffered",
     ))

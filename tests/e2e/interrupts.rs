@@ -47,6 +47,8 @@ fn ctrl_c_once_keeps_what_is_done_and_resume_counts_nothing_twice() {
             .sum()
     };
     assert!((1..8).contains(&done(&shown)), "{} trials", done(&shown));
+    let said = text(&machine.surtax(&["show", ledger]).stderr);
+    assert!(said.contains(&format!("`surtax resume {ledger}` continues it")), "{said}");
     let resumed = machine.surtax(&["resume", ledger]);
     assert!(resumed.status.success(), "{}", text(&resumed.stderr));
     let shown = machine.json(&["show", ledger, "--format", "json"]);

@@ -7,7 +7,7 @@ use crate::suite::{lab, raise, run};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The pool of huge pages, put back when this is dropped.
@@ -177,6 +177,22 @@ fn a_partition_has_all_that_it_stands_for() {
     for key in ["memory_hugepages", "memory_prealloc", "memory_locked"] {
         assert_facts(level, &[(key, "on")]);
     }
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_guest_may_look_at_more_files_than_the_user_may_have_open() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "qemu") {
+        return;
+    }
+    let walk = "find /usr /proc -xdev 2>/dev/null | head -5000 | wc -l; head -c 1 /etc/debian_version | wc -c";
+    let surtax = env!("CARGO_BIN_EXE_surtax");
+    let line = "ulimit -n 2000; exec \"$0\" enter qemu:accel=tcg -- sh -c \"$1\"";
+    let mut sh = Command::new("sh");
+    sh.args(["-c", line, surtax, walk]).env("XDG_DATA_HOME", machine.path("data"));
+    let output = sh.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(text(&output.stdout), "5000\n1\n", "{}", text(&output.stderr));
     machine.assert_as_before();
 }
 

@@ -76,6 +76,16 @@ fn a_run_that_was_not_begun_here_is_shown_and_executes_nothing_until_somebody_sa
     for part in ["command    touch ", "in         native", "nothing of it was executed", "--yes"] {
         assert!(errors.contains(part), "{part}: {errors}");
     }
+    for form in ["table", "json", "markdown"] {
+        let shown = text(&machine.surtax(&["show", name, "--format", form]).stdout);
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains("are those of whoever wrote it"), "{form}: {shown}");
+    }
+    let page = machine.path("page.html");
+    let report = machine.surtax(&["report", name, "-o", page.to_str().unwrap()]);
+    assert!(report.status.success(), "{}", text(&report.stderr));
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("are those of whoever wrote it"));
     std::fs::write(&mark, "").unwrap();
     let (_, errors, was_executed) = resume(&["--yes"]);
     assert!(was_executed, "{errors}");
@@ -153,5 +163,20 @@ fn a_disk_that_is_full_when_a_run_begins_keeps_no_file_of_it() {
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("No space left"), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "", "something is left");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_run_whose_file_is_removed_meanwhile_is_not_said_to_be_kept() {
+    let machine = Machine::take();
+    let file = machine.path("run.surtax");
+    let place = file.parent().unwrap().to_str().unwrap();
+    let name = file.to_str().unwrap();
+    let question = ["compare", "--in", "native", "--runs", "1", "--writable", place, "-o", name];
+    let output = machine.surtax(&[question.as_slice(), &["--", "rm", "-f", name]].concat());
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("the run is not kept: ") && said.contains("--output"), "{said}");
+    assert!(text(&output.stdout).contains("native"), "what was measured is shown all the same");
     machine.assert_as_before();
 }
