@@ -10,6 +10,7 @@ use crate::fault::{Doing, Fault};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
 
 /// Settings that engines and networks change, and that stay changed when nobody restores them.
@@ -61,6 +62,21 @@ impl Census {
             }
         }
         Ok(census)
+    }
+
+    /// What two looks agree on. What was there for a moment only, such as a child of another surtax on its way to its
+    /// group, would seem to be missing later.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub fn take_twice(apart: Duration) -> Result<Self, Fault> {
+        let first = Self::take()?;
+        std::thread::sleep(apart);
+        Ok(first.agreed_with(&Self::take()?))
+    }
+
+    fn agreed_with(&self, other: &Self) -> Self {
+        Self { things: self.things.intersection(&other.things).cloned().collect() }
     }
 
     /// What is different now from what was there before: a line for each thing that came or went.
@@ -216,5 +232,6 @@ mod tests {
         let (before, after) = (of(&["mount `a`", "mount `b`"]), of(&["mount `b`", "mount `c`"]));
         assert_eq!(after.difference_from(&before), ["came: mount `c`", "went: mount `a`"]);
         assert_eq!(after.difference_from(&after), Vec::<String>::new());
+        assert_eq!(before.agreed_with(&after), of(&["mount `b`"]));
     }
 }

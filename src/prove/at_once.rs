@@ -7,7 +7,6 @@ use super::child::{ChildSurtax, text, trials};
 use super::kills::STACKS;
 use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
 use crate::fault::{Doing, Fault};
-use crate::lab::census::Census;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -79,7 +78,7 @@ fn round(bench: &Bench<'_>, number: u32) -> Result<Round, Fault> {
     let mut chance = ChaCha8Rng::seed_from_u64(number.into());
     let stacks = four(&mut chance);
     let surtax = ChildSurtax::new(bench, "at-once")?;
-    let before = Census::take()?;
+    let before = surtax.census()?;
     let started = stacks.map(|stack| (stack, surtax.start(&compare(stack))));
     let mut round = Round::default();
     // All are waited for, whatever one of them does: nobody runs on beside the next round.

@@ -14,6 +14,9 @@ const LOOKS: u32 = 20;
 /// Between two such looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
+/// Between the two looks of a census before a run.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
 /// This program as its user has it, with a data directory of its own, which is empty at first.
 pub(super) struct ChildSurtax {
     data: PathBuf,
@@ -60,6 +63,11 @@ impl ChildSurtax {
     /// Where it keeps its runs.
     pub(super) fn runs(&self) -> PathBuf {
         self.data.join("surtax/runs")
+    }
+
+    /// What is there before it is started.
+    pub(super) fn census(&self) -> Result<Census, Fault> {
+        Census::take_twice(BETWEEN_LOOKS)
     }
 
     /// What is there that was not, as soon as nothing is, else after a while.

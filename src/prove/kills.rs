@@ -217,7 +217,7 @@ fn kill_one(bench: &Bench<'_>, stack: &str, whole: Whole, number: u32) -> Result
     let target = TARGETS[chance.random_range(0..TARGETS.len())];
     let delay = Duration::from_nanos(whole.took_ns).mul_f64(chance.random_range(0.0..1.05));
     let surtax = ChildSurtax::new(bench, "kills")?;
-    let before = Census::take()?;
+    let before = surtax.census()?;
     let child = surtax.start(&compare(stack))?;
     std::thread::sleep(delay);
     let (said, was_hit) = kill(child, target)?;
