@@ -24,6 +24,7 @@ use crate::ledger::{
     calendar,
 };
 use crate::plan::{Plan, TrialId, Word};
+use crate::stack::secrets;
 use crate::trial::disturbance::Disturbance;
 use std::collections::{BTreeSet, HashMap};
 use surtax_instrument::wire::Fact;
@@ -60,6 +61,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let page_caches = ledger.conditions_of("payers_page_cache_bytes")?;
     let sources = Sources {
         ledger,
+        command: &plan.command,
         proofs: &proofs,
         first_began_ns: first_began(&trials),
         measures: &measures,
@@ -112,6 +114,7 @@ fn measures(ledger: &Ledger) -> Result<Vec<Measure>, Fault> {
 /// Where an arm is read from.
 struct Sources<'a> {
     ledger: &'a Ledger,
+    command: &'a [Word],
     proofs: &'a Proofs,
     first_began_ns: u64,
     measures: &'a [Measure],
@@ -145,7 +148,7 @@ fn arm_findings(
     judge: &Judge<'_>,
     bill: &Bill,
 ) -> Result<ArmFindings, Fault> {
-    let trouble = trouble(sources.ledger, column)?;
+    let trouble = trouble(sources, column)?;
     let ran = Ran::of(column, sources.proofs);
     let Judgement { verdict, because, more_blocks } =
         judged(column, wall, judge, trouble.as_ref(), &ran);
@@ -311,7 +314,7 @@ fn key_value(fact: &Fact) -> KeyValue {
 }
 
 /// Why an arm has no numbers, or fewer: its last trial that did not succeed; what is `void` is no sign.
-fn trouble(ledger: &Ledger, column: &Column<'_>) -> Result<Option<Trouble>, Fault> {
+fn trouble(sources: &Sources<'_>, column: &Column<'_>) -> Result<Option<Trouble>, Fault> {
     let is_trouble = |trial: &&&StoredTrial| {
         use TrialState::{Disturbed, Done, Running, Void};
         !matches!(trial.state, Done | Disturbed | Void | Running)
@@ -325,6 +328,7 @@ fn trouble(ledger: &Ledger, column: &Column<'_>) -> Result<Option<Trouble>, Faul
         (Some(status), TrialState::Failed) => format!("the command failed: {status}"),
         _ => String::from(why),
     };
+    let ledger = sources.ledger;
     let words = |stream| -> Result<Option<String>, Fault> {
         Ok(ledger.tail(column.arm.index, last.state, stream)?.as_deref().and_then(last_words))
     };
@@ -333,11 +337,29 @@ fn trouble(ledger: &Ledger, column: &Column<'_>) -> Result<Option<Trouble>, Faul
         None if last.state == TrialState::Failed => words(Stream::Stdout)?,
         words => words,
     };
+    let remedy = last.remedy.as_deref().or(hint).map(line);
+    let missed = (last.state == TrialState::Failed)
+        .then(|| missed_secret(sources, column, last_words.as_deref()));
     Ok(Some(Trouble {
         why: super::foreign::lines(&why),
-        remedy: last.remedy.as_deref().or(hint).map(line),
+        remedy: remedy.or(missed.flatten()),
         stderr: last_words,
     }))
+}
+
+/// What helps a command that seems to have looked for what its stack conceals: by what it said last, or was told to read.
+fn missed_secret(sources: &Sources<'_>, column: &Column<'_>, said: Option<&str>) -> Option<String> {
+    let outermost = column.arm.stack.layers.first()?;
+    let words = sources.command.iter().filter_map(Word::text);
+    let name = said
+        .into_iter()
+        .chain(words)
+        .filter(|_| outermost.conceals_secrets())
+        .find_map(secrets::spoken_of)?;
+    let kind = line(&outermost.kind);
+    Some(format!(
+        "`{name}` is concealed in `{kind}`: `{kind}:secrets=shown` shows it to the command"
+    ))
 }
 
 fn first_began(trials: &[StoredTrial]) -> u64 {

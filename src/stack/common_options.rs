@@ -4,7 +4,7 @@
 //! They are read here and mapped by each driver. A limit that a driver does not map is refused
 //! aloud, never ignored: a stack that looks limited and is not would win every comparison.
 
-use super::{IoLimits, LayerSpec, Limits, Partition, secrets};
+use super::{IoLimits, LayerSpec, Limits, Partition, registered, secrets};
 use crate::fault::Fault;
 use crate::lab::huge_pages::HUGE_PAGE_MIB;
 use crate::layer::{Card, Files, Limit, Root};
@@ -84,6 +84,13 @@ impl LayerSpec {
     #[must_use]
     pub fn shows_secrets(&self) -> bool {
         self.options.get(secrets::KEY).map_or(self.kind == "native", |word| word == "shown")
+    }
+
+    /// Whether what its level keeps secret is empty in it: where it starts from that level's own root.
+    #[must_use]
+    pub fn conceals_secrets(&self) -> bool {
+        let is_able = registered().iter().any(|it| it.kind == self.kind && it.conceals());
+        is_able && !self.shows_secrets() && self.root().is_ok_and(|root| root == Root::Overlay)
     }
 
     /// Variables that the command gets in this layer: name and value, sorted by name.

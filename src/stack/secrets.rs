@@ -140,6 +140,18 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
     all
 }
 
+/// What of that a text speaks of, such as the last words of a command that did not find its key: a path, or what lies in a
+/// home by this name.
+#[must_use]
+pub fn spoken_of(text: &str) -> Option<&'static str> {
+    let ends =
+        |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric() || "-_.".contains(next));
+    let speaks =
+        |name: &str| text.match_indices(name).any(|(at, _)| ends(&text[at + name.len()..]));
+    let of_machine = PASSWORDS.into_iter().chain(OF_THE_MACHINE).find(|path| speaks(path));
+    of_machine.or_else(|| OF_A_USER.into_iter().find(|name| speaks(&format!("/{name}"))))
+}
+
 /// Where runs are kept and sealed, and labs write down what they make, wherever that was put.
 fn of_surtax() -> impl Iterator<Item = PathBuf> {
     let user = etcetera::base_strategy::Xdg::new().ok();

@@ -428,6 +428,23 @@ fn a_command_that_fails_somewhere_is_shown_with_its_last_words() {
 }
 
 #[test]
+fn a_command_that_misses_what_its_stack_conceals_is_told_how_to_be_shown_it() {
+    let shelf = tempfile::tempdir().unwrap();
+    let stacks = ["native", "runc", "crun:secrets=shown"];
+    let mut ledger = ledger(&shelf.path().join("run.surtax"), &stacks);
+    for arm in [0, 2, 3] {
+        let mut failed = measured(10);
+        failed.outcome.status = Status::Exit(1);
+        failed.outcome.stderr.tail = b"cat: /root/.aws/credentials: No such file".into();
+        add(&mut ledger, &record(id(0, arm), TrialResult::CommandFailed(Box::new(failed))));
+    }
+    let findings = compare(&ledger).unwrap();
+    let remedy = |arm: usize| findings.arms[arm].trouble.as_ref().unwrap().remedy.clone();
+    let helps = "`.aws` is concealed in `runc`: `runc:secrets=shown` shows it to the command";
+    assert_eq!([0, 2, 3].map(remedy), [None, Some(helps.into()), None]);
+}
+
+#[test]
 fn an_empty_ledger_has_findings_without_numbers() {
     let shelf = tempfile::tempdir().unwrap();
     let ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);

@@ -37,6 +37,35 @@ fn the_password_file_of_this_machine_is_hidden_unless_it_was_asked_for() {
 }
 
 #[test]
+fn a_text_speaks_of_a_secret_by_its_whole_name() {
+    for (text, found) in [
+        ("cat: /root/.aws/credentials: No such file", Some(".aws")),
+        ("open ~/.ssh: empty", Some(".ssh")),
+        ("su: /etc/shadow", Some("/etc/shadow")),
+        ("/etc/shadow-maint", None),
+        ("/srv/.sshd/key .npmrc", None),
+        ("é/.netrcé", None),
+        ("", None),
+    ] {
+        assert_eq!(spoken_of(text), found, "{text}");
+    }
+}
+
+#[test]
+fn only_a_layer_over_this_machine_s_root_conceals() {
+    let conceals = |text: &str| {
+        let stack = crate::stack::StackSpec::parse(text).unwrap();
+        stack.layers[0].conceals_secrets()
+    };
+    for text in ["runc", "qemu", "docker:net=host", "runc:secrets=masked"] {
+        assert!(conceals(text), "{text}");
+    }
+    for text in ["native", "ssh:lab7", "runc:secrets=shown", "runc:root=dir:/srv"] {
+        assert!(!conceals(text), "{text}");
+    }
+}
+
+#[test]
 fn an_overlay_shows_neither_a_hidden_file_nor_what_a_hidden_directory_holds() {
     if !rustix::process::geteuid().is_root() {
         return;
