@@ -33,6 +33,10 @@ pub struct Arguments {
     /// Sets a variable of the environment; may be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = OsStringValueParser::new().try_map(variable))]
     env: Vec<(String, Word)>,
+    /// Gives the inside no variables but those of `--env`; otherwise it gets those that surtax was called with, with
+    /// what keys and tokens are among them.
+    #[arg(long)]
+    clear_env: bool,
     /// The command and its arguments, after `--`; by default the shell named by SHELL.
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -55,6 +59,7 @@ impl Arguments {
             baseline: Some(stack),
             command,
             environment: self.env.clone(),
+            inherit_environment: self.clear_env.then_some(false),
             writable: self.writable.clone(),
             runs: Some(1),
             ..Draft::default()

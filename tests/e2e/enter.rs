@@ -38,6 +38,23 @@ fn a_command_prints_and_its_exit_code_is_ours() {
 }
 
 #[test]
+fn the_caller_s_environment_is_kept_back_where_that_is_asked_for() {
+    let machine = Machine::take();
+    let script = "echo ${TOKEN-none} ${KEPT-none}";
+    for stack in ["native", "runc"].into_iter().filter(|stack| is_usable(&machine, stack)) {
+        let said = |flag: &[&str]| {
+            let words =
+                [&["enter", stack, "--env", "KEPT=kept"], flag, &["--", "sh", "-c", script]];
+            let output = machine.command(&words.concat()).env("TOKEN", "token").output().unwrap();
+            assert!(output.status.success(), "{stack}: {}", text(&output.stderr));
+            text(&output.stdout)
+        };
+        assert_eq!([said(&[]), said(&["--clear-env"])], ["token kept\n", "none kept\n"], "{stack}");
+    }
+    machine.assert_as_before();
+}
+
+#[test]
 fn what_is_piped_in_reaches_the_command_in_any_order_of_reading_and_printing() {
     let machine = Machine::take();
     let input = vec![b'x'; 2_000_000];
