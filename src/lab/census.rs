@@ -187,6 +187,20 @@ impl Census {
     }
 }
 
+/// Whether a line of a difference is about what others do on this machine, and no leak: a group without our tag that went, or
+/// that came and has members, for all that surtax makes carries its tag, and a process of ours in such a group is counted
+/// as a process; and a process that went, as those of another surtax do when they are done.
+#[must_use]
+pub fn is_of_others(line: &str) -> bool {
+    if line.starts_with("went: process ") {
+        return true;
+    }
+    let Some((sign, path)) = line.split_once(": group `") else { return false };
+    let path = Path::new(path.trim_end_matches('`'));
+    let members = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+    !line.contains(TAG) && (sign == "went" || !members.is_empty())
+}
+
 /// A process that has ended, and whose parent is this machine's init: nothing of it is left but a
 /// number that init takes in its own time.
 fn is_for_init_to_reap(stat: &str) -> bool {
@@ -232,6 +246,11 @@ mod tests {
         let (before, after) = (of(&["mount `a`", "mount `b`"]), of(&["mount `b`", "mount `c`"]));
         assert_eq!(after.difference_from(&before), ["came: mount `c`", "went: mount `a`"]);
         assert_eq!(after.difference_from(&after), Vec::<String>::new());
+        assert!(is_of_others("went: group `/sys/fs/cgroup/cpu/other`"));
+        assert!(!is_of_others("came: group `/sys/fs/cgroup/cpu/other-and-empty`"));
+        assert!(!is_of_others("went: group `/sys/fs/cgroup/cpu/surtax-1a2b3c4d`"));
+        assert!(is_of_others("went: process `surtax` (1): `surtax compare`"));
+        assert!(!is_of_others("came: process `surtax` (1): `surtax compare`"));
         assert_eq!(before.agreed_with(&after), of(&["mount `b`"]));
     }
 }

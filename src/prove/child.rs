@@ -3,7 +3,7 @@
 use super::Bench;
 use crate::fault::{Doing, Fault};
 use crate::lab;
-use crate::lab::census::Census;
+use crate::lab::census::{self, Census};
 use std::path::PathBuf;
 use std::process::{Child, Output, Stdio};
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl ChildSurtax {
             let is_others = |line: &String| {
                 self.living.iter().chain(&now).any(|lab| line.contains(lab.as_str()))
             };
-            left.retain(|line| !is_others(line));
+            left.retain(|line| !is_others(line) && !census::is_of_others(line));
             if left.is_empty() {
                 break;
             }

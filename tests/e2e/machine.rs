@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
-use surtax::lab::census::Census;
+use surtax::lab::census::{Census, is_of_others};
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -107,10 +107,8 @@ impl Machine {
             let is_crowded = now.is_crowded || self.foreign.is_crowded;
             lines.retain(|line| !now.owns(line) && !self.foreign.owns(line));
             lines.retain(|line| !has_another_owner(line));
-            // Only surtax's own processes are counted, and those of others end when they are done.
-            lines.retain(|line| !line.starts_with("went: process "));
             // Without a command line it is about to end, which takes a while where CPUs are busy.
-            let all_end = lines.iter().all(|line| line.ends_with("): ``"));
+            let all_end = lines.iter().all(|line| line.ends_with(": ``"));
             if lines.is_empty() || attempt == 10 || !(is_crowded || all_end) {
                 return lines;
             }
@@ -191,18 +189,9 @@ impl Foreign {
     /// Whether a line of a census is about them.
     fn owns(&self, line: &str) -> bool {
         self.labs.iter().any(|lab| line.contains(lab.as_str()))
-            || self.pids.iter().any(|pid| line.contains(&format!("` ({pid}): ")))
-            || is_a_group_of_the_machines(line)
+            || self.pids.iter().any(|pid| line.contains(&format!("` ({pid})")))
+            || is_of_others(line)
     }
-}
-
-/// A group without our tag that went, or that came and has living members: all that surtax makes
-/// carries its tag, and a process of ours in such a group is counted as a process.
-fn is_a_group_of_the_machines(line: &str) -> bool {
-    let Some((sign, path)) = line.split_once(": group `") else { return false };
-    let path = Path::new(path.trim_end_matches('`'));
-    let members = std::fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
-    !line.contains("surtax") && (sign == "went" || !members.is_empty())
 }
 
 /// A process that came and has a living parent which is neither ours nor the machine's first process:
