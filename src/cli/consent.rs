@@ -79,7 +79,7 @@ fn shown(plan: &Plan, path: &Path) -> String {
         page.unbroken("  beside     ", &neighbour.to_string());
         definition(&neighbour.workload, &mut page);
     }
-    page.unbroken("  directory  ", &Word::from(cwd.as_path()).shown());
+    page.unbroken("  directory  ", &shell_line([Word::from(cwd.as_path())]));
     for (name, value) in environment {
         page.unbroken("  variable   ", &shell_line([value.after(&format!("{name}="))]));
     }

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::lab::{self, Lab};
 use crate::layer::{Root, Site, View};
 use crate::ledger::{Key, Ledger, RunState, machine, shelf};
-use crate::plan::{Plan, Word};
+use crate::plan::{Plan, Word, shell_line};
 use crate::prove::{Bench, Notebook};
 use crate::report::terminal::Look;
 use crate::report::threshold::{Standing, Threshold};
@@ -201,7 +201,7 @@ fn require_command(plan: &Plan) -> Result<(), Fault> {
 /// What would help somebody whose program is not there.
 fn hint_of(program: &str) -> String {
     if program.contains(|letter: char| letter.is_whitespace() || "|&;<>$".contains(letter)) {
-        format!("for a line of the shell write `-- sh -c '{program}'`")
+        format!("for a line of the shell write `-- {}`", shell_line(["sh", "-c", program]))
     } else {
         String::from("check its spelling, or install it on this machine")
     }

@@ -141,7 +141,7 @@ fn head(plan: &Plan, costs: &Costs, block_count: u32, width: u16) -> String {
     let baseline = format!("{}, as two arms", plan.baseline);
     for (name, text) in [
         ("command", command.as_str()),
-        ("in", &Word::from(plan.cwd.as_path()).shown()),
+        ("in", &shell_line([Word::from(plan.cwd.as_path())])),
         ("baseline", &baseline),
         ("blocks", &count),
         ("seed", &plan.seed.to_string()),

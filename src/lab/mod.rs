@@ -52,7 +52,7 @@ pub use listener::listener;
 pub use mount::{Mount, look_like, unlock_groups};
 pub use network::Network;
 pub use ports::Protocol;
-pub use process::{Process, Program, find, pipe, signal, this_program};
+pub use process::{Process, Program, find, path_alone, path_and, pipe, signal, this_program};
 pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};
 pub use room::Room;
 pub use service::Service;

@@ -5,8 +5,9 @@
 //! measured.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::{CapabilitySet, capabilities};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities};
 use std::fs;
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// What it was when this process began.
@@ -27,13 +28,18 @@ pub fn before() -> Rlimit {
 /// What no process may exceed, whatever its rights.
 const CEILING: &str = "/proc/sys/fs/nr_open";
 
+/// The first of all user namespaces: `PROC_USER_INIT_INO` of `linux/proc_ns.h`.
+const FIRST: &str = "user:[4026531837]";
+
 /// The most that a server of surtax's own may be given: a privileged surtax exceeds the user's limit, which was
 /// not meant for somebody who holds the files of a whole guest open.
 #[must_use]
 pub fn most() -> u64 {
     let own = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    let may_exceed =
-        capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_RESOURCE));
+    // The kernel asks for the right in the first of all user namespaces, not in ours.
+    let is_first = fs::read_link("/proc/self/ns/user").is_ok_and(|own| own == Path::new(FIRST));
+    let is_able = |sets: CapabilitySets| sets.effective.contains(CapabilitySet::SYS_RESOURCE);
+    let may_exceed = is_first && capabilities(None).is_ok_and(is_able);
     let ceiling = fs::read_to_string(CEILING).ok().and_then(|text| text.trim().parse().ok());
     ceiling.filter(|_| may_exceed).map_or(own, |ceiling: u64| ceiling.max(own))
 }

@@ -360,6 +360,19 @@ fn command(program: &Program) -> Result<Command, Fault> {
     Ok(command)
 }
 
+/// An environment of this process's `PATH` alone: for what is read by somebody who is not to have the keys
+/// and tokens that surtax may have been called with.
+#[must_use]
+pub fn path_alone() -> Vec<(String, String)> {
+    vec![(String::from("PATH"), std::env::var("PATH").unwrap_or_default())]
+}
+
+/// The same, and what is given.
+#[must_use]
+pub fn path_and(more: Vec<(String, String)>) -> Vec<(String, String)> {
+    path_alone().into_iter().chain(more).collect()
+}
+
 /// Looks a program up in this process's `PATH`.
 #[must_use]
 pub fn find(name: impl AsRef<Path>) -> Option<PathBuf> {

@@ -254,7 +254,7 @@ fn spawn(
     }
     room.spawn(Program {
         argv: order.argv,
-        environment: Some(environment(order.environment)),
+        environment: Some(lab::path_and(order.environment)),
         stdio,
         group: Some(group.to_path_buf()),
         mount_namespace: Some(namespace),
@@ -308,12 +308,6 @@ fn mounts(
         read_only: true,
     });
     Ok(mounts)
-}
-
-/// The environment of a tool: `PATH`, and what it asks for.
-fn environment(more: Vec<(String, String)>) -> Vec<(String, String)> {
-    let path = (String::from("PATH"), std::env::var("PATH").unwrap_or_default());
-    std::iter::once(path).chain(more).collect()
 }
 
 struct RunningContainer {

@@ -15,7 +15,7 @@ use super::{
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
 use crate::lab::network::OUTSIDE;
-use crate::lab::{Process, Program, Room};
+use crate::lab::{self, Process, Program, Room};
 use crate::stack::{LayerSpec, Limits, root};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -139,6 +139,8 @@ impl PlainProcess {
         let agent = site.agent.to_string_lossy().into_owned();
         let mut program = Program {
             argv: std::iter::once(agent).chain(arguments.iter().map(|&w| w.to_owned())).collect(),
+            // Root beside it may read what it was started with.
+            environment: Some(lab::path_alone()),
             stdio: ends,
             group: group.clone(),
             is_ungrouped: group.is_none(),

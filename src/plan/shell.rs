@@ -1,13 +1,11 @@
 //! Writes a command so that a shell reads the same words again.
 
-use std::fmt::Write as _;
-
 /// The words with quotes where a shell needs them: those of POSIX, and `$'…'` for what is not seen and what is no text.
 ///
 /// ```
 /// use surtax::plan::shell_line;
 /// assert_eq!(shell_line(["sh", "-c", "echo 'a b'"]), r"sh -c 'echo '\''a b'\'''");
-/// assert_eq!(shell_line([b"caf\xe9"]), r"$'caf\xe9'");
+/// assert_eq!(shell_line([b"caf\xe9"]), r"$'caf\351'");
 /// ```
 pub fn line<W: AsRef<[u8]>>(words: impl IntoIterator<Item = W>) -> String {
     let words = words.into_iter().map(|word| match std::str::from_utf8(word.as_ref()) {
@@ -22,10 +20,7 @@ fn quoted_bytes(word: &[u8]) -> String {
     let mut said = String::from("$'");
     for chunk in word.utf8_chunks() {
         said.extend(chunk.valid().chars().map(in_dollar_quotes));
-        for byte in chunk.invalid() {
-            // Writing into a string cannot fail.
-            let _ = write!(said, "\\x{byte:02x}");
-        }
+        said.extend(octal(chunk.invalid()));
     }
     said + "'"
 }
@@ -54,10 +49,14 @@ fn in_dollar_quotes(letter: char) -> String {
         '\t' => String::from("\\t"),
         '\\' | '\'' => format!("\\{letter}"),
         _ if !is_unseen(letter) => String::from(letter),
-        _ if letter.is_ascii() => format!("\\x{:02x}", u32::from(letter)),
-        _ if u32::from(letter) <= 0xffff => format!("\\u{:04x}", u32::from(letter)),
-        _ => format!("\\U{:08x}", u32::from(letter)),
+        _ => octal(letter.encode_utf8(&mut [0; 4]).as_bytes()).collect(),
     }
+}
+
+/// Bytes as every such shell reads them, whatever its locale and whatever follows: ksh reads on in hexadecimal digits, and
+/// bash does not know a letter by its number where the locale has none.
+fn octal(bytes: &[u8]) -> impl Iterator<Item = String> {
+    bytes.iter().map(|byte| format!("\\{byte:03o}"))
 }
 
 #[cfg(test)]
@@ -73,23 +72,24 @@ mod tests {
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a real shell reads the line")]
     fn what_is_not_seen_is_written_so_that_bash_reads_it_back() {
-        let texts = ["a\nb", "\x1b'\\", "x\u{202e}y", "ß"].map(str::as_bytes);
-        let others: [&[u8]; 3] = [b"\xff", b"caf\xe9 ab'\\", b"\xc3\xc3\xa4\n\xf0\x9f\x98"];
+        let texts = ["a\nb", "\x1b'\\", "x\u{202e}y1", "ß"].map(str::as_bytes);
+        let others: [&[u8]; 3] = [b"\xff", b"caf\xe9ab'\\", b"\xc3\xc3\xa4\n\xf0\x9f\x98"];
         let words = [texts.as_slice(), &others].concat();
         let line = line(&words);
         assert_eq!(
             line,
-            r"$'a\nb' $'\x1b\'\\' $'x\u202ey' 'ß' $'\xff' $'caf\xe9 ab\'\\' $'\xc3ä\n\xf0\x9f\x98'"
+            r"$'a\nb' $'\033\'\\' $'x\342\200\256y1' 'ß' $'\377' $'caf\351ab\'\\' $'\303ä\n\360\237\230'"
         );
         let script = format!("printf '%s\\0' {line}");
-        let output = std::process::Command::new("bash")
-            .env("LC_ALL", "C.UTF-8")
-            .args(["-c", &script])
-            .output();
-        if let Ok(output) = output {
+        for locale in ["C.UTF-8", "C"] {
+            let output = std::process::Command::new("bash")
+                .env("LC_ALL", locale)
+                .args(["-c", &script])
+                .output();
+            let Ok(output) = output else { continue };
             let wanted: Vec<u8> =
                 words.iter().flat_map(|word| [word, b"\0".as_slice()]).flatten().copied().collect();
-            assert_eq!(output.stdout, wanted);
+            assert_eq!(output.stdout, wanted, "{locale}");
         }
     }
 }

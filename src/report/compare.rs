@@ -26,11 +26,17 @@ use crate::ledger::{
 use crate::plan::{Plan, TrialId, Word};
 use crate::stack::secrets;
 use crate::trial::disturbance::Disturbance;
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use surtax_instrument::wire::Fact;
 
 /// Raised when a field of the findings changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
+
+/// How many words of a command, and bytes of them, are looked through for the name of a secret: a stranger's ledger has
+/// a command of any length.
+const WORDS_READ: usize = 1000;
+const WORDS_READ_BYTES: usize = 64 << 10;
 
 /// Reads everything that a report may say from a ledger, and nothing else.
 ///
@@ -62,6 +68,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let sources = Sources {
         ledger,
         command: &plan.command,
+        asked_for: OnceCell::new(),
         proofs: &proofs,
         first_began_ns: first_began(&trials),
         measures: &measures,
@@ -115,6 +122,8 @@ fn measures(ledger: &Ledger) -> Result<Vec<Measure>, Fault> {
 struct Sources<'a> {
     ledger: &'a Ledger,
     command: &'a [Word],
+    /// The secret that the command names, once somebody has asked.
+    asked_for: OnceCell<Option<&'static str>>,
     proofs: &'a Proofs,
     first_began_ns: u64,
     measures: &'a [Measure],
@@ -350,16 +359,27 @@ fn trouble(sources: &Sources<'_>, column: &Column<'_>) -> Result<Option<Trouble>
 /// What helps a command that seems to have looked for what its stack conceals: by what it said last, or was told to read.
 fn missed_secret(sources: &Sources<'_>, column: &Column<'_>, said: Option<&str>) -> Option<String> {
     let outermost = column.arm.stack.layers.first()?;
-    let words = sources.command.iter().filter_map(Word::text);
-    let name = said
-        .into_iter()
-        .chain(words)
-        .filter(|_| outermost.conceals_secrets())
-        .find_map(secrets::spoken_of)?;
+    if !outermost.conceals_secrets() {
+        return None;
+    }
+    let of_command = || *sources.asked_for.get_or_init(|| asked_for(sources.command));
+    let name = said.and_then(secrets::spoken_of).or_else(of_command)?;
     let kind = line(&outermost.kind);
     Some(format!(
         "`{name}` is concealed in `{kind}`: `{kind}:secrets=shown` shows it to the command"
     ))
+}
+
+/// The secret that a command names, among as many of its words as anybody types.
+fn asked_for(command: &[Word]) -> Option<&'static str> {
+    let mut left = WORDS_READ_BYTES;
+    let words = command.iter().take(WORDS_READ).filter_map(Word::text);
+    let mut short = words.take_while(|word| {
+        let is_within = word.len() <= left;
+        left = left.saturating_sub(word.len());
+        is_within
+    });
+    short.find_map(secrets::spoken_of)
 }
 
 fn first_began(trials: &[StoredTrial]) -> u64 {

@@ -144,12 +144,14 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
 /// home by this name.
 #[must_use]
 pub fn spoken_of(text: &str) -> Option<&'static str> {
-    let ends =
+    let is_end =
         |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric() || "-_.".contains(next));
-    let speaks =
-        |name: &str| text.match_indices(name).any(|(at, _)| ends(&text[at + name.len()..]));
-    let of_machine = PASSWORDS.into_iter().chain(OF_THE_MACHINE).find(|path| speaks(path));
-    of_machine.or_else(|| OF_A_USER.into_iter().find(|name| speaks(&format!("/{name}"))))
+    let speaks = |name: &str, before: &str| {
+        let mut places = text.match_indices(name);
+        places.any(|(at, _)| text[..at].ends_with(before) && is_end(&text[at + name.len()..]))
+    };
+    let of_machine = PASSWORDS.into_iter().chain(OF_THE_MACHINE).find(|path| speaks(path, ""));
+    of_machine.or_else(|| OF_A_USER.into_iter().find(|name| speaks(name, "/")))
 }
 
 /// Where runs are kept and sealed, and labs write down what they make, wherever that was put.

@@ -7,6 +7,7 @@
 //!   the log may not be read.
 //! - **Reference** Linux `Documentation/ABI/testing/dev-kmsg`, `mm/oom_kill.c` (`dump_oom_victim`, `__oom_kill_process`).
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,6 +17,10 @@ const RECORD_BYTES: usize = 8192;
 
 /// So many records are read at once, whoever fills the log.
 const RECORDS_LIMIT: usize = 20_000;
+
+/// What stands before the group that was full, and before the one of who was killed.
+const LIMITED: &str = ",oom_memcg=";
+const GROUP: &str = ",task_memcg=";
 
 /// The kernel's log from one moment on.
 #[derive(Debug)]
@@ -35,7 +40,7 @@ pub struct Victim {
 pub struct Logged {
     /// Who was killed, with the groups, where the kernel did not hold them back.
     pub victims: Vec<Victim>,
-    /// The numbers of all that were killed, in the first pid namespace.
+    /// The numbers of the others, in the first pid namespace.
     pub pids: Vec<u32>,
 }
 
@@ -52,6 +57,7 @@ impl KernelLog {
     /// Who was killed since it was opened, or last asked.
     pub fn read(&mut self) -> Logged {
         let mut logged = Logged::default();
+        let mut told = BTreeSet::new();
         let mut record = [0; RECORD_BYTES];
         for _ in 0..RECORDS_LIMIT {
             match self.0.read(&mut record) {
@@ -59,6 +65,7 @@ impl KernelLog {
                 Ok(length) => {
                     let text = String::from_utf8_lossy(record.get(..length).unwrap_or_default());
                     logged.victims.extend(victim(&text));
+                    told.extend(told_of(&text));
                     logged.pids.extend(pid(&text));
                 }
                 // What was overwritten before it was read.
@@ -67,6 +74,8 @@ impl KernelLog {
                 Err(_) => break,
             }
         }
+        // Of those the groups say whose they were; a number alone may be somebody else's by now.
+        logged.pids.retain(|pid| !told.contains(pid));
         logged
     }
 }
@@ -74,9 +83,19 @@ impl KernelLog {
 /// Reads one record: `6,1234,5678,-;oom-kill:constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,task=x,…`.
 fn victim(record: &str) -> Option<Victim> {
     let words = of_kernel(record)?.strip_prefix("oom-kill:")?;
-    let value = |key: &str| words.split(',').find_map(|word| word.strip_prefix(key));
-    let group = value("task_memcg=")?.to_owned();
-    Some(Victim { group, limited: value("oom_memcg=").map(String::from) })
+    // A group may be called anything, `x,task_memcg=` too, by whoever may make one.
+    let is_ambiguous = |key: &str| words.matches(key).count() > 1;
+    if [LIMITED, GROUP].into_iter().any(is_ambiguous) {
+        return None;
+    }
+    let value = |key: &str| Some(words.split_once(key)?.1.split(',').next()?.to_owned());
+    Some(Victim { group: value(GROUP)?, limited: value(LIMITED) })
+}
+
+/// The number in such a record, ambiguous or not: it is the last but one of its values.
+fn told_of(record: &str) -> Option<u32> {
+    let words = of_kernel(record)?.strip_prefix("oom-kill:")?;
+    words.rsplit_once(",pid=")?.1.split(',').next()?.parse().ok()
 }
 
 /// Reads one record: `3,1,2,-;Memory cgroup out of memory: Killed process 17 (x) total-vm:…`.
@@ -109,6 +128,16 @@ mod tests {
         let global = "6,1,2,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,\
             task_memcg=/surtax-1/0-0-2,task=qemu-system-x86,pid=7,uid=0\n";
         assert_eq!(victim(global).unwrap().limited, None);
+    }
+
+    #[test]
+    fn a_group_whose_name_names_another_is_nobodys() {
+        let forged = "6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,\
+            oom_memcg=/user.slice/x,task_memcg=/surtax-1/0-0-2,task_memcg=/user.slice/x,task=a,pid=7,uid=9\n";
+        assert_eq!((victim(forged), told_of(forged)), (None, Some(7)));
+        let named = "6,1,2,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,\
+            task_memcg=/surtax-1/0-0-2,task=,pid=1,uid=0,pid=7,uid=0\n";
+        assert_eq!((victim(named).is_some(), told_of(named)), (true, Some(7)));
     }
 
     #[test]

@@ -204,6 +204,7 @@ fn boot(
     let listener = vsock::Listener::beside(&socket(room))?;
     let mut process = room.spawn(Program {
         argv: words.to_vec(),
+        environment: Some(lab::path_alone()),
         // Its console, and what libkrun itself says.
         stdio: [None, Some(output_of_machine), Some(errors_of_machine)],
         group: group.map(Path::to_owned),

@@ -273,6 +273,7 @@ impl Monitor {
         let socket = room.directory().join("api");
         let mut process = room.spawn(Program {
             argv: self.command_line(program, &socket),
+            environment: Some(lab::path_alone()),
             // The guest's serial port is its standard output.
             stdio: [None, Some(output_of_monitor), Some(errors_of_monitor)],
             group: group.map(Path::to_owned),

@@ -10,7 +10,7 @@ use super::qmp::{Qmp, VirtualCpu};
 use super::vcpu;
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
-use crate::lab::{Network, Process, Program, Room};
+use crate::lab::{self, Network, Process, Program, Room};
 use crate::layer::jail::Jail;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -72,6 +72,7 @@ pub(super) fn boot(
     let jailed = place.jail.close(room)?;
     let mut process = room.spawn(Program {
         argv,
+        environment: Some(lab::path_alone()),
         stdio: [None, Some(output_of_qemu.into()), Some(errors_of_qemu.into())],
         descriptors,
         group: place.group.map(Path::to_owned),

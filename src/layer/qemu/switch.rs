@@ -69,11 +69,9 @@ impl Switch {
         let errors = said.try_clone().doing("share the pipe for a switch's words")?;
         words.drain(output.into());
         let (input, kept) = lab::pipe()?;
-        let mut environment: Vec<(String, String)> =
-            std::env::var("PATH").into_iter().map(|path| (String::from("PATH"), path)).collect();
         // Else it keeps its books in `/run/dpdk`, and leaves them there.
         let books = room.directory().display().to_string();
-        environment.push((String::from("RUNTIME_DIRECTORY"), books));
+        let environment = lab::path_and(vec![(String::from("RUNTIME_DIRECTORY"), books)]);
         let process = room.spawn(Program {
             argv: argv.clone(),
             environment: Some(environment),

@@ -9,7 +9,7 @@ use super::errand::Errand;
 use super::share::EXPORT;
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
-use crate::lab::{CapabilitySet, Confinement, Mount, Process, Program, Room, open_files};
+use crate::lab::{self, CapabilitySet, Confinement, Mount, Process, Program, Room, open_files};
 use crate::layer::jail::Jail;
 use crate::layer::{Unavailable, version};
 use std::os::unix::net::UnixListener;
@@ -131,6 +131,7 @@ impl Virtiofsd {
         let process = room.spawn(Program {
             argv: self.command_line(&export, open_files, is_writable),
             open_files: Some(open_files),
+            environment: Some(lab::path_alone()),
             stdio: [None, None, Some(errors.into())],
             descriptors: vec![(listener.into(), SOCKET_DESCRIPTOR)],
             group: group.map(Path::to_owned),

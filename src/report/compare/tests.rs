@@ -445,6 +445,17 @@ fn a_command_that_misses_what_its_stack_conceals_is_told_how_to_be_shown_it() {
 }
 
 #[test]
+fn no_more_of_a_command_is_searched_for_secrets_than_anybody_types() {
+    let after = |many: usize, word: &str| {
+        let words = std::iter::repeat_n(word, many).chain(["/root/.ssh"]);
+        asked_for(&words.map(Word::from).collect::<Vec<_>>())
+    };
+    assert_eq!([after(999, ""), after(1000, "")], [Some(".ssh"), None]);
+    let long = "x".repeat(10_000);
+    assert_eq!([after(6, &long), after(7, &long)], [Some(".ssh"), None]);
+}
+
+#[test]
 fn an_empty_ledger_has_findings_without_numbers() {
     let shelf = tempfile::tempdir().unwrap();
     let ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);
