@@ -4,6 +4,7 @@
 //! neighbour costs is known as any overhead is.
 
 use super::Draft;
+use super::networks::connected;
 use crate::fault::Fault;
 use crate::layer::Card;
 use crate::stack::StackSpec;
@@ -63,11 +64,6 @@ impl Draft {
         let checked = |neighbour: &Neighbour| {
             let definition = neighbour.workload.resolve()?;
             let name = neighbour.workload.name.escape_debug();
-            if definition.server.is_some() {
-                return Err(self
-                    .refuse("beside", format!("`{name}` has two sides, and a neighbour has one"))
-                    .hint("take a workload that runs by itself, such as `adversary.load`"));
-            }
             let names_scratch = |stack: &StackSpec| {
                 stack.layers.iter().any(|it| it.options.contains_key("scratch"))
             };
@@ -78,6 +74,8 @@ impl Draft {
                     .hint("say on what its data lies: `scratch=layer`"));
             }
             let stack = self.located("beside", &neighbour.stack, cwd)?;
+            let has_two_sides = definition.server.is_some();
+            let stack = if has_two_sides { connected(&stack, around.cards) } else { stack };
             self.check_sense(&stack, around)?;
             Ok(Neighbour { workload: neighbour.workload.clone(), stack })
         };
@@ -125,17 +123,21 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_with_two_sides_or_without_its_scratch_directory_is_refused() {
-        for (text, expected) in [
-            ("net.tcp_rr@runc", "`net.tcp_rr` has two sides, and a neighbour has one"),
-            (
-                "adversary.thrash@native",
-                "`adversary.thrash` works in a scratch directory, and its stack `native` has none",
-            ),
-        ] {
-            let beside = vec![parse(text).unwrap()];
-            let fault = Draft { beside, ..draft(&["native"]) }.complete(&around()).unwrap_err();
-            assert_eq!(fault.message, expected);
-        }
+    fn a_neighbour_without_its_scratch_directory_is_refused() {
+        let beside = vec![parse("adversary.thrash@native").unwrap()];
+        let fault = Draft { beside, ..draft(&["native"]) }.complete(&around()).unwrap_err();
+        assert_eq!(
+            fault.message,
+            "`adversary.thrash` works in a scratch directory, and its stack `native` has none"
+        );
+    }
+
+    #[test]
+    fn a_neighbour_with_two_sides_gets_a_network_where_its_stack_names_none() {
+        let cards = crate::stack::registered();
+        let beside = vec![Neighbour::parse_with("net.tcp_rr@runc", &cards).unwrap()];
+        let around = super::super::Surroundings { cards: &cards, ..around() };
+        let plan = Draft { beside, ..draft(&["native"]) }.complete(&around).unwrap().plan;
+        assert_eq!(plan.neighbours(2)[0].to_string(), "net.tcp_rr@runc:net=veth");
     }
 }

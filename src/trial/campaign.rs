@@ -8,7 +8,7 @@ use super::{Record, TrialResult, protocol};
 use crate::fault::Fault;
 use crate::layer::{self, Unavailable};
 use crate::ledger::{Ledger, RunState, Severity};
-use crate::plan::{Arm, Plan, TrialId};
+use crate::plan::{Arm, Neighbour, Plan, TrialId};
 use crate::stack::StackSpec;
 use crate::stack::rise::Ground;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -267,11 +267,14 @@ fn check(arm: &Arm, plan: &Plan, ground: &Ground<'_>) -> Result<Result<(), Unava
     let ground = Ground { command: Some(&command), ..*ground };
     let site = ground.site(&view, &limits, arm.stack.layers.len() > 1);
     let usable = layer::find(&outermost.kind)?.check(outermost, &site).map(|_| ());
-    let neighbours = plan.neighbours(arm.index).iter().map(|it| it.stack.layers.first());
-    for outermost in neighbours.flatten() {
+    for (place, Neighbour { workload, stack }) in plan.neighbours(arm.index).iter().enumerate() {
         if usable.is_err() {
             break;
         }
+        if let Some(gap) = Task::beside(workload, place)?.gap(stack) {
+            return Ok(Err(gap));
+        }
+        let Some(outermost) = stack.layers.first() else { continue };
         let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
         let site = ground.site(&view, &limits, false);
         if let Err(unavailable) = layer::find(&outermost.kind)?.check(outermost, &site) {

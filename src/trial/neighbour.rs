@@ -2,13 +2,17 @@
 //!
 //! A neighbour is started before the command, which waits until it uses CPU time, and ended after it, however long that
 //! takes: the deadline of a command is none of its. One that ends by itself while the command runs, or uses no CPU time meanwhile, makes the trial invalid: then nobody knows beside
-//! what the command ran. What it uses is in no bill, and is not taken for a disturbance either.
+//! what the command ran. What it uses is in no bill, and is not taken for a disturbance either. Of one with two sides both
+//! run, and either counts.
 
+use super::meeting::Bridge;
+use super::opposite::{Opposite, Side};
 use super::protocol::{begin, finish};
-use super::task::{like, require_success};
+use super::task::{Task, like, require_success};
 use super::watch::Watch;
 use crate::agent::refused;
 use crate::fault::Fault;
+use crate::layer::Payer;
 use crate::plan::{Neighbour, Plan};
 use crate::stack::rise::{Ground, Standing};
 use crate::workload::Definition;
@@ -23,9 +27,6 @@ const WARM: Duration = Duration::from_secs(10);
 /// How often it is looked at until then.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What the parameters are called that say for how long a workload works.
-const LASTING: [&str; 3] = ["time", "seconds", "duration"];
-
 /// How long one may take to end when it is told to.
 const LAST: Duration = Duration::from_secs(10);
 
@@ -39,10 +40,15 @@ pub(super) struct Neighbours {
 /// One of them.
 struct Beside {
     standing: Standing,
+    /// The other side, of a workload that has two.
+    opposite: Option<Opposite>,
+    /// The bridge between both, where neither makes one.
+    between: Option<Bridge>,
     definition: Definition,
     command: Command,
     words: String,
-    began: Option<Nanoseconds>,
+    /// The sides that run, in the order in which they began.
+    running: Vec<(Side, Nanoseconds)>,
     watch: Option<Watch>,
     payer_count: usize,
 }
@@ -75,16 +81,9 @@ impl Neighbours {
     ) -> Result<Self, Fault> {
         let mut all = Vec::new();
         for (place, neighbour) in neighbours.iter().enumerate() {
-            let definition = neighbour.workload.resolve()?;
-            let words = definition.beside.as_ref().unwrap_or(&definition.command);
-            let mut command = like(command, words);
-            let ground = Ground { command: Some(&command), network: None, ..*ground };
-            let raised = neighbour.stack.raise(&ground, &format!("{name}-beside-{place}"));
-            let words = neighbour.to_string();
-            let standing = raised.map_err(|fault| during(&words, fault))?;
-            standing.tell(&mut command);
-            let (began, watch, payer_count) = (None, None, 0);
-            all.push(Beside { standing, definition, command, words, began, watch, payer_count });
+            let name = format!("{name}-beside-{place}");
+            let raised = Beside::raise(neighbour, place, command, ground, &name);
+            all.push(raised.map_err(|fault| during(&neighbour.to_string(), fault))?);
         }
         Ok(Self { all, level: ground.level })
     }
@@ -105,7 +104,7 @@ impl Neighbours {
     /// Begins to watch what they use.
     pub(super) fn watch(&mut self) {
         for beside in &mut self.all {
-            let payers = beside.standing.payers();
+            let payers = beside.payers();
             beside.payer_count = payers.len();
             beside.watch = Some(Watch::begin(payers, self.level));
         }
@@ -134,6 +133,10 @@ impl Neighbours {
             }
             let source = "its agent told of no end, and its CPU time";
             seen.facts.push(Fact::new(format!("neighbour_{place}"), &words, source));
+            let of_both = beside.opposite.iter().flat_map(Opposite::facts);
+            seen.facts.extend(of_both.map(|Fact { key, value, source }| {
+                Fact::new(format!("neighbour_{place}_{key}"), value, source)
+            }));
             #[expect(clippy::cast_precision_loss, reason = "a day in nanoseconds is below 2^53")]
             let used = used.0 as f64;
             seen.conditions.push((format!("neighbour_{place}_cpu_ns"), used));
@@ -147,25 +150,79 @@ impl Neighbours {
         let mut left = Vec::new();
         for mut beside in self.all {
             beside.end();
+            left.extend(beside.opposite.into_iter().flat_map(Opposite::stop));
             left.extend(beside.standing.stop().unwrap_or_else(|fault| vec![fault.message]));
+            left.extend(beside.between.into_iter().flat_map(Bridge::close));
         }
         left
     }
 }
 
 impl Beside {
+    /// Raises its stack, and the outside where its workload has another side.
+    fn raise(
+        neighbour: &Neighbour,
+        place: usize,
+        command: &Command,
+        ground: &Ground<'_>,
+        name: &str,
+    ) -> Result<Self, Fault> {
+        let Neighbour { workload, stack } = neighbour;
+        let mut task = Task::beside(workload, place)?;
+        let words = task.definition.as_ref().map(|it| it.command.as_slice()).unwrap_or_default();
+        let mut command = like(command, words);
+        let inside = task.inside(&command);
+        let between = task.between(stack, ground, name)?;
+        let network = between.as_ref().map(Bridge::path);
+        let on = Ground { command: Some(&inside), network: network.as_deref(), ..*ground };
+        let standing = stack.raise(&on, name)?;
+        standing.tell(&mut command);
+        // Both sides go on through all warm-ups and iterations, each of which may take as long as a command may.
+        let mut endless = Command { deadline: Nanoseconds(0), ..command };
+        let opposite = task.opposite(&standing, &mut endless, ground, name)?;
+        let no_workload = || Fault::bug("a neighbour has no workload");
+        Ok(Self {
+            standing,
+            opposite,
+            between,
+            definition: task.definition.ok_or_else(no_workload)?,
+            command: endless,
+            words: neighbour.to_string(),
+            running: Vec::new(),
+            watch: None,
+            payer_count: 0,
+        })
+    }
+
+    /// Who works for it, on this level.
+    fn payers(&self) -> Vec<Payer> {
+        let outside = self.opposite.as_ref().map(Opposite::payers).unwrap_or_default();
+        self.standing.payers().into_iter().chain(outside).collect()
+    }
+
+    /// What stands on one of its sides.
+    fn standing(&mut self, side: Side) -> &mut Standing {
+        match (side, &mut self.opposite) {
+            (Side::Outside, Some(opposite)) => opposite.outside(),
+            _ => &mut self.standing,
+        }
+    }
+
     fn start(&mut self, plan: &Plan, level: u8) -> Result<(), Fault> {
+        let deadline = plan.command_deadline();
         for step in &self.definition.setup {
-            let began = begin(&mut self.standing, &like(&self.command, step))?;
-            let ended = finish(&mut self.standing, began, plan.command_deadline())?;
+            let step_command = Command { deadline: deadline.into(), ..like(&self.command, step) };
+            let began = begin(&mut self.standing, &step_command)?;
+            let ended = finish(&mut self.standing, began, deadline)?;
             require_success("the set-up", step, &ended.outcome)?;
         }
-        // It goes on through all warm-ups and iterations, each of which may take as long as a command may.
-        let running = Command { deadline: Nanoseconds(0), ..self.command.clone() };
-        self.began = Some(begin(&mut self.standing, &running)?);
+        self.running = match &mut self.opposite {
+            Some(opposite) => opposite.begin(&mut self.standing)?.to_vec(),
+            None => vec![(Side::Stack, begin(&mut self.standing, &self.command)?)],
+        };
         let waiting = clock::monotonic_raw();
         while Duration::from(clock::monotonic_raw().since(waiting)) < WARM {
-            let watch = Watch::begin(self.standing.payers(), level);
+            let watch = Watch::begin(self.payers(), level);
             std::thread::sleep(LOOK);
             if let Some(status) = self.ended()? {
                 let what = format!("it ended before the command began, with {status}");
@@ -180,24 +237,20 @@ impl Beside {
 
     /// How it has ended, if it has told of that.
     fn ended(&mut self) -> Result<Option<String>, Fault> {
-        let link = self.standing.link()?;
-        while let Some(said) = link.listener.wait(Duration::ZERO)? {
-            let how = match said.reply {
-                Reply::Exited(outcome) => outcome.status.to_string(),
-                Reply::Failed(failure) => refused(failure).message,
-                _ => continue,
-            };
-            self.began = None;
-            return Ok(Some(how));
+        for place in 0..self.running.len() {
+            let (side, _) = self.running[place];
+            if let Some(how) = told_of_its_end(self.standing(side))? {
+                self.running.remove(place);
+                return Ok(Some(how));
+            }
         }
         Ok(None)
     }
 
     /// What helps where it has ended too early.
     fn advice(&self) -> String {
-        let Definition { beside, parameters, .. } = &self.definition;
-        let lasting = parameters.iter().find(|it| LASTING.contains(&it.name.as_str()));
-        match lasting.filter(|_| beside.is_none()) {
+        let Definition { beside, .. } = &self.definition;
+        match self.definition.lasting().filter(|_| beside.is_none()) {
             Some(it) => format!("let it run for longer, by its parameter `{}`", it.name),
             None if beside.is_some() => {
                 String::from("give its stack what it needs, or another limit")
@@ -210,10 +263,15 @@ impl Beside {
 
     /// Ends its command, if that runs. What fails here is seen when its stack is stopped.
     fn end(&mut self) {
-        let Some(began) = self.began.take() else { return };
-        let told = self.standing.link().and_then(|link| link.send(&Request::Cancel));
-        if told.is_ok() {
-            let _ = finish(&mut self.standing, began, LAST);
+        if self.running.is_empty() {
+            return;
+        }
+        while let Some((side, began)) = self.running.pop() {
+            let standing = self.standing(side);
+            let told = standing.link().and_then(|link| link.send(&Request::Cancel));
+            if told.is_ok() {
+                let _ = finish(standing, began, LAST);
+            }
         }
         for step in &self.definition.cleanup {
             let cleaned = begin(&mut self.standing, &like(&self.command, step))
@@ -223,6 +281,19 @@ impl Beside {
             }
         }
     }
+}
+
+/// How the command in a stack has ended, if its agent has told of that.
+fn told_of_its_end(standing: &mut Standing) -> Result<Option<String>, Fault> {
+    let link = standing.link()?;
+    while let Some(said) = link.listener.wait(Duration::ZERO)? {
+        match said.reply {
+            Reply::Exited(outcome) => return Ok(Some(outcome.status.to_string())),
+            Reply::Failed(failure) => return Ok(Some(refused(failure).message)),
+            _ => {}
+        }
+    }
+    Ok(None)
 }
 
 fn during(words: &str, fault: Fault) -> Fault {

@@ -24,6 +24,7 @@ use crate::workload::Definition;
 use crate::workload::definition::Client;
 use std::net::IpAddr;
 use std::time::Duration;
+use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Command, Fact, Outcome, Request, Status};
 
 /// How long a side may take to end after the other one has.
@@ -49,6 +50,13 @@ pub(super) struct Opposite {
     stops_server: bool,
     /// The clock of the outside, or of the other stack.
     clock: Sandwich,
+}
+
+/// Where one of the two sides runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Stack,
+    Outside,
 }
 
 /// Which command of a workload with two sides runs in the stack; the plan's own where there is one side.
@@ -179,6 +187,29 @@ impl Opposite {
         let clock = Sandwich::take(outside.link()?, patience)?;
         let stops_server = definition.stops_server;
         Ok(Some(Self { outside, client, server, place, meeting, stops_server, clock }))
+    }
+
+    /// Begins both sides, the server first: who runs where, and when each began.
+    ///
+    /// # Errors
+    /// Either could not be started.
+    pub(super) fn begin(
+        &mut self,
+        stack: &mut Standing,
+    ) -> Result<[(Side, Nanoseconds); 2], Fault> {
+        let Self { outside, client, server, place, .. } = self;
+        let (sides, serving, calling) = match place {
+            Client::Stack => ([Side::Outside, Side::Stack], outside, stack),
+            _ => ([Side::Stack, Side::Outside], stack, outside),
+        };
+        let server_began = begin(serving, server).map_err(|fault| fault.during("the server"))?;
+        let client_began = begin(calling, client).map_err(|fault| fault.during("the client"))?;
+        Ok([(sides[0], server_began), (sides[1], client_began)])
+    }
+
+    /// What stands outside.
+    pub(super) fn outside(&mut self) -> &mut Standing {
+        &mut self.outside
     }
 
     /// Runs both sides once.

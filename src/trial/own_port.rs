@@ -4,7 +4,7 @@
 //! usual one may be somebody else's: where the user named none, the lab chooses, and the evidence has what it was. The
 //! plan stays as it was asked, so that a run goes on and is repeated whoever else is there.
 
-use super::task::Task;
+use super::task::{Role, Task};
 use crate::fault::Fault;
 use crate::lab::{Lab, Protocol};
 use crate::layer::Network;
@@ -17,9 +17,6 @@ const CHOSEN: &str = "the lab, which keeps it from other surtaxes";
 
 /// Whose one is that was.
 const NAMED: &str = "the workload's `port=`";
-
-/// For whom the lab keeps the ports of the workload that is measured.
-const MEASURED: &str = "measured";
 
 /// A workload that has a port of its own, and that port as evidence.
 pub(super) type Settled = (Workload, Fact);
@@ -68,10 +65,13 @@ impl Task {
         command: &mut Command,
     ) -> Result<(), Fault> {
         let Some(workload) = &self.workload else { return Ok(()) };
-        let Some((workload, fact)) = settle(workload, self.count, network, lab, MEASURED)? else {
-            return Ok(());
+        let whose = match self.role {
+            Role::Measured => String::from("measured"),
+            Role::Neighbour(place) => format!("neighbour {place}"),
         };
-        let definition = workload.resolve()?;
+        let settled = settle(workload, self.count, network, lab, &whose)?;
+        let Some((workload, fact)) = settled else { return Ok(()) };
+        let definition = self.role.definition(&workload)?;
         command.argv = definition.command.iter().map(|word| word.clone().into_bytes()).collect();
         if self.count > 1 {
             self.instances = workload.instances(self.count)?;

@@ -43,6 +43,27 @@ pub(super) struct Task {
     pub(super) count: u32,
     /// Where its server listens, if that had to be settled.
     pub(super) port: Option<Fact>,
+    pub(super) role: Role,
+}
+
+/// What a workload is in a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The one that is measured.
+    Measured,
+    /// The neighbour of this number, counted from 0.
+    Neighbour(usize),
+}
+
+impl Role {
+    /// What a workload in this role executes.
+    pub(super) fn definition(self, workload: &Workload) -> Result<Definition, Fault> {
+        let mut definition = workload.resolve()?;
+        if let (Self::Neighbour(_), Some(words)) = (self, &definition.beside) {
+            definition.command.clone_from(words);
+        }
+        Ok(definition)
+    }
 }
 
 /// What is known before the command runs.
@@ -63,7 +84,19 @@ impl Task {
             Some(workload) if count > 1 => workload.instances(count)?,
             _ => Vec::new(),
         };
-        Ok(Self { workload: plan.workload.clone(), definition, instances, count, port: None })
+        let (workload, role) = (plan.workload.clone(), Role::Measured);
+        Ok(Self { workload, definition, instances, count, port: None, role })
+    }
+
+    /// That of a neighbour, which goes on for as long as its workload can.
+    ///
+    /// # Errors
+    /// As [`Workload::resolve`].
+    pub(super) fn beside(workload: &Workload, place: usize) -> Result<Self, Fault> {
+        let (workload, role) = (workload.for_long()?, Role::Neighbour(place));
+        let definition = Some(role.definition(&workload)?);
+        let (instances, count) = (Vec::new(), 1);
+        Ok(Self { workload: Some(workload), definition, instances, count, port: None, role })
     }
 
     /// Makes of the command so many as the plan has at once.

@@ -176,7 +176,8 @@ mod tests {
             let found: Vec<Option<Bytes>> = readings.iter().map(|it| it.memory_peak).collect();
             let whole = usage(pid).unwrap().memory_peak.unwrap();
             assert!(found[0].unwrap().0 >= SIZE as u64, "{found:?}");
-            assert!(found[1].unwrap().0 <= whole.0 - SIZE as u64, "{found:?} of {whole:?}");
+            // The tests beside this one take and give back memory of the same process meanwhile.
+            assert!(found[1].unwrap().0 <= whole.0 - SIZE as u64 / 2, "{found:?} of {whole:?}");
         }
         assert!(memory.iter().all(|byte| *byte == 1));
     }

@@ -11,6 +11,7 @@ mod extract;
 mod file;
 mod histogram;
 pub mod instances;
+mod lasting;
 pub mod metric;
 mod output;
 mod parameter;
@@ -83,6 +84,17 @@ impl Workload {
     /// As [`Workload::resolve`]; also the user's where an instance would have a value that cannot be.
     pub fn instances(&self, count: u32) -> Result<Vec<Definition>, Fault> {
         (0..count).map(|instance| self.resolve_at(Place { instance, count })).collect()
+    }
+
+    /// The same with another value of one parameter.
+    ///
+    /// # Errors
+    /// The user's: the file is wrong, or it has no such parameter or value.
+    fn with_parameter(&self, name: &str, value: String) -> Result<Self, Fault> {
+        let mut parameters = self.parameters.clone();
+        parameters.retain(|(key, _)| key != name);
+        parameters.push((name.to_owned(), value));
+        Self::of(&self.name, self.text.clone(), parameters)
     }
 
     fn resolve_at(&self, place: Place) -> Result<Definition, Fault> {

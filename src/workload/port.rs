@@ -1,9 +1,8 @@
 //! The port at which a workload listens: the one that was named, or one that is still to be chosen.
 
-use super::definition::Definition;
+use super::Workload;
 use super::instances::{Place, Share};
 use super::parameter::Kind;
-use super::{Workload, shelf};
 use crate::fault::Fault;
 use std::ops::RangeInclusive;
 
@@ -53,17 +52,13 @@ impl Workload {
     /// # Errors
     /// As [`Workload::resolve`]; also the user's, where it has no such parameter.
     pub fn at_port(&self, port: u16) -> Result<Self, Fault> {
-        let mut parameters = self.parameters.clone();
-        parameters.retain(|(key, _)| key != PORT);
-        parameters.push((PORT.to_owned(), port.to_string()));
-        let definition = Definition::parse(&self.text, &shelf::shown(&self.name))?;
-        let parameters = definition.ordered(&self.name, parameters)?;
-        Ok(Self { parameters, ..self.clone() })
+        self.with_parameter(PORT, port.to_string())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::shelf;
     use super::*;
 
     fn ports(typed: &str, instances: u32) -> Option<Ports> {
