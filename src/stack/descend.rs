@@ -6,6 +6,7 @@
 //! its own level.
 
 use super::StackSpec;
+use super::deeper::Deeper;
 use super::rise::{ELSEWHERE, Ground, Standing};
 use crate::agent::{FOREVER, Listener, PATIENCE, Speaker, Stamped};
 use crate::fault::{Blame, Doing, Fault};
@@ -140,7 +141,9 @@ fn pass_on(
     let link = standing.take_link()?;
     let is_starter_below = standing.depth() > 1;
     let mut speaker = link.speaker;
-    let replies = Replies { listener: link.listener, watching: watching.clone(), is_starter_below };
+    let deeper = Deeper::of(level, standing.depth());
+    let replies =
+        Replies { listener: link.listener, watching: watching.clone(), is_starter_below, deeper };
     let thread_upward = upward.clone();
     std::thread::spawn(move || replies.pass_up(&thread_upward, &stopped));
     loop {
@@ -177,6 +180,7 @@ struct Replies {
     listener: Box<dyn Listener>,
     watching: Watching,
     is_starter_below: bool,
+    deeper: Deeper,
 }
 
 impl Replies {
@@ -220,7 +224,7 @@ impl Replies {
         let mut readings = watch.map(Watch::end).unwrap_or_default();
         if self.is_starter_below {
             match self.listener.receive(BILL_DEADLINE)?.reply {
-                Reply::Bill(below) => readings.extend(below),
+                Reply::Bill(below) => readings.extend(self.deeper.checked(below)?),
                 other => return Err(crate::agent::unexpected(&other, "the end of a command")),
             }
         }

@@ -4,6 +4,7 @@
 //! A first value without its key is that of the layer's subject, such as the host of `ssh`.
 
 mod common_options;
+mod deeper;
 pub mod descend;
 pub mod image;
 mod list;
@@ -15,6 +16,7 @@ pub mod root;
 pub mod secrets;
 pub mod shell;
 
+pub use deeper::Deeper;
 pub use list::{parse_list, parse_list_with};
 pub use nearest::{instead, nearest};
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! (this program, see `descend.rs`), which does the same with the rest of the stack there. So every
 //! nesting, to any depth, is this one function at work on several levels.
 
+use super::deeper::Deeper;
 use super::{LayerSpec, Limits, StackSpec, reach};
 use crate::agent::{Link, unexpected};
 use crate::fault::{Doing, Fault};
@@ -102,6 +103,8 @@ pub struct Standing {
     evidence: Vec<LevelFacts>,
     network: Option<Network>,
     depth: usize,
+    /// Who may be in the bill of the levels below.
+    deeper: Deeper,
     /// How long its inside may take to answer.
     patience: Duration,
     /// Whether it has broken, and that was told.
@@ -155,6 +158,7 @@ impl StackSpec {
             evidence,
             network,
             depth,
+            deeper: Deeper::of(ground.level, depth),
             patience,
             has_failed: false,
         })
@@ -177,6 +181,12 @@ impl Standing {
     /// Tells a command where it reaches the outside, in its environment: see [`reach::PEER`].
     pub fn tell(&self, command: &mut Command) {
         reach::tell(self.network(), command);
+    }
+
+    /// Which levels a starter may speak for.
+    #[must_use]
+    pub fn deeper(&self) -> Deeper {
+        self.deeper
     }
 
     /// How many layers stand.

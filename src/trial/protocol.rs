@@ -13,12 +13,12 @@ use super::together;
 use super::watch::Watch;
 use super::{Evidence, Measured, Record, TrialResult};
 use super::{cold, disturbance};
-use crate::agent::{Pulse, refused, unexpected};
+use crate::agent::{Link, Pulse, refused, unexpected};
 use crate::fault::{Blame, Fault};
 use crate::layer::{Payer, Source};
 use crate::plan::{Cache, Plan, TrialId};
-use crate::stack::StackSpec;
 use crate::stack::rise::{Ground, Standing};
+use crate::stack::{Deeper, StackSpec};
 use crate::workload::{OUTPUT_LIMIT, Reading};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -343,8 +343,18 @@ pub(super) fn finish(
     began: Nanoseconds,
     deadline: Duration,
 ) -> Result<Ran, Fault> {
-    let (is_nested, grace) = (standing.depth() > 1, grace(standing));
-    let link = standing.link()?;
+    let below = (standing.depth() > 1).then(|| standing.deeper());
+    let grace = grace(standing);
+    end_of(standing.link()?, began, (deadline, grace), below)
+}
+
+/// The same over a link; `below` is which levels a starter at its other end may speak for, where there is one.
+fn end_of(
+    link: &mut Link,
+    began: Nanoseconds,
+    (deadline, grace): (Duration, Duration),
+    below: Option<Deeper>,
+) -> Result<Ran, Fault> {
     let mut pulse = Pulse::default();
     let ended = link.outlast(&mut pulse, deadline.saturating_add(grace))?;
     match ended.reply {
@@ -360,13 +370,12 @@ pub(super) fn finish(
         other => return Err(unexpected(&other, "what the command that has ended was")),
     };
     together::show(&mut outcome);
-    let bill = if is_nested {
-        match link.receive(grace)?.reply {
-            Reply::Bill(readings) => readings,
+    let bill = match below.map(|below| (below, link.receive(grace))) {
+        None => Vec::new(),
+        Some((below, bill)) => match bill?.reply {
+            Reply::Bill(readings) => below.checked(readings)?,
             other => return Err(unexpected(&other, "the end of a nested command")),
-        }
-    } else {
-        Vec::new()
+        },
     };
     pulse.settle(link.listener.as_mut(), grace)?;
     Ok(Ran { between, outcome, bill })
@@ -451,3 +460,6 @@ fn broken(fault: &Fault) -> TrialResult {
         Blame::User | Blame::Machine | Blame::Surtax => TrialResult::Broken { why },
     }
 }
+
+#[cfg(test)]
+mod tests;

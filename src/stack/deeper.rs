@@ -1,0 +1,89 @@
+//! The bill of the deeper levels, which a starter claims: it names payers of its own level and of those below it, and of no
+//! other.
+//!
+//! What level 0 used is what this host saw itself. A starter that a guest's root speaks for could otherwise raise that sum,
+//! or have its own word taken for what the host read.
+
+use crate::fault::Fault;
+use surtax_instrument::wire::{Reading, Role};
+
+/// The most payers that a level has, and more.
+const PAYERS_OF_A_LEVEL: usize = 64;
+
+/// The levels below one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deeper {
+    /// The level that looks at the bill.
+    above: u8,
+    /// How many levels stand below it.
+    count: usize,
+}
+
+impl Deeper {
+    /// Those of a stack of so many layers, whose outermost is started by this level.
+    #[must_use]
+    pub fn of(level: u8, layer_count: usize) -> Self {
+        Self { above: level, count: layer_count.saturating_sub(1) }
+    }
+
+    /// The bill, if every payer in it can be one of these levels.
+    ///
+    /// # Errors
+    /// Of the inside: it names a payer of a level that is not its own, the command, or more payers than there are.
+    pub fn checked(self, bill: Vec<Reading>) -> Result<Vec<Reading>, Fault> {
+        if bill.len() > self.count.saturating_mul(PAYERS_OF_A_LEVEL) {
+            let count = bill.len();
+            return Err(Fault::inside(format!("a starter's bill names {count} payers")));
+        }
+        let first = usize::from(self.above) + 1;
+        let levels = first..first + self.count;
+        let is_theirs =
+            |it: &&Reading| levels.contains(&usize::from(it.level)) && it.role != Role::Workload;
+        match bill.iter().find(|it| !is_theirs(it)) {
+            None => Ok(bill),
+            Some(Reading { level, role, .. }) => Err(Fault::inside(format!(
+                "a starter's bill names a payer ({role:?}) of level {level}, which is not one of its own"
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surtax_instrument::quantity::Nanoseconds;
+
+    fn reading(level: u8, role: Role) -> Reading {
+        Reading {
+            payer: String::from("somebody"),
+            role,
+            level,
+            cpu_user: Nanoseconds(1),
+            cpu_system: Nanoseconds(1),
+            memory_peak: None,
+            memory_parts: None,
+            oom_kill_count: None,
+            carries_workload: true,
+            is_shared: false,
+        }
+    }
+
+    #[test]
+    fn a_starter_speaks_for_its_own_level_and_those_below_and_for_nobody_else() {
+        let of_three = Deeper::of(0, 3);
+        let good = vec![reading(1, Role::Engine), reading(2, Role::Hypervisor)];
+        assert_eq!(of_three.checked(good.clone()).unwrap(), good);
+        for (level, role) in [(0, Role::Engine), (3, Role::Engine), (1, Role::Workload)] {
+            let bill = vec![reading(1, Role::Engine), reading(level, role)];
+            let fault = of_three.checked(bill).unwrap_err();
+            assert!(fault.message.contains(&format!("of level {level}")), "{fault}");
+            assert_eq!(fault.blame, crate::fault::Blame::Inside);
+        }
+        // On a level further in the same holds of what is below that.
+        assert!(Deeper::of(1, 2).checked(vec![reading(1, Role::Engine)]).is_err());
+        assert!(Deeper::of(1, 2).checked(vec![reading(2, Role::Engine)]).is_ok());
+        assert!(Deeper::of(0, 1).checked(vec![reading(1, Role::Engine)]).is_err());
+        let many = vec![reading(1, Role::Engine); PAYERS_OF_A_LEVEL * 2 + 1];
+        assert!(of_three.checked(many).unwrap_err().message.contains("129 payers"));
+    }
+}

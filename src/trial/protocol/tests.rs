@@ -1,0 +1,61 @@
+//! What an inside says at the end of a command, and what of it is believed.
+
+use super::*;
+use crate::agent::ConsoleTail;
+use crate::agent::inside::Inside;
+use std::os::unix::net::UnixStream;
+use surtax_instrument::quantity::Bytes;
+use surtax_instrument::wire::{Output, Role};
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn outcome() -> Outcome {
+    Outcome {
+        status: Status::Exit(0),
+        wall: Nanoseconds(1),
+        cpu_user: Nanoseconds(1),
+        cpu_system: Nanoseconds(1),
+        memory_peak: Bytes(1),
+        stdout: Output::default(),
+        stderr: Output::default(),
+        instances: Vec::new(),
+        stops: None,
+        oom_kill_count: None,
+        left_running_count: 0,
+    }
+}
+
+fn payer(level: u8) -> PayerReading {
+    PayerReading {
+        payer: String::from("a payer"),
+        role: Role::Engine,
+        level,
+        cpu_user: Nanoseconds(1_000_000_000_000_000),
+        cpu_system: Nanoseconds(0),
+        memory_peak: None,
+        memory_parts: None,
+        oom_kill_count: None,
+        carries_workload: true,
+        is_shared: false,
+    }
+}
+
+/// The end of a command in a stack of two layers, whose starter presents this bill.
+fn end_with(bill: Vec<PayerReading>) -> Result<Ran, Fault> {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let reader = ours.try_clone().unwrap();
+    let mut link = Link::over("nested", reader, ours, &ConsoleTail::new()).unwrap();
+    let mut starter = Inside::greeted(theirs, &mut link);
+    starter.say(&Reply::Ended { at: Nanoseconds(2) });
+    starter.say(&Reply::Exited(outcome()));
+    starter.say(&Reply::Bill(bill));
+    end_of(&mut link, Nanoseconds(1), (SOON, SOON), Some(Deeper::of(0, 2)))
+}
+
+#[test]
+fn a_starter_that_claims_what_level_0_used_makes_the_trial_invalid() {
+    assert_eq!(end_with(vec![payer(1)]).map(|ran| ran.bill.len()).unwrap(), 1);
+    let fault = end_with(vec![payer(1), payer(0)]).map(|_| ()).unwrap_err();
+    assert!(fault.message.contains("names a payer (Engine) of level 0"), "{fault}");
+    assert!(matches!(broken(&fault), TrialResult::Invalid { .. }));
+}
