@@ -1,16 +1,21 @@
 //! Where a result is written to: whole or not at all, and nothing is replaced that is no result.
 //!
 //! surtax is often root, to whom every name gives way: a run, a device, or what a link leads to in a directory that is
-//! open to all. So a name is looked at before anything is measured, and again before it is written.
+//! open to all. So a name is looked at before anything is measured, and again before it is written. A link of one's own is
+//! followed once, by what it was read to be; from then on no name is followed any more, since somebody else may
+//! exchange it at any moment.
 
 use super::say;
 use crate::fault::{Doing, Fault};
-use crate::lab;
+use crate::lab::exclusive;
 use crate::ledger::EXTENSION;
 use crate::plan::shell_line;
-use rustix::fs::{Mode, OFlags};
-use std::fs::{self, File, Metadata};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read, Write};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +25,9 @@ const DATABASE: &[u8] = b"SQLite format 3\0";
 /// How names end of what lies beside a run.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
+/// Through how many links of one's own a name may lead, as the kernel has it.
+const LINK_LIMIT: usize = 40;
+
 /// What a name is.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
@@ -28,7 +36,7 @@ enum Place {
     /// This file, which is made, or replaced as a whole.
     File(PathBuf),
     /// A pipe or a device, which takes it as it comes.
-    Stream,
+    Stream(PathBuf),
 }
 
 /// Refuses early what would be refused after hours of measuring.
@@ -47,25 +55,52 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Fault> {
     let doing = || format!("write `{}`", path.display());
     match look(path)? {
         Place::Output => say::answer(text),
-        Place::Stream => {
-            // A pipe that nobody reads is not waited for.
-            let access = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-            let stream = rustix::fs::open(path, access, Mode::empty()).doing(doing())?;
+        Place::Stream(path) => {
+            // A pipe that nobody reads is not waited for, and what somebody put in its place since is not obeyed.
+            let access = OFlags::WRONLY
+                | OFlags::NONBLOCK
+                | OFlags::NOCTTY
+                | OFlags::NOFOLLOW
+                | OFlags::CLOEXEC;
+            let stream = rustix::fs::open(&path, access, Mode::empty()).doing(doing())?;
+            let found = File::from(stream.try_clone().doing(doing())?).metadata().doing(doing())?;
+            require_ours(&path, "stream", &found)?;
             rustix::fs::fcntl_setfl(&stream, OFlags::empty()).doing(doing())?;
             File::from(stream).write_all(text.as_bytes()).doing(doing())
         }
-        Place::File(path) => {
-            let part = path.with_added_extension("part");
-            // One that a crash left; what somebody else puts there again is refused.
-            let _ = fs::remove_file(&part);
-            let filled =
-                lab::write(&part, text).and_then(|()| fs::rename(&part, &path).doing(doing()));
-            if filled.is_err() {
-                let _ = fs::remove_file(&part);
-            }
-            filled
-        }
+        Place::File(path) => replace(&path, text).map_err(|fault| fault.during(doing())),
     }
+}
+
+/// Puts a whole file in the place of a name, which is not followed. Who could not read what it was cannot read what it is.
+fn replace(path: &Path, text: &str) -> Result<(), Fault> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let name = path.file_name().unwrap_or_default();
+    let access = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(parent.unwrap_or(Path::new(".")), access, Mode::empty())
+        .doing("open its directory")?;
+    let known = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+    let known =
+        known.filter(|known| FileType::from_raw_mode(known.st_mode) == FileType::RegularFile);
+    let mut part = OsString::from(".");
+    part.push(name);
+    part.push(format!(".{}.part", exclusive::unguessable()?));
+    let fresh = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(&directory, &part, fresh, Mode::from_raw_mode(0o644));
+    let mut file = File::from(file.doing("make a new file beside it")?);
+    let filled = || -> Result<(), Fault> {
+        if let Some(known) = known {
+            let mode = Mode::from_raw_mode(known.st_mode & 0o666);
+            rustix::fs::fchmod(&file, mode).doing("keep its permissions")?;
+        }
+        file.write_all(text.as_bytes()).doing("fill the new file beside it")?;
+        rustix::fs::renameat(&directory, &part, &directory, name).doing("put it in its place")
+    };
+    let filled = { filled }();
+    if filled.is_err() {
+        let _ = rustix::fs::unlinkat(&directory, &part, AtFlags::empty());
+    }
+    filled
 }
 
 fn look(path: &Path) -> Result<Place, Fault> {
@@ -79,31 +114,51 @@ fn look(path: &Path) -> Result<Place, Fault> {
         ))
         .hint("choose a name that ends in `.html`, `.json`, `.csv`, `.md` or `.txt`"));
     }
-    let named = match path.symlink_metadata() {
+    let leads_nowhere = |error: std::io::Error| {
+        Fault::user(format!("`{shown}` leads to no file: {error}"))
+            .hint(format!("remove it, and ask again: rm {}", quoted(path)))
+    };
+    let mut place = path.to_owned();
+    let mut found = match place.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return absent(path),
         found => found.doing(format_args!("look at `{shown}`"))?,
     };
-    if named.is_symlink() {
-        require_ours(path, "link", &named)?;
+    for _ in 0..LINK_LIMIT {
+        if !found.is_symlink() {
+            break;
+        }
+        // Looked at again by a descriptor of the link itself, which nobody exchanges.
+        place = target(&place).map_err(leads_nowhere)??;
+        found = place.symlink_metadata().map_err(leads_nowhere)?;
     }
-    let found = path.metadata().map_err(|error| {
-        Fault::user(format!("`{shown}` leads to no file: {error}"))
-            .hint(format!("remove it, and ask again: rm {}", quoted(path)))
-    })?;
+    if found.is_symlink() {
+        return Err(leads_nowhere(Errno::LOOP.into()));
+    }
     if found.is_dir() {
         return Err(Fault::user(format!("`{shown}` is a directory"))
             .hint(format!("name a file in it: {}", quoted(&path.join("report.html")))));
     }
     if found.is_file() {
-        return require_no_run(path)
-            .map(|()| Place::File(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())));
+        return require_no_run(&place).map(|()| Place::File(place));
     }
     if found.file_type().is_block_device() || found.file_type().is_socket() {
         return Err(Fault::user(format!("`{shown}` is neither a file nor a stream"))
             .hint("name a file, or leave it out for standard output"));
     }
     require_ours(path, "stream", &found)?;
-    Ok(Place::Stream)
+    Ok(Place::Stream(place))
+}
+
+/// Where a link leads, which must be one that nobody else could have put there.
+fn target(link: &Path) -> std::io::Result<Result<PathBuf, Fault>> {
+    let access = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let held = File::from(rustix::fs::open(link, access, Mode::empty())?);
+    if let Err(fault) = require_ours(link, "link", &held.metadata()?) {
+        return Ok(Err(fault));
+    }
+    let words = rustix::fs::readlinkat(&held, "", Vec::new())?;
+    let words = PathBuf::from(OsString::from_vec(words.into_bytes()));
+    Ok(Ok(link.parent().unwrap_or(Path::new("")).join(words)))
 }
 
 fn is_called_like_a_run(path: &Path) -> bool {
@@ -127,7 +182,9 @@ fn absent(path: &Path) -> Result<Place, Fault> {
 /// That a file is no database: a run may have any name.
 fn require_no_run(path: &Path) -> Result<(), Fault> {
     let mut begin = [0; DATABASE.len()];
-    let is_database = File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok()
+    let access = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let is_database = rustix::fs::open(path, access, Mode::empty())
+        .is_ok_and(|file| File::from(file).read_exact(&mut begin).is_ok())
         && begin == DATABASE;
     if !is_database {
         return Ok(());
@@ -156,7 +213,8 @@ fn quoted(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn place() -> tempfile::TempDir {
         tempfile::tempdir().unwrap()
@@ -176,6 +234,43 @@ mod tests {
         assert!(link.symlink_metadata().unwrap().is_symlink());
         assert_eq!(fs::read_to_string(&file).unwrap(), "three");
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2, "nothing else is left");
+    }
+
+    #[test]
+    fn what_stands_beside_a_result_stays_and_what_was_private_stays_so() {
+        let place = place();
+        let (file, part) = (place.path().join("r.html"), place.path().join("r.html.part"));
+        fs::write(&part, "mine").unwrap();
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        write(&file, "new").unwrap();
+        assert_eq!(fs::read_to_string(&part).unwrap(), "mine");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2, "nothing else is left");
+    }
+
+    /// Somebody else exchanges a name for a link to a file of ours, over and over.
+    #[test]
+    fn a_name_that_is_exchanged_for_a_link_meanwhile_is_not_followed() {
+        let place = place();
+        let path = |name: &str| place.path().join(name);
+        let (named, link, precious) = (path("r.html"), path("link"), path("precious"));
+        fs::write(&precious, "precious").unwrap();
+        for _ in 0..200 {
+            let _ = fs::remove_file(&named);
+            let _ = fs::remove_file(&link);
+            fs::write(&named, "old").unwrap();
+            symlink(&precious, &link).unwrap();
+            // As `look` leaves it, and before it is written.
+            let Place::File(found) = look(&named).unwrap() else { panic!("no file") };
+            let flags = rustix::fs::RenameFlags::EXCHANGE;
+            let here = rustix::fs::CWD;
+            rustix::fs::renameat_with(here, &named, here, &link, flags).unwrap();
+            replace(&found, "a result").unwrap();
+            assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+            assert_eq!(fs::read_to_string(&named).unwrap(), "a result");
+        }
     }
 
     #[test]

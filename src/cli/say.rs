@@ -25,7 +25,7 @@ pub fn answer(text: &str) -> Result<(), Fault> {
 /// Says on standard error what the user should know and did not ask.
 pub fn note(text: &str, globals: &Globals) {
     if !globals.quiet {
-        complain(&format!("surtax: note: {text}"));
+        complain(&indented(&format!("surtax: note: {text}")));
     }
 }
 
@@ -45,7 +45,7 @@ pub fn exit(result: Result<(), Fault>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
-            complain(&format!("surtax: error: {fault}"));
+            complain(&indented(&format!("surtax: error: {fault}")));
             ExitCode::from(fault.exit_code())
         }
     }
@@ -63,6 +63,16 @@ pub fn catch_bugs(program: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
     std::panic::catch_unwind(program).unwrap_or_else(|_| ExitCode::from(70))
 }
 
+/// The same with every further line further in: a name that holds the end of a line begins no message of its own.
+fn indented(text: &str) -> String {
+    let is_further_in = |line: &str| line.is_empty() || line.starts_with(' ');
+    let lines = text.split('\n').enumerate().map(|(number, line)| {
+        let margin = if number == 0 || is_further_in(line) { "" } else { "  " };
+        format!("{margin}{line}")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// One write per message, so that messages of several threads do not mix.
 fn complain(text: &str) {
     let text = foreign::message(text) + "\n";
@@ -74,4 +84,15 @@ fn complain(text: &str) {
 #[must_use]
 pub fn is_watched() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_the_end_of_a_line_begins_no_message() {
+        let said = indented("surtax: note: kept in `a\n# owned`\n  hint: look\n\nend");
+        assert_eq!(said, "surtax: note: kept in `a\n  # owned`\n  hint: look\n\n  end");
+    }
 }
