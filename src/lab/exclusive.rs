@@ -83,6 +83,25 @@ pub(super) fn ensure(path: &Path, mode: u32) -> Result<PathBuf, Fault> {
     Ok(found)
 }
 
+/// The same for one that nobody else may look into either: to open it is enough for a lock that keeps its owner out.
+///
+/// # Errors
+/// As [`ensure`]; others may read the one that is there.
+pub(super) fn ensure_closed(path: &Path) -> Result<PathBuf, Fault> {
+    let found = ensure(path, 0o700)?;
+    let directory = hold(&found)?;
+    if facts_of(&directory, &found)?.st_mode & 0o077 == 0 {
+        return Ok(found);
+    }
+    let at = found.display();
+    if super::state::named().is_none() {
+        rustix::fs::fchmod(&directory, Mode::RWXU).doing(format_args!("close `{at}`"))?;
+        return Ok(found);
+    }
+    Err(Fault::machine(format!("`{at}` is open to others, who could hold the locks that it keeps"))
+        .hint(format!("close it: chmod 700 {at}")))
+}
+
 /// The same for a directory above a shared one: it may be sticky, as `/tmp` is.
 fn ensure_parent(path: &Path) -> Result<(), Fault> {
     if rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
@@ -138,11 +157,38 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Fault> {
         .doing(format_args!("fill the new file `{}`", path.display()))
 }
 
+/// Opens a file of which others may take no lock, made if absent: to read one is enough for a lock that keeps its owner out,
+/// so it is for its owner alone, also one of an earlier version that everybody could read.
+///
+/// # Errors
+/// The machine's: it is no file, belongs to somebody else, or cannot be made.
+pub fn lock_file(path: &Path) -> Result<File, Fault> {
+    let at = path.display();
+    let flags =
+        OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let own = Mode::RUSR | Mode::WUSR;
+    let file = rustix::fs::open(path, flags, own).doing(format_args!("open the lock `{at}`"))?;
+    let facts = rustix::fs::fstat(&file).doing(format_args!("look at the lock `{at}`"))?;
+    if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile
+        || facts.st_uid != rustix::process::geteuid().as_raw()
+    {
+        return Err(Fault::machine(format!(
+            "the lock `{at}` is no file of this user's: it belongs to user {}",
+            facts.st_uid
+        ))
+        .hint(format!("find out who made it, then remove `{at}`")));
+    }
+    if Mode::from_raw_mode(facts.st_mode) != own {
+        rustix::fs::fchmod(&file, own).doing(format_args!("close the lock `{at}` to others"))?;
+    }
+    Ok(File::from(file))
+}
+
 /// A part of a name that nobody can guess.
 ///
 /// # Errors
 /// The machine's: the kernel gives no random numbers.
-pub(super) fn unguessable() -> Result<String, Fault> {
+pub fn unguessable() -> Result<String, Fault> {
     let mut random = [0_u8; RANDOM_BYTES];
     random_bytes(&mut random)?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())

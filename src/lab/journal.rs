@@ -116,7 +116,7 @@ pub(super) fn is_private(state: &Path) -> bool {
 
 /// The directory of this machine's journals, made if absent.
 pub(super) fn state_directory() -> Result<PathBuf, Fault> {
-    let made = state::ensured().and_then(|_| exclusive::ensure(&state::journals()?, 0o700));
+    let made = state::ensured().and_then(|_| exclusive::ensure_closed(&state::journals()?));
     made.map_err(|fault| {
         let hint = fault.hint.clone().map_or_else(String::new, |hint| format!("{hint}; or "));
         fault.during("the directory of the journals").hint(format!(

@@ -11,7 +11,7 @@
 //! Source: `ip(7)` on addresses that are reused, `fcntl_locking(2)` and `proc_pid_fdinfo(5)` on locks.
 
 use super::listener::{listener, told};
-use super::{Lab, byte_lock, journal, processes};
+use super::{Lab, byte_lock, exclusive, journal, processes};
 use crate::fault::{Doing, Fault};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
@@ -103,8 +103,7 @@ impl Row {
 impl Ports {
     fn open(state: &Path) -> Result<Self, Fault> {
         let path = state.join(FILE);
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-        let file = file.doing(format_args!("open `{}`", path.display()))?;
+        let file = exclusive::lock_file(&path)?;
         Ok(Self { file, path, kept: Vec::new() })
     }
 

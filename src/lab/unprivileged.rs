@@ -9,7 +9,7 @@
 //!
 //! Source: `capabilities(7)`, `PR_SET_NO_NEW_PRIVS(2const)`.
 
-use super::{Room, byte_lock, journal, process, users};
+use super::{Room, byte_lock, exclusive, journal, process, users};
 use crate::fault::{Doing, Fault};
 use rustix::io::Errno;
 pub use rustix::thread::CapabilitySet;
@@ -145,8 +145,7 @@ fn first_of(map: &str) -> Option<u32> {
 /// Locks the first free byte of a file, from one of them on.
 fn take(path: &Path, begin: u32) -> Result<Option<(u32, File)>, Fault> {
     let doing = format!("take a user without privileges in `{}`", path.display());
-    let options = File::options().read(true).write(true).create(true).truncate(false).to_owned();
-    let file = options.open(path).doing(&doing)?;
+    let file = exclusive::lock_file(path)?;
     for step in 0..COUNT {
         let offset = begin.wrapping_add(step) % COUNT;
         if byte_lock::try_lock(&file, offset.into()).doing(&doing)? {
