@@ -8,7 +8,7 @@ use crate::lab::{self, Lab};
 use crate::layer::{Root, Site, View};
 use crate::ledger::{Key, Ledger, RunState, machine, shelf};
 use crate::plan::{Plan, Word, shell_line};
-use crate::prove::{Bench, Notebook};
+use crate::prove::{Bench, Notebook, Share};
 use crate::report::terminal::Look;
 use crate::report::threshold::{Standing, Threshold};
 use crate::report::{ArmFindings, Caution, Findings, compare, export, html, markdown, terminal};
@@ -119,10 +119,11 @@ impl Footing {
         interrupts: &Interrupts,
         ended: &dyn Fn(),
         notebook: &Notebook,
+        share: Share,
         work: impl FnOnce(&Bench<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let bench = Bench::new(&self.lab, &self.agent, &self.cache, interrupts, ended, notebook)?;
-        work(&bench)
+        let Self { lab, agent, cache } = self;
+        work(&Bench::new(lab, agent, cache, interrupts, ended, notebook, share)?)
     }
 
     /// Takes everything away; says what had to be forced.
@@ -272,7 +273,7 @@ fn conclude(
     fail_if: &[Threshold],
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
-    let findings = compare(ledger)?;
+    let findings = findings_of(ledger, globals)?;
     if let Some(report) = report {
         place::write(report, &html::html(&findings))?;
     }
@@ -281,6 +282,7 @@ fn conclude(
         note(&format!("the report is `{}`", report.display()), globals);
     }
     let kept = ledger.path().display();
+    let kept_words = shell_line([ledger.path().to_string_lossy().as_ref()]);
     if !ledger.is_named() {
         let gone =
             format!("the run is not kept: `{kept}` was removed or replaced while it was measured");
@@ -296,7 +298,7 @@ fn conclude(
     let more = if is_on_shelf(ledger.path()) {
         more.to_owned()
     } else {
-        more.replace("last", &kept.to_string())
+        more.replace("last", &kept_words)
     };
     note(&format!("the run is kept in `{kept}`{more}"), globals);
     Ok(match state {
@@ -348,20 +350,25 @@ fn is_on_shelf(path: &Path) -> bool {
 /// Findings of a run that is kept; says where nobody here vouches for it.
 pub(super) fn findings(run: &str, globals: &Globals) -> Result<(PathBuf, Findings), Fault> {
     let path = shelf::find(&shelf::directory()?, run)?;
-    let ledger = Ledger::open(&path)?;
-    let mut findings = compare(&ledger)?;
+    let findings = findings_of(&Ledger::open(&path)?, globals)?;
+    Ok((path, findings))
+}
+
+/// Findings of a ledger; says, and has the findings say, where nobody here vouches for it.
+fn findings_of(ledger: &Ledger, globals: &Globals) -> Result<Findings, Fault> {
+    let mut findings = compare(ledger)?;
     if !ledger.is_made_here() {
         findings.cautions.insert(0, foreign_run());
         note(
             &format!(
                 "the run in `{}` was not begun by this user on this machine, or its plan was changed: its numbers, and \
                  the command that repeats it, are those of whoever wrote it",
-                path.display()
+                ledger.path().display()
             ),
             globals,
         );
     }
-    Ok((path, findings))
+    Ok(findings)
 }
 
 /// What a report says first of a run that nobody here vouches for: who reads the report alone sees no note.

@@ -6,7 +6,7 @@ use super::{Format, Globals, answer, note};
 use crate::fault::{Doing, Fault};
 use crate::ledger::calendar;
 use crate::plan::duration::rough;
-use crate::prove::{Bar, Line, Notebook, Proof, REGISTRY, Size, Stopped};
+use crate::prove::{Bar, Line, Notebook, Proof, REGISTRY, Share, Size, Stopped};
 use crate::stack::instead;
 use crate::trial::interrupts::Urgency;
 use serde::Serialize;
@@ -39,6 +39,10 @@ pub struct Arguments {
     /// Keeps what was counted in this file; the same command goes on from there, after Ctrl-C or a crash too.
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
+    /// Makes one share of kills and forgeries, such as `1/2`; another surtax makes the others at the same time. Lines of
+    /// their notebooks in one file are all of it.
+    #[arg(long, value_name = "N/M", default_value = "1/1", hide_default_value = true)]
+    share: Share,
     /// Lists the proofs, and makes none.
     #[arg(long)]
     list: bool,
@@ -82,18 +86,19 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     let pace = Pace::new(&proofs, size, globals);
     note(&pace.estimate(), globals);
     let mut lines = Vec::new();
-    let proved = footing.with_bench(&interrupts, &|| pace.ended(), &notebook, |bench| {
-        for proof in &proofs {
-            pace.now(*proof);
-            let (more, ended) = match proof.prove(bench, size) {
-                Ok(more) => (more, Ok(())),
-                Err(Stopped { fault, lines }) => (lines, Err(fault)),
-            };
-            lines.extend(more);
-            ended?;
-        }
-        Ok(())
-    });
+    let proved =
+        footing.with_bench(&interrupts, &|| pace.ended(), &notebook, arguments.share, |bench| {
+            for proof in &proofs {
+                pace.now(*proof);
+                let (more, ended) = match proof.prove(bench, size) {
+                    Ok(more) => (more, Ok(())),
+                    Err(Stopped { fault, lines }) => (lines, Err(fault)),
+                };
+                lines.extend(more);
+                ended?;
+            }
+            Ok(())
+        });
     let was_interrupted = interrupts.urgency() > Urgency::None;
     let closed = footing.close(globals);
     let state = match proved {

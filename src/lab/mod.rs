@@ -26,6 +26,7 @@ pub mod network;
 pub mod open_files;
 mod ports;
 mod process;
+pub mod others;
 mod processes;
 mod reaper;
 mod room;

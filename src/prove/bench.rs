@@ -1,6 +1,7 @@
 //! The bench: a lab in which run after run is made, each with a ledger in memory.
 
 use super::notebook::{Notebook, Origin};
+use super::share::Share;
 use super::toil::TOIL;
 use crate::fault::Doing;
 use crate::fault::Fault;
@@ -42,6 +43,7 @@ pub struct Bench<'a> {
     ended: &'a dyn Fn(),
     /// What was counted before, and is not counted again.
     notebook: &'a Notebook,
+    share: Share,
     /// Holds what the runs need beside their ledgers, and is gone with the bench.
     room: Room,
 }
@@ -58,8 +60,21 @@ impl<'a> Bench<'a> {
         interrupts: &'a Interrupts,
         ended: &'a dyn Fn(),
         notebook: &'a Notebook,
+        share: Share,
     ) -> Result<Self, Fault> {
-        Ok(Self { lab, agent, cache, interrupts, ended, notebook, room: lab.room("prove")? })
+        let room = lab.room("prove")?;
+        Ok(Self { lab, agent, cache, interrupts, ended, notebook, share, room })
+    }
+
+    /// Those of so many units of a campaign that are in the share that is made; the others are said to have ended.
+    pub(super) fn units(&self, count: u32) -> impl Iterator<Item = u32> {
+        (0..count).filter(|unit| {
+            let is_ours = self.share.holds(*unit);
+            if !is_ours {
+                (self.ended)();
+            }
+            is_ours
+        })
     }
 
     /// Does a unit of a campaign that makes `runs` runs, or takes its result from the notebook. Its name must say all

@@ -3,7 +3,8 @@
 use super::Bench;
 use crate::fault::{Doing, Fault};
 use crate::lab;
-use crate::lab::census::{self, Census};
+use crate::lab::census::Census;
+use crate::lab::others::Others;
 use std::path::PathBuf;
 use std::process::{Child, Output, Stdio};
 use std::time::Duration;
@@ -22,19 +23,21 @@ pub(super) struct ChildSurtax {
     data: PathBuf,
     /// Labs that were alive before, the proof's among them: theirs is no leak.
     living: Vec<String>,
+    /// What other surtaxes worked on.
+    others: Others,
 }
 
 impl ChildSurtax {
     /// `name` is that of the directory.
     pub(super) fn new(bench: &Bench<'_>, name: &str) -> Result<Self, Fault> {
         let data = bench.directory()?.join(name);
-        let living = lab::living()?;
+        let (living, others) = (lab::living()?, Others::look()?);
         let shown = data.display().to_string();
         if data.exists() {
             std::fs::remove_dir_all(&data).doing(format_args!("empty `{shown}`"))?;
         }
         std::fs::create_dir(&data).doing(format_args!("make the data directory `{shown}`"))?;
-        Ok(Self { data, living })
+        Ok(Self { data, living, others })
     }
 
     /// Begins to run it; both of its outputs are piped.
@@ -75,11 +78,13 @@ impl ChildSurtax {
         let mut left = Vec::new();
         for _ in 0..LOOKS {
             left = Census::take()?.difference_from(before);
-            let now = lab::living()?;
+            let (living, others) = (lab::living()?, Others::look()?);
             let is_others = |line: &String| {
-                self.living.iter().chain(&now).any(|lab| line.contains(lab.as_str()))
+                self.living.iter().chain(&living).any(|lab| line.contains(lab.as_str()))
+                    || self.others.own(line)
+                    || others.own(line)
             };
-            left.retain(|line| !is_others(line) && !census::is_of_others(line));
+            left.retain(|line| !is_others(line));
             if left.is_empty() {
                 break;
             }

@@ -303,7 +303,7 @@ fn by_a_stranger(reply: &Reply) -> Result<Vec<u8>, Fault> {
 /// Has commands forge in a layer.
 fn in_a_layer(bench: &Bench<'_>, layer: &str, size: Size, count: &mut Count) -> Result<(), Fault> {
     for kind in kinds(size) {
-        for seed in 0..per_kind(layer, size) {
+        for seed in bench.units(per_kind(layer, size)) {
             let amount = AMOUNTS[usize::try_from(seed).unwrap_or(0) % AMOUNTS.len()];
             let unit = format!("forged/{layer}/{kind}/{seed}");
             let found = bench.unit(&unit, 1, || forge(bench, layer, kind, amount, seed))?;

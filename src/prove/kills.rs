@@ -151,7 +151,7 @@ fn kill_all(bench: &Bench<'_>, kills: u32, part: &mut Part) -> Result<(), Fault>
             return Ok(());
         }
     };
-    for number in 0..kills {
+    for number in bench.units(kills) {
         let unit = format!("kills/{stack}/{number}");
         let killed = bench.unit(&unit, 1, || {
             let killed = kill_one(bench, stack, whole, number)?;

@@ -6,7 +6,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
-use surtax::lab::census::{Census, is_of_others};
+use surtax::lab::census::Census;
+use surtax::lab::others::Others;
+pub use surtax::lab::others::is_below_us;
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -105,7 +107,7 @@ impl Machine {
             let mut lines = Census::take().unwrap().difference_from(&self.before);
             let now = Foreign::look();
             let is_crowded = now.is_crowded || self.foreign.is_crowded;
-            lines.retain(|line| !now.owns(line) && !self.foreign.owns(line));
+            lines.retain(|line| !now.others.own(line) && !self.foreign.others.own(line));
             lines.retain(|line| !has_another_owner(line));
             // Without a command line it is about to end, which takes a while where CPUs are busy.
             let all_end = lines.iter().all(|line| line.ends_with(": ``"));
@@ -143,54 +145,21 @@ fn sweep() {
     eprintln!("{}", text(&swept.stderr));
 }
 
-/// What other people's surtax works on: labs whose reaper has a living parent that we did not start.
-#[derive(Default)]
+/// What other people's surtax works on.
 struct Foreign {
-    labs: Vec<String>,
-    pids: Vec<u32>,
+    others: Others,
     /// Somebody else runs surtax or its tests.
     is_crowded: bool,
 }
 
 impl Foreign {
     fn look() -> Self {
-        let mut foreign = Self::default();
-        for pid in pids() {
-            let line = std::fs::read(process(pid).join("cmdline")).unwrap_or_default();
-            let line = text(&line);
-            let Some(journal) = line.split('\0').find(|word| word.ends_with(".journal")) else {
-                continue;
-            };
-            let text = std::fs::read_to_string(journal).unwrap_or_default();
-            let header: serde_json::Value =
-                serde_json::from_str(text.lines().next().unwrap_or_default()).unwrap_or_default();
-            let owner = parent(pid).filter(|owner| header["lab"]["pid"] == *owner);
-            if let (Some(lab), Some(owner)) = (header["lab"]["lab"].as_str(), owner)
-                && !is_below_us(owner)
-            {
-                foreign.labs.push(lab.to_owned());
-                foreign.pids.extend([pid, owner]);
-            }
-        }
-        foreign.is_crowded = pids().into_iter().any(|pid| {
+        let is_crowded = pids().into_iter().any(|pid| {
             let exe = std::fs::read_link(process(pid).join("exe")).unwrap_or_default();
             let name = exe.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
             (name.starts_with("surtax") || name.starts_with("e2e-")) && !is_below_us(pid)
         });
-        for pid in pids() {
-            let groups = std::fs::read_to_string(process(pid).join("cgroup")).unwrap_or_default();
-            if foreign.labs.iter().any(|lab| groups.contains(lab.as_str())) {
-                foreign.pids.push(pid);
-            }
-        }
-        foreign
-    }
-
-    /// Whether a line of a census is about them.
-    fn owns(&self, line: &str) -> bool {
-        self.labs.iter().any(|lab| line.contains(lab.as_str()))
-            || self.pids.iter().any(|pid| line.contains(&format!("` ({pid})")))
-            || is_of_others(line)
+        Self { others: Others::look().unwrap(), is_crowded }
     }
 }
 
@@ -215,18 +184,6 @@ pub fn pids() -> Vec<u32> {
 fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(process(pid).join("stat")).ok()?;
     stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
-}
-
-pub fn is_below_us(pid: u32) -> bool {
-    let mut next = Some(pid);
-    for _ in 0..64 {
-        match next {
-            Some(pid) if pid == std::process::id() => return true,
-            Some(pid) if pid > 1 => next = parent(pid),
-            _ => return false,
-        }
-    }
-    false
 }
 
 /// Bytes as text.

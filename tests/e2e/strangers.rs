@@ -89,6 +89,14 @@ fn a_run_that_was_not_begun_here_is_shown_and_executes_nothing_until_somebody_sa
     std::fs::write(&mark, "").unwrap();
     let (_, errors, was_executed) = resume(&["--yes"]);
     assert!(was_executed, "{errors}");
+    // Nobody vouches for it either when it has gone on here, nor when nothing was left to do.
+    let page = machine.path("gone-on.html");
+    for arguments in [&["--yes", "--report", page.to_str().unwrap()][..], &["--format", "table"]] {
+        let output = machine.surtax(&[["resume", name].as_slice(), arguments].concat());
+        let said = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("are those of whoever wrote it"), "{arguments:?}: {said}");
+    }
+    assert!(std::fs::read_to_string(&page).unwrap().contains("are those of whoever wrote it"));
     machine.assert_as_before();
 }
 

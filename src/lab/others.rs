@@ -1,0 +1,105 @@
+//! What other surtaxes on this machine work on, so that a census beside them holds nothing of theirs against us.
+//!
+//! A lab is somebody else's where its reaper has a living parent, its owner by the journal, which is neither this process
+//! nor descends from it. Where the journal lies does not matter: others may keep theirs in a directory of their own.
+
+use super::census::is_of_others;
+use super::processes;
+use super::reaper::ARGUMENT;
+use crate::fault::Fault;
+use serde_json::Value;
+use std::fs;
+
+/// How many parents of a process are looked at.
+const DEPTH_LIMIT: u32 = 64;
+
+/// Labs of others, and who works for them.
+#[derive(Clone, Debug, Default)]
+pub struct Others {
+    labs: Vec<String>,
+    pids: Vec<u32>,
+}
+
+impl Others {
+    /// Looks who there is now.
+    ///
+    /// # Errors
+    /// The machine's: processes cannot be listed.
+    pub fn look() -> Result<Self, Fault> {
+        let mut others = Self::default();
+        for pid in processes::ids()? {
+            let Some((lab, owner)) = reaped(pid) else { continue };
+            if !is_below_us(owner) {
+                others.labs.push(lab);
+                others.pids.extend([pid, owner]);
+            }
+        }
+        for pid in processes::ids()? {
+            let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+            if others.labs.iter().any(|lab| groups.contains(lab.as_str())) {
+                others.pids.push(pid);
+            }
+        }
+        Ok(others)
+    }
+
+    /// Whether a line of a census is about them, or about what is nobody's leak: see [`is_of_others`].
+    #[must_use]
+    pub fn own(&self, line: &str) -> bool {
+        self.labs.iter().any(|lab| line.contains(lab.as_str()))
+            || self.pids.iter().any(|pid| line.contains(&format!("` ({pid})")))
+            || is_of_others(line)
+    }
+}
+
+/// The lab that a process reaps, and its living owner.
+fn reaped(pid: u32) -> Option<(String, u32)> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let line = String::from_utf8_lossy(&line).into_owned();
+    let words: Vec<&str> = line.split('\0').collect();
+    let journal = words.iter().find(|word| word.ends_with(".journal"))?;
+    let owner: u32 = processes::field(pid, 4)?.parse().ok()?;
+    if !words.contains(&ARGUMENT) {
+        return None;
+    }
+    let text = fs::read_to_string(journal).ok()?;
+    let header: Value = serde_json::from_str(text.lines().next()?).ok()?;
+    let header = &header["lab"];
+    (header["pid"] == owner).then_some((header["lab"].as_str()?.to_owned(), owner))
+}
+
+/// Whether a process is this one, or descends from it.
+#[must_use]
+pub fn is_below_us(pid: u32) -> bool {
+    let mut next = pid;
+    for _ in 0..DEPTH_LIMIT {
+        if next == std::process::id() {
+            return true;
+        }
+        let parent = processes::field(next, 4).and_then(|parent| parent.parse().ok());
+        match parent.filter(|parent| *parent > 0) {
+            Some(parent) => next = parent,
+            None => return false,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a process that belongs to no room")]
+    fn what_descends_from_us_is_ours_and_a_name_of_others_is_found_in_a_line() {
+        let mut child = std::process::Command::new("sleep").arg("20").spawn().unwrap();
+        assert!(is_below_us(std::process::id()) && is_below_us(child.id()) && !is_below_us(1));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let others = Others { labs: vec![String::from("1a2b3c4d")], pids: vec![7] };
+        assert!(others.own("came: file `/run/surtax/1a2b3c4d/enter`"));
+        assert!(others.own("came: process `surtax` (7): `surtax compare`"));
+        assert!(!others.own("came: process `surtax` (77): `surtax compare`"));
+        assert!(!others.own("came: file `/run/surtax/ffffffff/enter`"));
+    }
+}
