@@ -26,6 +26,7 @@ use crate::ledger::{
 use crate::plan::{Plan, TrialId, Word};
 use crate::stack::secrets;
 use crate::trial::disturbance::Disturbance;
+use sha2::{Digest, Sha256};
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use surtax_instrument::wire::Fact;
@@ -427,7 +428,10 @@ fn repeat_with(plan: &Plan) -> String {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         name.bytes().all(is_part) && !name.starts_with(|first: char| first.is_ascii_digit())
     };
-    let mark = |place: usize| format!("VALUE_{place}_LEFT_OUT");
+    // A word that is in the line already could stand for no value.
+    let digest = Sha256::digest(plan.repeat_with().as_bytes());
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mark = |place: usize| format!("VALUE_{place}_LEFT_OUT_{digest}");
     let mut plain = plan.clone();
     for (place, (name, value)) in plain.environment.iter_mut().enumerate() {
         *value = if is_name(name) { mark(place).into() } else { Word::from("…") };

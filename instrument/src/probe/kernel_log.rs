@@ -83,6 +83,8 @@ impl KernelLog {
 /// Reads one record: `6,1234,5678,-;oom-kill:constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,task=x,…`.
 fn victim(record: &str) -> Option<Victim> {
     let words = of_kernel(record)?.strip_prefix("oom-kill:")?;
+    // A process may be called `,task_memcg=`; its name comes after its group.
+    let words = words.rsplit_once(",task=").map_or(words, |(groups, _)| groups);
     // A group may be called anything, `x,task_memcg=` too, by whoever may make one.
     let is_ambiguous = |key: &str| words.matches(key).count() > 1;
     if [LIMITED, GROUP].into_iter().any(is_ambiguous) {
@@ -128,6 +130,10 @@ mod tests {
         let global = "6,1,2,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,\
             task_memcg=/surtax-1/0-0-2,task=qemu-system-x86,pid=7,uid=0\n";
         assert_eq!(victim(global).unwrap().limited, None);
+        for name in [",task_memcg=", ",task=,oom_memc"] {
+            let called = recorded.replace("task=exe", &format!("task={name}"));
+            assert_eq!(victim(&called), victim(recorded), "{name}");
+        }
     }
 
     #[test]
