@@ -189,7 +189,7 @@ fn steps(footing: &Footing, stack: &str) -> Result<Vec<f64>, String> {
         running.evidence(&inside)?;
         marks.push(clock::monotonic_raw());
         let plan = one_trial::plan(stack, &["true"]);
-        let command = surtax::trial::protocol::command(&plan, &plan.baseline);
+        let command = surtax::trial::command::command(&plan, &plan.baseline);
         link.ask(&Request::Run(command), DEADLINE)?;
         link.send(&Request::Go)?;
         link.receive(DEADLINE)?;

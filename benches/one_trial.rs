@@ -36,7 +36,7 @@ pub fn plan(stack: &str, command: &[&str]) -> Plan {
 /// Runs trial `number` of a plan. It must succeed and leave nothing.
 pub fn run(plan: &Plan, number: u32, footing: &Footing) -> Measured {
     let trial = TrialId { block: number, position: 0, arm: 0 };
-    let record = protocol::run(trial, &plan.baseline, plan, &footing.ground());
+    let record = protocol::run(trial, &plan.baseline, plan, &footing.ground(), &mut |_, _| {});
     assert!(record.leftovers.is_empty(), "left behind: {:?}", record.leftovers);
     match record.result {
         TrialResult::Done(measured) => *measured,

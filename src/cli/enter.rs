@@ -8,8 +8,8 @@ use crate::plan::{Draft, Plan, Word};
 use crate::stack::rise::Ground;
 use crate::stack::shell;
 use crate::stack::{StackSpec, registered};
+use crate::trial::command;
 use crate::trial::oom::Lookout;
-use crate::trial::protocol;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -71,7 +71,7 @@ impl Arguments {
 /// Enters, and exits as the command did: its code, or 128 and the number of its signal.
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
     let plan = arguments.visit()?;
-    protocol::require_short(&protocol::command(&plan, &plan.baseline))?;
+    command::require_short(&command::command(&plan, &plan.baseline))?;
     let footing = Footing::open(globals)?;
     let ended = visit(&plan, &footing, globals);
     let closed = footing.close(globals);
@@ -88,7 +88,7 @@ fn visit(plan: &Plan, footing: &Footing, globals: &Globals) -> Result<Status, Fa
     if std::io::stdin().is_terminal() {
         note(&format!("starting `{}`", plan.baseline), globals);
     }
-    let mut command = protocol::command(plan, &plan.baseline);
+    let mut command = command::command(plan, &plan.baseline);
     let asked = command.clone();
     let ground = Ground { command: Some(&asked), ..footing.ground(plan) };
     let mut lookout = Lookout::begin(ground.lab, ROOM);

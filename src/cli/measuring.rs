@@ -15,8 +15,8 @@ use crate::report::{ArmFindings, Caution, Findings, compare, export, html, markd
 use crate::stack::rise::Ground;
 use crate::stack::{LayerSpec, Limits, StackSpec};
 use crate::trial::campaign::Campaign;
+use crate::trial::command;
 use crate::trial::interrupts::{Interrupts, Urgency};
-use crate::trial::protocol;
 use crate::workload::Workload;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -144,7 +144,7 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
     let plan = &question.plan;
     require_command(plan)?;
     for stack in &plan.stacks {
-        protocol::require_short(&protocol::command(plan, stack))?;
+        command::require_short(&command::command(plan, stack))?;
     }
     let key = Key::of_this_machine().map_err(|fault| {
         note(&format!("going on with this run will have to be confirmed: {fault}"), globals);

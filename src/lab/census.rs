@@ -189,10 +189,12 @@ impl Census {
 
 /// Whether a line of a difference is about what others do on this machine, and no leak: a group without our tag that went, or
 /// that came and has members, for all that surtax makes carries its tag, and a process of ours in such a group is counted
-/// as a process; and a process that went, as those of another surtax do when they are done.
+/// as a process; and a process that went, as those of another surtax do when they are done; and what went of a lab, whose owner
+/// was dead, for whoever starts takes that away.
 #[must_use]
 pub fn is_of_others(line: &str) -> bool {
-    if line.starts_with("went: process ") {
+    let of_labs = ["process ", "`/run/surtax/", "/surtax-", "/labs/"];
+    if line.starts_with("went: ") && of_labs.iter().any(|mark| line.contains(mark)) {
         return true;
     }
     let Some((sign, path)) = line.split_once(": group `") else { return false };
@@ -248,7 +250,10 @@ mod tests {
         assert_eq!(after.difference_from(&after), Vec::<String>::new());
         assert!(is_of_others("went: group `/sys/fs/cgroup/cpu/other`"));
         assert!(!is_of_others("came: group `/sys/fs/cgroup/cpu/other-and-empty`"));
-        assert!(!is_of_others("went: group `/sys/fs/cgroup/cpu/surtax-1a2b3c4d`"));
+        assert!(is_of_others("went: group `/sys/fs/cgroup/cpu/surtax-1a2b3c4d`"));
+        assert!(is_of_others("went: file `/run/surtax/1a2b3c4d/.memory`"));
+        assert!(!is_of_others("went: mount `/home`") && !is_of_others("went: setting `/a` = `1`"));
+        assert!(!is_of_others("came: file `/run/surtax/1a2b3c4d/.memory`"));
         assert!(is_of_others("went: process `surtax` (1): `surtax compare`"));
         assert!(!is_of_others("came: process `surtax` (1): `surtax compare`"));
         assert_eq!(before.agreed_with(&after), of(&["mount `b`"]));

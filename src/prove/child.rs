@@ -84,7 +84,7 @@ impl ChildSurtax {
                     || self.others.own(line)
                     || others.own(line)
             };
-            left.retain(|line| !is_others(line) && !is_of_a_dead_lab(line));
+            left.retain(|line| !is_others(line));
             if left.is_empty() {
                 break;
             }
@@ -92,13 +92,6 @@ impl ChildSurtax {
         }
         Ok(left)
     }
-}
-
-/// Whether a line is about what is gone of a lab whose owner was dead: whoever starts takes that away. What is gone of a living one's is
-/// told before.
-fn is_of_a_dead_lab(line: &str) -> bool {
-    let marks = ["/run/surtax/", "/surtax-", "/labs/"];
-    line.starts_with("went: ") && marks.iter().any(|mark| line.contains(mark))
 }
 
 /// How many trials of an answer of `show` are in such a state.
@@ -114,17 +107,4 @@ pub(super) fn trials(answer: &[u8], is: impl Fn(&str) -> bool) -> u64 {
 /// What was said, as much of it as anybody reads.
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_end().chars().take(600).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_gone_of_a_dead_lab_is_no_leak_and_what_came_or_bears_no_mark_is() {
-        assert!(is_of_a_dead_lab("went: file `/run/surtax/1a2b3c4d/.memory`"));
-        assert!(is_of_a_dead_lab("went: group `/sys/fs/cgroup/cpu/surtax-1a2b3c4d/0-0-0`"));
-        assert!(!is_of_a_dead_lab("came: file `/run/surtax/1a2b3c4d/.memory`"));
-        assert!(!is_of_a_dead_lab("went: mount `/home`"));
-    }
 }

@@ -4,7 +4,7 @@ use super::enough::{Enough, Look};
 use super::interrupts::{Interrupts, Urgency};
 use super::repeat::{Next, Repeats};
 use super::task::Task;
-use super::{Record, TrialResult, protocol};
+use super::{Record, TrialResult, command, protocol};
 use crate::fault::Fault;
 use crate::layer::{self, Unavailable};
 use crate::ledger::{Ledger, RunState, Severity};
@@ -154,7 +154,7 @@ impl<'a> Campaign<'a> {
         }
         self.observer.trial_begins(trial, arm);
         self.ledger.begin_trial(trial)?;
-        let mut record = protocol::run(trial, &arm.stack, self.plan, self.ground);
+        let mut record = protocol::run(trial, &arm.stack, self.plan, self.ground, &mut |_, _| {});
         let is_cut_short = self.interrupts.urgency() == Urgency::Now;
         if is_cut_short && !matches!(record.result, TrialResult::Done(_)) {
             // Killed by the user: void, not broken. `resume` repeats it.
@@ -263,7 +263,7 @@ fn check(arm: &Arm, plan: &Plan, ground: &Ground<'_>) -> Result<Result<(), Unava
         return Ok(Err(gap));
     }
     let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
-    let command = task.inside(&protocol::command(plan, &arm.stack));
+    let command = task.inside(&command::command(plan, &arm.stack));
     let ground = Ground { command: Some(&command), ..*ground };
     let site = ground.site(&view, &limits, arm.stack.layers.len() > 1);
     let usable = layer::find(&outermost.kind)?.check(outermost, &site).map(|_| ());

@@ -1,12 +1,20 @@
 //! A trial: one measurement, from a quiet machine to a record.
 
+pub mod acts;
 pub mod campaign;
+mod clock_check;
 mod cold;
+pub mod command;
+mod command_run;
+mod companion;
 pub mod disturbance;
 pub mod enough;
 mod held_against;
+mod host_conditions;
 pub mod interrupts;
 mod iterate;
+mod measured;
+mod program;
 pub mod protocol;
 pub mod quiet;
 mod repeat;
@@ -17,9 +25,12 @@ mod opposite;
 pub mod oom;
 mod own_port;
 pub mod outside;
+mod stage;
 mod task;
 mod together;
+mod usage;
 pub mod watch;
+mod workload_steps;
 
 use crate::plan::TrialId;
 use crate::workload::Reading as WorkloadReading;

@@ -5,15 +5,18 @@
 //! what the command ran. What it uses is in no bill, and is not taken for a disturbance either. Of one with two sides both
 //! run, and either counts.
 
-use super::meeting::Bridge;
+use super::acts::Who;
+use super::command_run::{begin, finish};
+use super::companion::{Companion, Place, Seen};
+use super::iterate::Ran;
 use super::opposite::{Opposite, Side};
-use super::protocol::{begin, finish};
+use super::stage::{NotPlaced, Placed, Stage};
 use super::task::{Task, like, require_success};
 use super::watch::Watch;
 use crate::agent::refused;
 use crate::fault::Fault;
 use crate::layer::Payer;
-use crate::plan::{Neighbour, Plan};
+use crate::plan::Neighbour;
 use crate::stack::rise::{Ground, Standing};
 use crate::workload::Definition;
 use std::time::Duration;
@@ -34,18 +37,12 @@ const LAST: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(super) struct Neighbours {
     all: Vec<Beside>,
-    level: u8,
 }
 
 /// One of them.
 struct Beside {
-    standing: Standing,
-    /// The other side, of a workload that has two.
-    opposite: Option<Opposite>,
-    /// The bridge between both, where neither makes one.
-    between: Option<Bridge>,
+    placed: Placed,
     definition: Definition,
-    command: Command,
     words: String,
     /// The sides that run, in the order in which they began.
     running: Vec<(Side, Nanoseconds)>,
@@ -53,140 +50,119 @@ struct Beside {
     payer_count: usize,
 }
 
-/// What neighbours used while the command ran.
-#[derive(Default)]
-pub(super) struct Seen {
-    /// Of every payer.
-    pub(super) readings: Vec<Reading>,
-    /// How many payers there were.
-    pub(super) payer_count: usize,
-    /// What proves that they ran.
-    pub(super) facts: Vec<Fact>,
-    /// What they used, as a condition.
-    pub(super) conditions: Vec<(String, f64)>,
-    /// Why the trial cannot be believed, if it cannot.
-    pub(super) flaw: Option<String>,
-}
-
 impl Neighbours {
-    /// Raises the stack of each, where the arm of this number has any.
+    /// Starts the stack of each.
     ///
     /// # Errors
-    /// What could not be started; nothing of it is left then.
+    /// What could not be started, and what was left of those that had been.
     pub(super) fn raise(
         neighbours: &[Neighbour],
         command: &Command,
         ground: &Ground<'_>,
         name: &str,
-    ) -> Result<Self, Fault> {
-        let mut all = Vec::new();
+    ) -> Result<Self, NotPlaced> {
+        let mut raised = Self::default();
         for (place, neighbour) in neighbours.iter().enumerate() {
             let name = format!("{name}-beside-{place}");
-            let raised = Beside::raise(neighbour, place, command, ground, &name);
-            all.push(raised.map_err(|fault| during(&neighbour.to_string(), fault))?);
+            match Beside::raise(neighbour, place, command, ground, &name) {
+                Ok(beside) => raised.all.push(beside),
+                Err(NotPlaced { fault, mut leftovers, stood_at }) => {
+                    leftovers.extend(Box::new(raised).stop());
+                    let fault = during(&neighbour.to_string(), fault);
+                    return Err(NotPlaced { fault, leftovers, stood_at });
+                }
+            }
         }
-        Ok(Self { all, level: ground.level })
+        Ok(raised)
+    }
+}
+
+impl Companion for Neighbours {
+    fn who(&self) -> Who {
+        Who::Neighbours
     }
 
     /// Sets each up, starts it, and waits until it works.
-    ///
-    /// # Errors
-    /// One that fails, or does nothing.
-    pub(super) fn start(&mut self, plan: &Plan) -> Result<(), Fault> {
-        let level = self.level;
+    fn prepare(&mut self, stage: &mut Stage<'_>) -> Result<(), Fault> {
         for beside in &mut self.all {
-            let words = beside.words.clone();
-            beside.start(plan, level).map_err(|fault| during(&words, fault))?;
+            let started = beside.start(stage.plan.command_deadline(), stage.level);
+            started.map_err(|fault| during(&beside.words, fault))?;
         }
         Ok(())
     }
 
-    /// Begins to watch what they use.
-    pub(super) fn watch(&mut self) {
+    fn begin(&mut self, stage: &mut Stage<'_>) {
         for beside in &mut self.all {
             let payers = beside.payers();
             beside.payer_count = payers.len();
-            beside.watch = Some(Watch::begin(payers, self.level));
+            beside.watch = Some(Watch::begin(payers, stage.level));
         }
     }
 
     /// What they used since then, and whether all of them still ran at the end.
-    ///
-    /// # Errors
-    /// A link's.
-    pub(super) fn look(&mut self) -> Result<Seen, Fault> {
-        let mut seen = Seen::default();
+    fn end(&mut self, _: &mut Stage<'_>, _: &[Ran], seen: &mut Seen) -> Result<(), Fault> {
         for (place, beside) in self.all.iter_mut().enumerate() {
-            let words = beside.words.clone();
-            let ended = beside.ended().map_err(|fault| during(&words, fault))?;
+            let ended = beside.ended().map_err(|fault| during(&beside.words, fault))?;
+            let words = &beside.words;
             let readings = beside.watch.take().map(Watch::end).unwrap_or_default();
             let used = used(&readings);
             seen.payer_count += beside.payer_count;
             if let Some(status) = ended {
                 let advice = beside.advice();
-                seen.flaw = Some(format!(
+                seen.flaws.neighbour = Some(format!(
                     "its neighbour `{words}` ended before the command did, with {status}: {advice}"
                 ));
             } else if used == Nanoseconds(0) {
-                seen.flaw =
+                seen.flaws.neighbour =
                     Some(format!("its neighbour `{words}` used no CPU time while the command ran"));
             }
             let source = "its agent told of no end, and its CPU time";
-            seen.facts.push(Fact::new(format!("neighbour_{place}"), &words, source));
-            let of_both = beside.opposite.iter().flat_map(Opposite::facts);
-            seen.facts.extend(of_both.map(|Fact { key, value, source }| {
+            let ran = Fact::new(format!("neighbour_{place}"), words, source);
+            let of_both = beside.placed.opposite.iter().flat_map(Opposite::facts);
+            let of_both = of_both.map(|Fact { key, value, source }| {
                 Fact::new(format!("neighbour_{place}_{key}"), value, source)
-            }));
+            });
+            seen.prove(Place::Neighbours, std::iter::once(ran).chain(of_both));
             #[expect(clippy::cast_precision_loss, reason = "a day in nanoseconds is below 2^53")]
             let used = used.0 as f64;
             seen.conditions.push((format!("neighbour_{place}_cpu_ns"), used));
-            seen.readings.extend(readings);
+            seen.beside.extend(readings);
         }
-        Ok(seen)
+        Ok(())
     }
 
-    /// Ends them all; what was left of any.
-    pub(super) fn stop(self) -> Vec<String> {
+    fn stop(self: Box<Self>) -> Vec<String> {
         let mut left = Vec::new();
         for mut beside in self.all {
             beside.end();
-            left.extend(beside.opposite.into_iter().flat_map(Opposite::stop));
-            left.extend(beside.standing.stop().unwrap_or_else(|fault| vec![fault.message]));
-            left.extend(beside.between.into_iter().flat_map(Bridge::close));
+            left.extend(beside.placed.stop(&mut |_, _| {}).0);
         }
         left
     }
 }
 
 impl Beside {
-    /// Raises its stack, and the outside where its workload has another side.
+    /// Starts its stack, and the outside where its workload has another side.
     fn raise(
         neighbour: &Neighbour,
         place: usize,
         command: &Command,
         ground: &Ground<'_>,
         name: &str,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, NotPlaced> {
         let Neighbour { workload, stack } = neighbour;
-        let mut task = Task::beside(workload, place)?;
-        let words = task.definition.as_ref().map(|it| it.command.as_slice()).unwrap_or_default();
-        let mut command = like(command, words);
-        let inside = task.inside(&command);
-        let between = task.between(stack, ground, name)?;
-        let network = between.as_ref().map(Bridge::path);
-        let on = Ground { command: Some(&inside), network: network.as_deref(), ..*ground };
-        let standing = stack.raise(&on, name)?;
-        standing.tell(&mut command);
+        let refused = |fault| NotPlaced::of(fault, Vec::new());
+        let task = Task::beside(workload, place).map_err(refused)?;
+        let no_workload = || refused(Fault::bug("a neighbour has no workload"));
+        let words =
+            task.definition.as_ref().map(|it| it.command.clone()).ok_or_else(no_workload)?;
         // Both sides go on through all warm-ups and iterations, each of which may take as long as a command may.
-        let mut endless = Command { deadline: Nanoseconds(0), ..command };
-        let opposite = task.opposite(&standing, &mut endless, ground, name)?;
-        let no_workload = || Fault::bug("a neighbour has no workload");
+        let endless = Command { deadline: Nanoseconds(0), ..like(command, &words) };
+        let on = Ground { network: None, ..*ground };
+        let placed = Placed::place(task, stack, endless, &on, name, &mut |_, _| {})?;
         Ok(Self {
-            standing,
-            opposite,
-            between,
-            definition: task.definition.ok_or_else(no_workload)?,
-            command: endless,
+            definition: placed.task.definition.clone().ok_or_else(no_workload)?,
+            placed,
             words: neighbour.to_string(),
             running: Vec::new(),
             watch: None,
@@ -196,29 +172,21 @@ impl Beside {
 
     /// Who works for it, on this level.
     fn payers(&self) -> Vec<Payer> {
-        let outside = self.opposite.as_ref().map(Opposite::payers).unwrap_or_default();
-        self.standing.payers().into_iter().chain(outside).collect()
+        let outside = self.placed.opposite.as_ref().map(Opposite::payers).unwrap_or_default();
+        self.placed.standing.payers().into_iter().chain(outside).collect()
     }
 
-    /// What stands on one of its sides.
-    fn standing(&mut self, side: Side) -> &mut Standing {
-        match (side, &mut self.opposite) {
-            (Side::Outside, Some(opposite)) => opposite.outside(),
-            _ => &mut self.standing,
-        }
-    }
-
-    fn start(&mut self, plan: &Plan, level: u8) -> Result<(), Fault> {
-        let deadline = plan.command_deadline();
+    fn start(&mut self, deadline: Duration, level: u8) -> Result<(), Fault> {
+        let Placed { opposite, standing, command, .. } = &mut self.placed;
         for step in &self.definition.setup {
-            let step_command = Command { deadline: deadline.into(), ..like(&self.command, step) };
-            let began = begin(&mut self.standing, &step_command)?;
-            let ended = finish(&mut self.standing, began, deadline)?;
+            let step_command = Command { deadline: deadline.into(), ..like(command, step) };
+            let began = begin(standing, &step_command)?;
+            let ended = finish(standing, began, deadline)?;
             require_success("the set-up", step, &ended.outcome)?;
         }
-        self.running = match &mut self.opposite {
-            Some(opposite) => opposite.begin(&mut self.standing)?.to_vec(),
-            None => vec![(Side::Stack, begin(&mut self.standing, &self.command)?)],
+        self.running = match opposite {
+            Some(opposite) => opposite.begin(standing)?.to_vec(),
+            None => vec![(Side::Stack, begin(standing, command)?)],
         };
         let waiting = clock::monotonic_raw();
         while Duration::from(clock::monotonic_raw().since(waiting)) < WARM {
@@ -239,7 +207,7 @@ impl Beside {
     fn ended(&mut self) -> Result<Option<String>, Fault> {
         for place in 0..self.running.len() {
             let (side, _) = self.running[place];
-            if let Some(how) = told_of_its_end(self.standing(side))? {
+            if let Some(how) = told_of_its_end(self.placed.standing(side))? {
                 self.running.remove(place);
                 return Ok(Some(how));
             }
@@ -267,15 +235,16 @@ impl Beside {
             return;
         }
         while let Some((side, began)) = self.running.pop() {
-            let standing = self.standing(side);
+            let standing = self.placed.standing(side);
             let told = standing.link().and_then(|link| link.send(&Request::Cancel));
             if told.is_ok() {
                 let _ = finish(standing, began, LAST);
             }
         }
         for step in &self.definition.cleanup {
-            let cleaned = begin(&mut self.standing, &like(&self.command, step))
-                .and_then(|began| finish(&mut self.standing, began, LAST));
+            let Placed { standing, command, .. } = &mut self.placed;
+            let cleaned = begin(standing, &like(command, step))
+                .and_then(|began| finish(standing, began, LAST));
             if cleaned.is_err() {
                 return;
             }

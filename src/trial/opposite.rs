@@ -9,9 +9,9 @@
 //! same bridge where it gets a link of its own, or on another machine. The time in which it measures is its own
 //! kernel's, whose clock is watched as that of the first one is. Where both find each other is told in `meeting.rs`.
 
+use super::command_run::{begin, finish};
 use super::iterate::Ran;
 use super::meeting::{Meeting, meet};
-use super::protocol::{begin, finish};
 use super::sandwich::{Rate, Sandwich};
 use super::task::like;
 use crate::fault::Fault;

@@ -43,6 +43,7 @@ mod out_of_memory;
 mod powerless;
 mod privileges;
 mod programs;
+mod protocol_order;
 mod prove;
 mod qemu;
 mod reach;

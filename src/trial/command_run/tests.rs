@@ -3,9 +3,10 @@
 use super::*;
 use crate::agent::ConsoleTail;
 use crate::agent::inside::Inside;
+use crate::fault::Blame;
 use std::os::unix::net::UnixStream;
 use surtax_instrument::quantity::Bytes;
-use surtax_instrument::wire::{Output, Role};
+use surtax_instrument::wire::{Outcome, Output, Reading, Role, Status};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -25,8 +26,8 @@ fn outcome() -> Outcome {
     }
 }
 
-fn payer(level: u8) -> PayerReading {
-    PayerReading {
+fn payer(level: u8) -> Reading {
+    Reading {
         payer: String::from("a payer"),
         role: Role::Engine,
         level,
@@ -41,7 +42,7 @@ fn payer(level: u8) -> PayerReading {
 }
 
 /// The end of a command in a stack of two layers, whose starter presents this bill.
-fn end_with(bill: Vec<PayerReading>) -> Result<Ran, Fault> {
+fn end_with(bill: Vec<Reading>) -> Result<Ran, Fault> {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let reader = ours.try_clone().unwrap();
     let mut link = Link::over("nested", reader, ours, &ConsoleTail::new()).unwrap();
@@ -57,5 +58,6 @@ fn a_starter_that_claims_what_level_0_used_makes_the_trial_invalid() {
     assert_eq!(end_with(vec![payer(1)]).map(|ran| ran.bill.len()).unwrap(), 1);
     let fault = end_with(vec![payer(1), payer(0)]).map(|_| ()).unwrap_err();
     assert!(fault.message.contains("names a payer (Engine) of level 0"), "{fault}");
-    assert!(matches!(broken(&fault), TrialResult::Invalid { .. }));
+    // Such a fault makes a trial invalid.
+    assert_eq!(fault.blame, Blame::Inside);
 }

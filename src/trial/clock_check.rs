@@ -1,0 +1,47 @@
+//! Whether clocks that are not the host's ran as they should: that of the innermost level, and that of a client in
+//! another stack.
+
+use super::acts::Who;
+use super::companion::{Companion, Place, Seen};
+use super::iterate::Ran;
+use super::opposite::Opposite;
+use super::sandwich::{Rate, Sandwich};
+use super::stage::{Placed, Stage};
+use crate::fault::Fault;
+
+/// The clock of the innermost level, as it was before anything ran.
+#[derive(Default)]
+pub(super) struct ClockCheck(Option<Sandwich>);
+
+impl Companion for ClockCheck {
+    fn who(&self) -> Who {
+        Who::Clock
+    }
+
+    /// Asks for the time, before the warm-up: the longer it is until the second time, the more is known.
+    fn prepare(&mut self, stage: &mut Stage<'_>) -> Result<(), Fault> {
+        let standing = &mut stage.placed.standing;
+        let patience = standing.patience();
+        self.0 = Some(Sandwich::take(standing.link()?, patience)?);
+        Ok(())
+    }
+
+    fn end(&mut self, stage: &mut Stage<'_>, _: &[Ran], seen: &mut Seen) -> Result<(), Fault> {
+        let Placed { standing, opposite, .. } = &mut *stage.placed;
+        let mut note = |rate: Rate, whose: &str| {
+            seen.is_guest_time_void |= rate.is_void();
+            seen.conditions.extend(rate.conditions_of(whose));
+        };
+        if let Some(rate) = opposite.as_mut().map_or(Ok(None), Opposite::rate)? {
+            note(rate, "client_");
+        }
+        let Some(clock) = self.0 else { return Ok(()) };
+        if !clock.is_shared() {
+            let patience = standing.patience();
+            note(clock.rate_until(Sandwich::take(standing.link()?, patience)?), "");
+        }
+        seen.prove(Place::Clock, clock.facts());
+        seen.clock = Some(clock);
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! One run of a command in a stack that stands: begun, waited for, and what the inside says of it.
+
+use super::iterate::Ran;
+use super::together;
+use crate::agent::{Link, Pulse, refused, unexpected};
+use crate::fault::Fault;
+use crate::stack::Deeper;
+use crate::stack::rise::Standing;
+use std::time::Duration;
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{Command, Reply, Request};
+
+/// How long an agent may take at least beyond the command's own deadline to say that it killed it, and a starter to
+/// read its counters.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// How long an inside may take beyond what it was asked to do.
+pub(super) fn grace(standing: &Standing) -> Duration {
+    standing.patience().max(GRACE)
+}
+
+/// Runs the command once.
+///
+/// # Errors
+/// It could not be started, or somebody does not answer.
+pub(super) fn execute(
+    standing: &mut Standing,
+    command: &Command,
+    deadline: Duration,
+) -> Result<Ran, Fault> {
+    let began = begin(standing, command)?;
+    finish(standing, began, deadline)
+}
+
+/// Starts a command; the host's time at which it was about to begin.
+///
+/// # Errors
+/// It could not be started.
+pub(super) fn begin(standing: &mut Standing, command: &Command) -> Result<Nanoseconds, Fault> {
+    let grace = grace(standing);
+    let link = standing.link()?;
+    let started = link.ask(&Request::Run(command.clone()), grace)?;
+    let Reply::Started { .. } = started.reply else {
+        return Err(unexpected(&started.reply, "the request to run the command"));
+    };
+    link.send(&Request::Go)?;
+    Ok(started.at)
+}
+
+/// Waits for the end of a command that was begun.
+///
+/// # Errors
+/// It does not end, or the inside says what cannot be.
+pub(super) fn finish(
+    standing: &mut Standing,
+    began: Nanoseconds,
+    deadline: Duration,
+) -> Result<Ran, Fault> {
+    let below = (standing.depth() > 1).then(|| standing.deeper());
+    let grace = grace(standing);
+    end_of(standing.link()?, began, (deadline, grace), below)
+}
+
+/// The same over a link; `below` is which levels a starter at its other end may speak for, where there is one.
+fn end_of(
+    link: &mut Link,
+    began: Nanoseconds,
+    (deadline, grace): (Duration, Duration),
+    below: Option<Deeper>,
+) -> Result<Ran, Fault> {
+    let mut pulse = Pulse::default();
+    let ended = link.outlast(&mut pulse, deadline.saturating_add(grace))?;
+    match ended.reply {
+        Reply::Ended { .. } => {}
+        Reply::Failed(failure) => return Err(refused(failure)),
+        other => return Err(unexpected(&other, "the end of the command")),
+    }
+    let between = ended.at.since(began);
+    let exited = pulse.wait(link.listener.as_mut(), || Ok(false), grace)?;
+    let mut outcome = match exited.reply {
+        Reply::Exited(outcome) => outcome,
+        Reply::Failed(failure) => return Err(refused(failure)),
+        other => return Err(unexpected(&other, "what the command that has ended was")),
+    };
+    together::show(&mut outcome);
+    let bill = match below.map(|below| (below, link.receive(grace))) {
+        None => Vec::new(),
+        Some((below, bill)) => match bill?.reply {
+            Reply::Bill(readings) => below.checked(readings)?,
+            other => return Err(unexpected(&other, "the end of a nested command")),
+        },
+    };
+    pulse.settle(link.listener.as_mut(), grace)?;
+    Ok(Ran { between, outcome, bill })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Companions: what happens beside a command, as one contract.
+//!
+//! Their list in `protocol.rs` is the protocol: `prepare` and `begin` go along it, `end` and `stop` come back, so that who
+//! begins last is nearest to the command. A new one is a file, and a line of that list.
+
+use super::acts::Who;
+use super::iterate::Ran;
+use super::sandwich::Sandwich;
+use super::stage::Stage;
+use crate::fault::Fault;
+use crate::workload::Reading as WorkloadReading;
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{Fact, Reading};
+
+/// Something beside a command.
+pub(super) trait Companion {
+    /// Its name in what is told of the acts.
+    fn who(&self) -> Who;
+
+    /// Makes ready what takes time, before the warm-up.
+    ///
+    /// # Errors
+    /// What keeps the trial from being made.
+    fn prepare(&mut self, _stage: &mut Stage<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Looks for the first time, right before the command.
+    fn begin(&mut self, _stage: &mut Stage<'_>) {}
+
+    /// Says what it saw, when all that began after it have ended.
+    ///
+    /// # Errors
+    /// What keeps the trial from having a number.
+    fn end(&mut self, stage: &mut Stage<'_>, runs: &[Ran], seen: &mut Seen) -> Result<(), Fault>;
+
+    /// Takes away what it has started, also after a failure; what was left of it.
+    fn stop(self: Box<Self>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What it knows of a failure of the command, such as the package of a tool that is missing.
+    fn explained(&self, _stage: &Stage<'_>, fault: Fault) -> Fault {
+        fault
+    }
+}
+
+/// What companions saw in one trial. It grows while they end.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// What the payers of the stack used on this level.
+    pub bill: Vec<Reading>,
+    /// What others used who are part of the trial and of no bill: the other side, and neighbours.
+    pub beside: Vec<Reading>,
+    /// How many payers all of them are.
+    pub payer_count: usize,
+    /// CPU time of the group that holds the command.
+    pub group_cpu: Option<Nanoseconds>,
+    /// What this machine was doing: stable key, value.
+    pub conditions: Vec<(String, f64)>,
+    /// Facts, each with its place in the evidence.
+    pub facts: Vec<(Place, Fact)>,
+    /// Why what was measured cannot be believed, the first that was found last.
+    pub flaws: Flaws,
+    /// What a workload measured.
+    pub workload: WorkloadReading,
+    /// What is known of the clock of the innermost level.
+    pub clock: Option<Sandwich>,
+    /// The clock that the numbers of a workload are in ran wrong.
+    pub is_guest_time_void: bool,
+}
+
+/// Reasons not to believe a trial, by who has them: the first of them is told.
+#[derive(Default)]
+pub(super) struct Flaws {
+    /// The workload's tool is one that nobody has looked at.
+    pub prepared: Option<String>,
+    /// A neighbour did not run all the while.
+    pub neighbour: Option<String>,
+    /// What the workload printed cannot be believed.
+    pub reading: Option<String>,
+}
+
+impl Flaws {
+    /// The one that is told, if there is any.
+    pub(super) fn first(self) -> Option<String> {
+        self.prepared.or(self.neighbour).or(self.reading)
+    }
+}
+
+impl Seen {
+    /// Adds facts at a place of the evidence.
+    pub(super) fn prove(&mut self, place: Place, facts: impl IntoIterator<Item = Fact>) {
+        self.facts.extend(facts.into_iter().map(|fact| (place, fact)));
+    }
+
+    /// The facts in the order of the evidence.
+    pub(super) fn proved(&mut self) -> impl Iterator<Item = Fact> {
+        let mut facts = std::mem::take(&mut self.facts);
+        facts.sort_by_key(|(place, _)| *place);
+        facts.into_iter().map(|(_, fact)| fact)
+    }
+}
+
+/// Where a fact stands in the evidence of the innermost level, after what the layer has proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    Clock,
+    Workload,
+    Neighbours,
+    Peer,
+    Settings,
+    Program,
+}

@@ -1,0 +1,62 @@
+//! What this machine was doing around the command: read before all others begin to look, and after all of them have
+//! ended.
+
+use super::acts::Who;
+use super::companion::{Companion, Seen};
+use super::iterate::Ran;
+use super::quiet::{self, Conditions, Quiet};
+use super::stage::Stage;
+use super::together;
+use crate::fault::Fault;
+use crate::layer::{Payer, Source};
+use std::path::{Path, PathBuf};
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::Reading;
+
+/// The counters of this machine, and what they said first.
+#[derive(Default)]
+pub(super) struct HostConditions(Option<(Quiet, Conditions)>);
+
+impl Companion for HostConditions {
+    fn who(&self) -> Who {
+        Who::Conditions
+    }
+
+    fn begin(&mut self, stage: &mut Stage<'_>) {
+        let mut quiet = Quiet::open(Path::new("/"), &groups(&stage.payers));
+        let before = quiet.read();
+        self.0 = Some((quiet, before));
+    }
+
+    fn end(&mut self, _: &mut Stage<'_>, runs: &[Ran], seen: &mut Seen) -> Result<(), Fault> {
+        let Some((mut quiet, before)) = self.0.take() else { return Ok(()) };
+        let after = quiet.read();
+        let used = used_by_all(seen.bill.iter().chain(&seen.beside), seen.payer_count);
+        let outcomes = || runs.iter().map(|ran| &ran.outcome);
+        seen.conditions.extend(quiet.between(&before, &after, used));
+        seen.conditions.extend(quiet::stood_still(outcomes()));
+        seen.conditions.extend(quiet::left_running(outcomes()));
+        seen.conditions.extend(together::at_once(runs));
+        Ok(())
+    }
+}
+
+/// The groups among the payers.
+fn groups(payers: &[Payer]) -> Vec<PathBuf> {
+    let group = |payer: &Payer| match &payer.source {
+        Source::Group(path) => Some(path.clone()),
+        _ => None,
+    };
+    payers.iter().filter_map(group).collect()
+}
+
+/// What those used who worked for the trial on this level, who carry the command and its other side; unknown if
+/// one of them could not be read, or there is nobody to read.
+fn used_by_all<'a>(
+    readings: impl Iterator<Item = &'a Reading> + Clone,
+    payer_count: usize,
+) -> Option<Nanoseconds> {
+    let is_whole = payer_count > 0 && readings.clone().count() == payer_count;
+    let sum = |sum, reading: &Reading| sum + reading.cpu_user + reading.cpu_system;
+    is_whole.then(|| readings.fold(Nanoseconds(0), sum))
+}

@@ -1,0 +1,88 @@
+//! What runs and companions come to: one measurement, and why it cannot be believed, if it cannot.
+
+use super::companion::Seen;
+use super::held_against::{self, Host, Kernel};
+use super::iterate::{self, Ran};
+use super::sandwich::Sandwich;
+use super::stage::Placed;
+use super::{Evidence, Measured};
+use crate::fault::Fault;
+use crate::stack::StackSpec;
+use crate::workload::Reading;
+use surtax_instrument::wire::LevelFacts;
+
+/// Why a workload has no numbers though it printed some: they are in the time of its own level.
+const CLOCK_RAN_WRONG: &str = "the clock that it was measured by ran wrong";
+
+/// What is known of a trial beside what its companions saw.
+pub(super) struct Around {
+    /// What the layers have proved, outermost first.
+    pub levels: Vec<LevelFacts>,
+    /// The clock by which the command was timed, where that is not the innermost level's.
+    pub clock_of_the_client: Option<Sandwich>,
+    /// Whether the workload has another side.
+    pub has_two_sides: bool,
+    /// The least CPU time that a level of the stack is limited to, in thousandths of a CPU.
+    pub quota_millis: Option<u32>,
+}
+
+impl Around {
+    /// What is known of a workload in its place.
+    pub(super) fn of(placed: &Placed, stack: &StackSpec, seen: &Seen) -> Self {
+        let Placed { opposite, standing, .. } = placed;
+        let clock = seen.clock.zip(opposite.as_ref());
+        Self {
+            levels: standing.evidence().to_vec(),
+            clock_of_the_client: clock.map(|(clock, it)| it.clock_of_the_client(clock)),
+            has_two_sides: opposite.is_some(),
+            quota_millis: stack
+                .layers
+                .iter()
+                .filter_map(|layer| layer.limits().ok()?.cpu_millis)
+                .min(),
+        }
+    }
+}
+
+/// One measurement, why it cannot be believed, and the conditions around it.
+pub(super) struct Judged {
+    pub measured: Measured,
+    pub flaw: Option<String>,
+    pub conditions: Vec<(String, f64)>,
+}
+
+/// Puts together what was found.
+///
+/// # Errors
+/// Ours: a level proved nothing, nobody asked for the time, or nothing was run.
+pub(super) fn put_together(
+    runs: Vec<Ran>,
+    mut seen: Seen,
+    around: Around,
+) -> Result<Judged, Fault> {
+    let Around { mut levels, clock_of_the_client, has_two_sides, quota_millis } = around;
+    if let Some(innermost) = levels.last_mut() {
+        innermost.facts.extend(seen.proved());
+    }
+    let evidence = Evidence::of(levels)
+        .map_err(|layer| Fault::bug(format!("`{layer}` proved nothing about itself")))?;
+    let inside =
+        seen.clock.ok_or_else(|| Fault::bug("nobody asked a trial's stack for the time"))?;
+    let clock = clock_of_the_client.unwrap_or(inside);
+    let kernel = Kernel::shared(inside, evidence.levels());
+    let (group, is_of_the_timed) = (seen.group_cpu, !has_two_sides);
+    let kernel = kernel.map(|kernel| Kernel { group, is_of_the_timed, ..kernel });
+    let lie = Host { clock, quota_millis, kernel }.contradicts(&runs);
+    let mut conditions = seen.conditions;
+    conditions.extend(held_against::excess(clock, &runs));
+    let readings = iterate::per_iteration(seen.bill, &runs);
+    let iterations = iterate::iterations(&runs, clock);
+    let (wall, outcome) = iterate::whole(&iterations, runs)?;
+    let flaw = lie.or(seen.flaws.first());
+    let read = if flaw.is_none() { seen.workload } else { Reading::default() };
+    let is_guest_time_void = seen.is_guest_time_void;
+    let workload = if is_guest_time_void { read.without_numbers(CLOCK_RAN_WRONG) } else { read };
+    let measured =
+        Measured { wall, outcome, readings, iterations, workload, evidence, is_guest_time_void };
+    Ok(Judged { measured, flaw, conditions })
+}

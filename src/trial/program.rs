@@ -1,0 +1,32 @@
+//! Which file the command was: asked after it has ended, so that it was in no cache because of us.
+
+use super::acts::Who;
+use super::command_run::grace;
+use super::companion::{Companion, Place, Seen};
+use super::iterate::Ran;
+use super::stage::Stage;
+use crate::agent::unexpected;
+use crate::fault::Fault;
+use surtax_instrument::wire::{Reply, Request};
+
+/// The look at the file.
+pub(super) struct Program;
+
+impl Companion for Program {
+    fn who(&self) -> Who {
+        Who::Program
+    }
+
+    fn end(&mut self, stage: &mut Stage<'_>, _: &[Ran], seen: &mut Seen) -> Result<(), Fault> {
+        let command = stage.inside();
+        let standing = &mut stage.placed.standing;
+        let grace = grace(standing);
+        match standing.link()?.ask(&Request::Resolve(command), grace)?.reply {
+            Reply::Identity(facts) => {
+                seen.prove(Place::Program, facts);
+                Ok(())
+            }
+            other => Err(unexpected(&other, "the question which file the command is")),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A workload in its place: the bridge on which its sides meet, its stack, its other side, and its command.
+//!
+//! The workload that is measured is one, and so is each neighbour. What is begun last is taken away first.
+
+use super::acts::{Act, Acts, Who};
+use super::cold;
+use super::command_run::execute;
+use super::iterate::Ran;
+use super::meeting::Bridge;
+use super::opposite::{Opposite, Side};
+use super::task::Task;
+use crate::fault::Fault;
+use crate::layer::Payer;
+use crate::plan::{Cache, Plan};
+use crate::stack::StackSpec;
+use crate::stack::rise::{Ground, Standing};
+use std::time::Duration;
+use surtax_instrument::clock;
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::{Command, Outcome, Status};
+
+/// A workload in its place.
+pub(super) struct Placed {
+    // Dropped in this order, which is that in which they are taken away.
+    /// The other side, of a workload that has two.
+    pub opposite: Option<Opposite>,
+    /// The stack.
+    pub standing: Standing,
+    between: Option<Bridge>,
+    /// What runs in the stack, or outside where that is the client.
+    pub command: Command,
+    /// The workload's own part.
+    pub task: Task,
+    /// When the stack stood.
+    pub stood_at: Nanoseconds,
+}
+
+/// Why it could not be placed, and what was left of what had been.
+pub(super) struct NotPlaced {
+    pub fault: Fault,
+    pub leftovers: Vec<String>,
+    /// When that was known of the stack itself, or it stood.
+    pub stood_at: Nanoseconds,
+}
+
+impl Placed {
+    /// Starts the bridge, the stack and the other side, as far as there are any. `network` is where the stack stands if there
+    /// is no bridge.
+    ///
+    /// # Errors
+    /// What could not be started; all that had been is taken away.
+    pub(super) fn place(
+        mut task: Task,
+        stack: &StackSpec,
+        mut command: Command,
+        ground: &Ground<'_>,
+        name: &str,
+        acts: Acts<'_>,
+    ) -> Result<Self, NotPlaced> {
+        let inside = task.inside(&command);
+        let between = match task.between(stack, ground, name) {
+            Ok(between) => between,
+            Err(fault) => return Err(NotPlaced::of(fault, Vec::new())),
+        };
+        if between.is_some() {
+            acts(Who::Bridge, Act::Start);
+        }
+        let network = between.as_ref().map(Bridge::path);
+        let network = network.as_deref().or(ground.network);
+        acts(Who::Stack, Act::Start);
+        let raised = stack.raise(&Ground { command: Some(&inside), network, ..*ground }, name);
+        let stood_at = clock::monotonic_raw();
+        let mut standing = match raised {
+            Ok(standing) => standing,
+            Err(fault) => {
+                if between.is_some() {
+                    acts(Who::Bridge, Act::Stop);
+                }
+                let left = between.map(Bridge::close).unwrap_or_default();
+                return Err(NotPlaced { fault, leftovers: left, stood_at });
+            }
+        };
+        standing.tell(&mut command);
+        match task.opposite(&standing, &mut command, ground, name) {
+            Ok(opposite) => {
+                if opposite.is_some() {
+                    acts(Who::Peer, Act::Start);
+                }
+                Ok(Self { opposite, standing, between, command, task, stood_at })
+            }
+            Err(fault) => {
+                let fault = standing.explained(fault);
+                let opposite = None;
+                let placed = Self { opposite, standing, between, command, task, stood_at };
+                Err(NotPlaced { fault, leftovers: placed.stop(acts).0, stood_at })
+            }
+        }
+    }
+
+    /// What stands on one of its sides.
+    pub(super) fn standing(&mut self, side: Side) -> &mut Standing {
+        match (side, &mut self.opposite) {
+            (Side::Outside, Some(opposite)) => opposite.outside(),
+            _ => &mut self.standing,
+        }
+    }
+
+    /// Takes it away: what was left, and how long the stack took to end.
+    pub(super) fn stop(self, acts: Acts<'_>) -> (Vec<String>, Nanoseconds) {
+        let Self { opposite, standing, between, .. } = self;
+        if opposite.is_some() {
+            acts(Who::Peer, Act::Stop);
+        }
+        let mut left = opposite.map(Opposite::stop).unwrap_or_default();
+        acts(Who::Stack, Act::Stop);
+        let stopping_at = clock::monotonic_raw();
+        left.extend(standing.stop().unwrap_or_else(|fault| vec![fault.message]));
+        let stop_wall = clock::monotonic_raw().since(stopping_at);
+        if between.is_some() {
+            acts(Who::Bridge, Act::Stop);
+        }
+        left.extend(between.into_iter().flat_map(Bridge::close));
+        (left, stop_wall)
+    }
+}
+
+impl NotPlaced {
+    /// Before the stack was started.
+    pub(super) fn of(fault: Fault, leftovers: Vec<String>) -> Self {
+        Self { fault, leftovers, stood_at: clock::monotonic_raw() }
+    }
+}
+
+/// The workload that is measured, in its place, in one trial.
+pub(super) struct Stage<'a> {
+    /// It.
+    pub placed: &'a mut Placed,
+    /// What was asked.
+    pub plan: &'a Plan,
+    /// The level on which its stack stands.
+    pub level: u8,
+    /// Who works for the stack on that level, as it was right before the command.
+    pub payers: Vec<Payer>,
+}
+
+impl Stage<'_> {
+    fn deadline(&self) -> Duration {
+        self.plan.command_deadline()
+    }
+
+    /// Runs the command once, or both sides of a workload that has two.
+    ///
+    /// # Errors
+    /// It could not be started, or does not end.
+    pub(super) fn run(&mut self) -> Result<Ran, Fault> {
+        let deadline = self.deadline();
+        let Placed { opposite, standing, command, .. } = &mut *self.placed;
+        match opposite {
+            Some(opposite) => opposite.run(standing, deadline),
+            None => execute(standing, command, deadline),
+        }
+    }
+
+    /// Runs the command as often as the plan has it in one start, or until it fails.
+    ///
+    /// # Errors
+    /// As [`Self::run`]; also where a cache cannot be dropped.
+    pub(super) fn iterate(&mut self, acts: Acts<'_>) -> Result<Vec<Ran>, Fault> {
+        let mut runs: Vec<Ran> = Vec::new();
+        for _ in 0..self.plan.conduct.iterations {
+            if self.plan.conduct.cache == Cache::Cold {
+                cold::drop_caches(self.placed.standing.link()?, runs.is_empty())?;
+            }
+            acts(Who::Command, Act::Run);
+            let ran = self.run()?;
+            let goes_on = ran.outcome.status == Status::Exit(0);
+            runs.push(ran);
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(runs)
+    }
+
+    /// The command that runs in the stack: the server, where the client is outside.
+    pub(super) fn inside(&self) -> Command {
+        let Placed { opposite, command, .. } = &*self.placed;
+        opposite.as_ref().map_or(command, Opposite::inside).clone()
+    }
+}
+
+impl Placed {
+    /// Runs a step that is not measured, with what the workload's own part makes of it.
+    ///
+    /// # Errors
+    /// The step's.
+    pub(super) fn with_steps<T>(
+        &mut self,
+        deadline: Duration,
+        steps: impl FnOnce(
+            &Task,
+            &Command,
+            &mut dyn FnMut(&Command) -> Result<Outcome, Fault>,
+        ) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let Self { standing, command, task, .. } = self;
+        steps(task, command, &mut |step| Ok(execute(standing, step, deadline)?.outcome))
+    }
+}

@@ -1,0 +1,57 @@
+//! What everybody used on this level who is part of a trial: the stack, which is its bill, and the other side, which is in
+//! none.
+
+use super::acts::Who;
+use super::companion::{Companion, Seen};
+use super::held_against;
+use super::iterate::Ran;
+use super::opposite::Opposite;
+use super::stage::Stage;
+use super::watch::Watch;
+use crate::fault::Fault;
+
+/// The bill of the stack.
+#[derive(Default)]
+pub(super) struct Bill(Option<Watch>);
+
+/// The other side of a workload that has two.
+#[derive(Default)]
+pub(super) struct PeerUsage {
+    watch: Option<Watch>,
+    payer_count: usize,
+}
+
+impl Companion for Bill {
+    fn who(&self) -> Who {
+        Who::Bill
+    }
+
+    fn begin(&mut self, stage: &mut Stage<'_>) {
+        self.0 = Some(Watch::begin(stage.payers.clone(), stage.level));
+    }
+
+    fn end(&mut self, stage: &mut Stage<'_>, _: &[Ran], seen: &mut Seen) -> Result<(), Fault> {
+        seen.bill = self.0.take().map(Watch::end).unwrap_or_default();
+        seen.group_cpu = held_against::of_the_group(&stage.payers, &seen.bill);
+        seen.payer_count += stage.payers.len();
+        Ok(())
+    }
+}
+
+impl Companion for PeerUsage {
+    fn who(&self) -> Who {
+        Who::Peer
+    }
+
+    fn begin(&mut self, stage: &mut Stage<'_>) {
+        let payers = stage.placed.opposite.as_ref().map(Opposite::payers).unwrap_or_default();
+        self.payer_count = payers.len();
+        self.watch = Some(Watch::begin(payers, stage.level));
+    }
+
+    fn end(&mut self, _: &mut Stage<'_>, _: &[Ran], seen: &mut Seen) -> Result<(), Fault> {
+        seen.beside.extend(self.watch.take().map(Watch::end).unwrap_or_default());
+        seen.payer_count += self.payer_count;
+        Ok(())
+    }
+}
