@@ -179,14 +179,13 @@ fn kvm(asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Result<String, Str
     if let Some(verdict) = known() {
         return Ok(verdict.as_result());
     }
+    // What may have to be fetched is not waited for by others: two that fetch one are in nobody's way.
+    let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
     // Who asks at the same time waits for the answer.
-    let _turn = reference_guest::turn(site.cache)?;
+    let _turn = reference_guest::turn(site.cache, reference_guest::patience(site))?;
     let verdict = match known() {
         Some(verdict) => verdict,
-        None => {
-            let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
-            reference_guest::attempt(&kernel, &version, site, room)?
-        }
+        None => reference_guest::attempt(&kernel, &version, site, room)?,
     };
     Ok(verdict.as_result())
 }
