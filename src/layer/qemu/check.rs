@@ -4,6 +4,7 @@ use super::command_line::{Accelerator, Board, PROGRAM};
 use super::errand::Errand;
 use super::kernel::{self, Kernel};
 use super::packed::Packed;
+use super::qcow2::Header;
 use super::reference_guest;
 use super::request::Asked;
 use super::share::Protocol;
@@ -35,6 +36,9 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
     let version = qemu_version(room)?;
     let mut facts = vec![Fact::new("qemu_version", version, "qemu-system-x86_64 --version")];
     let is_image = matches!(site.view.root, Root::Image(_));
+    if let Root::Image(path) = &site.view.root {
+        Header::open(path)?;
+    }
     if site.view.root == Root::Packed {
         Packed::of(site, asked.memory.mib, room)?;
     } else if asked.files == Protocol::Virtiofs && !is_image {
