@@ -15,3 +15,4 @@ pub mod report;
 pub mod prove;
 pub mod cli;
 pub mod fault;
+pub mod regular_file;

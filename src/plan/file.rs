@@ -7,6 +7,7 @@ use super::word::ESCAPED;
 use super::{Cache, Draft, Neighbour, Plan, Word, duration, percentage, shelf};
 use crate::fault::Fault;
 use crate::layer::Card;
+use crate::regular_file;
 use crate::stack::{StackSpec, instead};
 use crate::workload::Workload;
 use std::fmt::{Display, Write};
@@ -59,11 +60,7 @@ pub fn read(path: &Path, cards: &[&'static Card]) -> Result<Draft, Fault> {
     if let Some(text) = shelf::text(path).filter(|_| !path.exists()) {
         return parse(text, &format!("plans/{name}.toml"), cards);
     }
-    let length = path.metadata().map_err(|error| cannot(&error))?.len();
-    if length > FILE_LIMIT {
-        return Err(cannot(&format!("its {length} bytes are above {FILE_LIMIT}")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| cannot(&error))?;
+    let text = regular_file::text_given(path, FILE_LIMIT).map_err(|error| cannot(&error))?;
     parse(&text, &name, cards)
 }
 

@@ -1,6 +1,7 @@
 //! Where workload files are: those that come with surtax, and the user's own.
 
 use crate::fault::{Doing, Fault};
+use crate::regular_file;
 use crate::stack::instead;
 use etcetera::BaseStrategy;
 use std::fs;
@@ -199,11 +200,7 @@ pub fn read(path: &Path) -> Result<String, Fault> {
             String::from("`surtax workload list` shows those that there are")
         })
     };
-    let length = path.metadata().map_err(|error| cannot(&error))?.len();
-    if length > FILE_LIMIT {
-        return Err(cannot(&format!("its {length} bytes are more than {FILE_LIMIT}")));
-    }
-    fs::read_to_string(path).map_err(|error| cannot(&error))
+    regular_file::text_given(path, FILE_LIMIT).map_err(|error| cannot(&error))
 }
 
 #[cfg(test)]

@@ -196,6 +196,68 @@ fn a_guest_may_look_at_more_files_than_the_user_may_have_open() {
     machine.assert_as_before();
 }
 
+#[test]
+fn an_image_that_names_a_file_of_this_machine_is_refused_and_nothing_is_started() {
+    let machine = Machine::take();
+    let path = |name: &str| machine.path(name).display().to_string();
+    fs::write(path("secret"), "this machine's").unwrap();
+    let make = |words: &[&str]| {
+        let made = Command::new("qemu-img").args(["create", "-q"]).args(words).output().unwrap();
+        assert!(made.status.success(), "{}", text(&made.stderr));
+    };
+    make(&["-f", "qcow2", "-F", "raw", "-b", &path("secret"), &path("over.qcow2")]);
+    let data = format!("data_file={},data_file_raw=on", path("data"));
+    make(&["-f", "qcow2", "-o", &data, &path("outside.qcow2"), "1M"]);
+    make(&["-f", "vmdk", "-o", "subformat=monolithicFlat", &path("flat.vmdk"), "1M"]);
+    for (name, said) in [
+        ("over.qcow2", format!("lies over another file, `{}`", path("secret"))),
+        ("outside.qcow2", "has its data in another file".into()),
+        ("flat.vmdk", "is of format `vmdk`".into()),
+    ] {
+        let stack = format!("qemu:accel=tcg,root=image:{}", path(name));
+        let output = machine.surtax(&["enter", &stack, "--", "true"]);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{name}: {told}");
+        assert!(told.contains(&said), "{name}: {told}");
+    }
+    machine.assert_as_before();
+}
+
+/// A first sector that says `booted` on the serial console, and stops.
+const LOADER: &[u8] =
+    b"\x31\xc0\x8e\xd8\xba\xf8\x03\xbe\x15\x7c\xac\x84\xc0\x74\x03\xee\xeb\xf8\xf4\xeb\xfd\
+from the image: booted\r\n\0";
+
+#[test]
+fn a_disk_of_either_format_is_what_the_machine_boots_from_and_is_not_written_to() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "qemu:accel=tcg") {
+        return;
+    }
+    let raw = machine.path("disk.img");
+    let mut sector = LOADER.to_vec();
+    sector.resize(510, 0);
+    sector.extend(b"\x55\xaa");
+    // No whole sector at its end.
+    sector.resize((1 << 20) + 7, 0);
+    fs::write(&raw, &sector).unwrap();
+    let qcow2 = machine.path("disk.qcow2");
+    let mut convert = Command::new("qemu-img");
+    convert.args(["convert", "-f", "raw", "-O", "qcow2"]).args([&raw, &qcow2]);
+    assert!(convert.status().unwrap().success());
+    for image in [raw, qcow2] {
+        let before = fs::read(&image).unwrap();
+        let stack = format!("qemu:accel=tcg,root=image:{}", image.display());
+        let lab = lab();
+        let raised = raise(&lab, &stack, "sector", Duration::from_secs(20)).map(drop);
+        lab.close().unwrap();
+        let fault = raised.unwrap_err();
+        assert!(fault.message.contains("from the image: booted"), "{fault}");
+        assert!(before == fs::read(&image).unwrap(), "the image is never written to");
+    }
+    machine.assert_as_before();
+}
+
 /// How long a whole system may take to come up where its instructions are translated.
 const SYSTEM_DEADLINE: Duration = Duration::from_secs(600);
 

@@ -188,3 +188,64 @@ fn a_run_whose_file_is_removed_meanwhile_is_not_said_to_be_kept() {
     assert!(text(&output.stdout).contains("native"), "what was measured is shown all the same");
     machine.assert_as_before();
 }
+
+#[test]
+fn a_plan_a_workload_a_recipe_or_a_kernel_that_is_a_pipe_or_has_no_end_is_refused_at_once() {
+    let machine = Machine::take();
+    let path = |name: &str| machine.path(name).display().to_string();
+    let made = std::process::Command::new("mkfifo").arg(path("pipe.toml")).status().unwrap();
+    assert!(made.success());
+    std::os::unix::fs::symlink("/dev/zero", path("zero.toml")).unwrap();
+    let compare = ["compare", "--runs", "1", "--in"];
+    for (name, said) in [("pipe.toml", "it is a pipe"), ("zero.toml", "it is a device")] {
+        let file = path(name);
+        let (kernel, recipe) =
+            (format!("qemu:accel=tcg,kernel={file}"), format!("appliance:recipe={file}"));
+        let asked: [Vec<&str>; 5] = [
+            vec!["run", &file],
+            vec!["plan", &file],
+            [&compare[..], &["native", "--workload", &file]].concat(),
+            [&compare[..], &[&kernel, "--", "true"]].concat(),
+            [&compare[..], &[&recipe, "--", "true"]].concat(),
+        ];
+        for words in asked {
+            let surtax = env!("CARGO_BIN_EXE_surtax");
+            // With no more memory than a small part of this machine's, and not for ever.
+            let line = "ulimit -v 4000000; exec timeout 60 \"$@\"";
+            let mut sh = std::process::Command::new("sh");
+            sh.args(["-c", line, "sh", surtax]).args(&words).env("XDG_DATA_HOME", path("data"));
+            let output = sh.stdin(std::process::Stdio::null()).output().unwrap();
+            let told = text(&output.stdout) + &text(&output.stderr);
+            assert!(told.contains(said), "{words:?}: {:?}: {told}", output.status);
+            // What a layer lacks is a gap in the answer.
+            let code = if words.contains(&kernel.as_str()) { 0 } else { 2 };
+            assert_eq!(output.status.code(), Some(code), "{words:?}: {told}");
+        }
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_plan_or_a_workload_that_the_caller_hands_down_is_read_from_a_pipe_and_from_standard_input() {
+    let machine = Machine::take();
+    let plan = "stacks = [\"native\"]\ncommand = [\"true\"]\nruns = 1\n";
+    let workload = "about = \"says 1\"\ncommand = [\"echo\", \"1\"]\n[[check]]\nabout = \"it does\"\n\
+                    regex = \"(1)\"\nmin = 1\nmax = 1\n";
+    for (text_of_it, words) in
+        [(plan, "run --quiet"), (workload, "compare --quiet --in native --runs 1 --workload")]
+    {
+        for line in [
+            format!("cat \"$0\" | \"$1\" {words} /dev/stdin"),
+            format!("\"$1\" {words} /dev/stdin < \"$0\""),
+            format!("\"$1\" {words} <(sleep 0.2; cat \"$0\")"),
+        ] {
+            let file = machine.path("given.toml");
+            std::fs::write(&file, text_of_it).unwrap();
+            let mut bash = std::process::Command::new("bash");
+            bash.args(["-c", &line]).arg(&file).arg(env!("CARGO_BIN_EXE_surtax"));
+            let output = bash.env("XDG_DATA_HOME", machine.path("data")).output().unwrap();
+            assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+        }
+    }
+    machine.assert_as_before();
+}

@@ -7,8 +7,8 @@
 use crate::fault::{Doing, Fault};
 use crate::layer::qemu::command_line::Board;
 use crate::layer::xen::Kind;
+use crate::regular_file;
 use serde::Deserialize;
-use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
 
@@ -153,15 +153,11 @@ impl Found {
             ));
         }
         let path = Path::new(name);
-        let cannot = |error: std::io::Error| {
+        let cannot = |error: &dyn std::fmt::Display| {
             Fault::user(format!("appliance: the recipe `{name}` cannot be read: {error}"))
         };
-        if fs::metadata(path).map_err(cannot)?.len() > FILE_LIMIT {
-            return Err(Fault::user(format!(
-                "appliance: the recipe `{name}` is longer than {FILE_LIMIT} bytes"
-            )));
-        }
-        let text = fs::read_to_string(path).map_err(cannot)?;
+        let bytes = regular_file::read(path, FILE_LIMIT).map_err(|error| cannot(&error))?;
+        let text = String::from_utf8(bytes).map_err(|error| cannot(&error))?;
         let directory = path.canonicalize().doing("find the recipe's directory")?;
         let directory = directory.parent().unwrap_or(Path::new("/")).to_owned();
         Ok(Self { name: name.into(), recipe: parse(&text, name)?, directory })
@@ -260,6 +256,7 @@ fn contradiction(recipe: &Recipe) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     const ARCEOS: &str = BUILT_IN[0].1;
 
@@ -282,6 +279,24 @@ mod tests {
         let found = Found::find(path.to_str().unwrap(), Path::new("/cache")).unwrap();
         assert_eq!(found.file("x"), place.path().canonicalize().unwrap().join("x"));
         assert_eq!(found.file("/x"), Path::new("/x"));
+    }
+
+    #[test]
+    fn a_recipe_that_is_a_pipe_has_no_end_or_is_too_long_is_refused_at_once() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe.toml"), rustix::fs::Mode::RUSR).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", path("zero.toml")).unwrap();
+        fs::write(path("long.toml"), vec![b'#'; 1 + (64 << 10)]).unwrap();
+        for (name, says) in [
+            ("pipe.toml", "cannot be read: it is a pipe"),
+            ("zero.toml", "cannot be read: it is a device"),
+            ("long.toml", "cannot be read: it is longer than 65536 bytes"),
+        ] {
+            let fault = Found::find(path(name).to_str().unwrap(), Path::new("/cache")).unwrap_err();
+            assert!(fault.message.contains(says), "{fault}");
+            assert_eq!(fault.exit_code(), 2);
+        }
     }
 
     #[test]

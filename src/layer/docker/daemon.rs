@@ -8,6 +8,7 @@
 //! over `/etc`, `/opt` and `/run`. Volumes must not be overlays over these, since the kernel allows two
 //! on top of each other at most: what is below them is kept in sight elsewhere.
 
+use super::behind;
 use super::network::Asked;
 use super::rootless::{self as unprivileged, Shown};
 use super::runtimes;
@@ -225,8 +226,7 @@ impl Daemon {
         let private = self.private.as_ref().and_then(|service| service.pid);
         // What was started is rootlesskit, on the other side of slirp4netns.
         let private = self.rootless_pid().ok().flatten().or(private);
-        let system = || processes().into_iter().find(|(name, _)| name == "dockerd");
-        let pid = private.or_else(|| system().map(|(_, pid)| pid));
+        let pid = private.or_else(|| behind::daemon(&self.socket));
         PathBuf::from(format!("/proc/{}/ns/net", pid.unwrap_or_else(std::process::id)))
     }
 
@@ -248,17 +248,6 @@ impl Daemon {
         )
         .hint("start the machine's own daemon, or use `net=none`"))
     }
-}
-
-/// The processes of the machine's daemon, by name.
-pub fn processes() -> Vec<(String, u32)> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let named = pids.filter_map(|pid: u32| {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned();
-        ["dockerd", "containerd"].contains(&name.as_str()).then_some((name, pid))
-    });
-    named.collect()
 }
 
 /// Where cgroup v2 is mounted beside v1, if it is.

@@ -12,6 +12,7 @@
 //! - **Checked against** Docker Engine API 1.41, dockerd 20.10.24.
 
 pub(super) mod attach;
+mod behind;
 mod container;
 mod daemon;
 mod engine;
@@ -304,7 +305,7 @@ impl Running for RunningDocker {
                 let shim = parent.map(|pid| ("shim".to_owned(), pid));
                 let process =
                     |(name, pid): (String, u32)| payer(&name, Source::Process(pid), false);
-                let daemons = daemon::processes().into_iter().map(process);
+                let daemons = behind::processes(&self.daemon.socket).into_iter().map(process);
                 let is_shared = self.is_daemon_shared;
                 payers.extend(daemons.map(|daemon| Payer { is_shared, ..daemon }));
                 payers.extend(shim.map(process));

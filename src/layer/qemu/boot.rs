@@ -67,7 +67,7 @@ pub(super) fn boot(
     descriptors.extend(wires.taps.drain(..).zip(TAP_DESCRIPTOR..));
     descriptors.extend(wires.vhosts.drain(..).zip(VHOST_DESCRIPTOR..));
     if let Boots::Disk(image) = &machine.boots {
-        descriptors.push((image.open()?, IMAGE_DESCRIPTOR));
+        descriptors.push((image.descriptor()?, IMAGE_DESCRIPTOR));
     }
     let jailed = place.jail.close(room)?;
     let mut process = room.spawn(Program {

@@ -4,6 +4,7 @@ use super::command_line::{Accelerator, Board, PROGRAM};
 use super::errand::Errand;
 use super::kernel::{self, Kernel};
 use super::packed::Packed;
+use super::qcow2::Header;
 use super::reference_guest;
 use super::request::Asked;
 use super::share::Protocol;
@@ -35,6 +36,9 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
     let version = qemu_version(room)?;
     let mut facts = vec![Fact::new("qemu_version", version, "qemu-system-x86_64 --version")];
     let is_image = matches!(site.view.root, Root::Image(_));
+    if let Root::Image(path) = &site.view.root {
+        Header::open(path)?;
+    }
     if site.view.root == Root::Packed {
         Packed::of(site, asked.memory.mib, room)?;
     } else if asked.files == Protocol::Virtiofs && !is_image {
@@ -179,14 +183,13 @@ fn kvm(asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Result<String, Str
     if let Some(verdict) = known() {
         return Ok(verdict.as_result());
     }
+    // What may have to be fetched is not waited for by others: two that fetch one are in nobody's way.
+    let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
     // Who asks at the same time waits for the answer.
-    let _turn = reference_guest::turn(site.cache)?;
+    let _turn = reference_guest::turn(site.cache, reference_guest::patience(site))?;
     let verdict = match known() {
         Some(verdict) => verdict,
-        None => {
-            let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
-            reference_guest::attempt(&kernel, &version, site, room)?
-        }
+        None => reference_guest::attempt(&kernel, &version, site, room)?,
     };
     Ok(verdict.as_result())
 }

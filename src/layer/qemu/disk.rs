@@ -443,6 +443,7 @@ mod tests {
                 "device": "scratch",
                 "inserted": {
                     "drv": "raw",
+                    "backing_file_depth": 0,
                     "image": {"virtual-size": 1},
                     "cache": {"writeback": writeback, "direct": direct, "no-flush": no_flush},
                 },

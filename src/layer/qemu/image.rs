@@ -1,6 +1,7 @@
 //! A whole system from a disk image: its own boot loader, kernel and init, and the agent as a service of it.
 //!
-//! The image is never written to: the machine has a throw-away layer over it (qcow2). A second disk, labelled
+//! The image is never written to: the machine has a throw-away layer over it (qcow2). It is opened once, and what its
+//! header says leads to no other file, neither here nor in QEMU, which is told of every file and format. A second disk, labelled
 //! `cidata`, is what cloud-init calls a NoCloud seed. It holds the agent, and tells cloud-init to make it a
 //! unit and to start that after its last stage: the first frame says that the system is ready.
 //!
@@ -11,7 +12,8 @@
 
 use super::disk;
 use super::nic;
-use super::qmp::Qmp;
+use super::qcow2::Header;
+use super::qmp::{BlockDevice, Qmp};
 use super::request::Asked;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
@@ -19,10 +21,13 @@ use crate::layer::errand::Errand;
 use crate::layer::jail::Jail;
 use crate::layer::{Root, View, scratch, value_of};
 use crate::stack::LayerSpec;
+use serde_json::json;
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use surtax_instrument::wire::{Fact, SCRATCH};
 
 /// What QEMU calls the disk with the system.
@@ -36,9 +41,6 @@ const LABEL: &str = "cidata";
 
 /// The agent's name on the seed.
 const AGENT: &str = "surtax-agent";
-
-/// Formats that are taken.
-const FORMATS: [&str; 2] = ["raw", "qcow2"];
 
 /// Options that mean nothing where the image brings its own kernel and files, and the reason.
 const OTHERS: [(&str, &str); 6] = [
@@ -71,6 +73,8 @@ const IMAGE_SET: &str = "/dev/fdset/1";
 pub(super) struct Image {
     /// What was named.
     source: PathBuf,
+    /// What it was when its header was read: the name may lead elsewhere by now.
+    opened: Opened,
     /// Its format.
     format: &'static str,
     /// The layer over it.
@@ -80,6 +84,18 @@ pub(super) struct Image {
     /// What the machine has beside its own disk.
     given: Given,
 }
+
+/// An image that is open.
+#[derive(Clone, Debug)]
+struct Opened(Arc<File>);
+
+impl PartialEq for Opened {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Opened {}
 
 /// What a machine is given that its system knows nothing of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -134,24 +150,27 @@ impl Image {
             ))
             .hint("such a system has none of this machine's files: leave it out"));
         }
-        let format = format_of(source, room)?;
+        let (file, header) = Header::open(source)?;
         let place = room.disk_directory()?;
         let (layer, seed) = (place.join("system.qcow2"), place.join("seed.iso"));
-        let (from, to) = (source.display().to_string(), layer.display().to_string());
-        let argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", format, "-b", &from, &to];
+        // Of the image this tool of root's is told nothing but the size: QEMU is told what lies below, in its jail.
+        let (to, size) = (layer.display().to_string(), header.disk_bytes.to_string());
+        let argv = ["qemu-img", "create", "-q", "-f", "qcow2", &to, &size];
         Errand::new(&argv).run(room).map_err(|fault| fault.hint("apt-get install qemu-utils"))?;
         let given = Given { has_disk: asked.disk.is_some(), network: asked.addresses() };
         write_seed(&seed, &given, view.scratch, agent, room)?;
-        Ok(Self { source: source.to_owned(), format, layer, seed, given })
+        let (source, opened) = (source.to_owned(), Opened(Arc::new(file)));
+        Ok(Self { source, opened, format: header.format, layer, seed, given })
     }
 
     /// The image, to be handed down.
     ///
     /// # Errors
-    /// The machine's: it is gone.
-    pub(super) fn open(&self) -> Result<OwnedFd, Fault> {
-        let opened = File::open(&self.source);
-        opened.map(OwnedFd::from).doing(format_args!("open the image `{}`", self.source.display()))
+    /// The machine's: there are too many open files.
+    pub(super) fn descriptor(&self) -> Result<OwnedFd, Fault> {
+        let copy = self.opened.0.try_clone();
+        copy.map(OwnedFd::from)
+            .doing(format_args!("hand down the image `{}`", self.source.display()))
     }
 
     /// The same disks where a program in a jail sees them.
@@ -167,22 +186,36 @@ impl Image {
     /// The options of QEMU's command line; `bus` ends the names of the board's virtio devices.
     pub(super) fn arguments(&self, bus: &str) -> Vec<[String; 2]> {
         let text = |path: &Path| path.display().to_string().replace(',', ",,");
-        let disk = |id: &str, file: &Path, more: &str, device: &str| {
-            let file = text(file);
+        let disk = |id: &str, file: &str, more: &str, device: &str| {
             [
                 ["-drive".into(), format!("file={file},if=none,id={id},{more}")],
                 ["-device".into(), format!("virtio-blk-{bus},drive={id}{device}")],
             ]
         };
-        let below = format!(
-            "backing.driver={},backing.file.driver=file,backing.file.filename={IMAGE_SET}",
-            self.format
-        );
-        let layer = format!("format=qcow2,cache=none,aio=threads,discard=unmap,{below}");
         let image = ["-add-fd".into(), format!("fd={IMAGE_DESCRIPTOR},set=1")];
-        let system = disk(DRIVE, &self.layer, &layer, ",bootindex=0");
-        let seed = disk(SEED, &self.seed, "format=raw,readonly=on", "");
+        let layers = self.layers().to_string().replace(',', ",,");
+        let layers = format!("json:{layers}");
+        let system = disk(DRIVE, &layers, "cache=none,aio=threads,discard=unmap", ",bootindex=0");
+        let seed = disk(SEED, &text(&self.seed), "format=raw,readonly=on", "");
         [vec![image], system.to_vec(), seed.to_vec()].concat()
+    }
+
+    /// The machine's disk as QEMU's options have it: all files with their formats, and that there are no others.
+    fn layers(&self) -> serde_json::Value {
+        let mut below = json!({
+            "driver": self.format,
+            "read-only": true,
+            "file": { "driver": "file", "filename": IMAGE_SET },
+        });
+        // The header names none. It is said again to a QEMU that reads it later.
+        if self.format == "qcow2" {
+            below["backing"] = serde_json::Value::Null;
+        }
+        json!({
+            "driver": "qcow2",
+            "file": { "driver": "file", "filename": self.layer },
+            "backing": below,
+        })
     }
 
     /// That QEMU has the image below the machine's disk, and that the guest's root lies on that disk.
@@ -199,9 +232,10 @@ impl Image {
         let block = blocks.iter().find(|block| block.device == DRIVE);
         let told = block.and_then(|block| block.backing()).unwrap_or_default();
         let asked = self.source.display().to_string();
-        if told != IMAGE_SET || !is_open(pid, &self.source)? {
+        let depth = block.map_or(0, BlockDevice::depth);
+        if told != IMAGE_SET || depth != 1 || !is_open(pid, &self.opened.0)? {
             return Err(Fault::machine(format!(
-                "qemu: the system was to be from `{asked}`, and QMP says `{told}`"
+                "qemu: the system was to be from `{asked}`, and QMP says `{told}` and {depth} files below the layer"
             )));
         }
         let root = value_of(inside, "root_mount")?;
@@ -212,11 +246,11 @@ impl Image {
             )));
         }
         self.given.prove(inside)?;
-        let about = fs::metadata(&self.source).doing(format_args!("look at `{asked}`"))?;
+        let about = self.opened.0.metadata().doing(format_args!("look at `{asked}`"))?;
         Ok(vec![
             Fact::new("root", "image", "the command line"),
             Fact::new("image", &asked, "query-block, and /proc/PID/fd of QEMU"),
-            Fact::new("image_format", self.format, "qemu-img info"),
+            Fact::new("image_format", self.format, "its header"),
             Fact::new("image_bytes", about.len().to_string(), &asked),
             Fact::new("files", kind, "/proc/self/mountinfo inside"),
             Fact::new("kernel_release", value_of(inside, "kernel_release")?, "uname(2) inside"),
@@ -284,28 +318,14 @@ impl Given {
 }
 
 /// Whether a process has this file open.
-fn is_open(pid: u32, file: &Path) -> Result<bool, Fault> {
+fn is_open(pid: u32, file: &File) -> Result<bool, Fault> {
     let place = PathBuf::from(format!("/proc/{pid}/fd"));
     let doing = format!("look at what is open in `{}`", place.display());
-    let real = fs::canonicalize(file).doing(&doing)?;
+    let name = |about: fs::Metadata| (about.dev(), about.ino());
+    let real = file.metadata().map(name).doing(&doing)?;
     let entries = fs::read_dir(&place).doing(&doing)?;
-    Ok(entries.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == real)))
-}
-
-fn format_of(source: &Path, room: &Room) -> Result<&'static str, Fault> {
-    let shown = source.display();
-    let path = shown.to_string();
-    let argv = ["qemu-img", "info", "--output=json", &path];
-    let said = Errand::new(&argv)
-        .text(room)
-        .map_err(|fault| fault.during(format_args!("qemu: cannot look into `{shown}`")))?;
-    let about: serde_json::Value =
-        serde_json::from_str(&said).doing("read what qemu-img says of an image")?;
-    let format = about["format"].as_str().unwrap_or("unknown");
-    FORMATS.into_iter().find(|known| *known == format).ok_or_else(|| {
-        Fault::user(format!("qemu: `{shown}` is an image of format `{format}`"))
-            .hint("convert it: qemu-img convert -O qcow2")
-    })
+    let is_it = |path: &Path| fs::metadata(path).is_ok_and(|about| name(about) == real);
+    Ok(entries.flatten().any(|entry| is_it(&entry.path())))
 }
 
 /// Writes the seed: who the machine is, its network, what cloud-init does, and the agent.
@@ -408,6 +428,7 @@ mod tests {
     fn the_layer_is_booted_and_the_seed_is_read_only() {
         let image = Image {
             source: "/debian.qcow2".into(),
+            opened: Opened(Arc::new(File::open("/dev/null").unwrap())),
             format: "qcow2",
             layer: "/room/system.qcow2".into(),
             seed: "/room/seed.iso".into(),
@@ -416,9 +437,11 @@ mod tests {
         assert_eq!(
             image.arguments("pci").concat().join(" "),
             "-add-fd fd=140,set=1 \
-             -drive file=/room/system.qcow2,if=none,id=system,format=qcow2,cache=none,aio=threads,\
-             discard=unmap,backing.driver=qcow2,backing.file.driver=file,\
-             backing.file.filename=/dev/fdset/1 -device virtio-blk-pci,drive=system,bootindex=0 \
+             -drive file=json:{\"backing\":{\"backing\":null,,\"driver\":\"qcow2\",,\
+             \"file\":{\"driver\":\"file\",,\"filename\":\"/dev/fdset/1\"},,\"read-only\":true},,\
+             \"driver\":\"qcow2\",,\"file\":{\"driver\":\"file\",,\"filename\":\"/room/system.qcow2\"}},\
+             if=none,id=system,cache=none,aio=threads,discard=unmap \
+             -device virtio-blk-pci,drive=system,bootindex=0 \
              -drive file=/room/seed.iso,if=none,id=seed,format=raw,readonly=on \
              -device virtio-blk-pci,drive=seed"
         );

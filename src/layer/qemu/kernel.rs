@@ -11,10 +11,11 @@ use super::modules::Tree;
 use super::unpack::unpack;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
+use crate::regular_file;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -24,6 +25,12 @@ pub(super) const CHANNEL: &str = "virtio_console";
 
 /// The most of a bzImage that is read for its header.
 const HEADER: u64 = 64 << 10;
+
+/// The largest file of a kernel that is read whole: with all that a debugger wants to know, one has some 700 MB.
+const KERNEL_LIMIT: u64 = 1 << 30;
+
+/// How much of a file is hashed at a time.
+const PIECE: usize = 1 << 20;
 
 /// Which of the distribution's kernels: it ships one for clouds, and one for everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +159,15 @@ pub(in crate::layer) fn sha256(path: &Path) -> Result<String, Fault> {
     if let Some(hash) = known.get(&key) {
         return Ok(hash.clone());
     }
-    let hash = apt::hex(&Sha256::digest(fs::read(path).doing(&doing)?));
+    let mut file = regular_file::open(path).doing(&doing)?;
+    let (mut hasher, mut piece) = (Sha256::new(), vec![0; PIECE]);
+    loop {
+        match file.read(&mut piece).doing(&doing)? {
+            0 => break,
+            count => hasher.update(&piece[..count]),
+        }
+    }
+    let hash = apt::hex(&hasher.finalize());
     known.insert(key, hash.clone());
     Ok(hash)
 }
@@ -162,7 +177,7 @@ pub(in crate::layer) fn sha256(path: &Path) -> Result<String, Fault> {
 /// # Errors
 /// The machine's: the library holds none that says its release.
 pub(super) fn bundled(library: &Path, modules: PathBuf) -> Result<Kernel, Fault> {
-    let release = release_of(library).ok_or_else(|| {
+    let release = release_of(library).ok().flatten().ok_or_else(|| {
         Fault::machine(format!("`{}` holds no kernel that says its release", library.display()))
     })?;
     let (file, origin) = (library.to_owned(), "bundled in a shared library");
@@ -172,9 +187,9 @@ pub(super) fn bundled(library: &Path, modules: PathBuf) -> Result<Kernel, Fault>
 
 fn named_kernel(path: &Path) -> Result<Found, Fault> {
     let refuse = |why: &str| Fault::user(format!("qemu: `kernel={}` {why}", path.display()));
-    let file =
-        fs::canonicalize(path).map_err(|error| refuse(&format!("cannot be read: {error}")))?;
-    let release = release_of(&file).ok_or_else(|| {
+    let cannot = |error: io::Error| refuse(&format!("cannot be read: {error}"));
+    let file = fs::canonicalize(path).map_err(cannot)?;
+    let release = release_of(&file).map_err(cannot)?.ok_or_else(|| {
         refuse("is neither a bzImage nor an ELF kernel that says its release")
             .hint("name one such as `/boot/vmlinuz-…`, or leave `kernel=` out")
     })?;
@@ -212,7 +227,7 @@ fn cached_kernel(kernels: &Path, need: &Need<'_>) -> Option<Found> {
 }
 
 fn usable(found: Found, need: &Need<'_>) -> Option<Found> {
-    let is_the_release = release_of(&found.file)? == found.release;
+    let is_the_release = release_of(&found.file).ok()?? == found.release;
     let tree = Tree::open(&found.modules).ok()?;
     let needed = [&[CHANNEL, "virtio_pci"][..], &need.modules].concat();
     let is_whole = tree.missing(&needed).is_empty();
@@ -225,17 +240,23 @@ fn numbers(release: &str) -> Vec<u64> {
     words.filter_map(|word| word.parse().ok()).collect()
 }
 
-/// The release that a kernel's file says it is.
-fn release_of(file: &Path) -> Option<String> {
+/// The release that a kernel's file says it is; none where it is no kernel.
+fn release_of(file: &Path) -> io::Result<Option<String>> {
     let mut header = Vec::new();
-    File::open(file).ok()?.take(HEADER).read_to_end(&mut header).ok()?;
+    regular_file::open(file)?.take(HEADER).read_to_end(&mut header)?;
     if let Some(image) = BzImage::parse(&header) {
-        return image.release();
+        return Ok(image.release());
     }
-    Elf::parse(&header)?;
-    let whole = fs::read(file).ok()?;
+    if Elf::parse(&header).is_none() {
+        return Ok(None);
+    }
+    Ok(release_in(&regular_file::read(file, KERNEL_LIMIT)?))
+}
+
+/// The release in the banner of an ELF kernel.
+fn release_in(whole: &[u8]) -> Option<String> {
     let banner = regex::bytes::Regex::new("Linux version ([0-9][^ ]*) ").ok()?;
-    let release = banner.captures(&whole)?.get(1)?;
+    let release = banner.captures(whole)?.get(1)?;
     String::from_utf8(release.as_bytes().to_vec()).ok()
 }
 
@@ -246,10 +267,13 @@ fn prepare(
     room: &Room,
 ) -> Result<Kernel, Fault> {
     let path = found.file.clone();
-    let bytes = || fs::read(&path).doing(format_args!("read the kernel `{}`", path.display()));
+    let bytes = || {
+        regular_file::read(&path, KERNEL_LIMIT)
+            .doing(format_args!("read the kernel `{}`", path.display()))
+    };
     let is_bzimage = {
         let mut start = [0; 4];
-        let read = File::open(&path).and_then(|mut file| file.read_exact(&mut start));
+        let read = regular_file::open(&path).and_then(|mut file| file.read_exact(&mut start));
         read.is_ok() && !start.starts_with(b"\x7fELF")
     };
     if !is_bzimage {

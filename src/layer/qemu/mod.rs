@@ -32,6 +32,7 @@ pub(super) mod nic;
 mod open_vswitch;
 mod packed;
 mod partition;
+mod qcow2;
 pub(super) mod qmp;
 mod reference_guest;
 pub(super) mod request;

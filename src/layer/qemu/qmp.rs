@@ -85,6 +85,7 @@ struct Inserted {
     cache: Cache,
     image: Image,
     backing_file: Option<String>,
+    backing_file_depth: u32,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -124,6 +125,11 @@ impl BlockDevice {
     /// The file of which it begins as a copy.
     pub(super) fn backing(&self) -> Option<&str> {
         self.inserted.as_ref()?.backing_file.as_deref()
+    }
+
+    /// How many files lie below its own.
+    pub(super) fn depth(&self) -> u32 {
+        self.inserted.as_ref().map_or(0, |inserted| inserted.backing_file_depth)
     }
 
     /// How its file is cached.

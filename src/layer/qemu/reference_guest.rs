@@ -17,8 +17,9 @@ use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::Site;
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock;
@@ -30,6 +31,12 @@ const HOST_DEADLINE: Duration = Duration::from_secs(22);
 /// How long it may take in a guest of ours, whose processor may itself be emulated: 4 s when it is
 /// quiet here, and half a minute on a crowded machine.
 const NESTED_DEADLINE: Duration = Duration::from_secs(60);
+
+/// What an attempt takes beside that, on a crowded machine.
+const AROUND: Duration = Duration::from_secs(15);
+
+/// How long to wait between two looks at a lock that somebody holds.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What is said of a device that only looks usable.
 const REFUTED: &str = "`/dev/kvm` opens, but a reference guest did not reach user space";
@@ -82,17 +89,66 @@ pub(super) fn known(cache: &Path, qemu_version: &str) -> Option<Verdict> {
     (verdict.qemu_version == qemu_version).then_some(verdict)
 }
 
+/// How long one attempt may take.
+fn deadline(site: &Site<'_>) -> Duration {
+    let is_deep = site.level > 0 || is_guest_of_ours();
+    if is_deep { NESTED_DEADLINE } else { HOST_DEADLINE }
+}
+
+/// How long to wait for somebody else's attempt.
+pub(super) fn patience(site: &Site<'_>) -> Duration {
+    deadline(site) + AROUND
+}
+
 /// One attempt at a time: held until the file is dropped.
 ///
 /// # Errors
-/// The machine's: the cache cannot be written.
-pub(super) fn turn(cache: &Path) -> Result<File, Fault> {
+/// The machine's: the cache cannot be written, or somebody holds the lock for longer than an attempt takes.
+pub(super) fn turn(cache: &Path, patience: Duration) -> Result<File, Fault> {
     let path = verdict_path(cache)?.with_extension("lock");
     let doing = format!("wait for a turn at `{}`", path.display());
     fs::create_dir_all(cache).doing(&doing)?;
-    let file = File::create(&path).doing(&doing)?;
-    file.lock().doing(&doing)?;
+    let file = lock_file(&path)?;
+    let began = clock::monotonic_raw();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error).doing(&doing),
+        }
+        if Duration::from(clock::monotonic_raw().since(began)) >= patience {
+            return Err(taken(&path, patience));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Opens the lock, which is ours alone: to read a file is enough to lock it.
+fn lock_file(path: &Path) -> Result<File, Fault> {
+    let doing = format!("open the lock `{}`", path.display());
+    let ours = Mode::RUSR | Mode::WUSR;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags | OFlags::NONBLOCK, ours).doing(&doing)?);
+    let facts = rustix::fs::fstat(&file).doing(&doing)?;
+    if facts.st_uid != rustix::process::geteuid().as_raw() {
+        let (shown, owner) = (path.display(), facts.st_uid);
+        return Err(Fault::machine(format!(
+            "the lock `{shown}` belongs to user {owner}, who could hold it for ever"
+        ))
+        .hint(format!("remove `{shown}`")));
+    }
+    // One of an older surtax can be read by all.
+    rustix::fs::fchmod(&file, ours).doing(&doing)?;
     Ok(file)
+}
+
+/// What is said of a lock that is not let go of.
+fn taken(path: &Path, patience: Duration) -> Fault {
+    let (shown, seconds) = (path.display(), patience.as_secs());
+    Fault::machine(format!(
+        "a process of this user holds the lock `{shown}`, under which a surtax tries KVM, for more than {seconds} s"
+    ))
+    .hint(format!("end that process, which `fuser {shown}` may name; or use `accel=tcg`"))
 }
 
 /// Boots the reference guest, and remembers what came of it.
@@ -123,9 +179,7 @@ pub(super) fn attempt(
         disk: None,
         nic: None,
     };
-    let is_deep = site.level > 0 || is_guest_of_ours();
-    let deadline = if is_deep { NESTED_DEADLINE } else { HOST_DEADLINE };
-    let (boot_ms, why) = match first_frame(machine, room, deadline) {
+    let (boot_ms, why) = match first_frame(machine, room, deadline(site)) {
         Ok(elapsed) => (u64::try_from(elapsed.as_millis()).ok(), None),
         Err(fault) => {
             // Kept for whoever wonders; the verdict itself stays one line.
@@ -185,6 +239,7 @@ fn load_driver(room: &Room) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     #[test]
     fn a_verdict_is_forgotten_when_qemu_changes_and_never_crosses_a_boot() {
@@ -195,6 +250,42 @@ mod tests {
         write_whole(&path, serde_json::to_string(&verdict).unwrap().as_bytes()).unwrap();
         assert_eq!(known(cache.path(), "7.2.22"), Some(verdict));
         assert_eq!(known(cache.path(), "10.0.13"), None);
+    }
+
+    #[test]
+    fn a_lock_that_somebody_holds_is_waited_for_no_longer_than_an_attempt_takes() {
+        let cache = tempfile::tempdir().unwrap();
+        let mine = turn(cache.path(), Duration::ZERO).unwrap();
+        let fault = turn(cache.path(), Duration::from_millis(50)).unwrap_err();
+        assert!(fault.message.contains("holds the lock `"), "{fault}");
+        assert_eq!(fault.exit_code(), 3);
+        let next = std::thread::spawn({
+            let cache = cache.path().to_owned();
+            move || turn(&cache, Duration::from_secs(30)).map(drop)
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        drop(mine);
+        assert_eq!(next.join().unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn a_lock_is_nobody_elses_to_take_also_one_of_an_older_surtax() {
+        let cache = tempfile::tempdir().unwrap();
+        let path = verdict_path(cache.path()).unwrap().with_extension("lock");
+        let mode = || fs::metadata(&path).unwrap().mode() & 0o7777;
+        drop(turn(cache.path(), Duration::ZERO).unwrap());
+        assert_eq!(mode(), 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        drop(turn(cache.path(), Duration::ZERO).unwrap());
+        assert_eq!(mode(), 0o600);
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+            let fault = turn(cache.path(), Duration::ZERO).unwrap_err();
+            assert!(fault.message.contains("belongs to user 65534"), "{fault}");
+        }
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
+        assert!(turn(cache.path(), Duration::ZERO).is_err(), "no link is followed");
     }
 
     #[test]

@@ -175,3 +175,21 @@ fn the_callers_environment_is_not_copied_into_the_file() {
     let text = write(&changed.complete(&around()).unwrap().plan);
     assert!(text.ends_with("\n[environment]\n\"LANG\" = \"C\"\n"), "{text}");
 }
+
+#[test]
+fn a_plan_that_is_a_pipe_has_no_end_or_is_too_long_is_refused_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name);
+    rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), rustix::fs::Mode::RUSR).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", path("zero")).unwrap();
+    std::fs::write(path("long"), vec![b'#'; 1 + (1 << 20)]).unwrap();
+    for (name, says) in [
+        ("pipe", "it is a pipe, and no regular file"),
+        ("zero", "it is a device, and no regular file"),
+        ("long", "it is longer than 1048576 bytes"),
+    ] {
+        let fault = read(&path(name), CARDS).unwrap_err();
+        assert!(fault.message.ends_with(says), "{fault}");
+        assert_eq!(fault.exit_code(), 2);
+    }
+}

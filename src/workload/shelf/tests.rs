@@ -238,3 +238,21 @@ fn a_file_of_the_users_own_is_listed_under_its_name() {
     assert_eq!(own(place.path()).unwrap(), [Listed { name: String::from("mine"), path }]);
     assert_eq!(own(&place.path().join("nowhere")).unwrap(), []);
 }
+
+#[test]
+fn a_workload_file_that_is_a_pipe_has_no_end_or_is_too_long_is_refused_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name);
+    rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), rustix::fs::Mode::RUSR).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", path("zero")).unwrap();
+    fs::write(path("long"), vec![b'#'; 1 + (64 << 10)]).unwrap();
+    for (name, says) in [
+        ("pipe", "it is a pipe, and no regular file"),
+        ("zero", "it is a device, and no regular file"),
+        ("long", "it is longer than 65536 bytes"),
+    ] {
+        let fault = super::read(&path(name)).unwrap_err();
+        assert!(fault.message.ends_with(says), "{fault}");
+        assert_eq!(fault.exit_code(), 2);
+    }
+}

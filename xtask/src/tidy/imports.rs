@@ -8,6 +8,7 @@ use super::tree::Tree;
 /// not listed may name all.
 const MODULES: &[(&str, &[&str])] = &[
     ("fault", &[]),
+    ("regular_file", &[]),
     ("workload", &["stack", "fault"]),
     ("plan", &["workload", "stack", "layer", "fault"]),
     ("stack", &["layer", "agent", "lab", "trial::watch", "fault"]),
@@ -37,6 +38,9 @@ const MODULES: &[(&str, &[&str])] = &[
         ],
     ),
 ];
+
+/// Modules that know of nobody, and that all may name.
+const EVERYBODYS: &[&str] = &["regular_file"];
 
 /// A crate, where it stands, and which of our crates it may name.
 const CRATES: &[(&str, &[&str])] = &[
@@ -94,7 +98,8 @@ fn foreign_modules(path: &str, source: &RustSource) -> Vec<Finding> {
         })
         .filter(|(_, named)| {
             let covers = |it: &&str| named == it || named.starts_with(&format!("{it}::"));
-            first_word(named) != module && !allowed.iter().any(covers)
+            let name = first_word(named);
+            name != module && !EVERYBODYS.contains(&name) && !allowed.iter().any(covers)
         })
         .map(|(offset, named)| {
             let name = first_word(named);

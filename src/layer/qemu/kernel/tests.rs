@@ -38,7 +38,7 @@ fn the_release_is_read_from_the_kernel_and_not_from_its_name() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("vmlinuz-9.9");
     fs::write(&file, bzimage("6.1.0-56-cloud-amd64", b"")).unwrap();
-    assert_eq!(release_of(&file).as_deref(), Some("6.1.0-56-cloud-amd64"));
+    assert_eq!(release_of(&file).unwrap().as_deref(), Some("6.1.0-56-cloud-amd64"));
 }
 
 #[test]
@@ -117,4 +117,27 @@ fn a_named_file_that_is_no_kernel_is_refused() {
     assert!(fault.message.contains("neither a bzImage nor an ELF kernel"), "{fault}");
     let fault = named_kernel(Path::new("/nowhere/vmlinuz")).unwrap_err();
     assert!(fault.message.contains("cannot be read: No such file"), "{fault}");
+}
+
+#[test]
+fn a_kernel_that_is_a_pipe_or_has_no_end_is_refused_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let (pipe, zero) = (place.path().join("pipe"), place.path().join("zero"));
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
+    for (path, says) in [(pipe, "it is a pipe, and no regular"), (zero, "it is a device, and no")] {
+        let named = path.display().to_string();
+        let fault = find(&Need { named: Some(&named), ..need() }, place.path()).unwrap_err();
+        assert!(fault.message.contains(says), "{fault}");
+        assert_eq!(fault.exit_code(), 2);
+        assert!(sha256(&path).unwrap_err().message.contains(says));
+    }
+}
+
+#[test]
+fn a_file_is_hashed_piece_by_piece_as_it_is_whole() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let bytes: Vec<u8> = (0..PIECE + 7).map(|at| u8::try_from(at % 251).unwrap()).collect();
+    fs::write(file.path(), &bytes).unwrap();
+    assert_eq!(sha256(file.path()).unwrap(), apt::hex(&Sha256::digest(&bytes)));
 }

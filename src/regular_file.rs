@@ -1,0 +1,156 @@
+//! Opens and reads files that somebody else may have named or made: regular files only, and no more of them than asked for.
+//!
+//! A name can lead to a pipe that nobody writes to, or to a device without an end, and both say that they are 0 bytes
+//! long. So a file is looked at before and after it is opened, is never waited for, and is read up to a limit whatever
+//! length it says. Links are followed.
+
+use rustix::fs::{Mode, OFlags};
+use std::fs::{self, File, FileType};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// Standard input by the name that shells and tools have for it.
+const STANDARD_INPUT: &str = "/dev/stdin";
+
+/// Where a process finds what it has open, by number.
+const DESCRIPTORS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
+
+/// Opens a regular file for reading.
+///
+/// # Errors
+/// The kernel's; or what the name leads to is no regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    // Some devices act when they are opened.
+    require_regular(fs::metadata(path)?.file_type())?;
+    let file = open_at_once(path)?;
+    require_regular(file.metadata()?.file_type())?;
+    Ok(file)
+}
+
+/// Reads a regular file whole, if it has no more bytes than `limit`.
+///
+/// # Errors
+/// As [`open`]; or it is longer.
+pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    up_to(open(path)?, limit)
+}
+
+/// Reads a text that a person names: a regular file, or standard input or another descriptor that the caller opened.
+///
+/// `surtax run <(…)` hands over a pipe as `/dev/fd/63`. It was made by whoever called, and so was `/dev/stdin`; no name
+/// in a directory leads to it by surprise. It is waited for as long as its writer takes, as by any other tool.
+///
+/// # Errors
+/// As [`read`]; or it is no UTF-8.
+pub fn text_given(path: &Path, limit: u64) -> io::Result<String> {
+    let bytes = if is_handed_down(path) {
+        let file = open_at_once(path)?;
+        // The open file is a new one: only this reader waits.
+        rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+        up_to(file, limit)?
+    } else {
+        read(path, limit)?
+    };
+    String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+/// Whether a path is the name of a descriptor of this process, and none in a directory.
+fn is_handed_down(path: &Path) -> bool {
+    let is_number = |name: &Path| name.to_str().is_some_and(|it| it.parse::<u32>().is_ok());
+    path == Path::new(STANDARD_INPUT)
+        || DESCRIPTORS.iter().any(|at| path.strip_prefix(at).is_ok_and(is_number))
+}
+
+fn open_at_once(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+}
+
+fn require_regular(kind: FileType) -> io::Result<()> {
+    let what = match kind {
+        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_dir() => return Err(rustix::io::Errno::ISDIR.into()),
+        kind if kind.is_fifo() => "pipe",
+        kind if kind.is_socket() => "socket",
+        _ => "device",
+    };
+    Err(io::Error::new(ErrorKind::InvalidInput, format!("it is a {what}, and no regular file")))
+}
+
+fn up_to(source: impl Read, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::Error::new(
+            ErrorKind::FileTooLarge,
+            format!("it is longer than {limit} bytes"),
+        ));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::CWD;
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+
+    fn refused(path: &Path) -> String {
+        let said = [open(path).unwrap_err(), read(path, 9).unwrap_err()].map(|it| it.to_string());
+        assert_eq!(said[0], said[1]);
+        assert_eq!(text_given(path, 9).unwrap_err().to_string(), said[0]);
+        said[0].clone()
+    }
+
+    #[test]
+    fn a_pipe_a_device_and_a_socket_are_refused_at_once_also_behind_a_link() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        rustix::fs::mkfifoat(CWD, at("pipe"), Mode::RUSR).unwrap();
+        std::os::unix::fs::symlink(at("pipe"), at("link")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at("zero")).unwrap();
+        let _listener = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        assert_eq!(refused(&at("pipe")), "it is a pipe, and no regular file");
+        assert_eq!(refused(&at("link")), "it is a pipe, and no regular file");
+        assert_eq!(refused(&at("zero")), "it is a device, and no regular file");
+        assert_eq!(refused(&at("socket")), "it is a socket, and no regular file");
+        assert_eq!(refused(place.path()), "Is a directory (os error 21)");
+        assert_eq!(refused(&at("none")), "No such file or directory (os error 2)");
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_the_limit_and_no_further_whatever_length_it_says() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"123456789").unwrap();
+        assert_eq!(read(file.path(), 9).unwrap(), b"123456789");
+        assert_eq!(text_given(file.path(), 9).unwrap(), "123456789");
+        let fault = read(file.path(), 8).unwrap_err();
+        assert_eq!(fault.to_string(), "it is longer than 8 bytes");
+        // The kernel says that it is empty.
+        assert!(!read(Path::new("/proc/self/status"), 1 << 20).unwrap().is_empty());
+        assert!(read(Path::new("/proc/self/status"), 9).is_err());
+    }
+
+    #[test]
+    fn a_pipe_that_the_caller_handed_down_is_read_to_its_end_and_up_to_the_limit() {
+        let handed = |text: &'static [u8], limit| {
+            let (reader, mut writer) = std::io::pipe().unwrap();
+            let late = std::thread::spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                // Whoever reads less hangs up.
+                let _ = writer.write_all(text);
+            });
+            let path = format!("/dev/fd/{}", reader.as_raw_fd());
+            let said = text_given(Path::new(&path), limit).map_err(|error| error.to_string());
+            drop(reader);
+            late.join().unwrap();
+            said
+        };
+        assert_eq!(handed(b"runs = 3", 8), Ok(String::from("runs = 3")));
+        assert_eq!(handed(b"runs = 3", 7), Err(String::from("it is longer than 7 bytes")));
+        assert_eq!(handed(b"\xff", 7), Err(String::from("it is not UTF-8")));
+        assert!(!is_handed_down(Path::new("/dev/fd/../zero")));
+    }
+}
