@@ -28,6 +28,7 @@ mod ports;
 mod process;
 mod processes;
 mod reaper;
+pub mod regular;
 mod room;
 mod service;
 mod session;
