@@ -1,6 +1,7 @@
 //! The `surtax` command: hidden roles first, then the command line.
 
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::fs::Mode;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior, umask};
 use std::process::ExitCode;
 use surtax::cli;
 use surtax::fault::Fault;
@@ -26,6 +27,7 @@ const ROLES: [Role; 5] = [
 ];
 
 fn main() -> ExitCode {
+    shut_to_writers();
     cli::catch_bugs(|| {
         let first = std::env::args_os().nth(1);
         let role = ROLES.iter().find(|(word, _)| first.as_ref().is_some_and(|first| first == word));
@@ -37,6 +39,12 @@ fn main() -> ExitCode {
             None => cli::main(std::env::args_os()),
         }
     })
+}
+
+/// Lets nobody else write to what this process makes, whatever it was started with; what was forbidden stays forbidden.
+fn shut_to_writers() {
+    let before = umask(Mode::RWXG | Mode::RWXO);
+    umask(before | Mode::WGRP | Mode::WOTH);
 }
 
 /// Keeps a command of the same user from the keys of sessions in this process's memory, and from its descriptors. A

@@ -1,12 +1,13 @@
 //! Opens and reads files that somebody else may have named or made: regular files only, and no more of them than asked for.
 //!
 //! A name can lead to a pipe that nobody writes to, or to a device without an end, and both say that they are 0 bytes
-//! long. So a file is looked at before and after it is opened, is never waited for, and is read up to a limit whatever
+//! long. So a file is looked at before it is opened, is never waited for, and is read up to a limit whatever
 //! length it says. Links are followed.
 
 use rustix::fs::{Mode, OFlags};
-use std::fs::{self, File, FileType};
+use std::fs::{File, FileType};
 use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -21,11 +22,10 @@ const DESCRIPTORS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
 /// # Errors
 /// The kernel's; or what the name leads to is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Some devices act when they are opened.
-    require_regular(fs::metadata(path)?.file_type())?;
-    let file = open_at_once(path)?;
-    require_regular(file.metadata()?.file_type())?;
-    Ok(file)
+    // Some devices act when they are opened: it is held by a descriptor that opens nothing, looked at, and opened by that.
+    let found = File::from(rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
+    require_regular(found.metadata()?.file_type())?;
+    open_at_once(Path::new(&format!("/proc/self/fd/{}", found.as_raw_fd())))
 }
 
 /// Reads a regular file whole, if it has no more bytes than `limit`.
@@ -95,7 +95,6 @@ mod tests {
     use super::*;
     use rustix::fs::CWD;
     use std::io::Write;
-    use std::os::fd::AsRawFd;
 
     fn refused(path: &Path) -> String {
         let said = [open(path).unwrap_err(), read(path, 9).unwrap_err()].map(|it| it.to_string());

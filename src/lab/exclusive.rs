@@ -93,16 +93,43 @@ pub(super) fn ensure_closed(path: &Path) -> Result<PathBuf, Fault> {
     if facts_of(&directory, &found)?.st_mode & 0o077 == 0 {
         return Ok(found);
     }
-    let at = found.display();
     if super::state::named().is_none() {
-        rustix::fs::fchmod(&directory, Mode::RWXU).doing(format_args!("close `{at}`"))?;
-        return Ok(found);
+        return shut(&found).map(|()| found);
     }
+    let at = found.display();
     Err(Fault::machine(format!("`{at}` is open to others, who could hold the locks that it keeps"))
         .hint(format!("close it: chmod 700 {at}")))
 }
 
-/// The same for a directory above a shared one: it may be sticky, as `/tmp` is.
+/// Makes a directory that nobody else may enter, with its parents, or takes the one that is there if nobody else
+/// can change what is in it, and shuts it. Gives back its path without symbolic links.
+///
+/// # Errors
+/// As [`ensure`]; or it cannot be shut.
+pub fn ensure_shut(path: &Path) -> Result<PathBuf, Fault> {
+    let path = ensure(path, 0o700)?;
+    shut(&path)?;
+    Ok(path)
+}
+
+/// Takes the right to enter a directory from everybody else.
+///
+/// # Errors
+/// The machine's: it is no directory, or somebody else's.
+pub fn shut(path: &Path) -> Result<(), Fault> {
+    let directory = hold(path)?;
+    let facts = facts_of(&directory, path)?;
+    if !is_trusted(facts.st_uid) {
+        return Err(foreign(path, "directory", &facts));
+    }
+    if facts.st_mode & 0o7777 == Mode::RWXU.as_raw_mode() {
+        return Ok(());
+    }
+    rustix::fs::fchmod(&directory, Mode::RWXU)
+        .doing(format_args!("shut the directory `{}`", path.display()))
+}
+
+/// [`ensure`] for a directory above a shared one: it may be sticky, as `/tmp` is.
 fn ensure_parent(path: &Path) -> Result<(), Fault> {
     if rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
         return require_stable(path);

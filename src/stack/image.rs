@@ -1,9 +1,13 @@
 //! OCI images: a layout directory or an archive of one, unpacked once and kept by its digest.
 //!
-//! Nothing is unpacked that was not verified: each blob is hashed against the digest by which it is
-//! named before its first byte is used. An entry of a layer is placed with `openat2` and
+//! Nothing is kept that was not verified: the bytes of a blob are hashed as they are used, and a tree gets
+//! its name when all of them were the ones that the image names. An entry of a layer is placed with `openat2` and
 //! `RESOLVE_IN_ROOT`, so that the kernel itself keeps every path and every link inside. A finished
 //! tree is renamed into place; a crash leaves only a directory that the next unpacking removes.
+//!
+//! A tree holds what its image says: programs that make whoever starts them root, and directories that everybody may
+//! write to. So nobody but its owner may enter the directory that all of them lie in. Layers need no right to pass through it:
+//! root mounts a tree in a trial's own mount namespace, and who runs in there starts from that mount.
 //!
 //! - **Reference** OCI image specification 1.1: `image-layout.md`, `manifest.md`, `layer.md`.
 
@@ -11,14 +15,21 @@ mod layer;
 mod layout;
 
 use crate::fault::{Blame, Doing, Fault};
-use layout::Layout;
+use crate::lab::exclusive;
+use layout::{Blob, Layout};
 use oci_spec::image::{Descriptor, MediaType};
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
+
+/// Where images are unpacked, in the cache.
+const STORE: &str = "images";
+
+/// Where they were once unpacked, in a directory that everybody could enter: what is in it may be anybody's.
+const OPEN_STORE: &str = "oci";
 
 /// A file or directory at one moment: if neither time nor size has changed, neither has its image.
 type Stamp = (PathBuf, Option<SystemTime>, u64);
@@ -36,8 +47,8 @@ pub fn unpack_oci(image: &Path, cache: &Path) -> Result<PathBuf, Fault> {
     if let Some(root) = unpacked.get(&stamp).filter(|root| root.is_dir()) {
         return Ok(root.clone());
     }
-    let store = cache.join("oci");
-    let root = unpack_into(image, &store)
+    let root = store_in(cache)
+        .and_then(|store| unpack_into(image, &store))
         .map_err(|fault| fault.during(format_args!("image `{}`", image.display())))?;
     unpacked.insert(stamp, root.clone());
     Ok(root)
@@ -51,9 +62,22 @@ fn stamp(image: &Path) -> Result<Stamp, Fault> {
     Ok((image.to_path_buf(), found.modified().ok(), found.len()))
 }
 
-/// The order of the lines is the protocol: find, verify, unpack aside, move into place.
+/// The directory that images are unpacked in, which nobody else may enter.
+fn store_in(cache: &Path) -> Result<PathBuf, Fault> {
+    let open = cache.join(OPEN_STORE);
+    if fs::symlink_metadata(&open).is_ok_and(|found| found.is_dir()) {
+        exclusive::shut(&open)?;
+        match fs::remove_dir_all(&open) {
+            // Another process was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            done => done.doing(format_args!("remove the old images in `{}`", open.display()))?,
+        }
+    }
+    exclusive::ensure_shut(&cache.join(STORE))
+}
+
+/// The order of the lines is the protocol: find, unpack aside, verify, move into place.
 fn unpack_into(image: &Path, store: &Path) -> Result<PathBuf, Fault> {
-    fs::create_dir_all(store).doing(format_args!("make `{}`", store.display()))?;
     let aside = Aside::new(store)?;
     let layout = Layout::open(image, &aside.0.join("layout"))?;
     let chosen = layout.manifest_for_this_machine()?;
@@ -65,8 +89,11 @@ fn unpack_into(image: &Path, store: &Path) -> Result<PathBuf, Fault> {
     let fresh = aside.0.join("root");
     fs::create_dir(&fresh).doing(format_args!("make `{}`", fresh.display()))?;
     for descriptor in chosen.manifest.layers() {
-        let blob = layout.verified(descriptor)?;
-        unpack_layer(&blob, descriptor, &fresh)?;
+        let mut blob = layout.blob(descriptor)?;
+        let unpacked = unpack_layer(&mut blob, descriptor, &fresh);
+        // Bytes that are not the image's explain why they cannot be unpacked.
+        blob.require_named()?;
+        unpacked?;
     }
     match fs::rename(&fresh, &root) {
         // Another process was faster; its tree has the same digest.
@@ -75,11 +102,10 @@ fn unpack_into(image: &Path, store: &Path) -> Result<PathBuf, Fault> {
     }
 }
 
-fn unpack_layer(blob: &Path, descriptor: &Descriptor, root: &Path) -> Result<(), Fault> {
+fn unpack_layer(blob: &mut Blob, descriptor: &Descriptor, root: &Path) -> Result<(), Fault> {
     let name = descriptor.digest();
-    let file = File::open(blob).doing(format_args!("open layer `{name}`"))?;
-    let file = BufReader::with_capacity(256 << 10, file);
-    let reader: Box<dyn Read> = match descriptor.media_type() {
+    let file = BufReader::with_capacity(256 << 10, blob);
+    let reader: Box<dyn Read + '_> = match descriptor.media_type() {
         MediaType::ImageLayer => Box::new(file),
         MediaType::ImageLayerGzip => Box::new(flate2::read::MultiGzDecoder::new(file)),
         MediaType::Other(kind) if kind == "application/vnd.docker.image.rootfs.diff.tar.gzip" => {

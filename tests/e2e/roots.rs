@@ -5,11 +5,22 @@ use crate::machine::{Machine, is_usable, skip, text};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// What every layer can be given.
 const LAYERS: [&str; 5] = ["native", "runc", "docker", "gvisor", "qemu:accel=tcg"];
+
+/// Those in which somebody without rights prepares, serves or uses the root.
+const OF_OTHER_USERS: [&str; 5] = [
+    "docker:rootless=on",
+    "podman:user=private",
+    "podman:rootless=on",
+    "lxc:user=private",
+    "nspawn:user=private",
+];
 
 /// A user space of one static program under a few names, and a file that no host has.
 pub fn small_root(machine: &Machine) -> Option<PathBuf> {
@@ -33,6 +44,10 @@ pub fn small_root(machine: &Machine) -> Option<PathBuf> {
 
 /// An OCI image layout with one layer: the tree at `root`.
 fn image_of(root: &Path, layout: &Path) {
+    image_with(root, layout, tar::HeaderMode::Deterministic);
+}
+
+fn image_with(root: &Path, layout: &Path, mode: tar::HeaderMode) {
     fs::create_dir_all(layout.join("blobs/sha256")).unwrap();
     let blob = |bytes: &[u8]| {
         let digest: String = Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect();
@@ -41,7 +56,7 @@ fn image_of(root: &Path, layout: &Path) {
     };
     let mut tar = tar::Builder::new(Vec::new());
     tar.follow_symlinks(false);
-    tar.mode(tar::HeaderMode::Deterministic);
+    tar.mode(mode);
     tar.append_dir_all(".", root).unwrap();
     let mut layer = blob(&tar.into_inner().unwrap());
     layer["mediaType"] = json!("application/vnd.oci.image.layer.v1.tar");
@@ -82,12 +97,12 @@ fn ask(machine: &Machine, stacks: &[String], runs: &str, script: &str) -> Value 
 }
 
 /// The layers that can run here, each with this root.
-fn rooted(machine: &Machine, root: &str) -> Vec<String> {
+fn rooted(machine: &Machine, layers: &[&str], root: &str) -> Vec<String> {
     let with = |layer: &str| {
         let separator = if layer.contains(':') { ',' } else { ':' };
         format!("{layer}{separator}root={root}")
     };
-    LAYERS.into_iter().filter(|layer| is_usable(machine, layer)).map(with).collect()
+    layers.iter().copied().filter(|layer| is_usable(machine, layer)).map(with).collect()
 }
 
 /// The name under which an answer knows a stack: with its options in order.
@@ -116,7 +131,7 @@ fn a_root_of_the_users_is_seen_in_every_layer_and_stays_as_it_was() {
                   test ! -e /written && echo x > /written && test -e /written && \
                   rm -rf /etc 2>/dev/null; test -e /proc/self/status";
     for (kind, path) in [("dir", &root), ("oci", &layout), ("oci", &archive)] {
-        let stacks = rooted(&machine, &format!("{kind}:{}", path.display()));
+        let stacks = rooted(&machine, &LAYERS, &format!("{kind}:{}", path.display()));
         let answer = ask(&machine, &stacks, "2", script);
         for stack in &stacks {
             let arms = answer["arms"].as_array().unwrap();
@@ -127,6 +142,84 @@ fn a_root_of_the_users_is_seen_in_every_layer_and_stays_as_it_was() {
         machine.assert_as_before();
     }
     assert!(!root.join("written").exists() && root.join("etc/only-here").exists());
+}
+
+/// The names of everything below a directory, links not followed.
+fn everything_below(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if fs::symlink_metadata(&path).unwrap().is_dir() {
+            found.extend(everything_below(&path));
+        }
+        found.push(path);
+    }
+    found
+}
+
+#[test]
+fn another_user_reaches_nothing_of_an_image_whatever_it_holds() {
+    let machine = Machine::take();
+    let Some(root) = small_root(&machine) else { return };
+    let set_mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode(&root.join("bin/busybox"), 0o4755);
+    for directory in ["", "bin", "etc"] {
+        set_mode(&root.join(directory), 0o777);
+    }
+    let (layout, cache) = (machine.path("image"), machine.path("cache"));
+    image_with(&root, &layout, tar::HeaderMode::Complete);
+    // What is above the cache keeps nobody out.
+    set_mode(&machine.path(""), 0o755);
+    let script = r#"umask 0; exec "$0" "$@""#;
+    let stack = format!("native:root=oci:{}", layout.display());
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_surtax"), "compare", "--in", &stack])
+        .args(["--baseline", &stack, "--runs", "1", "--env", "PATH=/bin", "--", "true"])
+        .env("SURTAX_CACHE_DIR", &cache)
+        .env("XDG_DATA_HOME", machine.path("data"))
+        .current_dir("/")
+        .output()
+        .unwrap();
+    let all = everything_below(&cache);
+    let unpacked: Vec<&PathBuf> = all.iter().filter(|path| path.ends_with("bin/busybox")).collect();
+    let [program] = unpacked[..] else { panic!("{}", text(&output.stderr)) };
+    let setuid = fs::metadata(program).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(setuid, 0o4755, "the image's user has it as it is");
+    for path in [program, program.parent().unwrap(), program.ancestors().nth(2).unwrap()] {
+        let mut other = Command::new("/bin/busybox");
+        other.args(["stat"]).arg(path).uid(65_534).gid(65_534);
+        assert!(!other.output().unwrap().status.success(), "{}", path.display());
+    }
+    for path in all.iter().filter(|path| path.parent() == Some(&*cache)) {
+        let mode = fs::symlink_metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o022, 0, "{}: {mode:o}", path.display());
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn an_image_that_nobody_else_reaches_is_seen_by_users_without_rights_inside() {
+    let machine = Machine::take();
+    let Some(root) = small_root(&machine) else { return };
+    // Without it, systemd-nspawn takes a directory for no root.
+    fs::create_dir(root.join("usr")).unwrap();
+    let layout = machine.path("image");
+    image_of(&root, &layout);
+    let script = r#"test "$(cat /etc/only-here)" = small"#;
+    let root = format!("oci:{}", layout.display());
+    // Each of these has a daemon or a preparation of its own: one that is missing is said, and no reason to leave out the others.
+    let mut stacks = rooted(&machine, &["native"], &root);
+    stacks.extend(rooted(&machine, &OF_OTHER_USERS, &root));
+    let answer = ask(&machine, &stacks, "1", script);
+    for stack in &stacks {
+        let arms = answer["arms"].as_array().unwrap();
+        let arm = arms.iter().rfind(|arm| is_of(arm, stack)).unwrap();
+        assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
+        assert_eq!(arm["exit_statuses"], json!(["exit 0"]), "{stack}");
+    }
+    machine.assert_as_before();
 }
 
 #[test]

@@ -15,9 +15,9 @@ use super::nic::Wires;
 use super::partition::Overcommit;
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
-use crate::lab::Room;
+use crate::lab::{Room, exclusive};
 use crate::layer::Site;
-use rustix::fs::{Mode, OFlags};
+
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -108,7 +108,7 @@ pub(super) fn turn(cache: &Path, patience: Duration) -> Result<File, Fault> {
     let path = verdict_path(cache)?.with_extension("lock");
     let doing = format!("wait for a turn at `{}`", path.display());
     fs::create_dir_all(cache).doing(&doing)?;
-    let file = lock_file(&path)?;
+    let file = exclusive::lock_file(&path)?;
     let began = clock::monotonic_raw();
     loop {
         match file.try_lock() {
@@ -121,25 +121,6 @@ pub(super) fn turn(cache: &Path, patience: Duration) -> Result<File, Fault> {
         }
         std::thread::sleep(LOOK_AGAIN);
     }
-}
-
-/// Opens the lock, which is ours alone: to read a file is enough to lock it.
-fn lock_file(path: &Path) -> Result<File, Fault> {
-    let doing = format!("open the lock `{}`", path.display());
-    let ours = Mode::RUSR | Mode::WUSR;
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags | OFlags::NONBLOCK, ours).doing(&doing)?);
-    let facts = rustix::fs::fstat(&file).doing(&doing)?;
-    if facts.st_uid != rustix::process::geteuid().as_raw() {
-        let (shown, owner) = (path.display(), facts.st_uid);
-        return Err(Fault::machine(format!(
-            "the lock `{shown}` belongs to user {owner}, who could hold it for ever"
-        ))
-        .hint(format!("remove `{shown}`")));
-    }
-    // One of an older surtax can be read by all.
-    rustix::fs::fchmod(&file, ours).doing(&doing)?;
-    Ok(file)
 }
 
 /// What is said of a lock that is not let go of.

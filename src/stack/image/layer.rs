@@ -2,8 +2,11 @@
 //!
 //! Parents are opened with `openat2(RESOLVE_IN_ROOT)`: a symbolic link of a lower layer is followed
 //! as a process in the container would follow it, and cannot lead out. The last part of a path is
-//! never followed. Device nodes need a privilege that is not always there, and a container gets its
-//! own `/dev`: a refusal of theirs is passed over.
+//! never followed, and what an entry says of owner, mode and time is set by a descriptor of what was made.
+//!
+//! Devices are left out: a container gets its own `/dev`, and a node of an image's choice would be this machine's own disk to whoever
+//! may open it. One still takes the place of what the layers below have there. What a layer takes away it
+//! names by `.wh.`; no device is read as a whiteout, as in an overlay.
 
 use rustix::fs::{
     self, AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid,
@@ -28,11 +31,15 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 /// Prefix of an extended attribute among a tar entry's PAX records.
 const XATTR: &str = "SCHILY.xattr.";
 
+/// By attributes of this kind an overlay would obey an image: say that what lies below is hidden or is somewhere else.
+const TRUSTED: &str = "trusted.";
+
 /// Applies a layer to the tree at `root`.
 pub fn apply(reader: impl Read, root: &Path) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = fs::openat(CWD, root, flags, Mode::empty())?;
-    let mut tree = Tree { root, fresh: HashSet::new(), directories: Vec::new() };
+    let mut tree =
+        Tree { root, fresh: HashSet::new(), left_out: HashSet::new(), directories: Vec::new() };
     for entry in tar::Archive::new(reader).entries()? {
         let mut entry = entry?;
         let path = inside(&entry.path()?)?;
@@ -63,6 +70,8 @@ struct Tree {
     root: OwnedFd,
     /// What this layer has put here; its own opaque marks must not take that away.
     fresh: HashSet<PathBuf>,
+    /// Devices of this layer, and links to them.
+    left_out: HashSet<PathBuf>,
     /// Modification times of directories, set last: filling a directory changes them.
     directories: Vec<(PathBuf, Timestamps)>,
 }
@@ -110,8 +119,7 @@ impl Tree {
     }
 
     fn set_root<R: Read>(&mut self, entry: &Entry<'_, R>) -> io::Result<()> {
-        let root = self.open(Path::new(""))?;
-        set_owner_and_mode(&root, OsStr::new("."), entry, false)
+        set_owner_and_mode(&open_made(&self.root, OsStr::new("."), OFlags::DIRECTORY)?, entry)
     }
 
     fn put<R: Read>(
@@ -127,39 +135,41 @@ impl Tree {
             remove(parent.as_fd(), name)?;
         }
         match kind {
-            EntryType::Directory => match fs::mkdirat(parent, name, Mode::from_raw_mode(0o755)) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
-            },
-            EntryType::Symlink => fs::symlinkat(link_of(entry)?.as_path(), parent, name)?,
-            EntryType::Link => return self.link(entry, parent, name),
-            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-                put_file(entry, parent, name)?;
-            }
-            EntryType::Char | EntryType::Block | EntryType::Fifo => {
-                if !put_node(entry, parent, name)? {
-                    return Ok(());
+            EntryType::Directory => {
+                match fs::mkdirat(parent, name, Mode::from_raw_mode(0o755)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(error) => return Err(error.into()),
                 }
+                self.directories.push((path.to_path_buf(), times_of(entry)));
+                set_owner_and_mode(&open_made(parent, name, OFlags::DIRECTORY)?, entry)
             }
-            _ => return Ok(()),
+            EntryType::Symlink => put_link(entry, parent, name),
+            EntryType::Link => self.link(entry, parent, name, path),
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                put_file(entry, parent, name)
+            }
+            EntryType::Fifo => put_fifo(entry, parent, name),
+            EntryType::Char | EntryType::Block => {
+                self.left_out.insert(path.to_path_buf());
+                Ok(())
+            }
+            _ => Ok(()),
         }
-        set_owner_and_mode(parent, name, entry, kind == EntryType::Symlink)?;
-        let times = times_of(entry);
-        if is_directory {
-            self.directories.push((path.to_path_buf(), times));
-            return Ok(());
-        }
-        Ok(fs::utimensat(parent, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// A hard link to a file of the tree; its target's last part is not followed either.
     fn link<R: Read>(
-        &self,
+        &mut self,
         entry: &Entry<'_, R>,
         parent: &OwnedFd,
         name: &OsStr,
+        path: &Path,
     ) -> io::Result<()> {
         let target = inside(&link_of(entry)?)?;
+        if self.left_out.contains(&target) {
+            self.left_out.insert(path.to_path_buf());
+            return Ok(());
+        }
         let file = target.file_name().ok_or(Errno::INVAL)?;
         let holder = self.open(target.parent().unwrap_or(Path::new("")))?;
         Ok(fs::linkat(&holder, file, parent, name, AtFlags::empty())?)
@@ -194,55 +204,54 @@ fn put_file<R: Read>(entry: &mut Entry<'_, R>, parent: &OwnedFd, name: &OsStr) -
     let mut file = File::from(fs::openat(parent, name, flags, Mode::from_raw_mode(0o600))?);
     io::copy(entry, &mut file)?;
     // Changing the owner drops capabilities, so they are set after it.
-    set_owner_and_mode(parent, name, entry, false)?;
-    let Some(records) = entry.pax_extensions()? else { return Ok(()) };
-    for record in records {
-        let record = record?;
-        let attribute = record.key().ok().and_then(|key| key.strip_prefix(XATTR));
-        if let Some(attribute) = attribute {
+    set_owner_and_mode(&file, entry)?;
+    if let Some(records) = entry.pax_extensions()? {
+        for record in records {
+            let record = record?;
+            let attribute = record.key().ok().and_then(|key| key.strip_prefix(XATTR));
+            let Some(attribute) = attribute.filter(|name| !name.starts_with(TRUSTED)) else {
+                continue;
+            };
             match fs::fsetxattr(&file, attribute, record.value_bytes(), XattrFlags::empty()) {
                 Ok(()) | Err(Errno::OPNOTSUPP | Errno::PERM) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
-    Ok(())
+    Ok(fs::futimens(&file, &times_of(entry))?)
 }
 
-/// Makes a device or a FIFO; says whether it could.
-fn put_node<R: Read>(entry: &Entry<'_, R>, parent: &OwnedFd, name: &OsStr) -> io::Result<bool> {
-    let header = entry.header();
-    let kind = match header.entry_type() {
-        EntryType::Char => FileType::CharacterDevice,
-        EntryType::Block => FileType::BlockDevice,
-        _ => FileType::Fifo,
-    };
-    let number = |part: io::Result<Option<u32>>| part.ok().flatten().unwrap_or(0);
-    let device = fs::makedev(number(header.device_major()), number(header.device_minor()));
-    match fs::mknodat(parent, name, kind, Mode::from_raw_mode(0o600), device) {
-        Ok(()) => Ok(true),
-        Err(Errno::PERM) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+fn put_fifo<R: Read>(entry: &Entry<'_, R>, parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    fs::mknodat(parent, name, FileType::Fifo, Mode::from_raw_mode(0o600), 0)?;
+    // So it is not waited for who writes.
+    let fifo = open_made(parent, name, OFlags::NONBLOCK)?;
+    set_owner_and_mode(&fifo, entry)?;
+    Ok(fs::futimens(&fifo, &times_of(entry))?)
 }
 
-fn set_owner_and_mode<R: Read>(
-    parent: &OwnedFd,
-    name: &OsStr,
-    entry: &Entry<'_, R>,
-    is_link: bool,
-) -> io::Result<()> {
+fn put_link<R: Read>(entry: &Entry<'_, R>, parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    fs::symlinkat(link_of(entry)?.as_path(), parent, name)?;
+    let (owner, group) = owners_of(entry);
+    fs::chownat(parent, name, owner, group, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(fs::utimensat(parent, name, &times_of(entry), AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+/// Opens what was just made under a name, and nothing that a link leads to.
+fn open_made(parent: &OwnedFd, name: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(fs::openat(parent, name, flags, Mode::empty())?)
+}
+
+fn set_owner_and_mode<R: Read>(made: &impl AsFd, entry: &Entry<'_, R>) -> io::Result<()> {
+    let (owner, group) = owners_of(entry);
+    fs::fchown(made, owner, group)?;
+    Ok(fs::fchmod(made, Mode::from_raw_mode(entry.header().mode()? & 0o7777))?)
+}
+
+fn owners_of<R: Read>(entry: &Entry<'_, R>) -> (Option<Uid>, Option<Gid>) {
     let id = |number: io::Result<u64>| number.ok().and_then(|id| u32::try_from(id).ok());
     let header = entry.header();
-    let owner = id(header.uid()).map(Uid::from_raw);
-    let group = id(header.gid()).map(Gid::from_raw);
-    fs::chownat(parent, name, owner, group, AtFlags::SYMLINK_NOFOLLOW)?;
-    if !is_link {
-        // The name was just made without following a link, and nobody else is in this tree.
-        let mode = Mode::from_raw_mode(header.mode()? & 0o7777);
-        fs::chmodat(parent, name, mode, AtFlags::empty())?;
-    }
-    Ok(())
+    (id(header.uid()).map(Uid::from_raw), id(header.gid()).map(Gid::from_raw))
 }
 
 fn times_of<R: Read>(entry: &Entry<'_, R>) -> Timestamps {

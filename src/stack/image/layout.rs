@@ -1,12 +1,16 @@
 //! The layout of an image: `index.json`, and blobs named by their digests.
+//!
+//! Whoever wrote a layout can exchange its files at any moment. So each is opened once, and the bytes that are hashed are
+//! those that are used: a document's in memory, a layer's as they pass by.
 
 use crate::fault::{Doing, Fault};
+use crate::regular_file;
 use oci_spec::image::{
     Arch, Descriptor, Digest, DigestAlgorithm, ImageIndex, ImageManifest, MediaType, Os,
 };
 use sha2::{Digest as _, Sha256};
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Take};
 use std::path::{Component, Path, PathBuf};
 
 /// How many indexes may lie in each other.
@@ -43,12 +47,12 @@ impl Layout {
 
     /// The manifest for Linux on this machine's processor.
     pub fn manifest_for_this_machine(&self) -> Result<Chosen, Fault> {
-        let path = self.0.join("index.json");
-        let index = ImageIndex::from_file(&path)
+        let index = regular_file::read(&self.0.join("index.json"), DOCUMENT_LIMIT)
             .map_err(|error| Fault::user(format!("cannot read `index.json`: {error}")))?;
+        let index = ImageIndex::from_reader(index.as_slice())
+            .map_err(|error| Fault::user(format!("malformed `index.json`: {error}")))?;
         let descriptor = self.choose(&index, NESTING)?;
-        let bytes = fs::read(self.verified(&descriptor)?).doing("read the manifest")?;
-        let manifest = ImageManifest::from_reader(bytes.as_slice())
+        let manifest = ImageManifest::from_reader(self.document(&descriptor)?.as_slice())
             .map_err(|error| Fault::user(format!("malformed manifest: {error}")))?;
         Ok(Chosen { digest: descriptor.digest().clone(), manifest })
     }
@@ -63,8 +67,7 @@ impl Layout {
             match descriptor.media_type() {
                 MediaType::ImageManifest => return Ok(descriptor.clone()),
                 MediaType::ImageIndex if nesting > 0 => {
-                    let file = File::open(self.verified(descriptor)?).doing("open an index")?;
-                    let inner = ImageIndex::from_reader(file.take(DOCUMENT_LIMIT))
+                    let inner = ImageIndex::from_reader(self.document(descriptor)?.as_slice())
                         .map_err(|error| Fault::user(format!("malformed index: {error}")))?;
                     return self.choose(&inner, nesting - 1);
                 }
@@ -74,46 +77,91 @@ impl Layout {
         Err(Fault::user(format!("no manifest for linux/{wanted} in the index")))
     }
 
-    /// The path of a blob whose bytes have the digest and the size that its descriptor says.
-    pub fn verified(&self, descriptor: &Descriptor) -> Result<PathBuf, Fault> {
+    /// The bytes of an index or a manifest, which are those that its descriptor names.
+    fn document(&self, descriptor: &Descriptor) -> Result<Vec<u8>, Fault> {
+        let digest = descriptor.digest();
+        if descriptor.size() > DOCUMENT_LIMIT {
+            return Err(Fault::user(format!(
+                "document `{digest}` has more than {DOCUMENT_LIMIT} bytes"
+            )));
+        }
+        let mut blob = self.blob(descriptor)?;
+        let mut bytes = Vec::new();
+        blob.read_to_end(&mut bytes).doing(format_args!("read document `{digest}`"))?;
+        blob.require_named()?;
+        Ok(bytes)
+    }
+
+    /// Opens a blob, whose bytes are not to be trusted before [`Blob::require_named`].
+    pub fn blob(&self, descriptor: &Descriptor) -> Result<Blob, Fault> {
         let digest = descriptor.digest();
         if *digest.algorithm() != DigestAlgorithm::Sha256 {
             return Err(Fault::user(format!("blob `{digest}` is not named by a SHA-256")));
         }
         let path = self.0.join("blobs/sha256").join(digest.digest());
-        let file = File::open(&path).doing(format_args!("open blob `{digest}`"))?;
-        let (found, size) = hash(file).doing(format_args!("read blob `{digest}`"))?;
-        if found != digest.digest() || size != descriptor.size() {
-            return Err(Fault::user(format!(
-                "blob `{digest}` of {} bytes holds {size} bytes of sha256:{found}",
-                descriptor.size()
-            )));
-        }
-        Ok(path)
+        let file = regular_file::open(&path).map_err(|error| {
+            let message = format!("cannot open blob `{digest}`: {error}");
+            match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::InvalidInput => Fault::user(message),
+                _ => Fault::machine(message),
+            }
+        })?;
+        // One byte more shows that it is longer.
+        let limit = descriptor.size().saturating_add(1);
+        Ok(Blob {
+            digest: digest.clone(),
+            size: descriptor.size(),
+            file: file.take(limit),
+            hasher: Sha256::new(),
+            read: 0,
+        })
     }
 }
 
-fn hash(mut file: File) -> io::Result<(String, u64)> {
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 256 << 10];
-    let mut size = 0;
-    loop {
-        match file.read(&mut buffer)? {
-            0 => break,
-            count => {
-                hasher.update(&buffer[..count]);
-                size += count as u64;
-            }
+/// A blob as it is read: every byte is hashed on its way, and none comes from behind the size that was said.
+pub struct Blob {
+    digest: Digest,
+    size: u64,
+    file: Take<File>,
+    hasher: Sha256,
+    read: u64,
+}
+
+impl Blob {
+    /// Reads what nobody has read yet, and compares the whole with the name.
+    ///
+    /// # Errors
+    /// The user's: these are other bytes than its descriptor names. The machine's: they cannot be read.
+    pub fn require_named(mut self) -> Result<(), Fault> {
+        let rest = io::copy(&mut self, &mut io::sink());
+        let Self { digest, size, hasher, read, .. } = self;
+        rest.doing(format_args!("read blob `{digest}`"))?;
+        let found: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        if read > size {
+            return Err(Fault::user(format!("blob `{digest}` has more than its {size} bytes")));
         }
+        if found != digest.digest() || read != size {
+            return Err(Fault::user(format!(
+                "blob `{digest}` of {size} bytes holds {read} bytes of sha256:{found}"
+            )));
+        }
+        Ok(())
     }
-    let hexadecimal = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok((hexadecimal, size))
+}
+
+impl Read for Blob {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.hasher.update(&buffer[..count]);
+        self.read += count as u64;
+        Ok(count)
+    }
 }
 
 /// Takes out of an archive the files that a layout has, and nothing else.
 fn unpack_archive(archive: &Path, aside: &Path) -> io::Result<()> {
     fs::create_dir_all(aside.join("blobs/sha256"))?;
-    let mut file = BufReader::new(File::open(archive)?);
+    let mut file = BufReader::new(regular_file::open(archive)?);
     let mut magic = [0; 2];
     let count = file.read(&mut magic)?;
     let whole = io::Cursor::new(magic).take(count as u64).chain(file);

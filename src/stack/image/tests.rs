@@ -3,7 +3,9 @@
 use super::*;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tar::{Builder, EntryType, Header};
 
 /// What an entry of a test layer is.
@@ -12,8 +14,13 @@ enum Kind<'a> {
     Directory,
     Symlink(&'a str),
     Hardlink(&'a str),
+    Device,
+    Fifo,
 }
-use Kind::{Directory, File as Text, Hardlink, Symlink};
+use Kind::{Device, Directory, Fifo, File as Text, Hardlink, Symlink};
+
+/// How long a reader may wait for what nobody will write.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 fn layer(entries: &[(&str, Kind<'_>)]) -> Vec<u8> {
     let mut builder = Builder::new(Vec::new());
@@ -26,6 +33,8 @@ fn layer(entries: &[(&str, Kind<'_>)]) -> Vec<u8> {
             Directory => (EntryType::Directory, "", None),
             Symlink(target) => (EntryType::Symlink, "", Some(target)),
             Hardlink(target) => (EntryType::Link, "", Some(target)),
+            Device => (EntryType::Char, "", None),
+            Fifo => (EntryType::Fifo, "", None),
         };
         if let Some(target) = target {
             header.as_gnu_mut().unwrap().linkname[..target.len()]
@@ -36,6 +45,9 @@ fn layer(entries: &[(&str, Kind<'_>)]) -> Vec<u8> {
         header.set_uid(rustix::process::geteuid().as_raw().into());
         header.set_gid(rustix::process::getegid().as_raw().into());
         header.set_mtime(1_000_000);
+        // Those of `/dev/null`, of which everybody may have another one.
+        header.set_device_major(1).unwrap();
+        header.set_device_minor(3).unwrap();
         header.set_size(text.len() as u64);
         header.set_cksum();
         builder.append(&header, text.as_bytes()).unwrap();
@@ -157,7 +169,7 @@ fn an_entry_that_leads_upward_is_refused() {
         let (directory, root) = unpacked(&[layer(&[(path, Text("out"))])]);
         let fault = root.unwrap_err();
         assert!(fault.message.contains("leads upward"), "{fault}");
-        assert!(!directory.path().join("cache/oci/escaped").exists());
+        assert!(!directory.path().join("cache").join(STORE).join("escaped").exists());
         assert_eq!(fault.exit_code(), 2);
     }
 }
@@ -204,7 +216,7 @@ fn a_blob_that_was_tampered_with_is_named_and_nothing_is_kept() {
         .unwrap();
     let fault = unpack_oci(&at, &cache).unwrap_err();
     assert!(fault.message.contains(&format!("blob `sha256:{name}`")), "{fault}");
-    assert_eq!(fs::read_dir(cache.join("oci")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(cache.join(STORE)).unwrap().count(), 0);
 }
 
 #[test]
@@ -243,4 +255,249 @@ fn what_is_no_image_is_the_users_mistake() {
     let cache = directory.path().join("cache");
     assert_eq!(unpack_oci(&file, &cache).unwrap_err().exit_code(), 2);
     assert_eq!(unpack_oci(Path::new("/no/such/image"), &cache).unwrap_err().exit_code(), 2);
+}
+
+#[test]
+fn nobody_else_enters_where_images_are_unpacked() {
+    let directory = tempfile::tempdir().unwrap();
+    let (at, cache) = (directory.path().join("image"), directory.path().join("cache"));
+    image(&at, &[layer(&[(".", Directory), ("bin", Directory)])], here());
+    let root = unpack_oci(&at, &cache).unwrap();
+    let store = root.parent().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode(&root), mode(store)), (0o751, 0o700));
+
+    // Somebody opened it since.
+    fs::set_permissions(store, fs::Permissions::from_mode(0o755)).unwrap();
+    image(&at, &[layer(&[("another", Text(""))])], here());
+    assert_ne!(unpack_oci(&at, &cache).unwrap(), root);
+    assert_eq!(mode(store), 0o700);
+
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(store, Some(65_534), None).unwrap();
+        image(&at, &[layer(&[("a third", Text(""))])], here());
+        let fault = unpack_oci(&at, &cache).unwrap_err();
+        assert!(fault.message.contains("belongs to user 65534"), "{fault}");
+    }
+}
+
+#[test]
+fn what_an_older_surtax_unpacked_where_everybody_could_reach_it_is_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (at, cache) = (directory.path().join("image"), directory.path().join("cache"));
+    let old = cache.join("oci");
+    fs::create_dir_all(old.join("digest/bin")).unwrap();
+    fs::write(old.join("digest/bin/su"), "").unwrap();
+    image(&at, &[layer(&[("bin", Directory)])], here());
+    let root = unpack_oci(&at, &cache).unwrap();
+    assert!(root.join("bin").exists() && !old.exists());
+}
+
+#[test]
+fn a_device_of_an_image_is_left_out_and_hides_what_lies_below_it() {
+    let below = layer(&[("null", Text("a file")), ("kept", Text("kept"))]);
+    let above = layer(&[
+        ("null", Device),
+        ("again", Hardlink("null")),
+        ("queue", Fifo),
+        ("dev/sda", Device),
+    ]);
+    let (_directory, root) = unpacked(&[below, above]);
+    let root = root.unwrap();
+    for absent in ["null", "again", "dev/sda"] {
+        assert!(fs::symlink_metadata(root.join(absent)).is_err(), "{absent}");
+    }
+    let queue = fs::metadata(root.join("queue")).unwrap();
+    assert!(queue.file_type().is_fifo());
+    assert_eq!((queue.permissions().mode() & 0o7777, queue.mtime()), (0o751, 1_000_000));
+    assert_eq!(read(&root, "kept"), "kept");
+}
+
+#[test]
+fn an_attribute_that_an_overlay_would_obey_is_left_out() {
+    let mut builder = Builder::new(Vec::new());
+    let record = ("SCHILY.xattr.trusted.overlay.metacopy", b"value".as_slice());
+    builder.append_pax_extensions([record]).unwrap();
+    let mut bytes = builder.into_inner().unwrap();
+    // Two blocks of zeros end an archive.
+    bytes.truncate(bytes.len() - 1024);
+    bytes.extend(layer(&[("file", Text("text"))]));
+    let (_directory, root) = unpacked(&[bytes]);
+    let mut names = [0_u8; 256];
+    let length = rustix::fs::listxattr(root.unwrap().join("file"), &mut names).unwrap();
+    let names = String::from_utf8_lossy(&names[..length]).into_owned();
+    assert!(!names.contains("trusted."), "{names}");
+}
+
+/// Does something to the tree in the midst of a layer: when so many bytes of it were read.
+struct Meddler<'a, F: FnMut()> {
+    rest: &'a [u8],
+    until: usize,
+    meddle: F,
+}
+
+impl<F: FnMut()> Read for Meddler<'_, F> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.until == 0 {
+            (self.meddle)();
+            self.until = usize::MAX;
+        }
+        let count = buffer.len().min(self.until);
+        let count = self.rest.read(&mut buffer[..count])?;
+        self.until -= count;
+        Ok(count)
+    }
+}
+
+#[test]
+fn owner_mode_and_time_are_set_of_what_was_made_and_not_of_what_took_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let (tree, victim) = (directory.path().join("tree"), directory.path().join("victim"));
+    fs::create_dir(&tree).unwrap();
+    fs::write(&victim, "root's").unwrap();
+    fs::set_permissions(&victim, fs::Permissions::from_mode(0o600)).unwrap();
+    let bytes = layer(&[("file", Text(&"x".repeat(4096)))]);
+    let swap = || {
+        fs::rename(tree.join("file"), tree.join("moved")).unwrap();
+        symlink(&victim, tree.join("file")).unwrap();
+    };
+    // The header, and a part of the file.
+    let meddler = Meddler { rest: &bytes, until: 512 + 1024, meddle: swap };
+    layer::apply(meddler, &tree).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode(&victim), 0o600);
+    assert_eq!(mode(&tree.join("moved")), 0o751);
+    assert_ne!(fs::symlink_metadata(tree.join("file")).unwrap().mtime(), 1_000_000);
+}
+
+/// Unpacks an image again and again while a blob of it is exchanged for another all the time, and says what the
+/// trees that were kept have in `file`.
+fn kept_while_exchanged(at: &Path, blob: &str, other: &[u8]) -> Vec<String> {
+    let blob = at.join("blobs/sha256").join(blob.strip_prefix("sha256:").unwrap());
+    let beside = at.join("other");
+    fs::write(&beside, other).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let flags = rustix::fs::RenameFlags::EXCHANGE;
+                let here = rustix::fs::CWD;
+                rustix::fs::renameat_with(here, &blob, here, &beside, flags).unwrap();
+            }
+        });
+        let mut kept = Vec::new();
+        for _ in 0..200 {
+            let cache = tempfile::tempdir().unwrap();
+            if let Ok(root) = unpack_oci(at, cache.path()) {
+                kept.push(read(&root, "file"));
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        kept
+    })
+}
+
+#[test]
+fn what_is_kept_under_a_digest_are_the_bytes_that_were_hashed() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path().join("image");
+    let (good, evil) = (layer(&[("file", Text("good"))]), layer(&[("file", Text("evil"))]));
+    image(&at, std::slice::from_ref(&evil), here());
+    let manifest = |at: &Path| -> String {
+        let index: serde_json::Value =
+            serde_json::from_slice(&fs::read(at.join("index.json")).unwrap()).unwrap();
+        index["manifests"][0]["digest"].as_str().unwrap().to_owned()
+    };
+    let name = |digest: &str| at.join("blobs/sha256").join(&digest["sha256:".len()..]);
+    let evil_manifest = fs::read(name(&manifest(&at))).unwrap();
+    image(&at, std::slice::from_ref(&good), here());
+    let good_manifest = manifest(&at);
+    let good_layer = put_blob(&at, &gzip(&good));
+
+    for (blob, other) in [(good_layer, gzip(&evil)), (good_manifest, evil_manifest)] {
+        let kept = kept_while_exchanged(&at, &blob, &other);
+        assert!(kept.iter().all(|file| file == "good"), "{blob}: {kept:?}");
+        image(&at, std::slice::from_ref(&good), here());
+    }
+}
+
+#[test]
+fn bytes_behind_the_end_of_a_layer_are_hashed_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let (at, cache) = (directory.path().join("image"), directory.path().join("cache"));
+    let bytes = layer(&[("file", Text("text"))]);
+    image(&at, std::slice::from_ref(&bytes), here());
+    let digest = put_blob(&at, &gzip(&bytes));
+    let blob = at.join("blobs/sha256").join(&digest["sha256:".len()..]);
+    let mut longer = gzip(&bytes);
+    longer.extend_from_slice(&[0; 4096]);
+    fs::write(&blob, longer).unwrap();
+    let fault = unpack_oci(&at, &cache).unwrap_err();
+    assert!(fault.message.contains(&format!("blob `{digest}`")), "{fault}");
+    assert_eq!(fs::read_dir(cache.join(STORE)).unwrap().count(), 0);
+}
+
+/// Unpacks an image that must be refused, and soon; gives the reason.
+fn refused_soon(at: &Path) -> String {
+    let cache = tempfile::tempdir().unwrap();
+    let (at, place) = (at.to_path_buf(), cache.path().to_path_buf());
+    let (say, said) = std::sync::mpsc::channel();
+    std::thread::spawn(move || say.send(unpack_oci(&at, &place)));
+    let refused = said.recv_timeout(PATIENCE).expect("it is read for ever");
+    refused.unwrap_err().message
+}
+
+#[test]
+fn a_part_of_an_image_that_is_no_file_is_refused_and_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path().join("image");
+    let fifo = |path: &Path| {
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, path, kind, rustix::fs::Mode::RUSR, 0).unwrap();
+    };
+    image(&at, &[layer(&[("file", Text("text"))])], here());
+    let blobs = fs::read_dir(at.join("blobs/sha256")).unwrap();
+    // All but the configuration, which nobody reads.
+    let blobs =
+        blobs.map(|entry| entry.unwrap().path()).filter(|path| fs::read(path).unwrap() != b"{}");
+    let parts: Vec<PathBuf> = blobs.chain([at.join("index.json")]).collect();
+    assert_eq!(parts.len(), 3);
+    for part in parts {
+        let bytes = fs::read(&part).unwrap();
+        fs::remove_file(&part).unwrap();
+        fifo(&part);
+        let said = refused_soon(&at);
+        assert!(said.contains("no regular file"), "{}: {said}", part.display());
+        fs::remove_file(&part).unwrap();
+        symlink("/dev/zero", &part).unwrap();
+        let said = refused_soon(&at);
+        assert!(said.contains("no regular file"), "{}: {said}", part.display());
+        fs::remove_file(&part).unwrap();
+        fs::write(&part, bytes).unwrap();
+    }
+    let archive = directory.path().join("image.tar");
+    fifo(&archive);
+    let said = refused_soon(&archive);
+    assert!(said.contains("no regular file"), "{said}");
+}
+
+#[test]
+fn an_index_or_a_manifest_beyond_the_limit_is_not_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path().join("image");
+    image(&at, &[layer(&[("file", Text("text"))])], here());
+    let index = fs::read_to_string(at.join("index.json")).unwrap();
+    let padding = " ".repeat(8 << 20);
+    fs::write(at.join("index.json"), format!("{index}{padding}")).unwrap();
+    assert!(refused_soon(&at).contains("more than 8388608 bytes"));
+
+    let mut index: serde_json::Value = serde_json::from_str(&index).unwrap();
+    let descriptor = &mut index["manifests"][0];
+    let name = &descriptor["digest"].as_str().unwrap()["sha256:".len()..];
+    let mut manifest = fs::read(at.join("blobs/sha256").join(name)).unwrap();
+    manifest.extend_from_slice(padding.as_bytes());
+    descriptor["digest"] = put_blob(&at, &manifest).into();
+    descriptor["size"] = manifest.len().into();
+    fs::write(at.join("index.json"), index.to_string()).unwrap();
+    assert!(refused_soon(&at).contains("more than 8388608 bytes"));
 }
