@@ -80,12 +80,7 @@ impl Conmon {
         Ok(vec![
             Fact::new("runtime", &self.runtime, source),
             Fact::new("runtime_path", told, source),
-            // Without a directory that is there, crun makes `/run/crun` even to say its version.
-            Fact::new(
-                "runtime_version",
-                version::of(&self.path, &["--root", "/proc"])?,
-                "--version",
-            ),
+            Fact::new("runtime_version", version::of_runtime(&self.path)?, "--version"),
         ])
     }
 }

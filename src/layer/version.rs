@@ -23,6 +23,22 @@ pub fn of(path: &Path, words: &[&str]) -> Result<String, Fault> {
     asked(question)
 }
 
+/// The same of an OCI runtime, so that nothing of it is left where it is killed meanwhile: without a directory that is there
+/// crun makes `/run/crun`, and without one in which it can make nothing, a file in `/tmp` for a copy of itself.
+///
+/// # Errors
+/// As [`of`].
+pub fn of_runtime(path: &Path) -> Result<String, Fault> {
+    asked(of_runtime_words(path))
+}
+
+fn of_runtime_words(path: &Path) -> Vec<String> {
+    let path = path.to_string_lossy();
+    ["env", "_LIBCONTAINER_STATEDIR=/proc", &path, "--root", "/proc", "--version"]
+        .map(String::from)
+        .to_vec()
+}
+
 /// The first line of the answer to a question that has one answer for as long as this process lives.
 ///
 /// # Errors
@@ -53,6 +69,34 @@ pub fn once(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Who is killed between the two leaves what was made.
+    #[test]
+    fn a_runtime_that_says_its_version_makes_nothing_in_a_directory_of_all() {
+        use rustix::fs::inotify;
+        let Some(crun) = lab::find("crun") else {
+            println!("SKIPPED: there is no crun");
+            return;
+        };
+        let made_by = |words: &[String]| {
+            let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+            inotify::add_watch(&watch, "/tmp", inotify::WatchFlags::CREATE).unwrap();
+            lab::ask(words, None, DEADLINE).unwrap();
+            let mut buffer = [std::mem::MaybeUninit::uninit(); 64 << 10];
+            let mut events = inotify::Reader::new(watch, &mut buffer);
+            let mut made = 0;
+            while let Ok(event) = events.next() {
+                let name = event.file_name().map(|name| name.to_string_lossy().into_owned());
+                made += u32::from(name.is_some_and(|name| name.starts_with("crun.")));
+            }
+            made
+        };
+        let plain = [crun.to_string_lossy().as_ref(), "--version"].map(String::from);
+        if made_by(&plain) == 0 {
+            println!("SKIPPED: this crun copies itself in memory");
+        }
+        assert_eq!(made_by(&of_runtime_words(&crun)), 0);
+    }
 
     #[test]
     fn a_question_is_asked_until_it_is_answered_and_then_no_more() {

@@ -420,9 +420,8 @@ fn runtime_facts(path: &Path, version: &str) -> Vec<Fact> {
     ]
 }
 
-/// Without a directory that is there, crun makes `/run/crun` even to say its version.
 fn version(path: &Path) -> Result<String, Fault> {
-    version::of(path, &["--root", "/proc"])
+    version::of_runtime(path)
 }
 
 #[cfg(test)]

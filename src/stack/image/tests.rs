@@ -489,7 +489,7 @@ fn an_index_or_a_manifest_beyond_the_limit_is_not_read() {
     let index = fs::read_to_string(at.join("index.json")).unwrap();
     let padding = " ".repeat(8 << 20);
     fs::write(at.join("index.json"), format!("{index}{padding}")).unwrap();
-    assert!(refused_soon(&at).contains("more than 8388608 bytes"));
+    assert!(refused_soon(&at).contains("longer than 8388608 bytes"));
 
     let mut index: serde_json::Value = serde_json::from_str(&index).unwrap();
     let descriptor = &mut index["manifests"][0];
