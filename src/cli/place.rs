@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::FromRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -37,6 +38,8 @@ enum Place {
     File(PathBuf),
     /// A pipe or a device, which takes it as it comes.
     Stream(PathBuf),
+    /// What the caller has opened under this number.
+    HandedDown(i32),
 }
 
 /// Refuses early what would be refused after hours of measuring.
@@ -55,6 +58,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Fault> {
     let doing = || format!("write `{}`", path.display());
     match look(path)? {
         Place::Output => say::answer(text),
+        Place::HandedDown(number) => copy_of(number)?.write_all(text.as_bytes()).doing(doing()),
         Place::Stream(path) => {
             // A pipe that nobody reads is not waited for, and what somebody put in its place since is not obeyed.
             let access = OFlags::WRONLY
@@ -65,6 +69,10 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Fault> {
             let stream = rustix::fs::open(&path, access, Mode::empty()).doing(doing())?;
             let found = File::from(stream.try_clone().doing(doing())?).metadata().doing(doing())?;
             require_ours(&path, "stream", &found)?;
+            if !found.file_type().is_fifo() && !found.file_type().is_char_device() {
+                return Err(Fault::user(format!("`{}` is no stream any more", path.display()))
+                    .hint("choose a name in a directory that nobody else can change"));
+            }
             rustix::fs::fcntl_setfl(&stream, OFlags::empty()).doing(doing())?;
             File::from(stream).write_all(text.as_bytes()).doing(doing())
         }
@@ -82,30 +90,66 @@ fn replace(path: &Path, text: &str) -> Result<(), Fault> {
     let known = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).ok();
     let known =
         known.filter(|known| FileType::from_raw_mode(known.st_mode) == FileType::RegularFile);
-    let mut part = OsString::from(".");
-    part.push(name);
-    part.push(format!(".{}.part", exclusive::unguessable()?));
+    let part = format!(".surtax-{}.part", exclusive::unguessable()?);
     let fresh = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(&directory, &part, fresh, Mode::from_raw_mode(0o644));
+    // Its owner's alone until it is known whose else it may be.
+    let file = rustix::fs::openat(&directory, &part, fresh, Mode::RUSR | Mode::WUSR);
     let mut file = File::from(file.doing("make a new file beside it")?);
-    let filled = || -> Result<(), Fault> {
-        if let Some(known) = known {
-            let mode = Mode::from_raw_mode(known.st_mode & 0o666);
-            rustix::fs::fchmod(&file, mode).doing("keep its permissions")?;
-        }
-        file.write_all(text.as_bytes()).doing("fill the new file beside it")?;
-        rustix::fs::renameat(&directory, &part, &directory, name).doing("put it in its place")
-    };
-    let filled = { filled }();
+    // Nobody else chooses who may write to it, and of somebody else's file nothing is kept.
+    let known = known.filter(|known| is_ours(known.st_uid));
+    let mode = known.map_or(0o644 & !umask(), |known| known.st_mode & 0o644);
+    let filled = file
+        .write_all(text.as_bytes())
+        .doing("fill the new file beside it")
+        .and_then(|()| {
+            let mode = Mode::from_raw_mode(mode);
+            rustix::fs::fchmod(&file, mode).doing("set its permissions")
+        })
+        .and_then(|()| {
+            rustix::fs::renameat(&directory, &part, &directory, name).doing("put it in its place")
+        });
     if filled.is_err() {
         let _ = rustix::fs::unlinkat(&directory, &part, AtFlags::empty());
     }
     filled
 }
 
+/// What this process takes from the permissions of what it makes.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o022)
+}
+
+/// What this process has open by a path that says so and is in no directory: `/dev/stdout`, or `/dev/fd/63` for `>(…)`.
+fn handed_down(path: &Path) -> Option<i32> {
+    let number = |at: &str| path.strip_prefix(at).ok()?.to_str()?.parse().ok();
+    match path.to_str()? {
+        "/dev/stdout" => Some(1),
+        "/dev/stderr" => Some(2),
+        _ => ["/dev/fd", "/proc/self/fd"].into_iter().find_map(number),
+    }
+}
+
+/// A copy of a descriptor that the caller has opened.
+fn copy_of(number: i32) -> Result<File, Fault> {
+    // SAFETY: no memory is named.
+    let copied = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    if copied < 0 {
+        return Err(std::io::Error::last_os_error())
+            .doing(format_args!("write to descriptor {number} of the caller's"));
+    }
+    // SAFETY: it was made just now, and belongs to nobody else.
+    Ok(unsafe { File::from_raw_fd(copied) })
+}
+
 fn look(path: &Path) -> Result<Place, Fault> {
     if path == Path::new("-") {
         return Ok(Place::Output);
+    }
+    if let Some(number) = handed_down(path) {
+        copy_of(number)?;
+        return Ok(Place::HandedDown(number));
     }
     let shown = path.display();
     if is_called_like_a_run(path) {
@@ -199,11 +243,15 @@ fn require_no_run(path: &Path) -> Result<(), Fault> {
 /// That what somebody else could have put there is not obeyed.
 fn require_ours(path: &Path, what: &str, found: &Metadata) -> Result<(), Fault> {
     let owner = found.uid();
-    if owner == 0 || owner == rustix::process::geteuid().as_raw() {
+    if is_ours(owner) {
         return Ok(());
     }
     Err(Fault::user(format!("the {what} `{}` belongs to user {owner}", path.display()))
         .hint("name a file of your own"))
+}
+
+fn is_ours(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 
 fn quoted(path: &Path) -> String {
@@ -246,7 +294,15 @@ mod tests {
         write(&file, "new").unwrap();
         assert_eq!(fs::read_to_string(&part).unwrap(), "mine");
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
-        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        let mode = || fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
+        // Nobody gets the right to write to a result by having had it before.
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+        write(&file, "new").unwrap();
+        assert_eq!(mode(), 0o644);
+        let long = place.path().join(format!("{}.html", "n".repeat(245)));
+        write(&long, "a long name").unwrap();
+        fs::remove_file(&long).unwrap();
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2, "nothing else is left");
     }
 
@@ -309,6 +365,20 @@ mod tests {
         assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
         write(Path::new("/dev/null"), "x").unwrap();
         assert!(fs::symlink_metadata("/dev/null").unwrap().file_type().is_char_device());
+    }
+
+    #[test]
+    fn what_the_caller_has_opened_takes_a_result_whatever_it_is() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&writer);
+        for path in [format!("/dev/fd/{number}"), format!("/proc/self/fd/{number}")] {
+            require(Path::new(&path)).unwrap();
+            write(Path::new(&path), "a result\n").unwrap();
+        }
+        drop(writer);
+        assert_eq!(std::io::read_to_string(reader).unwrap(), "a result\na result\n");
+        assert!(require(Path::new("/dev/fd/99999")).is_err());
+        assert_eq!(handed_down(Path::new("/dev/fd/../null")), None);
     }
 
     #[test]

@@ -193,14 +193,24 @@ impl Census {
 /// was dead, for whoever starts takes that away.
 #[must_use]
 pub fn is_of_others(line: &str) -> bool {
-    let of_labs = ["process ", "`/run/surtax/", "/surtax-", "/labs/"];
-    if line.starts_with("went: ") && of_labs.iter().any(|mark| line.contains(mark)) {
+    if line.starts_with("went: ") && (line.starts_with("went: process ") || names_a_lab(line)) {
         return true;
     }
     let Some((sign, path)) = line.split_once(": group `") else { return false };
     let path = Path::new(path.trim_end_matches('`'));
     let members = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
     !line.contains(TAG) && (sign == "went" || !members.is_empty())
+}
+
+/// Whether a line names a lab where labs are named.
+fn names_a_lab(line: &str) -> bool {
+    let is_id = |rest: &str| {
+        let id = rest.get(..8).unwrap_or_default();
+        id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    ["/run/surtax/", "/surtax-", "/labs/"]
+        .iter()
+        .any(|mark| line.match_indices(mark).any(|(at, _)| is_id(&line[at + mark.len()..])))
 }
 
 /// A process that has ended, and whose parent is this machine's init: nothing of it is left but a
@@ -252,6 +262,7 @@ mod tests {
         assert!(!is_of_others("came: group `/sys/fs/cgroup/cpu/other-and-empty`"));
         assert!(is_of_others("went: group `/sys/fs/cgroup/cpu/surtax-1a2b3c4d`"));
         assert!(is_of_others("went: file `/run/surtax/1a2b3c4d/.memory`"));
+        assert!(!is_of_others("went: mount `/srv/labs/data`") && !names_a_lab("/run/surtax/a/b"));
         assert!(!is_of_others("went: mount `/home`") && !is_of_others("went: setting `/a` = `1`"));
         assert!(!is_of_others("came: file `/run/surtax/1a2b3c4d/.memory`"));
         assert!(is_of_others("went: process `surtax` (1): `surtax compare`"));

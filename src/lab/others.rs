@@ -7,8 +7,15 @@ use super::census::is_of_others;
 use super::processes;
 use super::reaper::ARGUMENT;
 use crate::fault::Fault;
+use crate::regular_file;
 use serde_json::Value;
 use std::fs;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The most of a journal that is read: its first line says whose it is.
+const JOURNAL_LIMIT: u64 = 64 << 10;
 
 /// How many parents of a process are looked at.
 const DEPTH_LIMIT: u32 = 64;
@@ -52,8 +59,12 @@ impl Others {
     }
 }
 
-/// The lab that a process reaps, and its living owner.
+/// The lab that a process reaps, and its living owner. Whatever a process of another user says of itself is not believed.
 fn reaped(pid: u32) -> Option<(String, u32)> {
+    let is_trusted = |uid: u32| uid == 0 || uid == rustix::process::geteuid().as_raw();
+    if !is_trusted(fs::metadata(format!("/proc/{pid}")).ok()?.uid()) {
+        return None;
+    }
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let line = String::from_utf8_lossy(&line).into_owned();
     let words: Vec<&str> = line.split('\0').collect();
@@ -62,10 +73,21 @@ fn reaped(pid: u32) -> Option<(String, u32)> {
     if !words.contains(&ARGUMENT) {
         return None;
     }
-    let text = fs::read_to_string(journal).ok()?;
-    let header: Value = serde_json::from_str(text.lines().next()?).ok()?;
+    let mut file = regular_file::open(Path::new(journal)).ok()?;
+    if !is_trusted(file.metadata().ok()?.uid()) {
+        return None;
+    }
+    let mut text = Vec::new();
+    Read::by_ref(&mut file).take(JOURNAL_LIMIT).read_to_end(&mut text).ok()?;
+    let header: Value = serde_json::from_slice(text.split(|byte| *byte == b'\n').next()?).ok()?;
     let header = &header["lab"];
-    (header["pid"] == owner).then_some((header["lab"].as_str()?.to_owned(), owner))
+    let lab = header["lab"].as_str().filter(|lab| is_lab(lab))?;
+    (header["pid"] == owner).then(|| (lab.to_owned(), owner))
+}
+
+/// Whether a word is the id of a lab.
+fn is_lab(word: &str) -> bool {
+    word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Whether a process is this one, or descends from it.
@@ -101,5 +123,6 @@ mod tests {
         assert!(others.own("came: process `surtax` (7): `surtax compare`"));
         assert!(!others.own("came: process `surtax` (77): `surtax compare`"));
         assert!(!others.own("came: file `/run/surtax/ffffffff/enter`"));
+        assert!(is_lab("1a2b3c4d") && !is_lab("") && !is_lab("1a2b3c4") && !is_lab("labs/etc"));
     }
 }

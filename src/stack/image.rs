@@ -11,6 +11,7 @@
 //!
 //! - **Reference** OCI image specification 1.1: `image-layout.md`, `manifest.md`, `layer.md`.
 
+mod entries;
 mod layer;
 mod layout;
 
@@ -18,9 +19,12 @@ use crate::fault::{Blame, Doing, Fault};
 use crate::lab::exclusive;
 use layout::{Blob, Layout};
 use oci_spec::image::{Descriptor, MediaType};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, BufReader, Read};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -129,16 +133,47 @@ fn unreadable(error: &io::Error, layer: &impl std::fmt::Display) -> Fault {
     Fault { blame, message: format!("cannot unpack layer `{layer}`: {error}"), hint: None }
 }
 
-/// A directory beside the finished trees that is removed whatever happens.
-struct Aside(PathBuf);
+/// How the name of a directory begins in which an image is unpacked.
+const ASIDE: &str = ".unpacking-";
+
+/// How often one is made anew that another process took away.
+const ASIDE_TRIES: u32 = 8;
+
+/// A directory beside the finished trees that is removed whatever happens. Its lock says that somebody unpacks there.
+struct Aside(PathBuf, #[expect(dead_code, reason = "held for its lock")] OwnedFd);
 
 impl Aside {
     fn new(store: &Path) -> Result<Self, Fault> {
-        let path = store.join(format!(".unpacking-{}", std::process::id()));
-        // An earlier process with this id was killed while it unpacked.
-        let _gone = fs::remove_dir_all(&path);
-        fs::create_dir(&path).doing(format_args!("make `{}`", path.display()))?;
-        Ok(Self(path))
+        let entries = fs::read_dir(store).doing(format_args!("list `{}`", store.display()))?;
+        for entry in entries.flatten() {
+            let is_aside = entry.file_name().to_string_lossy().starts_with(ASIDE);
+            if is_aside && locked(&entry.path()).is_ok_and(|lock| lock.is_some()) {
+                // Whoever unpacked there was killed.
+                let _gone = fs::remove_dir_all(entry.path());
+            }
+        }
+        for _ in 0..ASIDE_TRIES {
+            let path = store.join(format!("{ASIDE}{}", exclusive::unguessable()?));
+            fs::create_dir(&path).doing(format_args!("make `{}`", path.display()))?;
+            // Another process may have taken it for one that was left, before it was locked.
+            if let Ok(Some(lock)) = locked(&path)
+                && path.is_dir()
+            {
+                return Ok(Self(path, lock));
+            }
+        }
+        Err(Fault::machine(format!("others take away what is made in `{}`", store.display())))
+    }
+}
+
+/// The lock of a directory, unless somebody else has it.
+fn locked(path: &Path) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(path, flags, Mode::empty())?;
+    match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(directory)),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -56,8 +56,9 @@ pub fn run(
             let stood_at = placed.stood_at;
             let is_meant = oom::is_meant(&placed.command);
             let neighbours = Beside { plan, trial, ground, name: &name };
-            let judged = accompanied(&mut placed, &neighbours, stack, &mut leftovers, acts);
-            let judged = lookout.looked(judged).map_err(|fault| placed.standing.explained(fault));
+            let beside = (&mut lookout, &mut leftovers);
+            let judged = accompanied(&mut placed, &neighbours, stack, beside, acts);
+            let judged = judged.map_err(|fault| placed.standing.explained(fault));
             let (left, took) = placed.stop(acts);
             leftovers.extend(left);
             stop_wall = took;
@@ -110,7 +111,7 @@ fn accompanied(
     placed: &mut Placed,
     &Beside { plan, trial, ground, name }: &Beside<'_>,
     stack: &StackSpec,
-    leftovers: &mut Vec<String>,
+    (lookout, leftovers): (&mut Lookout<'_>, &mut Vec<String>),
     acts: Acts<'_>,
 ) -> Result<Judged, Fault> {
     let neighbours = plan.neighbours(trial.arm);
@@ -126,7 +127,8 @@ fn accompanied(
     let (has_two_sides, level) = (placed.opposite.is_some(), ground.level);
     let mut all = companions(has_neighbours.then_some(neighbours), has_two_sides);
     let mut stage = Stage { placed, plan, level, payers: Vec::new() };
-    let measured = measure(&mut stage, &mut all, acts);
+    // Groups are looked at before anything is taken away.
+    let measured = lookout.looked(measure(&mut stage, &mut all, acts));
     for it in all.into_iter().rev() {
         if it.who() == Who::Neighbours {
             acts(Who::Neighbours, Act::Stop);

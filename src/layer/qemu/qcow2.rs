@@ -12,6 +12,7 @@ use crate::fault::{Doing, Fault};
 use crate::regular_file;
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
 /// The most of an image that is read: any qcow2's header, and the name of the file below it in most.
@@ -46,6 +47,9 @@ const OTHERS: [(&str, usize, &[u8]); 10] = [
     ("luks", 0, b"LUKS\xba\xbe"),
 ];
 
+/// `F_SETSIG` of `asm-generic/fcntl.h`: which signal says that somebody waits for a lease.
+const F_SETSIG: libc::c_int = 10;
+
 /// What an image says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
@@ -65,6 +69,11 @@ impl Header {
         let shown = shown.escape_debug();
         let file = regular_file::open(path).map_err(|error| {
             Fault::user(format!("qemu: the image `{shown}` cannot be opened: {error}"))
+        })?;
+        hold(&file).map_err(|error| {
+            Fault::user(format!("qemu: the image `{shown}` is open for writing: {error}")).hint(
+                "wait until it is whole: what is read of it now may be something else in a moment",
+            )
         })?;
         let doing = format!("read the header of the image `{shown}`");
         let length = file.metadata().doing(&doing)?.len();
@@ -121,6 +130,22 @@ impl Header {
             ));
         }
         Ok(Self { format: "qcow2", disk_bytes: whole_sectors(word(24)) })
+    }
+}
+
+/// Keeps everybody from opening an image for writing while it is held, as long as the kernel lets nobody wait, three quarters of
+/// a minute: QEMU reads the header once more. Nothing is kept from on file systems without leases.
+///
+/// Source: `F_SETLEASE`, `F_SETSIG` in `fcntl(2)`, `/proc/sys/fs/lease-break-time`.
+fn hold(file: &File) -> std::io::Result<()> {
+    // The usual signal that somebody waits would end this process; this one is ignored.
+    // SAFETY: no memory is named.
+    unsafe { libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG) };
+    // SAFETY: no memory is named.
+    let held = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) };
+    match std::io::Error::last_os_error() {
+        error if held < 0 && error.raw_os_error() == Some(libc::EAGAIN) => Err(error),
+        _ => Ok(()),
     }
 }
 

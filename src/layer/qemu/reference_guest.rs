@@ -17,7 +17,6 @@ use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Room, exclusive};
 use crate::layer::Site;
-
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};

@@ -8,6 +8,7 @@
 //! may open it. One still takes the place of what the layers below have there. What a layer takes away it
 //! names by `.wh.`; no device is read as a whiteout, as in an overlay.
 
+use super::entries;
 use rustix::fs::{
     self, AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid,
     XattrFlags,
@@ -40,13 +41,12 @@ pub fn apply(reader: impl Read, root: &Path) -> io::Result<()> {
     let root = fs::openat(CWD, root, flags, Mode::empty())?;
     let mut tree =
         Tree { root, fresh: HashSet::new(), left_out: HashSet::new(), directories: Vec::new() };
-    for entry in tar::Archive::new(reader).entries()? {
-        let mut entry = entry?;
+    entries::each(reader, |entry| {
         let path = inside(&entry.path()?)?;
-        tree.apply(&mut entry, &path).map_err(|error| {
+        tree.apply(entry, &path).map_err(|error| {
             io::Error::new(error.kind(), format!("entry `{}`: {error}", path.display()))
-        })?;
-    }
+        })
+    })?;
     tree.finish()
 }
 
@@ -92,6 +92,8 @@ impl Tree {
         for ancestor in path.ancestors() {
             self.fresh.insert(ancestor.to_path_buf());
         }
+        // What comes later takes its place.
+        self.left_out.remove(path);
         self.put(entry, &parent, name, path)
     }
 

@@ -3,6 +3,7 @@
 //! Whoever wrote a layout can exchange its files at any moment. So each is opened once, and the bytes that are hashed are
 //! those that are used: a document's in memory, a layer's as they pass by.
 
+use super::entries;
 use crate::fault::{Doing, Fault};
 use crate::regular_file;
 use oci_spec::image::{
@@ -169,13 +170,12 @@ fn unpack_archive(archive: &Path, aside: &Path) -> io::Result<()> {
         [0x1f, 0x8b] => Box::new(flate2::read::MultiGzDecoder::new(whole)),
         _ => Box::new(whole),
     };
-    for entry in tar::Archive::new(reader).entries()? {
-        let mut entry = entry?;
+    entries::each(reader, |entry| {
         if let Some(name) = name_in_layout(&entry.path()?) {
-            io::copy(&mut entry, &mut File::create(aside.join(name))?)?;
+            io::copy(entry, &mut File::create(aside.join(name))?)?;
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// `index.json` or `blobs/sha256/` and 64 hexadecimal digits, without a leading `./`.
