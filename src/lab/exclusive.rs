@@ -105,7 +105,7 @@ pub(super) fn ensure_closed(path: &Path) -> Result<PathBuf, Fault> {
 /// can change what is in it, and shuts it. Gives back its path without symbolic links.
 ///
 /// # Errors
-/// As [`ensure`]; or it cannot be shut.
+/// The machine's: it cannot be made or shut, or belongs to somebody else.
 pub fn ensure_shut(path: &Path) -> Result<PathBuf, Fault> {
     let path = ensure(path, 0o700)?;
     shut(&path)?;
