@@ -96,7 +96,7 @@ fn replace(path: &Path, text: &str) -> Result<(), Fault> {
     let file = rustix::fs::openat(&directory, &part, fresh, Mode::RUSR | Mode::WUSR);
     let mut file = File::from(file.doing("make a new file beside it")?);
     // Nobody else chooses who may write to it, and of somebody else's file nothing is kept.
-    let known = known.filter(|known| is_ours(known.st_uid));
+    let known = known.filter(|known| exclusive::is_trusted(known.st_uid));
     let mode = known.map_or(0o644 & !umask(), |known| known.st_mode & 0o644);
     let filled = file
         .write_all(text.as_bytes())
@@ -243,15 +243,11 @@ fn require_no_run(path: &Path) -> Result<(), Fault> {
 /// That what somebody else could have put there is not obeyed.
 fn require_ours(path: &Path, what: &str, found: &Metadata) -> Result<(), Fault> {
     let owner = found.uid();
-    if is_ours(owner) {
+    if exclusive::is_trusted(owner) {
         return Ok(());
     }
     Err(Fault::user(format!("the {what} `{}` belongs to user {owner}", path.display()))
         .hint("name a file of your own"))
-}
-
-fn is_ours(owner: u32) -> bool {
-    owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 
 fn quoted(path: &Path) -> String {

@@ -354,7 +354,7 @@ fn require_ours(directory: &OwnedFd, path: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-fn is_trusted(owner: u32) -> bool {
+pub(crate) fn is_trusted(owner: u32) -> bool {
     owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 

@@ -4,6 +4,7 @@
 //! nor descends from it. Where the journal lies does not matter: others may keep theirs in a directory of their own.
 
 use super::census::is_of_others;
+use super::exclusive::is_trusted;
 use super::processes;
 use super::reaper::ARGUMENT;
 use crate::fault::Fault;
@@ -61,7 +62,6 @@ impl Others {
 
 /// The lab that a process reaps, and its living owner. Whatever a process of another user says of itself is not believed.
 fn reaped(pid: u32) -> Option<(String, u32)> {
-    let is_trusted = |uid: u32| uid == 0 || uid == rustix::process::geteuid().as_raw();
     if !is_trusted(fs::metadata(format!("/proc/{pid}")).ok()?.uid()) {
         return None;
     }
