@@ -8,7 +8,7 @@ use crate::lab::{self, Lab};
 use crate::layer::{Root, Site, View};
 use crate::ledger::{Key, Ledger, RunState, machine, shelf};
 use crate::plan::{Plan, Word, shell_line};
-use crate::prove::{Bench, Notebook, Share};
+use crate::prove::{Bench, Notebook, Selection};
 use crate::report::terminal::Look;
 use crate::report::threshold::{Standing, Threshold};
 use crate::report::{ArmFindings, Caution, Findings, compare, export, html, markdown, terminal};
@@ -119,11 +119,11 @@ impl Footing {
         interrupts: &Interrupts,
         ended: &dyn Fn(),
         notebook: &Notebook,
-        share: Share,
+        selection: &Selection,
         work: impl FnOnce(&Bench<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let Self { lab, agent, cache } = self;
-        work(&Bench::new(lab, agent, cache, interrupts, ended, notebook, share)?)
+        work(&Bench::new(lab, agent, cache, interrupts, ended, notebook, selection)?)
     }
 
     /// Takes everything away; says what had to be forced.

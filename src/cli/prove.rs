@@ -6,7 +6,7 @@ use super::{Format, Globals, answer, note};
 use crate::fault::{Doing, Fault};
 use crate::ledger::calendar;
 use crate::plan::duration::rough;
-use crate::prove::{Bar, Line, Notebook, Proof, REGISTRY, Share, Size, Stopped};
+use crate::prove::{Bar, Line, Notebook, Proof, REGISTRY, Selection, Share, Size, Stopped};
 use crate::stack::instead;
 use crate::trial::interrupts::Urgency;
 use serde::Serialize;
@@ -39,10 +39,13 @@ pub struct Arguments {
     /// Keeps what was counted in this file; the same command goes on from there, after Ctrl-C or a crash too.
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
-    /// Makes one share of kills and forgeries, such as `1/2`; another surtax makes the others at the same time. Lines of
-    /// their notebooks in one file are all of it.
+    /// Makes one share of kills, forgeries and bills, such as `1/2`; another surtax makes the others at the same time. Lines
+    /// of their notebooks in one file are all of it.
     #[arg(long, value_name = "N/M", default_value = "1/1", hide_default_value = true)]
     share: Share,
+    /// Makes only the parts of kills, forgeries and bills that begin so, such as `kills/qemu`; may be given several times.
+    #[arg(long = "part", value_name = "PART")]
+    parts: Vec<String>,
     /// Lists the proofs, and makes none.
     #[arg(long)]
     list: bool,
@@ -70,7 +73,7 @@ struct Judged {
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
-    let proofs = chosen(&arguments.only)?;
+    let proofs = chosen(&arguments.only, &arguments.parts)?;
     if arguments.list {
         answer(&list(&proofs).text(globals.format_or(Format::Table), globals.table_width()))?;
         return Ok(ExitCode::SUCCESS);
@@ -86,8 +89,9 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     let pace = Pace::new(&proofs, size, globals);
     note(&pace.estimate(), globals);
     let mut lines = Vec::new();
+    let selection = Selection { share: arguments.share, parts: arguments.parts.clone() };
     let proved =
-        footing.with_bench(&interrupts, &|| pace.ended(), &notebook, arguments.share, |bench| {
+        footing.with_bench(&interrupts, &|| pace.ended(), &notebook, &selection, |bench| {
             for proof in &proofs {
                 pace.now(*proof);
                 let (more, ended) = match proof.prove(bench, size) {
@@ -119,6 +123,9 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     if state == "finished" || !said.lines.is_empty() {
         answer(&text(&said, globals)?)?;
     }
+    if state == "finished" && said.lines.is_empty() {
+        return Err(no_part(&arguments.parts));
+    }
     if was_interrupted {
         return Ok(ExitCode::from(super::measuring::INTERRUPTED));
     }
@@ -128,8 +135,15 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     Ok(if all_met { ExitCode::SUCCESS } else { ExitCode::from(MISSED) })
 }
 
-/// The proofs of these names, in the order of the registry; all without a name.
-fn chosen(names: &[String]) -> Result<Vec<&'static dyn Proof>, Fault> {
+fn no_part(parts: &[String]) -> Fault {
+    Fault::user(format!("no part of a proof begins with `{}`", parts.join("` or `"))).hint(
+        "write the proof and a stack, such as `kills/qemu`; `surtax prove --only kills --quick` names its parts",
+    )
+}
+
+/// The proofs of these names, in the order of the registry, all without a name; of them those that have one of these
+/// parts, if any is asked for.
+fn chosen(names: &[String], parts: &[String]) -> Result<Vec<&'static dyn Proof>, Fault> {
     for name in names {
         if REGISTRY.iter().all(|proof| proof.name() != name) {
             let known = REGISTRY.iter().map(|proof| proof.name());
@@ -138,9 +152,14 @@ fn chosen(names: &[String]) -> Result<Vec<&'static dyn Proof>, Fault> {
             );
         }
     }
-    let is_chosen =
+    let is_named =
         |proof: &&&dyn Proof| names.is_empty() || names.iter().any(|name| name == proof.name());
-    Ok(REGISTRY.iter().filter(is_chosen).copied().collect())
+    let has_part = |proof: &&&dyn Proof| {
+        let is_of = |part: &String| part.split('/').next() == Some(proof.name());
+        parts.is_empty() || parts.iter().any(is_of)
+    };
+    let chosen: Vec<_> = REGISTRY.iter().filter(is_named).filter(has_part).copied().collect();
+    if chosen.is_empty() { Err(no_part(parts)) } else { Ok(chosen) }
 }
 
 fn list(proofs: &[&dyn Proof]) -> Rows {
@@ -276,9 +295,18 @@ mod tests {
 
     #[test]
     fn an_unknown_proof_is_answered_with_the_nearest() {
-        let Err(fault) = chosen(&[String::from("plantde")]) else { panic!("it is known") };
+        let Err(fault) = chosen(&[String::from("plantde")], &[]) else { panic!("it is known") };
         assert!(fault.to_string().contains("use `planted`"), "{fault}");
-        assert_eq!(chosen(&[]).unwrap_or_default().len(), REGISTRY.len());
+        assert_eq!(chosen(&[], &[]).unwrap_or_default().len(), REGISTRY.len());
+    }
+
+    #[test]
+    fn a_part_chooses_its_proof() {
+        let part = |text: &str| [String::from(text)];
+        let names = chosen(&[], &part("kills/qemu")).unwrap_or_default();
+        assert_eq!(names.iter().map(|proof| proof.name()).collect::<Vec<_>>(), ["kills"]);
+        assert!(chosen(&part("planted"), &part("kills/qemu")).is_err());
+        assert!(chosen(&[], &part("nonsense")).is_err());
     }
 
     #[test]

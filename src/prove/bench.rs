@@ -1,7 +1,7 @@
 //! The bench: a lab in which run after run is made, each with a ledger in memory.
 
 use super::notebook::{Notebook, Origin};
-use super::share::Share;
+use super::selection::Selection;
 use super::toil::TOIL;
 use crate::fault::Doing;
 use crate::fault::Fault;
@@ -43,7 +43,7 @@ pub struct Bench<'a> {
     ended: &'a dyn Fn(),
     /// What was counted before, and is not counted again.
     notebook: &'a Notebook,
-    share: Share,
+    selection: &'a Selection,
     /// Holds what the runs need beside their ledgers, and is gone with the bench.
     room: Room,
 }
@@ -60,16 +60,26 @@ impl<'a> Bench<'a> {
         interrupts: &'a Interrupts,
         ended: &'a dyn Fn(),
         notebook: &'a Notebook,
-        share: Share,
+        selection: &'a Selection,
     ) -> Result<Self, Fault> {
         let room = lab.room("prove")?;
-        Ok(Self { lab, agent, cache, interrupts, ended, notebook, share, room })
+        Ok(Self { lab, agent, cache, interrupts, ended, notebook, selection, room })
     }
 
-    /// Those of so many units of a campaign that are in the share that is made; the others are said to have ended.
+    /// Whether a part of a campaign, such as `kills/runc`, is among those that are made; if not, so many of its runs are
+    /// said to have ended.
+    pub(super) fn takes(&self, part: &str, runs: u32) -> bool {
+        let is_ours = self.selection.takes(part);
+        if !is_ours {
+            (0..runs).for_each(|_| (self.ended)());
+        }
+        is_ours
+    }
+
+    /// Those of so many units of a part that are in the share that is made; the others are said to have ended.
     pub(super) fn units(&self, count: u32) -> impl Iterator<Item = u32> {
         (0..count).filter(|unit| {
-            let is_ours = self.share.holds(*unit);
+            let is_ours = self.selection.share.holds(*unit);
             if !is_ours {
                 (self.ended)();
             }

@@ -62,6 +62,9 @@ impl Proof for Bill {
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
         let mut lines = Vec::new();
         for asked in &LAYERS {
+            if !bench.takes(&format!("bill/{}", asked.layer), size.pick(asked.quick, asked.full)) {
+                continue;
+            }
             let mut count = Count::default();
             let done = count_all(bench, asked, size, &mut count);
             lines.extend(count.lines(asked.layer));
@@ -94,7 +97,7 @@ fn count_all(bench: &Bench<'_>, asked: &Asked, size: Size, count: &mut Count) ->
         return Ok(());
     }
     let mut build = None;
-    for seed in 0..runs {
+    for seed in bench.units(runs) {
         let unit = format!("bill/{}/{seed}", asked.layer);
         count.join(bench.unit(&unit, 1, || {
             if build.is_none() {

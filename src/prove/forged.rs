@@ -74,6 +74,9 @@ impl Proof for Forged {
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
         let mut lines = Vec::new();
         for manner in MANNERS {
+            if !bench.takes("forged/channel", 0) {
+                break;
+            }
             let mut count = Count::default();
             let done = on_a_channel(manner, size, &mut count);
             lines.push(count.line(format!("on a channel, {}", manner.name())));
@@ -82,6 +85,9 @@ impl Proof for Forged {
             }
         }
         for layer in layers(size) {
+            if !bench.takes(&format!("forged/{layer}"), per_layer(layer, size)) {
+                continue;
+            }
             let mut count = Count::default();
             let done = in_a_layer(bench, layer, size, &mut count);
             lines.extend(count.lines_of_a_layer(layer));
@@ -356,6 +362,9 @@ mod tests {
     #[test]
     fn every_manner_is_noticed_on_a_channel() {
         for manner in MANNERS {
+            if !bench.takes("forged/channel", 0) {
+                break;
+            }
             let mut count = Count::default();
             on_a_channel(manner, Size::Quick, &mut count).unwrap();
             assert_eq!((count.tried, count.believed), (70, 0), "{manner:?}");

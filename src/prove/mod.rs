@@ -30,14 +30,14 @@ pub mod racer;
 mod real_false_positives;
 mod real_planted;
 mod recounted;
-mod share;
+mod selection;
 pub mod toil;
 
 use crate::fault::Fault;
 pub use bench::Bench;
 pub use notebook::Notebook;
+pub use selection::{Selection, Share};
 use serde::Serialize;
-pub use share::Share;
 
 /// Every proof, in the order in which they run.
 pub static REGISTRY: &[&dyn Proof] = &[

@@ -1,6 +1,23 @@
-//! A share of a campaign: every so many of its units, so that several surtaxes make it at the same time.
+//! What is made of a campaign: of all of its parts or of a few, every unit or one of so many.
 
 use std::str::FromStr;
+
+/// Which parts of campaigns, and which units of those.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Which units of each part.
+    pub share: Share,
+    /// How the names of its parts begin, such as `kills/qemu`; all if empty.
+    pub parts: Vec<String>,
+}
+
+impl Selection {
+    /// Whether a part of a campaign, such as `kills/qemu+runc`, is in it.
+    #[must_use]
+    pub fn takes(&self, part: &str) -> bool {
+        self.parts.is_empty() || self.parts.iter().any(|begin| part.starts_with(begin))
+    }
+}
 
 /// Which of how many shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +32,12 @@ impl Share {
     #[must_use]
     pub fn holds(self, unit: u32) -> bool {
         unit % self.count == self.number
+    }
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { number: 0, count: 1 }
     }
 }
 
@@ -36,6 +59,18 @@ impl FromStr for Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_are_taken_by_how_they_begin() {
+        let asked = |parts: &[&str]| Selection {
+            parts: parts.iter().map(|part| (*part).to_owned()).collect(),
+            ..Selection::default()
+        };
+        assert!(asked(&[]).takes("kills/runc"));
+        let guests = asked(&["kills/qemu", "forged/lxc"]);
+        assert!(guests.takes("kills/qemu+runc") && guests.takes("forged/lxc"));
+        assert!(!guests.takes("kills/runc") && !guests.takes("forged/qemu"));
+    }
 
     #[test]
     fn shares_are_all_units_and_each_unit_is_in_one() {
