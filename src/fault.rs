@@ -3,7 +3,9 @@
 //! Four kinds with three exit codes: the user's (2), the machine's and that of somebody inside a stack (3), and ours
 //! (70). One level says one thing; the chain is joined in one place, here.
 
+use std::any::Any;
 use std::fmt;
+use surtax_instrument::wire::Cause;
 
 /// Whose mistake it was; decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub struct Fault {
     pub blame: Blame,
     /// What failed and why; lowercase, no final period, the outermost cause first, joined by `: `.
     pub message: String,
+    /// What somebody decides by, where there is such.
+    pub cause: Option<Cause>,
     /// An imperative that is likely to help.
     pub hint: Option<String>,
 }
@@ -32,22 +36,33 @@ pub struct Fault {
 impl Fault {
     /// The user's mistake.
     pub fn user(message: impl Into<String>) -> Self {
-        Self { blame: Blame::User, message: message.into(), hint: None }
+        Self::of(Blame::User, message)
     }
 
     /// The machine's.
     pub fn machine(message: impl Into<String>) -> Self {
-        Self { blame: Blame::Machine, message: message.into(), hint: None }
+        Self::of(Blame::Machine, message)
     }
 
     /// That of somebody inside of a stack: what comes from there cannot be believed.
     pub fn inside(message: impl Into<String>) -> Self {
-        Self { blame: Blame::Inside, message: message.into(), hint: None }
+        Self::of(Blame::Inside, message)
     }
 
     /// Ours.
     pub fn bug(message: impl Into<String>) -> Self {
-        Self { blame: Blame::Surtax, message: message.into(), hint: None }
+        Self::of(Blame::Surtax, message)
+    }
+
+    fn of(blame: Blame, message: impl Into<String>) -> Self {
+        Self { blame, cause: None, message: message.into(), hint: None }
+    }
+
+    /// Adds what somebody decides by.
+    #[must_use]
+    pub fn because(mut self, cause: impl Into<Option<Cause>>) -> Self {
+        self.cause = cause.into();
+        self
     }
 
     /// Adds what to do about it.
@@ -90,9 +105,6 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// The end of the text of `EMFILE`.
-const TOO_MANY_OPEN: &str = "Too many open files (os error 24)";
-
 /// What helps then: the soft limit is raised as far as it may be when surtax begins.
 const OPEN_MORE: &str = "let this process have more files open: as root `ulimit -n 65536`";
 
@@ -105,14 +117,22 @@ pub trait Doing<T> {
     fn doing(self, what: impl fmt::Display) -> Result<T, Fault>;
 }
 
-impl<T, E: fmt::Display> Doing<T> for Result<T, E> {
+impl<T, E: fmt::Display + 'static> Doing<T> for Result<T, E> {
     fn doing(self, what: impl fmt::Display) -> Result<T, Fault> {
         self.map_err(|error| {
-            let fault = Fault::machine(format!("cannot {what}: {error}"));
+            let cause = errno_of(&error).and_then(Cause::of_errno);
+            let fault = Fault::machine(format!("cannot {what}: {error}")).because(cause);
             // Whatever was to be opened, the remedy is the same.
-            if fault.message.ends_with(TOO_MANY_OPEN) { fault.hint(OPEN_MORE) } else { fault }
+            if cause == Some(Cause::TooManyOpen) { fault.hint(OPEN_MORE) } else { fault }
         })
     }
+}
+
+/// The number of a system call's error.
+fn errno_of(error: &dyn Any) -> Option<i32> {
+    let of_std = || error.downcast_ref::<std::io::Error>()?.raw_os_error();
+    let of_rustix = || Some(error.downcast_ref::<rustix::io::Errno>()?.raw_os_error());
+    of_std().or_else(of_rustix)
 }
 
 #[cfg(test)]
@@ -124,6 +144,9 @@ mod tests {
         let error = std::io::Error::from_raw_os_error(24);
         let fault = Err::<(), _>(error).doing("make a pipe").unwrap_err();
         assert_eq!(fault.hint.as_deref(), Some(OPEN_MORE));
+        let error = rustix::io::Errno::NOSPC;
+        let full = Err::<(), _>(error).doing("write").unwrap_err();
+        assert_eq!((full.cause, full.hint), (Some(Cause::NoSpace), None));
         assert_eq!(Err::<(), _>("no").doing("try").unwrap_err().hint, None);
     }
 }

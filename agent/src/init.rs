@@ -45,7 +45,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use surtax_instrument::held::{self, Held};
-use surtax_instrument::wire::Failure;
+use surtax_instrument::wire::{Cause, Failure};
 use surtax_instrument::{clock, link};
 
 /// Where the script is; its presence makes an agent with process id 1 the machine's init.
@@ -107,8 +107,8 @@ fn run() -> io::Result<()> {
         if let Err(error) = done {
             eprintln!("surtax agent: `{line}`: {error}");
             let what = format!("the guest could not carry out `{line}`: {error}");
-            let errno = error.raw_os_error().unwrap_or(0);
-            failure = Some(Failure { errno, what, hint: String::new(), is_forgery: false });
+            let cause = error.raw_os_error().and_then(Cause::of_errno);
+            failure = Some(Failure { cause, what, hint: String::new() });
             break;
         }
     }

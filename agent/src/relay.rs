@@ -19,7 +19,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Command, Failure, INPUT_ROOM, Reply, Status, WireError};
+use surtax_instrument::wire::{Cause, Command, Failure, INPUT_ROOM, Reply, Status, WireError};
 
 /// How much of a relayed process's standard error is kept, in bytes.
 const KEEP_STDERR: usize = 16 << 10;
@@ -90,10 +90,9 @@ impl Relay {
 
     fn start_on_terminal(command: &Command) -> Result<Self, Failure> {
         let cannot = |what: &str, error: rustix::io::Errno| Failure {
-            errno: error.raw_os_error(),
+            cause: Cause::of_errno(error.raw_os_error()),
             what: format!("cannot {what}: {error}"),
             hint: String::from("mount `devpts` in this stack's root file system"),
-            is_forgery: false,
         };
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
             .and_then(|ours| grantpt(&ours).and_then(|()| unlockpt(&ours)).map(|()| ours))

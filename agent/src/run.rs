@@ -22,7 +22,7 @@ use surtax_instrument::clock;
 use surtax_instrument::engine::OURSELVES;
 use surtax_instrument::probe::oom;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Command, Failure, Outcome, Status, WireError};
+use surtax_instrument::wire::{Cause, Command, Failure, Outcome, Status, WireError};
 
 /// How long output is awaited after the command has ended and all it left behind was killed.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -174,18 +174,16 @@ impl Running {
 /// A process as the user typed it: nothing inherited but what the request says.
 pub fn prepare(command: &Command) -> Result<std::process::Command, Failure> {
     let (program, arguments) = command.argv.split_first().ok_or_else(|| Failure {
-        errno: 0,
+        cause: None,
         what: "the command is empty".into(),
         hint: String::new(),
-        is_forgery: false,
     })?;
     let cwd = Path::new(OsStr::from_bytes(&command.cwd));
     if let Err(error) = std::fs::metadata(cwd) {
         return Err(Failure {
-            errno: error.raw_os_error().unwrap_or(0),
+            cause: None,
             what: format!("the working directory `{}` is not there: {error}", cwd.display()),
             hint: String::from("run from a directory that the stack's root file system has"),
-            is_forgery: false,
         });
     }
     #[expect(clippy::disallowed_methods, reason = "the agent's one place where processes start")]
@@ -212,8 +210,11 @@ pub fn cannot_start(command: &Command, error: &io::Error) -> Failure {
         ErrorKind::PermissionDenied => format!("make `{name}` executable"),
         _ => String::new(),
     };
-    let errno = error.raw_os_error().unwrap_or(0);
-    Failure { errno, what: format!("cannot start `{name}`: {error}"), hint, is_forgery: false }
+    let cause = match error.kind() {
+        ErrorKind::NotFound => Some(Cause::NoSuchProgram),
+        _ => error.raw_os_error().and_then(Cause::of_errno),
+    };
+    Failure { cause, what: format!("cannot start `{name}`: {error}"), hint }
 }
 
 /// A child's process id, and a descriptor that becomes readable when it has ended.
@@ -224,12 +225,7 @@ pub fn watch(child: &Child) -> Result<(Pid, OwnedFd), Failure> {
         Err(error) => {
             let _ = kill_process_group(pid, Signal::KILL);
             let what = format!("cannot watch process {pid}: {error}");
-            Err(Failure {
-                errno: error.raw_os_error(),
-                what,
-                hint: String::new(),
-                is_forgery: false,
-            })
+            Err(Failure { cause: Cause::of_errno(error.raw_os_error()), what, hint: String::new() })
         }
     }
 }

@@ -18,7 +18,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::wire::{
-    Command, Failure, Hello, PROTOCOL, PUSHED_STARTER, Reply, Request, WireError,
+    Cause, Command, Failure, Hello, PROTOCOL, PUSHED_STARTER, Reply, Request, WireError,
 };
 use surtax_instrument::{cache, clock};
 
@@ -145,7 +145,7 @@ impl Session {
             Request::Run(_) | Request::Relay(_)
                 if self.command.is_some() || self.relay.is_some() =>
             {
-                self.fail(0, "a command is already running here", "")?;
+                self.fail(None, "a command is already running here", "")?;
             }
             Request::Run(command) => match Ready::of(command) {
                 Ok(ready) => {
@@ -157,7 +157,7 @@ impl Session {
             Request::Go => match self.ready.take().map(Running::start) {
                 Some(Ok(running)) => self.command = Some(running),
                 Some(Err(failure)) => self.reply(&Reply::Failed(failure))?,
-                None => self.fail(0, "there is no command to start", "")?,
+                None => self.fail(None, "there is no command to start", "")?,
             },
             Request::Cancel => {
                 if let Some(command) = &mut self.command {
@@ -192,7 +192,9 @@ impl Session {
                 self.reply(&Reply::Identity(facts))?;
             }
             Request::Resolve(command) => self.reply(&Reply::Identity(program::facts(&command)))?,
-            Request::Descend(_) => self.fail(0, "an agent starts no layers; a starter does", "")?,
+            Request::Descend(_) => {
+                self.fail(None, "an agent starts no layers; a starter does", "")?
+            }
             Request::Stop => return Ok(Next::Leave),
         }
         Ok(Next::Continue)
@@ -212,7 +214,7 @@ impl Session {
             Ok(()) => self.reply(&Reply::Written),
             Err(error) => {
                 let what = format!("cannot write `{}`: {error}", path.display());
-                self.fail(error.raw_os_error().unwrap_or(0), &what, "")
+                self.fail(error.raw_os_error().and_then(Cause::of_errno), &what, "")
             }
         }
     }
@@ -235,9 +237,9 @@ impl Session {
         command
     }
 
-    fn fail(&mut self, errno: i32, what: &str, hint: &str) -> Result<(), WireError> {
+    fn fail(&mut self, cause: Option<Cause>, what: &str, hint: &str) -> Result<(), WireError> {
         let (what, hint) = (what.into(), hint.into());
-        self.reply(&Reply::Failed(Failure { errno, what, hint, is_forgery: false }))
+        self.reply(&Reply::Failed(Failure { cause, what, hint }))
     }
 
     fn reply(&mut self, reply: &Reply) -> Result<(), WireError> {
@@ -248,10 +250,9 @@ impl Session {
 /// That somebody else wrote requests.
 fn forgery() -> Failure {
     Failure {
-        errno: 0,
+        cause: Some(Cause::Forged),
         what: String::from("somebody wrote into the channel by which the agent is asked"),
         hint: String::from("look at what the command starts: it writes where only surtax does"),
-        is_forgery: true,
     }
 }
 

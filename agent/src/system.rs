@@ -98,5 +98,5 @@ fn wait_for<T>(find: impl Fn() -> Option<T>) -> Option<T> {
 }
 
 fn failure(what: String, hint: &str) -> Failure {
-    Failure { errno: 0, what, hint: hint.to_owned(), is_forgery: false }
+    Failure { cause: None, what, hint: hint.to_owned() }
 }

@@ -190,5 +190,5 @@ pub fn whole(mut instances: Vec<Instance>) -> Option<Outcome> {
 }
 
 fn failure(what: String) -> Failure {
-    Failure { errno: 0, what, hint: String::new(), is_forgery: false }
+    Failure { cause: None, what, hint: String::new() }
 }

@@ -22,7 +22,7 @@ pub use seal::{Opener, Sealer, agents, hosts};
 use std::fmt;
 
 /// Raised whenever a frame changes its meaning; both ends must agree.
-pub const PROTOCOL: u16 = 8;
+pub const PROTOCOL: u16 = 9;
 
 /// The longest frame that either side accepts, in bytes.
 pub const FRAME_LIMIT: usize = 1 << 20;
@@ -283,14 +283,44 @@ pub struct Output {
 /// Why a request could not be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// `errno`, or zero when no system call failed.
-    pub errno: i32,
+    /// What somebody decides by, where there is such.
+    pub cause: Option<Cause>,
     /// What was tried, for people: "cannot start `make`".
     pub what: String,
     /// What would help, or empty.
     pub hint: String,
+}
+
+/// A cause of a failure that somebody decides by; whoever only shows it needs none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// There is no program of that name.
+    NoSuchProgram,
+    /// What was asked about is not there.
+    Absent,
+    /// A medium is full.
+    NoSpace,
+    /// Somebody else listens at that port.
+    PortTaken,
+    /// A process may have no more files open.
+    TooManyOpen,
     /// Somebody wrote into a channel of ours who is no end of it.
-    pub is_forgery: bool,
+    Forged,
+}
+
+impl Cause {
+    /// Reads the cause from the number of a system call's error.
+    ///
+    /// Source: `errno(3)`.
+    #[must_use]
+    pub fn of_errno(errno: i32) -> Option<Self> {
+        match errno {
+            libc::ENOSPC | libc::EDQUOT => Some(Self::NoSpace),
+            libc::EADDRINUSE => Some(Self::PortTaken),
+            libc::EMFILE | libc::ENFILE => Some(Self::TooManyOpen),
+            _ => None,
+        }
+    }
 }
 
 /// One thing that was seen, and where.

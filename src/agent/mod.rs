@@ -19,7 +19,7 @@ pub use console::ConsoleTail;
 pub use pulse::Pulse;
 use std::time::Duration;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Command, Reply, Request};
+use surtax_instrument::wire::{Cause, Command, Reply, Request};
 
 /// A reply and the host time at which it was complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,8 +135,10 @@ impl Link {
 /// What the inside could not do, as a fault of the machine.
 #[must_use]
 pub fn refused(failure: surtax_instrument::wire::Failure) -> Fault {
-    let (what, is_forgery) = (failure.what, failure.is_forgery);
-    let fault = if is_forgery { Fault::inside(what) } else { Fault::machine(what) };
+    let fault = match failure.cause {
+        Some(Cause::Forged) => Fault::inside(failure.what),
+        cause => Fault { cause, ..Fault::machine(failure.what) },
+    };
     if failure.hint.is_empty() { fault } else { fault.hint(failure.hint) }
 }
 

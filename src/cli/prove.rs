@@ -120,11 +120,11 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
         size: size.word(),
         lines,
     };
-    if state == "finished" || !said.lines.is_empty() {
-        answer(&text(&said, globals)?)?;
-    }
     if state == "finished" && said.lines.is_empty() {
         return Err(no_part(&arguments.parts));
+    }
+    if state == "finished" || !said.lines.is_empty() {
+        answer(&text(&said, globals)?)?;
     }
     if was_interrupted {
         return Ok(ExitCode::from(super::measuring::INTERRUPTED));

@@ -3,6 +3,7 @@
 //! Nothing is made for it: no room, no group, no file. So `check` may ask on a machine that surtax
 //! was only invited to inspect. It still dies with the thread that asked.
 
+use super::last_words;
 use super::process::{self, Program};
 use crate::fault::{Doing, Fault};
 use std::fs::File;
@@ -13,9 +14,6 @@ use std::time::Duration;
 
 /// The most of an answer that is kept, in bytes.
 const ANSWER_LIMIT: u64 = 1 << 20;
-
-/// How many of the last lines of a refusal are quoted.
-const QUOTE: usize = 20;
 
 /// Runs a program to its end and gives back what it printed: standard output, then standard error.
 ///
@@ -49,11 +47,8 @@ pub(super) fn run(program: Program, deadline: Duration) -> Result<String, Fault>
     let answer = answer.recv_timeout(deadline).unwrap_or_default();
     let words = words.recv_timeout(deadline).unwrap_or_default();
     if !status.success() {
-        return Err(Fault::machine(format!(
-            "`{}` failed with {status}{}",
-            argv.join(" "),
-            quote(&words)
-        )));
+        let failed = format!("`{}` failed with {status}", argv.join(" "));
+        return Err(last_words::fault(&failed, &words));
     }
     Ok(answer + &words)
 }
@@ -68,11 +63,4 @@ fn read_aside(source: OwnedFd) -> std::sync::mpsc::Receiver<String> {
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     receiver
-}
-
-/// The last lines, each on a line of its own in the message.
-fn quote(words: &str) -> String {
-    let lines: Vec<&str> = words.lines().filter(|line| !line.trim().is_empty()).collect();
-    let first = lines.len().saturating_sub(QUOTE);
-    lines[first..].iter().map(|line| format!("\n  | {}", line.escape_debug())).collect()
 }

@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::wire::Cause;
 
 /// The client's program.
 pub const PROGRAM: &str = "virsh";
@@ -178,7 +179,7 @@ impl Domain {
     fn is_off(&self) -> Result<bool, Fault> {
         match self.state() {
             Ok(state) => Ok(state == DomainState::ShutOff),
-            Err(fault) if is_gone(&fault) => Ok(true),
+            Err(fault) if fault.cause == Some(Cause::Absent) => Ok(true),
             Err(fault) => Err(fault),
         }
     }
@@ -197,7 +198,7 @@ impl Domain {
         let state = match self.state() {
             Ok(state) => state,
             // Neither a domain nor a libvirt that is gone has anything of ours.
-            Err(fault) if is_gone(&fault) => return Ok(Vec::new()),
+            Err(fault) if fault.cause == Some(Cause::Absent) => return Ok(Vec::new()),
             Err(fault) => return Err(fault),
         };
         if state == DomainState::ShutOff {
@@ -221,12 +222,6 @@ impl Domain {
         }
         Ok(Vec::new())
     }
-}
-
-fn is_gone(fault: &Fault) -> bool {
-    ["failed to get domain", "failed to connect to the hypervisor"]
-        .iter()
-        .any(|words| fault.message.contains(words))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod holder;
 pub mod huge_pages;
 mod journal;
 pub mod kernel_part;
+pub mod last_words;
 mod listener;
 mod memory;
 mod mount;

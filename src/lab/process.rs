@@ -23,6 +23,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::Cause;
 
 /// What to start, and where.
 #[derive(Debug, Default)]
@@ -345,6 +346,7 @@ fn command(program: &Program) -> Result<Command, Fault> {
         find(name).ok_or_else(|| {
             Fault::machine(format!("cannot start `{name}`: there is no such program in `PATH`"))
                 .hint(format!("install `{name}`, or add its directory to `PATH`"))
+                .because(Cause::NoSuchProgram)
         })?
     };
     #[expect(
@@ -388,11 +390,18 @@ fn refusal(name: &str, error: &std::io::Error, report: &mut File) -> Fault {
         Ok(1) => STEPS.get(usize::from(step[0])).copied(),
         _ => None,
     };
-    let text = match doing {
-        Some(doing) => format!("cannot start `{name}`: it could not {doing}: {error}"),
-        None => format!("cannot start `{name}`: {error}"),
-    };
-    Fault::machine(text)
+    let cause = error.raw_os_error().and_then(Cause::of_errno);
+    match doing {
+        Some(doing) => {
+            let why = format!("cannot start `{name}`: it could not {doing}: {error}");
+            Fault::machine(why).because(cause)
+        }
+        None => {
+            let is_absent = error.kind() == std::io::ErrorKind::NotFound;
+            let cause = if is_absent { Some(Cause::NoSuchProgram) } else { cause };
+            Fault::machine(format!("cannot start `{name}`: {error}")).because(cause)
+        }
+    }
 }
 
 /// Moves descriptors above all the numbers that they must get, so that none is overwritten before it

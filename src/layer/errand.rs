@@ -1,14 +1,11 @@
 //! Errands: a foreign tool is run to its end, and what it printed is kept.
 
 use crate::fault::{Doing, Fault};
-use crate::lab::{Program, Room};
+use crate::lab::{Program, Room, last_words};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// How many lines of a failed tool's standard error are quoted.
-const QUOTE: usize = 20;
 
 /// A tool to run, with what it reads and where.
 pub(super) struct Errand<'a> {
@@ -64,7 +61,7 @@ impl<'a> Errand<'a> {
         };
         if !status.success() {
             let words = String::from_utf8_lossy(&errors.read()?).into_owned();
-            return Err(Fault::machine(format!("{tool}: failed with {status}{}", quote(&words))));
+            return Err(last_words::fault(&format!("{tool}: failed with {status}"), &words));
         }
         output.read()
     }
@@ -73,13 +70,6 @@ impl<'a> Errand<'a> {
     pub(super) fn text(&self, room: &Room) -> Result<String, Fault> {
         Ok(String::from_utf8_lossy(&self.run(room)?).into_owned())
     }
-}
-
-/// The last lines, each on a line of its own in the message.
-fn quote(words: &str) -> String {
-    let lines: Vec<&str> = words.lines().filter(|line| !line.trim().is_empty()).collect();
-    let first = lines.len().saturating_sub(QUOTE);
-    lines[first..].iter().map(|line| format!("\n  | {}", line.escape_debug())).collect()
 }
 
 /// A file in the room that is gone when the errand is done.

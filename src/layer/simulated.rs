@@ -207,10 +207,9 @@ impl Inside {
             Request::Resolve(_) => self.say(Reply::Identity(Vec::new())),
             Request::Stop => self.say(Reply::Stopped),
             Request::Relay(_) => self.say(Reply::Failed(Failure {
-                errno: 0,
+                cause: None,
                 what: String::from("`simulated` has no inside: nothing runs in it"),
                 hint: String::from("enter a layer that `surtax doctor` calls usable"),
-                is_forgery: false,
             })),
             _ => {}
         }

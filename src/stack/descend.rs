@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use surtax_instrument::probe::stops;
 use surtax_instrument::wire::{
-    Descend, Failure, Hello, Opener, PROTOCOL, Reply, Request, Sealer, WireError, agents,
+    Cause, Descend, Failure, Hello, Opener, PROTOCOL, Reply, Request, Sealer, WireError, agents,
     read_request, write_reply,
 };
 use surtax_instrument::{cache, clock};
@@ -234,8 +234,8 @@ impl Replies {
 
 fn failed(fault: Fault) -> Reply {
     let hint = fault.hint.unwrap_or_default();
-    let is_forgery = fault.blame == Blame::Inside;
-    Reply::Failed(Failure { errno: 0, what: fault.message, hint, is_forgery })
+    let forged = (fault.blame == Blame::Inside).then_some(Cause::Forged);
+    Reply::Failed(Failure { cause: forged.or(fault.cause), what: fault.message, hint })
 }
 
 fn say(upward: &Upward, reply: &Reply) -> Result<(), Fault> {

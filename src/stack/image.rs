@@ -130,7 +130,7 @@ fn unreadable(error: &io::Error, layer: &impl std::fmt::Display) -> Fault {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Blame::User,
         _ => Blame::Machine,
     };
-    Fault { blame, message: format!("cannot unpack layer `{layer}`: {error}"), hint: None }
+    Fault { blame, ..Fault::machine(format!("cannot unpack layer `{layer}`: {error}")) }
 }
 
 /// How the name of a directory begins in which an image is unpacked.

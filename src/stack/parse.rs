@@ -4,7 +4,8 @@
 //! typed. What comes out prints as a text that reads as the same stack again.
 
 use super::common_options::{
-    ALIASES, ANY_VARIABLE, COMMON, instead_of_huge_machine, refuse_name, refuse_value, variable,
+    ALIASES, ANY_VARIABLE, COMMON, instead_of_huge_machine, refuse_name, refuse_value, takes,
+    variable,
 };
 use super::nearest::instead;
 use super::{LayerSpec, StackSpec};
@@ -278,9 +279,11 @@ impl<'a> Source<'a> {
                     self.check_choice(card, choice, value)?;
                 }
                 None if COMMON.contains(&canonical(key)) => {
+                    let key_means_nothing = !takes(card, canonical(key));
+                    let wrong = if key_means_nothing { key } else { value };
                     refuse_value(card, canonical(key), value, cards).map_err(|fault| Fault {
                         hint: fault.hint,
-                        ..self.refuse(pointed_at(&fault.message, key, value), fault.message)
+                        ..self.refuse(wrong, fault.message)
                     })?;
                     if value == PACKED && !std::ptr::eq(layer, innermost) {
                         return Err(self.refuse(value, PACKED_OUTSIDE).hint(format!(
@@ -386,11 +389,6 @@ impl<'a> Source<'a> {
 /// The one spelling of a key that may be spelt in two ways.
 fn canonical(key: &str) -> &str {
     ALIASES.iter().find(|(alias, _)| *alias == key).map_or(key, |(_, canonical)| canonical)
-}
-
-/// A refusal that quotes the value is about the value, any other about the key.
-fn pointed_at<'a>(message: &str, key: &'a str, value: &'a str) -> &'a str {
-    if message.contains(&format!("`{value}`")) { value } else { key }
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ mod task;
 mod together;
 mod usage;
 pub mod watch;
+mod workload_reading;
 mod workload_steps;
 
 use crate::plan::TrialId;

@@ -11,8 +11,9 @@ use super::companion::{Companion, Place, Seen};
 use super::iterate::Ran;
 use super::opposite::{Opposite, Side};
 use super::stage::{NotPlaced, Placed, Stage};
-use super::task::{Task, like, require_success};
+use super::task::Task;
 use super::watch::Watch;
+use super::workload_steps::{like, named, require_success};
 use crate::agent::refused;
 use crate::fault::Fault;
 use crate::layer::Payer;
@@ -182,7 +183,7 @@ impl Beside {
             let step_command = Command { deadline: deadline.into(), ..like(command, step) };
             let began = begin(standing, &step_command)?;
             let ended = finish(standing, began, deadline)?;
-            require_success("the set-up", step, &ended.outcome)?;
+            require_success(&named("the set-up", step), &ended.outcome)?;
         }
         self.running = match opposite {
             Some(opposite) => opposite.begin(standing)?.to_vec(),

@@ -13,7 +13,7 @@ use super::command_run::{begin, finish};
 use super::iterate::Ran;
 use super::meeting::{Meeting, meet};
 use super::sandwich::{Rate, Sandwich};
-use super::task::like;
+use super::workload_steps::{like, require_success};
 use crate::fault::Fault;
 use crate::layer::publish::Port;
 use crate::layer::{Network, Payer, Unavailable};
@@ -35,9 +35,6 @@ const ADDRESS: &str = "{address}";
 
 /// What is told of a client's stack.
 const TOLD: [&str; 3] = ["inside_kernel_release", "inside_cpus_online", "network"];
-
-/// How much of what a failed server said is told, in characters.
-const SAID_MAX: usize = 300;
 
 /// Both sides of a trial, and the outside.
 pub(super) struct Opposite {
@@ -237,7 +234,7 @@ impl Opposite {
         };
         let has_failed = matches!(served.outcome.status, Status::Exit(code) if code != 0);
         if has_failed || (has_worked && !*stops_server) {
-            require_success(&served.outcome)?;
+            require_success("the server", &served.outcome)?;
         }
         Ok(match place {
             Client::Stack => called,
@@ -336,16 +333,6 @@ fn several(command: &Command, mut words: Vec<Vec<Vec<u8>>>) -> Command {
         words.clear();
     }
     Command { argv, instances: words, ..command.clone() }
-}
-
-fn require_success(ended: &Outcome) -> Result<(), Fault> {
-    if ended.status == Status::Exit(0) {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&ended.stderr.tail);
-    let said: String = said.trim().chars().take(SAID_MAX).collect();
-    let status = &ended.status;
-    Err(Fault::machine(format!("the server of the workload ended with {status}: {said}")))
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@
 use super::Target;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{
-    Command, Descend, Dropped, Fact, Failure, Hello, Instance, LevelFacts, MemoryParts, Opener,
-    Outcome, Output, PROTOCOL, Reading, Reply, Request, Role, Sealer, Status, Stops, WireError,
-    agents, body_of_reply, body_of_request, hosts, read_reply, read_request, write_any,
+    Cause, Command, Descend, Dropped, Fact, Failure, Hello, Instance, LevelFacts, MemoryParts,
+    Opener, Outcome, Output, PROTOCOL, Reading, Reply, Request, Role, Sealer, Status, Stops,
+    WireError, agents, body_of_reply, body_of_request, hosts, read_reply, read_request, write_any,
     write_reply, write_request,
 };
 
@@ -120,7 +120,7 @@ impl Planted {
                     std::hint::spin_loop();
                 }
             }
-            (Self::Memory, Ok(Reply::Failed(failure))) if failure.errno < 0 => {
+            (Self::Memory, Ok(Reply::Failed(failure))) if !failure.what.starts_with('c') => {
                 std::hint::black_box(vec![1_u8; 1 << 30]);
             }
             _ => run(bytes),
@@ -231,10 +231,9 @@ pub fn replies() -> Vec<Reply> {
     let facts = vec![Fact::new("kernel_release", "6.1", "uname")];
     let levels = vec![LevelFacts { layer: String::from("runc"), facts: facts.clone() }];
     let failure = Failure {
-        errno: 2,
+        cause: Some(Cause::NoSuchProgram),
         what: String::from("cannot start"),
         hint: String::new(),
-        is_forgery: false,
     };
     let dropped = Dropped { kernel: String::from("12"), failure: String::new() };
     vec![

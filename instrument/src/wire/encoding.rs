@@ -5,7 +5,7 @@
 
 use super::seal::{HEAD, Opener, Sealer, TAIL};
 use super::{
-    Command, Descend, Dropped, FRAME_LIMIT, Fact, Failure, Hello, Instance, LevelFacts,
+    Cause, Command, Descend, Dropped, FRAME_LIMIT, Fact, Failure, Hello, Instance, LevelFacts,
     MemoryParts, Outcome, Output, PROTOCOL, Reading, Reply, Request, Role, Status, Stops,
 };
 use crate::quantity::{Bytes, Nanoseconds};
@@ -359,7 +359,7 @@ structs! {
     Instance { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr }
     Stops { count, time }
     Output { hash, length, tail }
-    Failure { errno, what, hint, is_forgery }
+    Failure { cause, what, hint }
     Fact { key, value, source }
     LevelFacts { layer, facts }
     Reading { payer, role, level, cpu_user, cpu_system, memory_peak, memory_parts, oom_kill_count, carries_workload, is_shared }
@@ -395,6 +395,14 @@ macro_rules! enums {
     )*};
 }
 enums! {
+    Cause {
+        0 = NoSuchProgram,
+        1 = Absent,
+        2 = NoSpace,
+        3 = PortTaken,
+        4 = TooManyOpen,
+        5 = Forged,
+    }
     Role { 0 = Workload, 1 = GuestKernel, 2 = Hypervisor, 3 = Engine, 4 = Surtax }
     Status { 0 = Exit(code), 1 = Signal(number), 2 = Deadline, 3 = Cancelled }
     Request {

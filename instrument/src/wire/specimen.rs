@@ -35,10 +35,9 @@ pub fn specimen(kind: &str) -> Option<Reply> {
         "exited" => Reply::Exited(outcome()),
         "bill" => Reply::Bill(Vec::new()),
         "failed" => Reply::Failed(Failure {
-            errno: 0,
+            cause: None,
             what: String::from("a failure that was none"),
             hint: String::new(),
-            is_forgery: false,
         }),
         "written" => Reply::Written,
         "data" => Reply::Data(b"data".to_vec()),

@@ -181,7 +181,7 @@ impl Conversation {
 
     fn refuse(&mut self, what: &str, hint: &str) -> Result<(), Over> {
         let (what, hint) = (what.into(), hint.into());
-        self.say(&Reply::Failed(Failure { errno: 0, what, hint, is_forgery: false }))
+        self.say(&Reply::Failed(Failure { cause: None, what, hint }))
     }
 
     /// Waits until somebody says something, or a deadline has passed.

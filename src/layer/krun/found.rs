@@ -7,6 +7,7 @@ use crate::lab::Room;
 use crate::layer::Unavailable;
 use crate::layer::errand::Errand;
 use std::path::{Path, PathBuf};
+use surtax_instrument::wire::Cause;
 
 /// The library and its guests' kernel.
 pub(super) struct Found {
@@ -46,7 +47,7 @@ const REMEDY: &str = "install libkrun 1.19 or later with libkrunfw, of your dist
                       `make install`, or run `setup/krun.sh`, which builds both";
 
 fn missing(fault: Fault) -> Unavailable {
-    let is_absent = fault.message.contains("cannot be loaded");
+    let is_absent = fault.cause == Some(Cause::Absent);
     let why = if is_absent { format!("the loader finds no `{LIBRARY}`") } else { fault.message };
     Unavailable { why, remedy: Some(String::from(REMEDY)) }
 }

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock;
+use surtax_instrument::wire::Cause;
 
 /// How the concrete package's name begins; the release follows.
 const CONCRETE_PREFIX: &str = "linux-image-";
@@ -158,7 +159,7 @@ impl Apt {
         argv.extend(["show", "--no-all-versions", package].map(String::from));
         let words: Vec<&str> = argv.iter().map(String::as_str).collect();
         match Errand::new(&words).text(room) {
-            Err(fault) if fault.message.contains("No packages found") => Ok(String::new()),
+            Err(fault) if fault.cause == Some(Cause::Absent) => Ok(String::new()),
             other => other,
         }
     }

@@ -1,4 +1,5 @@
-//! Fault texts: no two failures share one, so that a report of one leads to its place.
+//! Fault texts: no two failures share one, so that a report of one leads to its place; and nobody decides by one, which
+//! is what causes are for.
 
 use super::Finding;
 use super::rust_source::{Literal, RustSource};
@@ -8,7 +9,30 @@ use std::collections::BTreeMap;
 /// What makes a fault.
 const MAKERS: &[&str] = &["Fault::user(", "Fault::machine(", "Fault::bug("];
 
+/// How somebody reads one.
+const READERS: &[&str] = &["contains(", "starts_with(", "ends_with(", "strip_prefix(", "find("];
+
+/// Where one is read all the same, until the parts of guests know no driver by name.
+const READS: &str = "src/layer/qemu/lent.rs";
+
 pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = shared_or_ended(tree);
+    for (path, source) in tree.rust().filter(|(path, _)| path.starts_with("src/") && *path != READS)
+    {
+        for reader in READERS {
+            for at in source.find(&format!("message.{reader}")) {
+                if !source.code[..at].ends_with('.') {
+                    continue;
+                }
+                let message = "decides by a fault's text: give the fault a cause, and ask for that";
+                findings.push(Finding::new(path, source.line_of(at), message));
+            }
+        }
+    }
+    findings
+}
+
+fn shared_or_ended(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut first_places: BTreeMap<&str, String> = BTreeMap::new();
     for (path, source) in tree.rust().filter(|(path, _)| !path.starts_with("xtask/")) {
@@ -67,6 +91,15 @@ mod tests {
         let a = "fn f() { Fault::user(\"one\"); Fault::user(text); g(\"one\") }\n\
                  #[cfg(test)]\nmod tests { fn f() { Fault::user(\"one\") } }\n";
         assert!(messages(&[("src/a.rs", a)]).is_empty());
+    }
+
+    #[test]
+    fn who_decides_by_a_text_is_found_outside_of_tests() {
+        let a = "fn f() { if fault.message.contains(\"x\") {} }\n\
+                 #[cfg(test)]\nmod tests { fn g() { fault.message.contains(\"x\"); } }\n";
+        let found = messages(&[("src/a.rs", a)]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("src/a.rs:1: decides by a fault's text"), "{found:?}");
     }
 
     #[test]

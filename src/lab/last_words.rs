@@ -1,0 +1,69 @@
+//! Last words: what a foreign tool said before it failed, read once, where it is heard.
+//!
+//! Tools have no numbers for what goes wrong, only words. They are run with `LC_ALL=C` where these are to be read.
+
+use crate::fault::Fault;
+use surtax_instrument::wire::Cause;
+
+/// How many of its last lines are quoted.
+const QUOTE: usize = 20;
+
+/// What is said, in lower case, of what cause, and by whom.
+const SIGNS: [(&str, Cause); 8] = [
+    // The C library, and so nearly all.
+    ("no space left on device", Cause::NoSpace),
+    ("address already in use", Cause::PortTaken),
+    ("address in use", Cause::PortTaken),
+    ("eaddrinuse", Cause::PortTaken),
+    // The loader of shared libraries.
+    ("cannot open shared object file", Cause::Absent),
+    // libvirt's `virsh`.
+    ("failed to get domain", Cause::Absent),
+    ("failed to connect to the hypervisor", Cause::Absent),
+    // `apt-cache`.
+    ("no packages found", Cause::Absent),
+];
+
+/// Reads the cause, if it is one that somebody decides by.
+#[must_use]
+pub fn cause_of(words: &str) -> Option<Cause> {
+    let words = words.to_lowercase();
+    SIGNS.iter().find(|(sign, _)| words.contains(sign)).map(|(_, cause)| *cause)
+}
+
+/// Says that a tool failed, with its last lines, each on a line of its own.
+#[must_use]
+pub fn fault(failed: &str, words: &str) -> Fault {
+    let lines: Vec<&str> = words.lines().filter(|line| !line.trim().is_empty()).collect();
+    let first = lines.len().saturating_sub(QUOTE);
+    let quote = |line: &&str| format!("\n  | {}", line.escape_debug());
+    let quoted: String = lines[first..].iter().map(quote).collect();
+    Fault::machine(format!("{failed}{quoted}")).because(cause_of(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_read_from_the_words_of_tools() {
+        for (words, cause) in [
+            ("fio: write: No space left on device", Some(Cause::NoSpace)),
+            ("bind: Address already in use", Some(Cause::PortTaken)),
+            ("Error: listen EADDRINUSE: :::80", Some(Cause::PortTaken)),
+            ("error: failed to get domain 'x'", Some(Cause::Absent)),
+            ("E: No packages found", Some(Cause::Absent)),
+            ("it failed", None),
+        ] {
+            assert_eq!(cause_of(words), cause, "{words}");
+        }
+    }
+
+    #[test]
+    fn the_last_lines_are_quoted() {
+        let words: String = (0..30).map(|number| format!("{number}\n\n")).collect();
+        let said = fault("it failed", &words).message;
+        assert!(said.starts_with("it failed\n  | 10\n  | 11\n"), "{said}");
+        assert!(said.ends_with("\n  | 29"), "{said}");
+    }
+}

@@ -1,0 +1,138 @@
+//! What a workload measured: the numbers in what its command printed, of all runs in one start and of all instances.
+
+use super::task::Task;
+use crate::workload::{Histogrammed, Instanced, Metric, OUTPUT_LIMIT, Reading, SETTING};
+use std::collections::BTreeMap;
+use surtax_instrument::wire::{Fact, Instance, Outcome, Output, Status};
+use surtax_statistics::{Sample, Summary};
+
+/// What an instance took, by the clock of the innermost level.
+const WALL_OF_INSTANCE: &str = "wall_ns";
+
+/// What is between two settings of one start.
+const THEN: &str = "; then ";
+
+impl Task {
+    /// The numbers of all runs of the command: medians, and histograms merged. Nothing of runs that
+    /// failed.
+    ///
+    /// # Errors
+    /// Why they cannot be believed.
+    pub(super) fn read<'a>(
+        &self,
+        outcomes: impl Iterator<Item = &'a Outcome>,
+    ) -> Result<Reading, String> {
+        let mut readings = Vec::new();
+        for outcome in outcomes.filter(|outcome| outcome.status == Status::Exit(0)) {
+            readings.push(if self.count < 2 {
+                self.read_one(&outcome.stdout, &outcome.stderr)?
+            } else {
+                self.read_each(outcome)?
+            });
+        }
+        Ok(whole(readings))
+    }
+
+    /// The numbers of several instances that ran at once, and the time that each took.
+    fn read_each(&self, outcome: &Outcome) -> Result<Reading, String> {
+        let (asked, ran) = (self.count, outcome.instances.len());
+        if u32::try_from(ran) != Ok(asked) {
+            return Err(format!("{asked} instances were to run at once, and {ran} are known of"));
+        }
+        let read = |(number, it): (u32, &Instance)| {
+            let read = self.read_one(&it.stdout, &it.stderr);
+            read.map_err(|why| format!("instance {number} of {asked}: {why}"))
+        };
+        let readings: Vec<Reading> =
+            (0..).zip(&outcome.instances).map(read).collect::<Result<_, _>>()?;
+        let mut all =
+            self.definition.as_ref().map_or_else(Reading::default, |it| it.together(readings));
+        #[expect(clippy::cast_precision_loss, reason = "a day in nanoseconds is below 2^53")]
+        let wall = |(instance, it): (u32, &Instance)| Instanced {
+            instance,
+            metric: String::from(WALL_OF_INSTANCE),
+            unit: "ns",
+            value: it.wall.0 as f64,
+        };
+        all.instances.extend((0..).zip(&outcome.instances).map(wall));
+        Ok(all)
+    }
+
+    /// The numbers in what one process printed.
+    fn read_one(&self, stdout: &Output, stderr: &Output) -> Result<Reading, String> {
+        let Some(definition) = &self.definition else { return Ok(Reading::default()) };
+        if u64::try_from(stdout.tail.len()) != Ok(stdout.length.0) {
+            return Err(format!(
+                "it printed {}, and no more than {} KiB are read, of several instances together 640",
+                stdout.length,
+                OUTPUT_LIMIT >> 10
+            ));
+        }
+        let said = [&stdout.tail, &stderr.tail].map(|it| String::from_utf8_lossy(it));
+        definition.read_beside(&said[0], &said[1])
+    }
+}
+
+/// What a workload says that it was measured with.
+pub(super) fn settings(read: &Reading) -> Vec<Fact> {
+    let fact = |(name, value): &(String, String)| {
+        Fact::new(format!("{SETTING}{name}"), value, "what the workload says")
+    };
+    read.settings.iter().map(fact).collect()
+}
+
+/// Several runs in one start as one reading: a metric counts where every run has it.
+fn whole(readings: Vec<Reading>) -> Reading {
+    let count = readings.len();
+    let mut readings = readings.into_iter();
+    let Some(mut all) = readings.next() else { return Reading::default() };
+    if count == 1 {
+        return all;
+    }
+    let mut of_instances: BTreeMap<(u32, String), Vec<f64>> = BTreeMap::new();
+    let mut note_instances = |found: &[Instanced]| {
+        for it in found {
+            of_instances.entry((it.instance, it.metric.clone())).or_default().push(it.value);
+        }
+    };
+    note_instances(&all.instances);
+    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut note = |metrics: &[Metric]| {
+        for metric in metrics {
+            values.entry(metric.name.clone()).or_default().push(metric.value);
+        }
+    };
+    note(&all.metrics);
+    for reading in readings {
+        note(&reading.metrics);
+        note_instances(&reading.instances);
+        for absence in reading.absences {
+            if all.absences.iter().all(|known| known.metric != absence.metric) {
+                all.absences.push(absence);
+            }
+        }
+        for Histogrammed { name, histogram } in reading.histograms {
+            if let Some(sum) = all.histograms.iter_mut().find(|sum| sum.name == name) {
+                sum.histogram.merge(&histogram);
+            }
+        }
+        for ((_, known), (_, said)) in all.settings.iter_mut().zip(reading.settings) {
+            if !known.split(THEN).any(|one| one == said) {
+                *known = format!("{known}{THEN}{said}");
+            }
+        }
+    }
+    let settle = |value: &mut f64, values: Option<&Vec<f64>>| {
+        let values = values.filter(|values| values.len() == count);
+        let sample = values.and_then(|values| Sample::counts(values).ok());
+        let median = sample.map(|sample| Summary::of(&sample).median);
+        *value = median.unwrap_or(*value);
+        median.is_some()
+    };
+    all.metrics.retain_mut(|it| settle(&mut it.value, values.get(&it.name)));
+    all.instances.retain_mut(|it| {
+        let key = (it.instance, it.metric.clone());
+        settle(&mut it.value, of_instances.get(&key))
+    });
+    all
+}
