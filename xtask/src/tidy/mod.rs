@@ -3,6 +3,7 @@
 //! Each rule is a function from the tree to findings. It stands in a file of its own, beside tests
 //! that show it catching a violation and sparing what is allowed.
 
+mod circles;
 mod doors;
 mod faults;
 mod headers;
@@ -26,6 +27,7 @@ const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     sizes::check,
     names::check,
     imports::check,
+    circles::check,
     doors::check,
     faults::check,
     ledger_fields::check,
@@ -66,6 +68,7 @@ pub fn run() -> ExitCode {
     for note in sizes::aims(&tree) {
         println!("note: {note}");
     }
+    println!("note: {}", circles::note(&tree));
     let findings = check(&tree);
     for finding in &findings {
         eprintln!("{finding}");
