@@ -24,8 +24,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::process::ExitCode;
 use std::time::Duration;
-use surtax::lab::{self, Process, Program, Room};
-use surtax::stack::Limits;
+use surtax::lab::{self, Limits, Process, Program, Room};
 
 /// Pairs that count, at least.
 const PAIRS: u32 = 30;

@@ -11,9 +11,9 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax::fault::Fault;
-use surtax::lab::{Mount, Program, Room};
+use surtax::lab::{Limits, Mount, Program, Room};
 use surtax::layer::{Root, value_of};
-use surtax::stack::{Limits, root};
+use surtax::stack::root;
 use surtax_instrument::clock;
 use surtax_instrument::wire::{Reply, Request};
 

@@ -2,7 +2,7 @@
 
 use super::DISK_DIRECTORY;
 use crate::fault::{Doing, Fault};
-use crate::stack::IoLimits;
+use crate::lab::IoLimits;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -3,22 +3,18 @@
 //! Its directories and its group lie below those of the lab, whose undo is in the journal since the
 //! lab was opened; so a room needs no record of its own, and costs next to nothing.
 
-use super::Ground;
 use super::cgroup::Member;
-use super::directory;
 use super::domain::Domain;
 use super::escaped::{self, Are, Overlaid};
-use super::exclusive;
 use super::holder::{self, Namespace};
 use super::journal::Journal;
 use super::mount::Mount;
 use super::network::Network;
 use super::process::{self, Process, Program};
-use super::session;
-use super::settings;
 use super::undo::Undo;
+use super::{Ground, directory, exclusive, session, settings};
 use crate::fault::{Doing, Fault};
-use crate::stack::Limits;
+use crate::lab::Limits;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;

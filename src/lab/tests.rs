@@ -1,7 +1,7 @@
 //! The lab as a whole: rooms, and deaths.
 
 use super::*;
-use crate::stack::Limits;
+use crate::lab::Limits;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;

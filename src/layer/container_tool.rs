@@ -26,10 +26,10 @@ use super::{
 use crate::agent::Link;
 use crate::fault::Fault;
 use crate::lab::disk::Disk;
-use crate::lab::{self, Lab, Mount, Process, Program, Room};
+use crate::lab::{self, IoLimits, Lab, Limits, Mount, Process, Program, Room};
 use crate::layer::oci::config::AGENT;
 use crate::stack::root::Lower;
-use crate::stack::{IoLimits, LayerSpec, Limits, root, secrets};
+use crate::stack::{LayerSpec, root, secrets};
 use rustix::process::Signal;
 use std::fs;
 use std::os::fd::OwnedFd;

@@ -9,7 +9,8 @@
 
 use super::{Choice, Site, Unavailable, value_of};
 use crate::fault::Fault;
-use crate::stack::{IoLimits, LayerSpec, Limits};
+use crate::lab::{IoLimits, Limits};
+use crate::stack::LayerSpec;
 use surtax_instrument::wire::Fact;
 
 /// The key of the option that names the runtime.

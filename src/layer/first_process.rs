@@ -7,8 +7,7 @@
 
 use super::value_of;
 use crate::fault::{Doing, Fault};
-use crate::lab::held;
-use crate::stack::{IoLimits, Limits};
+use crate::lab::{IoLimits, Limits, held};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs;

@@ -7,17 +7,16 @@
 //! - **Payers** one group: the monitor, the agent and the command.
 //! - **Checked against** LXC 5.0.2, `lxc.container.conf(5)`.
 
-use super::container_init;
 use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
 use super::container_users::{self, ContainerUsers};
 use super::tool_network::Ground;
-use super::{Card, Files, Limit, Reach, scratch, tool_network};
+use super::{Card, Files, Limit, Reach, container_init, scratch, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
-use crate::lab::{self, Mount};
+use crate::lab::{self, Limits, Mount};
 use crate::layer::oci::config::AGENT;
-use crate::stack::{LayerSpec, Limits};
+use crate::stack::LayerSpec;
 use std::fs;
 use std::path::Path;
 

@@ -40,8 +40,8 @@ mod xen;
 
 use crate::agent::Link;
 use crate::fault::Fault;
-use crate::lab::{Lab, Room};
-use crate::stack::{LayerSpec, Limits};
+use crate::lab::{Lab, Limits, Room};
+use crate::stack::LayerSpec;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
-use crate::lab::Room;
-use crate::stack::{LayerSpec, Limits};
+use crate::lab::{Limits, Room};
+use crate::stack::LayerSpec;
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;

@@ -15,8 +15,8 @@ use super::{
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
 use crate::lab::network::OUTSIDE;
-use crate::lab::{self, Process, Program, Room};
-use crate::stack::{LayerSpec, Limits, root};
+use crate::lab::{self, Limits, Process, Program, Room};
+use crate::stack::{LayerSpec, root};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

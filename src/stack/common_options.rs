@@ -4,9 +4,10 @@
 //! They are read here and mapped by each driver. A limit that a driver does not map is refused
 //! aloud, never ignored: a stack that looks limited and is not would win every comparison.
 
-use super::{IoLimits, LayerSpec, Limits, Partition, registered, secrets};
+use super::{LayerSpec, registered, secrets};
 use crate::fault::Fault;
 use crate::lab::huge_pages::HUGE_PAGE_MIB;
+use crate::lab::{IoLimits, Limits, Partition};
 use crate::layer::{Card, Files, Limit, Root};
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;

@@ -5,10 +5,10 @@
 //! nesting, to any depth, is this one function at work on several levels.
 
 use super::deeper::Deeper;
-use super::{LayerSpec, Limits, StackSpec, reach};
+use super::{LayerSpec, StackSpec, reach};
 use crate::agent::{Link, unexpected};
 use crate::fault::{Doing, Fault};
-use crate::lab::{Lab, Room};
+use crate::lab::{Lab, Limits, Room};
 use crate::layer::{self, Card, Network, Payer, Root, Running, Site, View, scratch};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

@@ -13,8 +13,8 @@
 
 use super::{Groups, Hierarchies, Hierarchy, Manner, Version, enable, missing, write};
 use crate::fault::{Doing, Fault};
+use crate::lab::Limits;
 use crate::lab::huge_pages::Pool;
-use crate::stack::Limits;
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;

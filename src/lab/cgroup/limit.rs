@@ -16,8 +16,7 @@
 
 use super::{Groups, Version, hugetlb, partition, write};
 use crate::fault::{Doing, Fault};
-use crate::lab::disk;
-use crate::stack::Limits;
+use crate::lab::{Limits, disk};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::probe::cgroup::{Hierarchies, parse_cpus};

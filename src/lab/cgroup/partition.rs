@@ -8,7 +8,7 @@
 use super::limit::list;
 use super::{Groups, Hierarchies, Version, write};
 use crate::fault::{Doing, Fault};
-use crate::stack::Limits;
+use crate::lab::Limits;
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;

@@ -21,7 +21,7 @@ impl Groups {
 fn a_limit_without_its_controller_is_refused_with_the_reason() {
     let mut groups = Groups::default();
     groups.prepare(Path::new("surtax-nobody")).unwrap();
-    let limits = crate::stack::Limits { pids: Some(1), ..Default::default() };
+    let limits = crate::lab::Limits { pids: Some(1), ..Default::default() };
     let fault = groups.limit(Path::new("surtax-nobody"), &limits).unwrap_err();
     assert_eq!(
         fault.message,

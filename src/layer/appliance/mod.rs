@@ -23,7 +23,6 @@ mod ready;
 pub(super) mod recipe;
 mod request;
 
-use super::Network as ReachedBy;
 use super::first_process::{FirstProcess, limited_together};
 use super::jail::Jail;
 use super::native::{PlainProcess, same_kernel};
@@ -33,12 +32,13 @@ use super::qemu::kernel;
 use super::qemu::qmp::{Qmp, VirtualCpu};
 use super::xen::application;
 use super::{
-    Card, Choice, Files, Layer, Limit, Payer, Reach, Running, Site, Source, Unavailable, Usable,
+    Card, Choice, Files, Layer, Limit, Network as ReachedBy, Payer, Reach, Running, Site, Source,
+    Unavailable, Usable,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
-use crate::lab::{Network, Process, Program, Room};
-use crate::stack::{LayerSpec, Limits};
+use crate::lab::{Limits, Network, Process, Program, Room};
+use crate::stack::LayerSpec;
 use booted::Booted;
 use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
 use proxy::InQemu;

@@ -4,13 +4,13 @@ use super::command_line::Machine;
 use super::proxy;
 use super::recipe::{Found, Place, board, domain};
 use crate::fault::Fault;
-use crate::lab::Room;
+use crate::lab::{IoLimits, Limits, Room};
 use crate::layer::qemu::command_line::Accelerator;
 use crate::layer::qemu::request::cpu_model;
 use crate::layer::xen::application::Order;
 use crate::layer::xen::{Kind, image};
 use crate::layer::{Root, Site};
-use crate::stack::{IoLimits, LayerSpec, Limits};
+use crate::stack::LayerSpec;
 use std::path::{Path, PathBuf};
 
 /// What a spec asks for.

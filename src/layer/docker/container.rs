@@ -3,11 +3,10 @@
 use super::network::Network;
 use crate::fault::Fault;
 use crate::lab::disk::Disk;
-use crate::lab::{list, shares};
+use crate::lab::{Limits, list, shares};
 use crate::layer::View;
 use crate::layer::oci::config::{AGENT, capability_names};
 use crate::layer::scratch::Medium;
-use crate::stack::Limits;
 use crate::stack::root::{Lower, Writes};
 use bollard::models::{
     ContainerCreateBody, DeviceMapping, HostConfig, HostConfigLogConfig, Mount, MountType,
@@ -239,8 +238,8 @@ fn bind(source: &Path, target: &Path, read_only: bool) -> Mount {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::IoLimits;
     use crate::layer::Root;
-    use crate::stack::IoLimits;
     use surtax_instrument::quantity::Bytes;
 
     #[test]

@@ -34,10 +34,10 @@ use super::{
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::conceal::Owners;
-use crate::lab::{self, Room, Undo};
+use crate::lab::{self, Limits, Room, Undo};
+use crate::stack::LayerSpec;
 use crate::stack::root::{self, Lower, Writes};
 use crate::stack::secrets::{self, Hidden};
-use crate::stack::{LayerSpec, Limits};
 use bollard::models::ContainerInspectResponse;
 use container::{Layered, Wanted};
 use daemon::{Candidate, Daemon};

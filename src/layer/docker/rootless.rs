@@ -11,11 +11,10 @@
 //! Source: Docker's "Rootless mode", `dockerd-rootless.sh` of 20.10.24, rootlesskit 1.1.0.
 
 use crate::fault::Fault;
-use crate::lab::{self, Mount, Room};
+use crate::lab::{self, Limits, Mount, Room};
 use crate::layer::container_users::over_etc;
 use crate::layer::{Site, rootless};
-use crate::stack::root;
-use crate::stack::{LayerSpec, Limits};
+use crate::stack::{LayerSpec, root};
 use std::path::{Path, PathBuf};
 
 /// The script, where Debian keeps it.

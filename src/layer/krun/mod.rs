@@ -26,8 +26,8 @@ use super::{
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
-use crate::lab::{self, Process, Program, Room};
-use crate::stack::{LayerSpec, Limits};
+use crate::lab::{self, Limits, Process, Program, Room};
+use crate::stack::LayerSpec;
 use found::Found;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;

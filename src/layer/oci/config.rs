@@ -2,10 +2,10 @@
 
 use super::resources::resources;
 use crate::fault::{Doing, Fault};
+use crate::lab::Limits;
 use crate::lab::disk::Disk;
 use crate::layer::scratch::Medium;
 use crate::layer::{Root, View};
-use crate::stack::Limits;
 use oci_spec::OciSpecError;
 use oci_spec::runtime::{
     Capabilities, Capability, Linux, LinuxBuilder, LinuxCapabilitiesBuilder, LinuxNamespace,

@@ -21,8 +21,8 @@ use super::{
 };
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Mount, Process, Program, Room};
-use crate::stack::{LayerSpec, Limits, root, secrets};
+use crate::lab::{self, Limits, Mount, Process, Program, Room};
+use crate::stack::{LayerSpec, root, secrets};
 use command_line::{CONTAINER, CommandLine, text};
 use config::{Container, Network};
 use std::fs;

@@ -3,8 +3,7 @@
 //! Source: OCI runtime specification 1.0.2, `config-linux.md`, "Control groups".
 
 use super::config::Container;
-use crate::lab::{disk::Disk, list, shares};
-use crate::stack::{IoLimits, Limits};
+use crate::lab::{IoLimits, Limits, disk::Disk, list, shares};
 use oci_spec::OciSpecError;
 use oci_spec::runtime::{
     LinuxBlockIo, LinuxBlockIoBuilder, LinuxCpu, LinuxCpuBuilder, LinuxDeviceCgroupBuilder,

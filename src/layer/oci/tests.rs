@@ -2,9 +2,9 @@
 
 use super::config::{Container, Network};
 use super::*;
+use crate::lab::IoLimits;
 use crate::lab::disk::Disk;
 use crate::layer::{Root, View};
-use crate::stack::IoLimits;
 use std::fmt::Write as _;
 use surtax_instrument::probe::cgroup::Version;
 use surtax_instrument::quantity::Bytes;

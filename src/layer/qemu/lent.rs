@@ -2,20 +2,17 @@
 //!
 //! Their guests are then this one's in all but the monitor: a comparison of the two tells nothing else.
 
-use super::Qemu;
-use super::check;
 use super::command_line::Boots;
 use super::inside::Inside;
 use super::kernel::{self, Kernel};
-use super::memory;
 use super::nic::{self, Nic};
-use super::reference_guest;
 use super::request::Asked;
 use super::share::{Protocol, Share};
+use super::{Qemu, check, memory, reference_guest};
 use crate::fault::{Doing, Fault};
-use crate::lab::{Network, Room, Shape};
+use crate::lab::{Limits, Network, Room, Shape};
 use crate::layer::{Layer, Site, Unavailable, Usable, value_of};
-use crate::stack::{LayerSpec, Limits};
+use crate::stack::LayerSpec;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

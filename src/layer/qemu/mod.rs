@@ -44,17 +44,16 @@ mod vcpu;
 mod virtiofsd;
 mod xen;
 
-use super::errand;
 use super::first_process::{FirstProcess, limited_together};
 use super::jail::Jail;
 use super::{
     Card, Choice, Files, Layer, Limit, Network, Payer, Reach, Running, Site, Source, Unavailable,
-    Usable, impairment,
+    Usable, errand, impairment,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
-use crate::lab::{Process, Room};
-use crate::stack::{LayerSpec, Limits};
+use crate::lab::{Limits, Process, Room};
+use crate::stack::LayerSpec;
 use boot::{Guest, Place, boot};
 use command_line::{Machine, PROGRAM};
 use inside::Inside;

@@ -13,9 +13,9 @@ use super::share::Protocol;
 use super::vcpu::Pin;
 use super::xen::{self, Dom0};
 use crate::fault::{Doing, Fault};
-use crate::lab::network;
+use crate::lab::{Limits, network};
 use crate::layer::{Root, scratch};
-use crate::stack::{LayerSpec, Limits};
+use crate::stack::LayerSpec;
 use std::net::Ipv4Addr;
 use surtax_instrument::quantity::Bytes;
 

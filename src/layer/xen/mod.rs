@@ -29,8 +29,8 @@ use super::{
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
-use crate::lab::{Room, Undo};
-use crate::stack::{LayerSpec, Limits};
+use crate::lab::{Limits, Room, Undo};
+use crate::stack::LayerSpec;
 use configuration::Domain;
 use std::fs;
 use std::os::unix::net::UnixStream;
