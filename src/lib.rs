@@ -11,6 +11,7 @@ pub mod agent;
 pub mod lab;
 pub mod trial;
 pub mod ledger;
+pub mod campaign;
 pub mod report;
 pub mod prove;
 pub mod cli;

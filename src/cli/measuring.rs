@@ -3,6 +3,8 @@
 use super::measure::Question;
 use super::resume::Arguments as Resume;
 use super::{Format, Globals, answer, consent, note, place, progress};
+use crate::campaign::Campaign;
+use crate::campaign::interrupts::{Interrupts, Urgency};
 use crate::fault::Fault;
 use crate::lab::{self, Lab, Limits};
 use crate::layer::{Root, Site, View};
@@ -14,9 +16,7 @@ use crate::report::threshold::{Standing, Threshold};
 use crate::report::{ArmFindings, Caution, Findings, compare, export, html, markdown, terminal};
 use crate::stack::rise::Ground;
 use crate::stack::{LayerSpec, StackSpec};
-use crate::trial::campaign::Campaign;
 use crate::trial::command;
-use crate::trial::interrupts::{Interrupts, Urgency};
 use crate::workload::Workload;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
 //! Progress on standard error: a line that moves where a person watches, else a line per block.
 
 use super::{Globals, say};
+use crate::campaign::Observer;
+use crate::campaign::enough::{Look, Widest};
 use crate::plan::duration::rough;
 use crate::plan::{Arm, Costs, Plan, TrialId, percentage};
-use crate::trial::campaign::Observer;
-use crate::trial::enough::{Look, Widest};
 use crate::trial::{Record, TrialResult, disturbance};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeSet;

@@ -3,12 +3,12 @@
 use super::measuring::Footing;
 use super::rows::Rows;
 use super::{Format, Globals, answer, note};
+use crate::campaign::interrupts::Urgency;
 use crate::fault::{Doing, Fault};
 use crate::ledger::calendar;
 use crate::plan::duration::rough;
 use crate::prove::{Bar, Line, Notebook, Proof, REGISTRY, Selection, Share, Size, Stopped};
 use crate::stack::instead;
-use crate::trial::interrupts::Urgency;
 use serde::Serialize;
 use std::cell::Cell;
 use std::path::PathBuf;

@@ -36,6 +36,7 @@ mod stdio;
 mod tool_network;
 pub mod untrusted;
 mod version;
+pub mod watch;
 mod xen;
 
 use crate::agent::Link;

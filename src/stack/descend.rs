@@ -11,7 +11,7 @@ use super::rise::{ELSEWHERE, Ground, Standing};
 use crate::agent::{FOREVER, Listener, PATIENCE, Speaker, Stamped};
 use crate::fault::{Blame, Doing, Fault};
 use crate::lab::{self, Lab};
-use crate::trial::watch::Watch;
+use crate::layer::watch::Watch;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::AsFd;

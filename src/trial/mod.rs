@@ -1,23 +1,20 @@
 //! A trial: one measurement, from a quiet machine to a record.
 
 pub mod acts;
-pub mod campaign;
+pub mod check;
 mod clock_check;
 mod cold;
 pub mod command;
 mod command_run;
 mod companion;
 pub mod disturbance;
-pub mod enough;
 mod held_against;
 mod host_conditions;
-pub mod interrupts;
 mod iterate;
 mod measured;
 mod program;
 pub mod protocol;
 pub mod quiet;
-mod repeat;
 mod neighbour;
 mod meeting;
 mod sandwich;
@@ -29,7 +26,6 @@ mod stage;
 mod task;
 mod together;
 mod usage;
-pub mod watch;
 mod workload_reading;
 mod workload_steps;
 

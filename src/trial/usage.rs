@@ -7,8 +7,8 @@ use super::held_against;
 use super::iterate::Ran;
 use super::opposite::Opposite;
 use super::stage::Stage;
-use super::watch::Watch;
 use crate::fault::Fault;
+use crate::layer::watch::Watch;
 
 /// The bill of the stack.
 #[derive(Default)]

@@ -8,6 +8,8 @@
 use crate::machine::Machine;
 use std::path::Path;
 use std::time::Duration;
+use surtax::campaign::interrupts::Interrupts;
+use surtax::campaign::{Campaign, Observer};
 use surtax::lab::Lab;
 use surtax::ledger::{Ledger, RunState};
 use surtax::plan::{Arm, Conduct, Plan, SCHEMA_VERSION, TrialId};
@@ -15,8 +17,6 @@ use surtax::report::{Findings, compare};
 use surtax::stack::StackSpec;
 use surtax::stack::rise::Ground;
 use surtax::trial::Record;
-use surtax::trial::campaign::{Campaign, Observer};
-use surtax::trial::interrupts::Interrupts;
 
 /// The true cost.
 const COST: f64 = 1.07;

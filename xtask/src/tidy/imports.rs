@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn one_part_of_a_module_may_be_allowed_alone() {
-        assert!(messages("src/stack/descend.rs", "use crate::trial::watch::Watch;\n").is_empty());
+        assert!(messages("src/stack/descend.rs", "use crate::layer::watch::Watch;\n").is_empty());
         assert_eq!(messages("src/stack/descend.rs", "use crate::trial::Record;\n").len(), 1);
         assert_eq!(messages("src/stack/descend.rs", "use crate::trial::watchful;\n").len(), 1);
     }

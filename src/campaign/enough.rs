@@ -4,9 +4,9 @@
 //! true. The width says nothing about which way a difference goes, so stopping on it keeps the
 //! intervals honest; `surtax-statistics` measures by how much (`stopping`).
 
-use super::{Record, TrialResult};
 use crate::ledger::{StoredTrial, TrialState};
 use crate::plan::Plan;
+use crate::trial::{Record, TrialResult};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use surtax_statistics::{

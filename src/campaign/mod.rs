@@ -1,16 +1,18 @@
 //! Carries out a plan: block after block, each arm once per block, every ended trial committed.
 
-use super::enough::{Enough, Look};
-use super::interrupts::{Interrupts, Urgency};
-use super::repeat::{Next, Repeats};
-use super::task::Task;
-use super::{Record, TrialResult, command, protocol};
+pub mod enough;
+pub mod interrupts;
+mod repeat;
+
 use crate::fault::Fault;
-use crate::layer::{self, Unavailable};
+use crate::layer::Unavailable;
 use crate::ledger::{Ledger, RunState, Severity};
-use crate::plan::{Arm, Neighbour, Plan, TrialId};
-use crate::stack::StackSpec;
+use crate::plan::{Arm, Plan, TrialId};
 use crate::stack::rise::Ground;
+use crate::trial::{Record, TrialResult, check, protocol};
+use enough::{Enough, Look};
+use interrupts::{Interrupts, Urgency};
+use repeat::{Next, Repeats};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 use surtax_instrument::clock;
@@ -209,7 +211,7 @@ impl<'a> Campaign<'a> {
                 if self.interrupts.urgency() > Urgency::None || !seen.insert(stack.clone()) {
                     continue;
                 }
-                if let Err(fault) = prepare(stack, self.ground) {
+                if let Err(fault) = check::prepare(stack, self.ground) {
                     let why = format!("what trials of `{stack}` share did not start: {fault}");
                     self.ledger.log(Severity::Warning, &why)?;
                 }
@@ -235,7 +237,7 @@ impl<'a> Campaign<'a> {
     /// Looks at every layer before anything is started: what cannot run is one named gap.
     fn check_arms(&mut self, arms: &[Arm]) -> Result<(), Fault> {
         for arm in arms {
-            let Err(unavailable) = check(arm, self.plan, self.ground)? else { continue };
+            let Err(unavailable) = check::check(arm, self.plan, self.ground)? else { continue };
             self.dropped.insert(arm.index);
             self.observer.arm_dropped(arm, &unavailable.why);
             let first = self.plan.block(0).into_iter().find(|trial| trial.arm == arm.index);
@@ -245,43 +247,6 @@ impl<'a> Campaign<'a> {
         }
         Ok(())
     }
-}
-
-/// Starts what outlives a trial for the outermost layer of a stack.
-fn prepare(stack: &StackSpec, ground: &Ground<'_>) -> Result<(), Fault> {
-    let Some(outermost) = stack.layers.first() else { return Ok(()) };
-    let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
-    let site = ground.site(&view, &limits, stack.layers.len() > 1);
-    layer::find(&outermost.kind)?.prepare(outermost, &site)
-}
-
-/// Whether the outermost layer of an arm can run; the deeper ones can only be asked from inside.
-fn check(arm: &Arm, plan: &Plan, ground: &Ground<'_>) -> Result<Result<(), Unavailable>, Fault> {
-    let Some(outermost) = arm.stack.layers.first() else { return Ok(Ok(())) };
-    let task = Task::of(plan)?;
-    if let Some(gap) = task.gap(&arm.stack) {
-        return Ok(Err(gap));
-    }
-    let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
-    let command = task.inside(&command::command(plan, &arm.stack));
-    let ground = Ground { command: Some(&command), ..*ground };
-    let site = ground.site(&view, &limits, arm.stack.layers.len() > 1);
-    let usable = layer::find(&outermost.kind)?.check(outermost, &site).map(|_| ());
-    for (place, Neighbour { workload, stack }) in plan.neighbours(arm.index).iter().enumerate() {
-        if usable.is_err() {
-            break;
-        }
-        if let Some(gap) = Task::beside(workload, place)?.gap(stack) {
-            return Ok(Err(gap));
-        }
-        let Some(outermost) = stack.layers.first() else { continue };
-        let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
-        let site = ground.site(&view, &limits, false);
-        if let Err(unavailable) = layer::find(&outermost.kind)?.check(outermost, &site) {
-            return Ok(Err(unavailable));
-        }
-    }
-    Ok(usable)
 }
 
 fn gap(trial: TrialId, unavailable: Unavailable) -> Record {

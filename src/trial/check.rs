@@ -1,0 +1,56 @@
+//! Checks before a campaign: what an arm needs is there, and what outlives its trials stands.
+
+use super::command;
+use super::task::Task;
+use crate::fault::Fault;
+use crate::layer::{self, Unavailable};
+use crate::plan::{Arm, Neighbour, Plan};
+use crate::stack::StackSpec;
+use crate::stack::rise::Ground;
+
+/// Starts what outlives a trial for the outermost layer of a stack.
+///
+/// # Errors
+/// The driver's.
+pub fn prepare(stack: &StackSpec, ground: &Ground<'_>) -> Result<(), Fault> {
+    let Some(outermost) = stack.layers.first() else { return Ok(()) };
+    let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
+    let site = ground.site(&view, &limits, stack.layers.len() > 1);
+    layer::find(&outermost.kind)?.prepare(outermost, &site)
+}
+
+/// Whether the outermost layer of an arm can run; the deeper ones can only be asked from inside.
+///
+/// # Errors
+/// Ours, or the machine's: it could not be asked.
+pub fn check(
+    arm: &Arm,
+    plan: &Plan,
+    ground: &Ground<'_>,
+) -> Result<Result<(), Unavailable>, Fault> {
+    let Some(outermost) = arm.stack.layers.first() else { return Ok(Ok(())) };
+    let task = Task::of(plan)?;
+    if let Some(gap) = task.gap(&arm.stack) {
+        return Ok(Err(gap));
+    }
+    let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
+    let command = task.inside(&command::command(plan, &arm.stack));
+    let ground = Ground { command: Some(&command), ..*ground };
+    let site = ground.site(&view, &limits, arm.stack.layers.len() > 1);
+    let usable = layer::find(&outermost.kind)?.check(outermost, &site).map(|_| ());
+    for (place, Neighbour { workload, stack }) in plan.neighbours(arm.index).iter().enumerate() {
+        if usable.is_err() {
+            break;
+        }
+        if let Some(gap) = Task::beside(workload, place)?.gap(stack) {
+            return Ok(Err(gap));
+        }
+        let Some(outermost) = stack.layers.first() else { continue };
+        let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
+        let site = ground.site(&view, &limits, false);
+        if let Err(unavailable) = layer::find(&outermost.kind)?.check(outermost, &site) {
+            return Ok(Err(unavailable));
+        }
+    }
+    Ok(usable)
+}
