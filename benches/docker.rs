@@ -6,8 +6,7 @@ use crate::footing::Footing;
 use std::path::Path;
 use std::time::Duration;
 use surtax::lab::{Program, Room};
-use surtax::layer::value_of;
-use surtax::stack::StackSpec;
+use surtax::layer::{StackSpec, value_of};
 use surtax_instrument::clock;
 
 /// How long one command of the client may take.

@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax::fault::Fault;
 use surtax::lab::{self, Lab};
-use surtax::layer::{self, Layer, Site, View};
+use surtax::layer::{self, Layer, LayerSpec, Site, StackSpec, View};
 use surtax::stack::rise::Ground;
-use surtax::stack::{LayerSpec, StackSpec};
 
 /// How long a layer may take to start.
 const START_DEADLINE: Duration = Duration::from_secs(180);

@@ -2,8 +2,8 @@
 
 use crate::footing::Footing;
 use std::path::PathBuf;
+use surtax::layer::StackSpec;
 use surtax::plan::{Conduct, Plan, TrialId};
-use surtax::stack::StackSpec;
 use surtax::trial::{Measured, TrialResult, protocol};
 
 /// A plan of one stack and one command, in this process's environment.

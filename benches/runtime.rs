@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax::lab::{Program, Room};
 use surtax::layer::Root;
-use surtax::stack::root;
+use surtax::rootfs::root;
 use surtax_instrument::clock;
 
 /// How long a run may take.

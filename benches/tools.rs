@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 use surtax::lab::{Mount, Program, Room};
 use surtax::layer::Root;
-use surtax::stack::root;
+use surtax::rootfs::root;
 use surtax_instrument::clock;
 
 /// How long a run may take.

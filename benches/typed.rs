@@ -13,7 +13,7 @@ use std::time::Duration;
 use surtax::fault::Fault;
 use surtax::lab::{Limits, Mount, Program, Room};
 use surtax::layer::{Root, value_of};
-use surtax::stack::root;
+use surtax::rootfs::root;
 use surtax_instrument::clock;
 use surtax_instrument::wire::{Reply, Request};
 

@@ -7,6 +7,7 @@ pub mod workload;
 pub mod plan;
 pub mod stack;
 pub mod layer;
+pub mod rootfs;
 pub mod agent;
 pub mod lab;
 pub mod trial;

@@ -3,7 +3,7 @@
 use super::Globals;
 use super::measure::{MeasureArguments, Question, ResultArguments};
 use crate::fault::Fault;
-use crate::stack::registered;
+use crate::layer::registered;
 use std::ffi::OsString;
 
 /// Flags of `surtax compare`.

@@ -136,9 +136,9 @@ fn asked() -> Result<bool, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layer::StackSpec;
     use crate::plan::Neighbour;
     use crate::plan::tests::plan;
-    use crate::stack::StackSpec;
 
     #[test]
     fn what_a_neighbour_executes_is_shown_whatever_it_is_called() {

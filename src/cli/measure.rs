@@ -2,13 +2,12 @@
 
 use super::Globals;
 use crate::fault::{Doing, Fault};
-use crate::layer::Card;
+use crate::layer::{Card, StackSpec, parse_list_with, registered};
 use crate::ledger;
 use crate::plan::{
     Cache, ConductDraft, Decided, Draft, Neighbour, Plan, Surroundings, Word, duration, percentage,
 };
 use crate::report::threshold::Threshold;
-use crate::stack::{StackSpec, parse_list_with, registered};
 use crate::workload::Workload;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
@@ -349,8 +348,8 @@ pub(super) fn variable(typed: OsString) -> Result<(String, Word), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layer::tests::CARDS;
     use crate::plan::tests::around;
-    use crate::stack::tests::CARDS;
     use std::os::unix::ffi::OsStringExt as _;
 
     #[test]

@@ -3,9 +3,9 @@
 use super::Globals;
 use super::measure::{MeasureArguments, Question, ResultArguments};
 use crate::fault::Fault;
+use crate::layer::registered;
 use crate::plan::duration;
 use crate::report::prices::WORKLOAD;
-use crate::stack::registered;
 use std::time::Duration;
 use surtax_instrument::engine::price::cache_bytes;
 

@@ -3,8 +3,8 @@
 use super::Globals;
 use super::measure::{MeasureArguments, Question, ResultArguments};
 use crate::fault::Fault;
+use crate::layer::registered;
 use crate::plan::file;
-use crate::stack::registered;
 use std::path::PathBuf;
 
 /// Flags of `surtax run`.

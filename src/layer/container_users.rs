@@ -5,7 +5,7 @@ use super::{Choice, Root, rootless, value_of};
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{Mount, Room, Users};
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;

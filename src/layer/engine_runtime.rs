@@ -10,7 +10,7 @@
 use super::{Choice, Site, Unavailable, value_of};
 use crate::fault::Fault;
 use crate::lab::{IoLimits, Limits};
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use surtax_instrument::wire::Fact;
 
 /// The key of the option that names the runtime.

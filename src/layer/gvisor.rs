@@ -20,7 +20,7 @@ use super::{
 };
 use crate::fault::Fault;
 use crate::lab;
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;

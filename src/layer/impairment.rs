@@ -8,7 +8,7 @@ use super::qemu::lent::is_guest_of_ours;
 use super::{Choice, Site, Unavailable};
 use crate::fault::Fault;
 use crate::lab::{self, Network, Shape, kernel_part};
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 

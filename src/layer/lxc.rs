@@ -15,8 +15,8 @@ use crate::fault::{Doing, Fault};
 use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
+use crate::layer::LayerSpec;
 use crate::layer::oci::config::AGENT;
-use crate::stack::LayerSpec;
 use std::fs;
 use std::path::Path;
 

@@ -5,6 +5,7 @@
 mod appliance;
 mod arrival;
 mod bubblewrap;
+mod common_options;
 mod conmon;
 mod container_init;
 mod container_tool;
@@ -18,12 +19,15 @@ mod impairment;
 mod jail;
 pub mod krun;
 mod libvirt;
+mod list;
 mod lxc;
 mod monitor;
 mod namespaces;
 mod native;
+mod nearest;
 mod nspawn;
 mod oci;
+mod parse;
 mod podman;
 pub(crate) mod publish;
 mod qemu;
@@ -31,6 +35,7 @@ mod reach;
 mod rootless;
 pub mod scratch;
 mod simulated;
+mod spec;
 mod ssh;
 mod stdio;
 mod tool_network;
@@ -42,7 +47,6 @@ mod xen;
 use crate::agent::Link;
 use crate::fault::Fault;
 use crate::lab::{Lab, Limits, Room};
-use crate::stack::LayerSpec;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -73,9 +77,15 @@ pub static REGISTRY: &[&dyn Layer] = &[
 ];
 
 pub use container_users::refuse_users_on_a_layer;
+pub use list::{parse_list, parse_list_with};
+pub use nearest::{instead, nearest};
+#[cfg(test)]
+pub(crate) use parse::tests;
+pub use parse::{DEPTH_LIMIT, registered};
 pub use reach::{Reach, Reaches};
 /// The kinds of noise that `simulated` knows: what may follow `shape=`.
 pub use simulated::NOISE_SHAPES;
+pub use spec::{LayerSpec, StackSpec};
 
 /// The driver of a kind.
 ///

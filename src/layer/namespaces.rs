@@ -19,7 +19,7 @@ use super::{
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room};
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;

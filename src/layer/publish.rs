@@ -3,7 +3,7 @@
 use super::{Choice, Network};
 use crate::fault::Fault;
 use crate::lab;
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 

@@ -1,7 +1,7 @@
 //! What the words of a layer's `net=` mean to those who would reach its inside, or be reached from there.
 
 use super::Card;
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 
 /// The option that names a layer's network.
 const KEY: &str = "net";

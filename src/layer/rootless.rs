@@ -14,7 +14,7 @@ use super::{Choice, Unavailable};
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Mount};
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -17,7 +17,7 @@ mod held;
 use super::{Choice, Running, View, value_of};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Mount, Room, disk};
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -19,7 +19,7 @@ use super::{Card, Choice, Files, Layer, Payer, Running, Site, Unavailable, Usabl
 use crate::agent::{Link, Listener, Speaker, Stamped};
 use crate::fault::Fault;
 use crate::lab::Room;
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use shape::{Place, Shape};

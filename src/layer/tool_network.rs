@@ -11,7 +11,7 @@ use super::{Choice, Network, Site, Unavailable, value_of};
 use crate::fault::Fault;
 use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Mount, Process, Room};
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

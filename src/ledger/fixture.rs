@@ -1,8 +1,8 @@
 //! Plans and records with known numbers, for the tests of ledger and report.
 
 use super::Ledger;
+use crate::layer::{LayerSpec, StackSpec};
 use crate::plan::{Conduct, Plan, TrialId};
-use crate::stack::{LayerSpec, StackSpec};
 use crate::trial::{Evidence, Measured, Record, TrialResult};
 use crate::workload;
 use std::collections::BTreeMap;

@@ -6,8 +6,7 @@
 use super::Draft;
 use super::networks::connected;
 use crate::fault::Fault;
-use crate::layer::Card;
-use crate::stack::StackSpec;
+use crate::layer::{Card, StackSpec};
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -87,7 +86,7 @@ impl Draft {
 mod tests {
     use super::super::tests::{around, draft};
     use super::*;
-    use crate::stack::tests::CARDS;
+    use crate::layer::tests::CARDS;
 
     fn parse(text: &str) -> Result<Neighbour, Fault> {
         Neighbour::parse_with(text, CARDS)
@@ -134,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_neighbour_with_two_sides_gets_a_network_where_its_stack_names_none() {
-        let cards = crate::stack::registered();
+        let cards = crate::layer::registered();
         let beside = vec![Neighbour::parse_with("net.tcp_rr@runc", &cards).unwrap()];
         let around = super::super::Surroundings { cards: &cards, ..around() };
         let plan = Draft { beside, ..draft(&["native"]) }.complete(&around).unwrap().plan;

@@ -4,8 +4,7 @@
 //! Source: Linux `include/linux/fs.h` (`FILESYSTEM_MAX_STACK_DEPTH`).
 
 use crate::fault::Fault;
-use crate::layer::{self, Files, Root};
-use crate::stack::{LayerSpec, StackSpec};
+use crate::layer::{self, Files, LayerSpec, Root, StackSpec};
 
 /// The most overlays on each other.
 const LIMIT: u32 = 2;

@@ -4,7 +4,7 @@
 //! before the first block has ended; nothing measured depends on them.
 
 use super::Plan;
-use crate::stack::{LayerSpec, StackSpec};
+use crate::layer::{LayerSpec, StackSpec};
 use std::time::Duration;
 
 /// What is assumed of a command before it ran once.

@@ -6,9 +6,8 @@
 use super::word::ESCAPED;
 use super::{Cache, Draft, Neighbour, Plan, Word, duration, percentage, shelf};
 use crate::fault::Fault;
-use crate::layer::Card;
+use crate::layer::{Card, StackSpec, instead};
 use crate::regular_file;
-use crate::stack::{StackSpec, instead};
 use crate::workload::Workload;
 use std::fmt::{Display, Write};
 use std::ops::Range;

@@ -22,7 +22,7 @@ mod shell;
 mod stacks;
 mod word;
 
-use crate::stack::StackSpec;
+use crate::layer::StackSpec;
 use crate::workload::Workload;
 pub use beside::Neighbour;
 pub use conduct::{Cache, Conduct, ConductDraft};

@@ -2,9 +2,8 @@
 
 use super::refuse::Draft;
 use crate::fault::Fault;
-use crate::layer::{self, Card};
+use crate::layer::{self, Card, LayerSpec, StackSpec};
 use crate::stack::reach::{Promise, promise};
-use crate::stack::{LayerSpec, StackSpec};
 
 /// The option.
 const KEY: &str = "net";
@@ -74,7 +73,7 @@ fn network(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stack::registered;
+    use crate::layer::registered;
 
     #[test]
     fn what_a_card_calls_a_way_in_and_out_is_a_word_of_its_network() {

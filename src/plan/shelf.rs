@@ -1,6 +1,6 @@
 //! Plans that come with surtax, by name: the questions that studies ask, as files like those of the user's.
 
-use crate::stack::instead;
+use crate::layer::instead;
 use std::path::Path;
 
 macro_rules! ready {
@@ -33,9 +33,9 @@ pub(super) fn remedy(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layer::registered;
     use crate::plan::tests::around;
     use crate::plan::{Surroundings, file};
-    use crate::stack::registered;
 
     #[test]
     fn every_plan_that_comes_with_surtax_is_one() {

@@ -4,8 +4,7 @@ use super::depth;
 use super::networks::connected;
 use super::refuse::{Draft, Surroundings, is_native};
 use crate::fault::{Blame, Fault};
-use crate::layer::{self, Card, Root, scratch};
-use crate::stack::StackSpec;
+use crate::layer::{self, Card, Root, StackSpec, scratch};
 use std::path::Path;
 
 /// How many stacks a plan may have.

@@ -1,7 +1,7 @@
 //! Plans for the tests of this folder and of `cli/`.
 
 use super::*;
-use crate::stack::tests::CARDS;
+use crate::layer::tests::CARDS;
 
 /// A draft with these stacks and the command `true`.
 pub(crate) fn draft(stacks: &[&str]) -> Draft {

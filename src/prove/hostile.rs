@@ -9,10 +9,10 @@ mod mutated;
 
 use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
 use crate::fault::{Doing, Fault};
+use crate::layer::{StackSpec, registered};
 use crate::ledger::{Ledger, RunState};
 use crate::plan::{Draft, Plan, Surroundings, TrialId};
 use crate::report::foreign;
-use crate::stack::{StackSpec, registered};
 use crate::trial::TrialResult;
 use mutated::Harm;
 use serde::{Deserialize, Serialize};

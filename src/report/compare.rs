@@ -6,7 +6,6 @@
 use super::bill::{self, Bill};
 use super::caution::{self, Signs};
 use super::column::{Column, blocks_done, columns};
-use super::distribution;
 use super::estimate::{self, Baseline, Measure};
 use super::foreign::{last_words, line};
 use super::judged::{Judge, Judged};
@@ -15,16 +14,16 @@ use super::verdict::{self, Case, Judgement};
 use super::wall::{self, Compared, Wall};
 use super::{
     AbsenceFindings, ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence,
-    ProgressPoint, RunFacts, TrialPoint, TrialUsage, Trouble, Verdict,
+    ProgressPoint, RunFacts, TrialPoint, TrialUsage, Trouble, Verdict, distribution, guest_clock,
+    harmless, instances, isolation, memory, steady, step,
 };
-use super::{guest_clock, harmless, instances, isolation, memory, steady, step};
 use crate::fault::Fault;
 use crate::ledger::{
     Absences, Histograms, KnownMetric, Ledger, Proofs, Run, StoredTrial, Stream, TrialState,
     calendar,
 };
 use crate::plan::{Plan, TrialId, Word};
-use crate::stack::secrets;
+use crate::rootfs::secrets;
 use crate::trial::disturbance::Disturbance;
 use sha2::{Digest, Sha256};
 use std::cell::OnceCell;

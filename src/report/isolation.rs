@@ -7,8 +7,7 @@ use super::by_metric::{self, by_metric};
 use super::column::Column;
 use super::estimate::{Baseline, Measure, interval};
 use super::foreign::line;
-use super::number;
-use super::{ArmFindings, BesideFindings, BesideOverhead, Findings, workload};
+use super::{ArmFindings, BesideFindings, BesideOverhead, Findings, number, workload};
 use surtax_statistics::overhead;
 
 /// One metric of one stack, in words.
@@ -77,11 +76,11 @@ pub(super) fn neighbour(findings: &Findings) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use crate::layer::tests::CARDS;
     use crate::ledger::Ledger;
     use crate::ledger::fixture::{add, done, id, plan};
     use crate::plan::Neighbour;
     use crate::report::{Findings, compare, export, html, markdown, terminal};
-    use crate::stack::tests::CARDS;
 
     /// Ten blocks: alone 1 s and 1.1 s, beside a neighbour 1.5 s and 1.1 s, with a little noise.
     fn measured() -> Findings {

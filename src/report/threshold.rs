@@ -7,7 +7,7 @@
 use super::number::percent;
 use super::{ArmFindings, Findings, Interval, MetricFindings, Verdict};
 use crate::fault::Fault;
-use crate::stack::instead;
+use crate::layer::instead;
 use std::fmt;
 use std::str::FromStr;
 

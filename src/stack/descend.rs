@@ -5,12 +5,12 @@
 //! thread of their own so that nothing waits for anything. When the command ends it adds the bill of
 //! its own level.
 
-use super::StackSpec;
 use super::deeper::Deeper;
 use super::rise::{ELSEWHERE, Ground, Standing};
 use crate::agent::{FOREVER, Listener, PATIENCE, Speaker, Stamped};
 use crate::fault::{Blame, Doing, Fault};
 use crate::lab::{self, Lab};
+use crate::layer::StackSpec;
 use crate::layer::watch::Watch;
 use std::ffi::OsStr;
 use std::fs::File;

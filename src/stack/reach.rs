@@ -4,8 +4,7 @@
 //! outermost layer alone: each layer further in must leave its inside on the network of its own level,
 //! or there is no way through.
 
-use super::{LayerSpec, StackSpec};
-use crate::layer::{self, Network, Reach};
+use crate::layer::{self, LayerSpec, Network, Reach, StackSpec};
 use std::net::IpAddr;
 use surtax_instrument::wire::{Command, Fact, LevelFacts};
 

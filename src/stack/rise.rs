@@ -5,11 +5,13 @@
 //! nesting, to any depth, is this one function at work on several levels.
 
 use super::deeper::Deeper;
-use super::{LayerSpec, StackSpec, reach};
+use super::reach;
 use crate::agent::{Link, unexpected};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Lab, Limits, Room};
-use crate::layer::{self, Card, Network, Payer, Root, Running, Site, View, scratch};
+use crate::layer::{
+    self, Card, LayerSpec, Network, Payer, Root, Running, Site, StackSpec, View, scratch,
+};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -3,9 +3,8 @@
 use super::command;
 use super::task::Task;
 use crate::fault::Fault;
-use crate::layer::{self, Unavailable};
+use crate::layer::{self, StackSpec, Unavailable};
 use crate::plan::{Arm, Neighbour, Plan};
-use crate::stack::StackSpec;
 use crate::stack::rise::Ground;
 
 /// Starts what outlives a trial for the outermost layer of a stack.

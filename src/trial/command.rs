@@ -1,8 +1,8 @@
 //! The command of a trial: what is executed, in which environment, and how long that may be.
 
 use crate::fault::Fault;
+use crate::layer::StackSpec;
 use crate::plan::{Plan, TrialId};
-use crate::stack::StackSpec;
 use crate::workload::OUTPUT_LIMIT;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -7,7 +7,7 @@ use super::sandwich::Sandwich;
 use super::stage::Placed;
 use super::{Evidence, Measured};
 use crate::fault::Fault;
-use crate::stack::StackSpec;
+use crate::layer::StackSpec;
 use crate::workload::Reading;
 use surtax_instrument::wire::LevelFacts;
 

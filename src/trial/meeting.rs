@@ -6,9 +6,8 @@
 
 use crate::fault::Fault;
 use crate::lab::{self, Room};
-use crate::layer::Network;
 use crate::layer::publish::Port;
-use crate::stack::StackSpec;
+use crate::layer::{Network, StackSpec};
 use crate::stack::reach::needs_bridge;
 use crate::stack::rise::Ground;
 use crate::workload::Definition;

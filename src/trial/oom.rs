@@ -6,7 +6,7 @@
 
 use crate::fault::Fault;
 use crate::lab::{Lab, labs};
-use crate::stack::{LayerSpec, StackSpec};
+use crate::layer::{LayerSpec, StackSpec};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use surtax_instrument::engine::OURSELVES;

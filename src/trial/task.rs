@@ -4,9 +4,8 @@
 use super::meeting::Bridge;
 use super::opposite::{self, Opposite};
 use crate::fault::Fault;
-use crate::layer::{Network, Unavailable};
+use crate::layer::{Network, StackSpec, Unavailable};
 use crate::plan::Plan;
-use crate::stack::StackSpec;
 use crate::stack::rise::{Ground, Standing};
 use crate::workload::{Definition, Workload};
 use surtax_instrument::wire::{Command, Fact};

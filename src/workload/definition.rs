@@ -6,7 +6,7 @@ use super::metric::{Better, quantile_name};
 pub use super::parameter::{Kind, Parameter};
 use super::unit::Unit;
 use crate::fault::Fault;
-use crate::stack::StackSpec;
+use crate::layer::StackSpec;
 use surtax_instrument::engine::OURSELVES;
 use surtax_instrument::histogram::SHARES;
 

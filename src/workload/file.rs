@@ -11,7 +11,7 @@ use super::port::PORT;
 use super::reader::{Fields, Reader, Value};
 use super::unit::{self, UNITS};
 use crate::fault::Fault;
-use crate::stack::instead;
+use crate::layer::instead;
 use regex::Regex;
 use serde_json_path::JsonPath;
 use std::ops::Range;

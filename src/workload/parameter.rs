@@ -4,7 +4,7 @@ use super::definition::{Client, Definition};
 use super::instances::{INSTANCE, Place, Share};
 use super::port::PORT;
 use crate::fault::Fault;
-use crate::stack::instead;
+use crate::layer::instead;
 use regex::Regex;
 
 /// One parameter.

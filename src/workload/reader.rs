@@ -1,7 +1,7 @@
 //! Reads the values of a workload file, with errors that name the line.
 
 use crate::fault::Fault;
-use crate::stack::instead;
+use crate::layer::instead;
 use std::fmt::Display;
 use std::ops::Range;
 use toml::Spanned;

@@ -1,8 +1,8 @@
 //! Where workload files are: those that come with surtax, and the user's own.
 
 use crate::fault::{Doing, Fault};
+use crate::layer::instead;
 use crate::regular_file;
-use crate::stack::instead;
 use etcetera::BaseStrategy;
 use std::fs;
 use std::io::ErrorKind;

@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax::lab::Lab;
+use surtax::layer::{StackSpec, registered};
 use surtax::plan::{ConductDraft, Draft, Neighbour, Plan, Surroundings, TrialId};
 use surtax::stack::rise::Ground;
-use surtax::stack::{StackSpec, registered};
 use surtax::trial::{Measured, Record, TrialResult, protocol};
 use surtax::workload::Workload;
 

@@ -11,10 +11,10 @@ use std::time::Duration;
 use surtax::campaign::interrupts::Interrupts;
 use surtax::campaign::{Campaign, Observer};
 use surtax::lab::Lab;
+use surtax::layer::StackSpec;
 use surtax::ledger::{Ledger, RunState};
 use surtax::plan::{Arm, Conduct, Plan, SCHEMA_VERSION, TrialId};
 use surtax::report::{Findings, compare};
-use surtax::stack::StackSpec;
 use surtax::stack::rise::Ground;
 use surtax::trial::Record;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax::fault::Fault;
 use surtax::lab::Lab;
-use surtax::stack::StackSpec;
+use surtax::layer::StackSpec;
 use surtax::stack::rise::{Ground, Standing};
 use surtax_instrument::wire::{Command, Outcome, Reply, Request, Status};
 

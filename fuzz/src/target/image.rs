@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use surtax::stack::image::unpack_oci;
+use surtax::rootfs::image::unpack_oci;
 
 pub const TARGET: Target = Target {
     name: "image",

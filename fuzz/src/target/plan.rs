@@ -2,8 +2,8 @@
 
 use super::{Target, text};
 use std::path::PathBuf;
+use surtax::layer::registered;
 use surtax::plan::{Surroundings, file};
-use surtax::stack::registered;
 
 pub const TARGET: Target = Target {
     name: "plan",

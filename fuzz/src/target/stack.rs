@@ -1,8 +1,8 @@
 //! The grammar of `--in`: stacks, lists of stacks, options and limits.
 
 use super::{Target, text};
+use surtax::layer::{StackSpec, parse_list};
 use surtax::plan::{duration, percentage};
-use surtax::stack::{StackSpec, parse_list};
 
 pub const TARGET: Target = Target {
     name: "stack",

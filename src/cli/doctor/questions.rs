@@ -4,8 +4,9 @@ use super::checks::Check;
 use super::variants::{NOT_YET_RUN, VARIANTS};
 use crate::cli::measuring::Footing;
 use crate::fault::Fault;
-use crate::layer::{self, Layer, Root, Unavailable, Usable, View};
-use crate::stack::{LayerSpec, StackSpec, registered};
+use crate::layer::{
+    self, Layer, LayerSpec, Root, StackSpec, Unavailable, Usable, View, registered,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

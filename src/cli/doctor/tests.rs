@@ -1,9 +1,9 @@
 //! What doctor prints.
 
 use super::*;
+use crate::layer::tests::CARDS;
 use crate::layer::{Unavailable, Usable};
 use crate::report::terminal::PLAIN;
-use crate::stack::tests::CARDS;
 use disturbance::State;
 use surtax_instrument::wire::Fact;
 

@@ -262,7 +262,7 @@ pub(super) const NOT_YET_RUN: &[&str] = &["docker:runtime=kata", "gvisor:platfor
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stack::{StackSpec, registered};
+    use crate::layer::{StackSpec, registered};
     use std::collections::BTreeSet;
 
     #[test]

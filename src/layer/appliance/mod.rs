@@ -38,7 +38,7 @@ use super::{
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Network, Process, Program, Room};
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use booted::Booted;
 use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
 use proxy::InQemu;

@@ -9,8 +9,7 @@ use crate::layer::qemu::command_line::Accelerator;
 use crate::layer::qemu::request::cpu_model;
 use crate::layer::xen::application::Order;
 use crate::layer::xen::{Kind, image};
-use crate::layer::{Root, Site};
-use crate::stack::LayerSpec;
+use crate::layer::{LayerSpec, Root, Site};
 use std::path::{Path, PathBuf};
 
 /// What a spec asks for.

@@ -7,7 +7,7 @@ use crate::lab::{Limits, list, shares};
 use crate::layer::View;
 use crate::layer::oci::config::{AGENT, capability_names};
 use crate::layer::scratch::Medium;
-use crate::stack::root::{Lower, Writes};
+use crate::rootfs::root::{Lower, Writes};
 use bollard::models::{
     ContainerCreateBody, DeviceMapping, HostConfig, HostConfigLogConfig, Mount, MountType,
     MountVolumeOptions, MountVolumeOptionsDriverConfig, ThrottleDevice,

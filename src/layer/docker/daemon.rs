@@ -8,16 +8,14 @@
 //! over `/etc`, `/opt` and `/run`. Volumes must not be overlays over these, since the kernel allows two
 //! on top of each other at most: what is below them is kept in sight elsewhere.
 
-use super::behind;
 use super::network::Asked;
 use super::rootless::{self as unprivileged, Shown};
-use super::runtimes;
 use super::storage::{Storage, default_data};
+use super::{behind, runtimes};
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Mount, Process, Program, Room, Service};
-use crate::layer::{Site, rootless};
-use crate::stack::LayerSpec;
+use crate::layer::{LayerSpec, Site, rootless};
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

@@ -11,8 +11,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::{Room, Undo};
 use crate::layer::errand::Errand;
 use crate::layer::publish::Port;
-use crate::layer::{Choice, Site, value_of};
-use crate::stack::LayerSpec;
+use crate::layer::{Choice, LayerSpec, Site, value_of};
 use bollard::models::{
     ContainerInspectResponse, Ipam, IpamConfig, NetworkCreateRequest, PortBinding, PortMap,
 };

@@ -13,8 +13,8 @@
 use crate::fault::Fault;
 use crate::lab::{self, Limits, Mount, Room};
 use crate::layer::container_users::over_etc;
-use crate::layer::{Site, rootless};
-use crate::stack::{LayerSpec, root};
+use crate::layer::{LayerSpec, Site, rootless};
+use crate::rootfs::root;
 use std::path::{Path, PathBuf};
 
 /// The script, where Debian keeps it.

@@ -3,8 +3,8 @@
 use super::engine::About;
 use crate::fault::{Doing, Fault};
 use crate::lab;
+use crate::layer::LayerSpec;
 use crate::layer::engine_runtime::Kernel;
-use crate::stack::LayerSpec;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -5,7 +5,7 @@
 //! gets a volume: an overlay over the real one. Plain files directly in `/` are left out.
 
 use crate::fault::{Doing, Fault};
-use crate::stack::root::OWN_PLACES;
+use crate::rootfs::root::OWN_PLACES;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -27,7 +27,7 @@ use super::{
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
 use crate::lab::{self, Limits, Process, Program, Room};
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use found::Found;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;

@@ -27,7 +27,7 @@ use super::{
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Domain, DomainState, Room, VIRSH};
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use definition::{Definition, SOURCE};
 use guest::Started;
 use process::Qemu;

@@ -34,7 +34,7 @@ use super::{Card, Choice, Layer, Limit, Root, Running, Site, Unavailable, Usable
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Limits, Process, Program, Room};
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use http::Api;
 use running::RunningMonitor;
 use std::fs;

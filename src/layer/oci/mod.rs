@@ -22,7 +22,8 @@ use super::{
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Limits, Mount, Process, Program, Room};
-use crate::stack::{LayerSpec, root, secrets};
+use crate::layer::LayerSpec;
+use crate::rootfs::{root, secrets};
 use command_line::{CONTAINER, CommandLine, text};
 use config::{Container, Network};
 use std::fs;

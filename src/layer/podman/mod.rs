@@ -27,8 +27,8 @@ use super::{
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
+use crate::layer::LayerSpec;
 use crate::layer::oci::config::{AGENT, open_files_max};
-use crate::stack::LayerSpec;
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::Path;

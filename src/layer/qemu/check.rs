@@ -11,8 +11,7 @@ use super::virtiofsd::{self, Virtiofsd};
 use super::{reference_guest, tsc, xen};
 use crate::fault::Fault;
 use crate::lab::{Limits, Room};
-use crate::layer::{Root, Site, Unavailable, Usable, version};
-use crate::stack::LayerSpec;
+use crate::layer::{LayerSpec, Root, Site, Unavailable, Usable, version};
 use std::ffi::OsStr;
 use surtax_instrument::wire::Fact;
 

@@ -12,8 +12,7 @@ use super::errand::Errand;
 use super::qmp::Qmp;
 use crate::fault::Fault;
 use crate::lab::Room;
-use crate::layer::{Choice, value_of};
-use crate::stack::LayerSpec;
+use crate::layer::{Choice, LayerSpec, value_of};
 use std::path::Path;
 use surtax_instrument::wire::Fact;
 

@@ -10,17 +10,15 @@
 //! the system's to give.
 //! Source: cloud-init `doc/rtd/reference/datasources/nocloud.rst`, `network-config-format-v2.rst`.
 
-use super::disk;
-use super::nic;
 use super::qcow2::Header;
 use super::qmp::{BlockDevice, Qmp};
 use super::request::Asked;
+use super::{disk, nic};
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::errand::Errand;
 use crate::layer::jail::Jail;
-use crate::layer::{Root, View, scratch, value_of};
-use crate::stack::LayerSpec;
+use crate::layer::{LayerSpec, Root, View, scratch, value_of};
 use serde_json::json;
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
@@ -418,7 +416,7 @@ mod tests {
 
     #[test]
     fn a_layer_that_boots_no_disk_takes_no_image_of_one() {
-        let parse = |text| crate::stack::StackSpec::parse(text).map(drop);
+        let parse = |text| crate::layer::StackSpec::parse(text).map(drop);
         assert_eq!(parse("qemu:root=image:/debian.qcow2"), Ok(()));
         let fault = parse("runc:root=image:/debian.qcow2").unwrap_err();
         assert!(fault.message.contains("`runc` boots no disk"), "{fault}");

@@ -13,7 +13,7 @@ use super::xen::Xen;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::{Root, Site, scratch};
-use crate::stack::{root, secrets};
+use crate::rootfs::{root, secrets};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::{Fact, SCRATCH};

@@ -53,7 +53,7 @@ use super::{
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
 use crate::lab::{Limits, Process, Room};
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use boot::{Guest, Place, boot};
 use command_line::{Machine, PROGRAM};
 use inside::Inside;

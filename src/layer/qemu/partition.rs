@@ -11,8 +11,7 @@ use super::memory::{HUGEPAGES, PREALLOC};
 use super::qmp::Qmp;
 use super::vcpu::PIN;
 use crate::fault::{Doing, Fault};
-use crate::layer::Choice;
-use crate::stack::LayerSpec;
+use crate::layer::{Choice, LayerSpec};
 use std::fs;
 use surtax_instrument::wire::Fact;
 

@@ -14,8 +14,7 @@ use super::vcpu::Pin;
 use super::xen::{self, Dom0};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, network};
-use crate::layer::{Root, scratch};
-use crate::stack::LayerSpec;
+use crate::layer::{LayerSpec, Root, scratch};
 use std::net::Ipv4Addr;
 use surtax_instrument::quantity::Bytes;
 

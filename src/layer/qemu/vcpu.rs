@@ -5,8 +5,7 @@
 use super::qmp::{IoThread, Qmp, VirtualCpu};
 use crate::fault::{Doing, Fault};
 use crate::lab::Limits;
-use crate::layer::Choice;
-use crate::stack::LayerSpec;
+use crate::layer::{Choice, LayerSpec};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;

@@ -7,8 +7,8 @@
 //! Source: `ssh(1)`, `ssh_config(5)`.
 
 use crate::fault::Fault;
+use crate::layer::LayerSpec;
 use crate::layer::arrival::SYSTEM;
-use crate::stack::LayerSpec;
 use std::path::Path;
 
 /// The client's program.

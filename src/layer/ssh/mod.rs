@@ -28,7 +28,7 @@ use super::{
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room};
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use client::Client;
 use std::fs::{self, File};
 use std::time::Duration;

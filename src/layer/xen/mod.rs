@@ -30,7 +30,7 @@ use super::{
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room, Undo};
-use crate::stack::LayerSpec;
+use crate::layer::LayerSpec;
 use configuration::Domain;
 use std::fs;
 use std::os::unix::net::UnixStream;

@@ -72,8 +72,8 @@ pub(super) fn prove(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layer::LayerSpec;
     use crate::layer::qemu::lent::Disk;
-    use crate::stack::LayerSpec;
 
     #[test]
     fn the_target_stands_last_and_direct_i_o_is_said_where_it_is_meant() {

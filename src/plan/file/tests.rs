@@ -2,8 +2,8 @@
 
 use super::super::tests::{around, draft, plan};
 use super::*;
+use crate::layer::tests::CARDS;
 use crate::plan::Draft;
-use crate::stack::tests::CARDS;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 

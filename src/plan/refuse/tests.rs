@@ -2,7 +2,7 @@
 
 use super::super::tests::{around, draft};
 use super::*;
-use crate::stack::registered;
+use crate::layer::registered;
 use crate::workload::Workload;
 
 fn decided(draft: Draft) -> Decided {

@@ -8,9 +8,9 @@ use super::caught::{
 };
 use super::{Actor, Kind, often, seldom};
 use crate::fault::Fault;
+use crate::layer::StackSpec;
 use crate::plan::{Draft, shell_line};
 use crate::prove::Bench;
-use crate::stack::StackSpec;
 use std::path::PathBuf;
 use surtax_instrument::probe::cgroup::Version;
 

@@ -54,7 +54,7 @@ fn a_text_speaks_of_a_secret_by_its_whole_name() {
 #[test]
 fn only_a_layer_over_this_machine_s_root_conceals() {
     let conceals = |text: &str| {
-        let stack = crate::stack::StackSpec::parse(text).unwrap();
+        let stack = crate::layer::StackSpec::parse(text).unwrap();
         stack.layers[0].conceals_secrets()
     };
     for text in ["runc", "qemu", "docker:net=host", "runc:secrets=masked"] {

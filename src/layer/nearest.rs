@@ -6,7 +6,7 @@
 /// one being the beginning of the other, from three letters on.
 ///
 /// ```
-/// use surtax::stack::nearest;
+/// use surtax::layer::nearest;
 /// assert_eq!(nearest("qmeu", ["native", "qemu"]), Some("qemu"));
 /// assert_eq!(nearest("xen", ["native", "qemu"]), None);
 /// ```

@@ -4,13 +4,16 @@
 //! They are read here and mapped by each driver. A limit that a driver does not map is refused
 //! aloud, never ignored: a stack that looks limited and is not would win every comparison.
 
-use super::{LayerSpec, registered, secrets};
+use super::{LayerSpec, registered};
 use crate::fault::Fault;
 use crate::lab::huge_pages::HUGE_PAGE_MIB;
 use crate::lab::{IoLimits, Limits, Partition};
 use crate::layer::{Card, Files, Limit, Root};
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
+
+/// The option that says whether a level's secrets are shown.
+const SECRETS: &str = "secrets";
 
 /// Layers whose command may be all that there is around a kernel.
 const MACHINES: [&str; 4] = ["qemu", "cloud-hypervisor", "firecracker", "xen"];
@@ -30,7 +33,7 @@ pub(super) const COMMON: [&str; 14] = [
     "read-iops",
     "write-iops",
     "root",
-    secrets::KEY,
+    SECRETS,
 ];
 
 /// What begins the key of a variable of the command's environment.
@@ -84,7 +87,7 @@ impl LayerSpec {
     /// Whether a command in it sees what its level keeps secret; not unless told, but in `native`.
     #[must_use]
     pub fn shows_secrets(&self) -> bool {
-        self.options.get(secrets::KEY).map_or(self.kind == "native", |word| word == "shown")
+        self.options.get(SECRETS).map_or(self.kind == "native", |word| word == "shown")
     }
 
     /// Whether what its level keeps secret is empty in it: where it starts from that level's own root.
@@ -113,7 +116,7 @@ impl Card {
     /// Whether a common option can be given to this layer.
     #[must_use]
     pub fn takes(&self, key: &str) -> bool {
-        if key == secrets::KEY {
+        if key == SECRETS {
             return self.conceals();
         }
         limit(key).is_none_or(|limit| self.limits.contains(&limit))
@@ -160,7 +163,7 @@ fn limit(key: &str) -> Option<Limit> {
 
 /// Whether a common option means anything in a layer.
 pub(super) fn takes(card: &Card, key: &str) -> bool {
-    if key == secrets::KEY { card.conceals() } else { card.takes(key) }
+    if key == SECRETS { card.conceals() } else { card.takes(key) }
 }
 
 /// Checks the value of one common option, and that the layer can keep it.
@@ -170,7 +173,7 @@ pub(super) fn refuse_value(
     value: &str,
     cards: &[&'static Card],
 ) -> Result<(), Fault> {
-    if key == secrets::KEY {
+    if key == SECRETS {
         return refuse_secrets(card, value);
     }
     if !card.takes(key) {

@@ -12,14 +12,11 @@
 use crate::fault::{Doing, Fault};
 use crate::lab::{Mount, Room, conceal, state};
 use crate::layer::{Root, View};
-use crate::stack::root::OWN_PLACES;
+use crate::rootfs::root::OWN_PLACES;
 use etcetera::BaseStrategy;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-/// The option of a layer.
-pub const KEY: &str = "secrets";
 
 /// Files with a hash in the second of the fields between colons.
 const PASSWORDS: [&str; 6] = [

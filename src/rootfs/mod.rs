@@ -1,0 +1,5 @@
+//! Root file systems: what a command sees of files, wherever it runs.
+
+pub mod image;
+pub mod root;
+pub mod secrets;
