@@ -10,8 +10,9 @@
 
 use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
 use super::oci::NET;
-use super::{Card, Files, Limit, Reach, scratch};
+use super::{Card, Files, Limit, Reach};
 use crate::fault::Fault;
+use crate::layer::medium;
 use crate::layer::oci::config::AGENT;
 
 /// Bubblewrap.
@@ -20,7 +21,7 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
         kind: "bubblewrap",
         summary: "namespaces and bind mounts by bwrap, as Flatpak uses them",
         reach: &[("host", Reach::Level)],
-        options: &[NET, scratch::CHOICE],
+        options: &[NET, medium::CHOICE],
         subject: None,
         limits: Limit::OF_A_GROUP,
         holds_layers: false,

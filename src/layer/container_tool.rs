@@ -21,16 +21,16 @@ use super::publish::Port;
 use super::tool_network::{Known, ToolNetwork};
 use super::{
     Card, Layer, Network, Payer, Running, Site, Source, Unavailable, Usable, container_init,
-    scratch, tool_network, version,
+    tool_network, version,
 };
 use crate::agent::Link;
 use crate::fault::Fault;
 use crate::lab::disk::Disk;
 use crate::lab::{self, IoLimits, Lab, Limits, Mount, Process, Program, Room};
-use crate::layer::LayerSpec;
 use crate::layer::oci::config::AGENT;
+use crate::layer::{LayerSpec, medium};
 use crate::rootfs::root::Lower;
-use crate::rootfs::{root, secrets};
+use crate::rootfs::{root, scratch, secrets};
 use rustix::process::Signal;
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -94,7 +94,7 @@ pub(super) struct Wanted<'a> {
     /// Directories of the merged root whose writes are kept.
     pub writable: &'a [PathBuf],
     /// Where its scratch directory is; a volume is the tool's to make.
-    pub medium: Option<scratch::Medium>,
+    pub medium: Option<medium::Medium>,
     /// What it may do with a disk.
     pub io: IoLimits,
     /// That disk, if there is a limit, where a group that the tool makes inside ours is not held by it: in

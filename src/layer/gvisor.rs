@@ -15,12 +15,11 @@ use super::first_process::FirstProcess;
 use super::oci::{Oci, PRIVILEGED};
 use super::tool_network::{self, Ground};
 use super::{
-    Card, Choice, Files, Limit, Reach, Site, Unavailable, engine_runtime, impairment, scratch,
-    value_of,
+    Card, Choice, Files, Limit, Reach, Site, Unavailable, engine_runtime, impairment, value_of,
 };
 use crate::fault::Fault;
 use crate::lab;
-use crate::layer::LayerSpec;
+use crate::layer::{LayerSpec, medium};
 use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
@@ -58,7 +57,7 @@ pub static GVISOR: Oci = Oci {
             impairment::DELAY,
             impairment::LOSS,
             impairment::RATE,
-            scratch::CHOICE,
+            medium::CHOICE,
             PRIVILEGED,
         ],
         subject: None,

@@ -10,13 +10,13 @@
 use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
 use super::container_users::{self, ContainerUsers};
 use super::tool_network::Ground;
-use super::{Card, Files, Limit, Reach, container_init, scratch, tool_network};
+use super::{Card, Files, Limit, Reach, container_init, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
-use crate::layer::LayerSpec;
 use crate::layer::oci::config::AGENT;
+use crate::layer::{LayerSpec, medium};
 use std::fs;
 use std::path::Path;
 
@@ -36,7 +36,7 @@ pub static LXC: ContainerTool = ContainerTool {
             tool_network::choice(&["none", "host", "veth", "macvlan"]),
             container_init::CHOICE,
             container_users::CHOICE,
-            scratch::CHOICE,
+            medium::CHOICE,
         ],
         subject: None,
         limits: Limit::OF_A_GROUP,

@@ -21,6 +21,7 @@ pub mod krun;
 mod libvirt;
 mod list;
 mod lxc;
+pub mod medium;
 mod monitor;
 mod namespaces;
 mod native;
@@ -33,7 +34,7 @@ pub(crate) mod publish;
 mod qemu;
 mod reach;
 mod rootless;
-pub mod scratch;
+pub mod scratch_proof;
 mod simulated;
 mod spec;
 mod ssh;
@@ -415,7 +416,7 @@ pub struct View {
     /// The working directory.
     pub cwd: PathBuf,
     /// Where its scratch directory is, if it has one.
-    pub scratch: Option<scratch::Medium>,
+    pub scratch: Option<medium::Medium>,
     /// Whether it sees what this level keeps secret.
     pub shows_secrets: bool,
 }

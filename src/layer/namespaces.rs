@@ -14,12 +14,11 @@ use super::native::{Grouping, PlainProcess, same_kernel};
 use super::oci::NET;
 use super::{
     Card, Choice, Files, Layer, Limit, Network, Payer, Reach, Running, Site, Unavailable, Usable,
-    scratch,
 };
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room};
-use crate::layer::LayerSpec;
+use crate::layer::{LayerSpec, medium};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
@@ -51,7 +50,7 @@ static CARD: Card = Card {
         },
         choice("user", "users of its own, each mapped to itself (default: host)"),
         choice("time", "clock offsets of its own, all of them zero (default: host)"),
-        scratch::CHOICE,
+        medium::CHOICE,
     ],
     subject: None,
     limits: Limit::OF_A_GROUP,

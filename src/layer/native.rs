@@ -10,14 +10,14 @@
 use super::first_process::FirstProcess;
 use super::{
     Card, Files, Layer, Limit, Network, Payer, Reach, Root, Running, Site, Source, Unavailable,
-    Usable, scratch, stdio,
+    Usable, stdio,
 };
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
 use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Limits, Process, Program, Room};
-use crate::layer::LayerSpec;
-use crate::rootfs::root;
+use crate::layer::{LayerSpec, medium};
+use crate::rootfs::{root, scratch};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ static CARD: Card = Card {
     kind: "native",
     summary: "an ordinary process of this machine, on a throw-away layer over its files",
     reach: &[("", Reach::Level)],
-    options: &[scratch::CHOICE],
+    options: &[medium::CHOICE],
     subject: None,
     limits: Limit::OF_A_GROUP,
     holds_layers: false,

@@ -13,11 +13,12 @@ use super::container_init::{self, Init};
 use super::container_tool::{ContainerTool, Order, Wanted, word};
 use super::container_users::{self, ContainerUsers};
 use super::tool_network::{Ground, ToolNetwork};
-use super::{Card, Files, Limit, Reach, scratch, tool_network};
+use super::{Card, Files, Limit, Reach, tool_network};
 use crate::fault::Fault;
 use crate::lab::Mount;
 use crate::lab::network::{BELOW, BRIDGE, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
+use crate::layer::medium;
 use crate::layer::oci::config::AGENT;
 use std::path::Path;
 
@@ -42,7 +43,7 @@ pub static NSPAWN: ContainerTool = ContainerTool {
             tool_network::choice(&["none", "host", "veth", "bridge", "macvlan"]),
             container_init::CHOICE,
             container_users::CHOICE,
-            scratch::CHOICE,
+            medium::CHOICE,
         ],
         subject: None,
         limits: Limit::OF_A_GROUP,

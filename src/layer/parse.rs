@@ -10,7 +10,7 @@ use super::common_options::{
 use super::nearest::instead;
 use super::{LayerSpec, StackSpec};
 use crate::fault::Fault;
-use crate::layer::{Card, Choice, REGISTRY, scratch};
+use crate::layer::{Card, Choice, REGISTRY, medium};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -273,7 +273,7 @@ impl<'a> Source<'a> {
                     self.check_subject(choice, value)?;
                 }
                 Some(choice) => {
-                    if key == scratch::KEY {
+                    if key == medium::KEY {
                         self.check_innermost(layer, innermost, key, value)?;
                     }
                     self.check_choice(card, choice, value)?;

@@ -4,7 +4,7 @@ use super::depth;
 use super::networks::connected;
 use super::refuse::{Draft, Surroundings, is_native};
 use crate::fault::{Blame, Fault};
-use crate::layer::{self, Card, Root, StackSpec, scratch};
+use crate::layer::{self, Card, Root, StackSpec, medium};
 use std::path::Path;
 
 /// How many stacks a plan may have.
@@ -140,7 +140,7 @@ impl Draft {
                 .hint("leave `root=host` out, or every `scratch=`"));
         }
         let card = cards.iter().find(|card| card.kind == innermost.kind);
-        if !card.is_some_and(|card| card.options.iter().any(|choice| choice.key == scratch::KEY)) {
+        if !card.is_some_and(|card| card.options.iter().any(|choice| choice.key == medium::KEY)) {
             let kind = &innermost.kind;
             return Err(self
                 .refuse(
@@ -149,8 +149,8 @@ impl Draft {
                 )
                 .hint(format!("leave `{named}` out, or every `scratch=`")));
         }
-        let medium = scratch::Medium::Layer.name();
-        innermost.options.entry(scratch::KEY.to_owned()).or_insert_with(|| medium.to_owned());
+        let medium = medium::Medium::Layer.name();
+        innermost.options.entry(medium::KEY.to_owned()).or_insert_with(|| medium.to_owned());
         Ok(stack)
     }
 
@@ -200,5 +200,5 @@ impl Draft {
 }
 
 fn names_scratch(stack: &StackSpec) -> bool {
-    stack.innermost().is_some_and(|layer| scratch::medium(layer).is_some())
+    stack.innermost().is_some_and(|layer| medium::of(layer).is_some())
 }

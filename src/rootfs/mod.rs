@@ -2,4 +2,5 @@
 
 pub mod image;
 pub mod root;
+pub mod scratch;
 pub mod secrets;

@@ -10,7 +10,8 @@ use crate::agent::{Link, unexpected};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Lab, Limits, Room};
 use crate::layer::{
-    self, Card, LayerSpec, Network, Payer, Root, Running, Site, StackSpec, View, scratch,
+    self, Card, LayerSpec, Network, Payer, Root, Running, Site, StackSpec, View, medium,
+    scratch_proof,
 };
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -67,7 +68,7 @@ impl Ground<'_> {
     /// The user's: the layer's `root` is none.
     pub fn view(&self, outermost: &LayerSpec) -> Result<View, Fault> {
         let (writable, cwd) = (self.writable.to_vec(), self.cwd.to_path_buf());
-        let scratch = scratch::medium(outermost);
+        let scratch = medium::of(outermost);
         let shows_secrets = outermost.shows_secrets();
         Ok(View { root: outermost.root()?, writable, cwd, scratch, shows_secrets })
     }
@@ -325,7 +326,7 @@ fn prove(
     room: &Room,
 ) -> Result<LevelFacts, Fault> {
     let mut facts = running.evidence(inside)?;
-    let proved = scratch::prove(view, running, hierarchies, inside);
+    let proved = scratch_proof::prove(view, running, hierarchies, inside);
     facts.extend(proved.map_err(|fault| fault.during(&layer.kind))?);
     let network = running.network();
     facts.extend(reach::facts(network.as_ref()));

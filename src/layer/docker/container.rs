@@ -5,8 +5,8 @@ use crate::fault::Fault;
 use crate::lab::disk::Disk;
 use crate::lab::{Limits, list, shares};
 use crate::layer::View;
+use crate::layer::medium::Medium;
 use crate::layer::oci::config::{AGENT, capability_names};
-use crate::layer::scratch::Medium;
 use crate::rootfs::root::{Lower, Writes};
 use bollard::models::{
     ContainerCreateBody, DeviceMapping, HostConfig, HostConfigLogConfig, Mount, MountType,

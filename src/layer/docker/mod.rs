@@ -29,16 +29,16 @@ use super::first_process::FirstProcess;
 use super::oci::config;
 use super::{
     Card, Choice, Files, Layer, Limit, Network, Payer, Reach, Running, Site, Source, Unavailable,
-    Usable, engine_runtime, publish, rootless as layer_rootless, scratch, value_of, version,
+    Usable, engine_runtime, publish, rootless as layer_rootless, value_of, version,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::conceal::Owners;
 use crate::lab::{self, Limits, Room, Undo};
-use crate::layer::LayerSpec;
+use crate::layer::{LayerSpec, medium};
 use crate::rootfs::root::{Lower, Writes};
 use crate::rootfs::secrets::Hidden;
-use crate::rootfs::{root, secrets};
+use crate::rootfs::{root, scratch, secrets};
 use bollard::models::ContainerInspectResponse;
 use container::{Layered, Wanted};
 use daemon::{Candidate, Daemon};
@@ -91,7 +91,7 @@ static CARD: Card = Card {
         },
         storage::CHOICE,
         layer_rootless::CHOICE,
-        scratch::choice(&["layer", "bind", "tmpfs", "volume"]),
+        medium::choice(&["layer", "bind", "tmpfs", "volume"]),
         engine_runtime::SECCOMP,
         Choice {
             key: "privileged",

@@ -21,13 +21,12 @@ use super::first_process::{FirstProcess, limited_together};
 use super::monitor::{names_of_threads, numbered_threads, vsock};
 use super::qemu::lent::{self, Lent};
 use super::{
-    Card, Files, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, scratch,
-    take_link,
+    Card, Files, Layer, Limit, Payer, Running, Site, Source, Unavailable, Usable, take_link,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
 use crate::lab::{self, Limits, Process, Program, Room};
-use crate::layer::LayerSpec;
+use crate::layer::{LayerSpec, medium};
 use found::Found;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -64,7 +63,7 @@ static CARD: Card = Card {
     kind: KIND,
     summary: "a virtual machine by libkrun, under KVM; not yet run on hardware",
     reach: &[],
-    options: &[scratch::CHOICE],
+    options: &[medium::CHOICE],
     subject: None,
     limits: Limit::OF_A_MACHINE,
     holds_layers: true,

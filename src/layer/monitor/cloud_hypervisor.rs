@@ -14,7 +14,7 @@ use super::{
 };
 use crate::fault::Fault;
 use crate::lab::network::TAP;
-use crate::layer::{Files, Reach, scratch};
+use crate::layer::{Files, Reach, medium};
 use serde_json::{Value, json};
 use surtax_instrument::wire::Fact;
 
@@ -34,7 +34,7 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
         reach: &[("tap", Reach::Link)],
         options: &[
             KERNEL,
-            scratch::choice(&["layer", "bind", "tmpfs", "virtio-blk"]),
+            medium::choice(&["layer", "bind", "tmpfs", "virtio-blk"]),
             Choice { values: &["none", "writeback"], ..CACHE },
             DISK_SIZE,
             NET,
@@ -105,7 +105,7 @@ fn config(machine: &Machine) -> Value {
 
 /// `DiskConfig`. Past this level's page cache or through it is all that it lets one choose.
 fn disk(disk: &super::Disk) -> Value {
-    json!({"id": scratch::KEY, "path": disk.file, "direct": disk.cache == "none"})
+    json!({"id": medium::KEY, "path": disk.file, "direct": disk.cache == "none"})
 }
 
 /// That of `qemu`'s guests, but for the way to restart.

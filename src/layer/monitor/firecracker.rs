@@ -15,7 +15,7 @@ use super::{
 };
 use crate::fault::Fault;
 use crate::lab::network::TAP;
-use crate::layer::{Files, Reach, scratch};
+use crate::layer::{Files, Reach, medium};
 use serde_json::{Value, json};
 use surtax_instrument::wire::Fact;
 
@@ -29,7 +29,7 @@ pub static FIRECRACKER: Monitor = Monitor {
         reach: &[("tap", Reach::Link)],
         options: &[
             KERNEL,
-            scratch::choice(&["layer", "tmpfs", "virtio-blk"]),
+            medium::choice(&["layer", "tmpfs", "virtio-blk"]),
             Choice {
                 values: &["writeback", "unsafe"],
                 help: "how Firecracker caches the scratch disk: in this level's page cache, with the guest's \
@@ -103,7 +103,7 @@ fn interface() -> Value {
 /// `Drive`. It has no direct I/O, and by default drops the guest's flushes.
 fn drive(disk: &super::Disk) -> Value {
     json!({
-        "drive_id": scratch::KEY,
+        "drive_id": medium::KEY,
         "is_root_device": false,
         "is_read_only": false,
         "path_on_host": disk.file,

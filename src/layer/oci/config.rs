@@ -4,7 +4,7 @@ use super::resources::resources;
 use crate::fault::{Doing, Fault};
 use crate::lab::Limits;
 use crate::lab::disk::Disk;
-use crate::layer::scratch::Medium;
+use crate::layer::medium::Medium;
 use crate::layer::{Root, View};
 use oci_spec::OciSpecError;
 use oci_spec::runtime::{

@@ -17,13 +17,13 @@ use super::first_process::FirstProcess;
 use super::tool_network::{self, Ground, Known, ToolNetwork};
 use super::{
     Card, Choice, Files, Layer, Limit, Payer, Reach, Running, Site, Source, Unavailable, Usable,
-    impairment, scratch, stdio, version,
+    impairment, stdio, version,
 };
 use crate::agent::Link;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Limits, Mount, Process, Program, Room};
-use crate::layer::LayerSpec;
-use crate::rootfs::{root, secrets};
+use crate::layer::{LayerSpec, medium};
+use crate::rootfs::{root, scratch, secrets};
 use command_line::{CONTAINER, CommandLine, text};
 use config::{Container, Network};
 use std::fs;
@@ -91,7 +91,7 @@ macro_rules! card {
                 impairment::DELAY,
                 impairment::LOSS,
                 impairment::RATE,
-                scratch::CHOICE,
+                medium::CHOICE,
                 PRIVILEGED,
             ],
             subject: None,
@@ -196,7 +196,7 @@ impl Layer for Oci {
         if self.refuses_hybrid {
             mounts.extend(cover_unified(site.lab.hierarchies()));
         }
-        if site.view.scratch == Some(scratch::Medium::Layer) {
+        if site.view.scratch == Some(medium::Medium::Layer) {
             mounts.extend(scratch::mounts(site.view, &root::merged_at(bundle), room)?);
         }
         let namespace = room.mount_namespace(&mounts)?;

@@ -21,14 +21,13 @@ use super::first_process::THROTTLING;
 use super::publish::{self, Port};
 use super::tool_network::Ground;
 use super::{
-    Card, Choice, Files, Limit, Reach, Site, Unavailable, docker, oci, rootless, scratch,
-    tool_network,
+    Card, Choice, Files, Limit, Reach, Site, Unavailable, docker, oci, rootless, tool_network,
 };
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
-use crate::layer::LayerSpec;
 use crate::layer::oci::config::{AGENT, open_files_max};
+use crate::layer::{LayerSpec, medium};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::Path;
@@ -65,7 +64,7 @@ pub static PODMAN: ContainerTool = ContainerTool {
             rootless::CHOICE,
             storage::CHOICE,
             container_users::CHOICE,
-            scratch::choice(&["layer", "bind", "tmpfs", "volume"]),
+            medium::choice(&["layer", "bind", "tmpfs", "volume"]),
         ],
         subject: None,
         limits: Limit::OF_A_GROUP,
@@ -207,7 +206,7 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     // Where its volumes are is the question that such a stack asks: on a disk, as they are unless podman
     // is told otherwise.
     let volumes = match wanted.medium {
-        Some(scratch::Medium::Volume) => wanted.room.disk_directory()?.join("volumes"),
+        Some(medium::Medium::Volume) => wanted.room.disk_directory()?.join("volumes"),
         _ => books.join("volumes"),
     };
     let temporary = if is_rootless { books.join("tmp") } else { Path::new(RUN).join("tmp") };
@@ -240,7 +239,7 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
         argv.push(String::from("--tmpfs=/run:rw,exec,nosuid,nodev,mode=755,notmpcopyup"));
     }
     argv.push(format!("--volume={}:{AGENT}:ro", word(wanted.agent)?));
-    if wanted.medium == Some(scratch::Medium::Volume) {
+    if wanted.medium == Some(medium::Medium::Volume) {
         argv.push(format!("--mount=type=volume,destination={SCRATCH}"));
     }
     argv.push(String::from("--no-hosts"));
@@ -271,11 +270,11 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
 }
 
 /// Where podman keeps what it makes, where no storage driver is named.
-fn places(books: &Path, volumes: Option<(scratch::Medium, &Path)>) -> Result<Vec<String>, Fault> {
+fn places(books: &Path, volumes: Option<(medium::Medium, &Path)>) -> Result<Vec<String>, Fault> {
     let root = word(&books.join("root"))?;
     let mut words = ["--root", &root, "--runroot", RUN].map(str::to_owned).to_vec();
     // A root that is named makes podman forget what the file says of volumes.
-    if let Some((scratch::Medium::Volume, volumes)) = volumes {
+    if let Some((medium::Medium::Volume, volumes)) = volumes {
         words.extend([String::from("--volumepath"), word(volumes)?]);
     }
     Ok(words)
@@ -352,11 +351,11 @@ mod tests {
     #[test]
     fn volumes_are_where_they_are_wanted_though_a_root_is_named() {
         let (books, disk) = (Path::new("/room/podman"), Path::new("/disk/volumes"));
-        let words = places(books, Some((scratch::Medium::Volume, disk))).unwrap().join(" ");
+        let words = places(books, Some((medium::Medium::Volume, disk))).unwrap().join(" ");
         assert!(words.starts_with("--root /room/podman/root "), "{words}");
         assert!(words.ends_with(" --volumepath /disk/volumes"), "{words}");
         // A podman that does not know the word is asked for no volume.
-        for medium in [None, Some((scratch::Medium::Bind, disk))] {
+        for medium in [None, Some((medium::Medium::Bind, disk))] {
             assert!(!places(books, medium).unwrap().contains(&String::from("--volumepath")));
         }
     }

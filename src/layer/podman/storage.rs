@@ -13,7 +13,7 @@ use crate::layer::container_tool::{Wanted, word};
 use crate::layer::docker::skeleton::{self, Skeleton};
 use crate::layer::docker::storage::{self, Storage};
 use crate::layer::errand::Errand;
-use crate::layer::scratch::Medium;
+use crate::layer::medium::Medium;
 use crate::layer::{Choice, LayerSpec, Unavailable, rootless};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -12,7 +12,8 @@ use super::vcpu::{IOTHREAD, IOTHREAD_ID};
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::jail::Jail;
-use crate::layer::{Choice, LayerSpec, scratch, value_of};
+use crate::layer::{Choice, LayerSpec, medium, value_of};
+use crate::rootfs::scratch;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
@@ -32,7 +33,7 @@ pub(super) const DRIVE: &str = "scratch";
 
 /// The media of a machine.
 pub(super) const MEDIA: Choice =
-    scratch::choice(&["layer", "bind", "tmpfs", "virtio-blk", "virtio-scsi", "ide", "nvme"]);
+    medium::choice(&["layer", "bind", "tmpfs", "virtio-blk", "virtio-scsi", "ide", "nvme"]);
 
 /// The options of a disk.
 pub(in crate::layer) const FORMAT: Choice = Choice {
@@ -142,7 +143,7 @@ impl Disk {
     /// The user's: options of a disk without one, or ones that contradict each other.
     pub(in crate::layer) fn read(spec: &LayerSpec, board: Board) -> Result<Option<Self>, Fault> {
         let option = |key: &str| spec.options.get(key).map(String::as_str);
-        let Some(controller) = option(scratch::KEY).and_then(Controller::of) else {
+        let Some(controller) = option(medium::KEY).and_then(Controller::of) else {
             let own = [FORMAT.key, CACHE.key, AIO.key, DISK_SIZE.key, IOTHREAD.key];
             return match own.into_iter().find(|key| option(key).is_some()) {
                 None => Ok(None),
@@ -156,7 +157,7 @@ impl Disk {
             };
         };
         if board == Board::Microvm && matches!(controller, Controller::Ide | Controller::Nvme) {
-            let word = option(scratch::KEY).unwrap_or_default();
+            let word = option(medium::KEY).unwrap_or_default();
             return Err(Fault::user(format!("qemu: a microvm has no PCI for `scratch={word}`"))
                 .hint("use `machine=q35` or `machine=pc`, or `scratch=virtio-blk`"));
         }
@@ -179,7 +180,7 @@ impl Disk {
             iothread: option(IOTHREAD.key) == Some("on"),
         };
         if disk.iothread && !matches!(controller, Controller::VirtioBlk | Controller::VirtioScsi) {
-            let word = option(scratch::KEY).unwrap_or_default();
+            let word = option(medium::KEY).unwrap_or_default();
             return Err(Fault::user(format!(
                 "qemu: a disk by `scratch={word}` has no thread of its own"
             ))

@@ -18,7 +18,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::errand::Errand;
 use crate::layer::jail::Jail;
-use crate::layer::{LayerSpec, Root, View, scratch, value_of};
+use crate::layer::{LayerSpec, Root, View, medium, value_of};
 use serde_json::json;
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
@@ -122,7 +122,7 @@ pub(super) fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
         return Err(Fault::user(format!("qemu: `{key}={value}` boots no disk"))
             .hint("use `machine=q35` with `firmware=seabios` or `firmware=ovmf`"));
     }
-    if said(scratch::KEY) == Some("bind") {
+    if said(medium::KEY) == Some("bind") {
         return Err(Fault::user("qemu: a system from an image sees no directory of this level")
             .hint("use `scratch=layer`, `scratch=tmpfs` or a disk, such as `scratch=virtio-blk`"));
     }
@@ -330,7 +330,7 @@ fn is_open(pid: u32, file: &File) -> Result<bool, Fault> {
 fn write_seed(
     seed: &Path,
     given: &Given,
-    scratch: Option<scratch::Medium>,
+    scratch: Option<medium::Medium>,
     agent: &Path,
     room: &Room,
 ) -> Result<(), Fault> {
@@ -364,13 +364,13 @@ fn write_seed(
 }
 
 /// What cloud-init does at the end of its last stage.
-fn user_data(given: &Given, scratch: Option<scratch::Medium>) -> String {
+fn user_data(given: &Given, scratch: Option<medium::Medium>) -> String {
     let scratch = match scratch {
-        Some(scratch::Medium::Tmpfs) => {
+        Some(medium::Medium::Tmpfs) => {
             format!("  - mkdir -p {SCRATCH} && mount -t tmpfs -o mode=1777 tmpfs {SCRATCH}\n")
         }
         // The agent mounts it.
-        Some(scratch::Medium::Disk) => String::new(),
+        Some(medium::Medium::Disk) => String::new(),
         Some(_) => format!("  - install -d -m 1777 {SCRATCH}\n"),
         None => String::new(),
     };
@@ -453,7 +453,7 @@ mod tests {
     #[test]
     fn cloud_init_is_told_to_make_the_agent_a_unit() {
         let bare = Given::default();
-        let text = user_data(&bare, Some(scratch::Medium::Layer));
+        let text = user_data(&bare, Some(medium::Medium::Layer));
         assert!(text.starts_with("#cloud-config\n"), "{text}");
         assert!(text.contains("\n  - install -d -m 1777 /scratch\n"), "{text}");
         assert!(
@@ -466,7 +466,7 @@ mod tests {
 
     #[test]
     fn a_disk_and_a_link_are_known_by_what_their_hardware_bears() {
-        let text = user_data(&given(), Some(scratch::Medium::Disk));
+        let text = user_data(&given(), Some(medium::Medium::Disk));
         let line =
             "surtax-agent system disk scratch /scratch link 52:54:00:12:34:56 198.18.0.2/24\n";
         assert!(text.contains(line), "{text}");

@@ -12,14 +12,13 @@ use super::unpack::unpack;
 use super::xen;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
-use crate::layer::scratch::Medium;
+use crate::layer::medium::Medium;
 use cpio::newc::{Builder, ModeFileType, trailer};
 use std::collections::BTreeSet;
-use std::fmt;
-use std::fs;
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 use surtax_instrument::wire::SCRATCH;
 
 /// Where the guest mounts what is served, before any of it becomes the root.

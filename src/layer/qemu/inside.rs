@@ -12,8 +12,8 @@ use super::virtiofsd::Serving;
 use super::xen::Xen;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
-use crate::layer::{Root, Site, scratch};
-use crate::rootfs::{root, secrets};
+use crate::layer::{Root, Site, medium};
+use crate::rootfs::{root, scratch, secrets};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::{Fact, SCRATCH};
@@ -168,7 +168,7 @@ fn places(site: &Site<'_>) -> Result<Vec<PathBuf>, Fault> {
         initramfs::check_writable(&real)?;
         places.push(real);
     }
-    if site.view.scratch == Some(scratch::Medium::Bind) {
+    if site.view.scratch == Some(medium::Medium::Bind) {
         places.push(PathBuf::from(SCRATCH));
     }
     Ok(places)

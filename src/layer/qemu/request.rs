@@ -14,7 +14,7 @@ use super::vcpu::Pin;
 use super::xen::{self, Dom0};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, network};
-use crate::layer::{LayerSpec, Root, scratch};
+use crate::layer::{LayerSpec, Root, medium};
 use std::net::Ipv4Addr;
 use surtax_instrument::quantity::Bytes;
 
@@ -193,7 +193,7 @@ fn refuse_files(spec: &LayerSpec) -> Result<(), Fault> {
         return Err(Fault::user("qemu: a packed root is in memory, and no files are served to it")
             .hint("drop `files=`, or `root=packed`"));
     }
-    if scratch::medium(spec) == Some(scratch::Medium::Bind) {
+    if medium::of(spec) == Some(medium::Medium::Bind) {
         return Err(Fault::user("qemu: a packed guest sees no directory of this level")
             .hint("use `scratch=layer`, `scratch=tmpfs` or a disk"));
     }

@@ -25,12 +25,12 @@ mod vif;
 use super::qemu::lent::{self, Board, Channel, Lent};
 use super::{
     Card, Choice, Files, Layer, Limit, Network, Payer, Reach, Running, Site, Source, Unavailable,
-    Usable, scratch,
+    Usable,
 };
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room, Undo};
-use crate::layer::LayerSpec;
+use crate::layer::{LayerSpec, medium};
 use configuration::Domain;
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -79,7 +79,7 @@ static CARD: Card = Card {
             help: "an unpacked kernel's file that Xen can enter, its modules in ../lib/modules (default: as \
                    `qemu:files=9p`)",
         },
-        scratch::choice(&["layer", "tmpfs", "blkfront"]),
+        medium::choice(&["layer", "tmpfs", "blkfront"]),
         lent::FORMAT,
         vbd::CACHE,
         lent::DISK_SIZE,

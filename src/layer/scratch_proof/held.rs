@@ -4,9 +4,9 @@
 //! memory or a disk. So the kernel is asked of every process that works for the layer, from outside. What only a guest
 //! or a sandbox can tell is said to be its own.
 
-use super::Medium;
 use crate::lab::{DISK_DIRECTORY, disk};
 use crate::layer::first_process::{FirstProcess, pids_below};
+use crate::layer::medium::Medium;
 use crate::layer::{Payer, Running, Source, value_of};
 use std::fs;
 use std::path::{Path, PathBuf};
