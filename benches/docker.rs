@@ -5,8 +5,9 @@
 use crate::footing::Footing;
 use std::path::Path;
 use std::time::Duration;
+use surtax::driver;
 use surtax::lab::{Program, Room};
-use surtax::layer::{StackSpec, value_of};
+use surtax::layer::value_of;
 use surtax_instrument::clock;
 
 /// How long one command of the client may take.
@@ -41,7 +42,7 @@ impl Engine {
             }
         }
         let raise = || {
-            let standing = StackSpec::parse(stack)?.raise(&footing.ground(), "found")?;
+            let standing = driver::parse(stack)?.raise(&footing.ground(), "found")?;
             let facts = standing.evidence()[0].facts.clone();
             standing.stop()?;
             let network = value_of(&facts, "network")?.to_owned();

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surtax::driver;
 use surtax::fault::Fault;
 use surtax::lab::{self, Lab};
-use surtax::layer::{self, Layer, LayerSpec, Site, StackSpec, View};
+use surtax::layer::{Layer, LayerSpec, Site, View};
 use surtax::stack::rise::Ground;
 
 /// How long a layer may take to start.
@@ -52,7 +53,7 @@ impl Footing {
         act: impl FnOnce(&dyn Layer, &LayerSpec, &Site<'_>) -> Result<T, Fault>,
     ) -> Result<T, String> {
         let said = |fault: Fault| fault.message;
-        let stack = StackSpec::parse(stack).map_err(said)?;
+        let stack = driver::parse(stack).map_err(said)?;
         let spec = &stack.layers[0];
         let (root, limits) = (spec.root().map_err(said)?, spec.limits().map_err(said)?);
         let view = View {
@@ -75,7 +76,7 @@ impl Footing {
             network: None,
             start_deadline: START_DEADLINE,
         };
-        let driver = layer::find(&spec.kind).map_err(said)?;
+        let driver = driver::find(&spec.kind).map_err(said)?;
         driver.check(spec, &site).map_err(|unavailable| unavailable.why)?;
         act(driver, spec, &site).map_err(said)
     }

@@ -2,13 +2,13 @@
 
 use crate::footing::Footing;
 use std::path::PathBuf;
-use surtax::layer::StackSpec;
+use surtax::driver;
 use surtax::plan::{Conduct, Plan, TrialId};
 use surtax::trial::{Measured, TrialResult, protocol};
 
 /// A plan of one stack and one command, in this process's environment.
 pub fn plan(stack: &str, command: &[&str]) -> Plan {
-    let stack = StackSpec::parse(stack).expect("the stack is spelled right");
+    let stack = driver::parse(stack).expect("the stack is spelled right");
     Plan {
         schema_version: surtax::plan::SCHEMA_VERSION,
         title: String::from("a benchmark"),

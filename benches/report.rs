@@ -14,7 +14,7 @@ use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use surtax::layer::StackSpec;
+use surtax::driver;
 use surtax::ledger::{Ledger, RunState};
 use surtax::plan::{Conduct, Plan, TrialId};
 use surtax::trial::{Evidence, Measured, Record, TrialResult};
@@ -120,7 +120,7 @@ fn write(path: &Path, blocks: u32) {
 }
 
 fn plan(blocks: u32) -> Plan {
-    let stack = |text: &str| StackSpec::parse(text).expect("a stack that is known");
+    let stack = |text: &str| driver::parse(text).expect("a stack that is known");
     Plan {
         schema_version: surtax::plan::SCHEMA_VERSION,
         title: String::from("a hundred thousand trials"),

@@ -5,14 +5,15 @@
 
 pub mod workload;
 pub mod plan;
+pub mod campaign;
 pub mod stack;
+pub mod driver;
 pub mod layer;
 pub mod rootfs;
 pub mod agent;
 pub mod lab;
 pub mod trial;
 pub mod ledger;
-pub mod campaign;
 pub mod report;
 pub mod prove;
 pub mod cli;

@@ -2,8 +2,8 @@
 
 use super::Globals;
 use super::measure::{MeasureArguments, Question, ResultArguments};
+use crate::driver::registered;
 use crate::fault::Fault;
-use crate::layer::registered;
 use std::ffi::OsString;
 
 /// Flags of `surtax compare`.

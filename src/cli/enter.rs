@@ -3,8 +3,10 @@
 use super::measure::{surroundings, variable};
 use super::measuring::Footing;
 use super::{Globals, note};
+use crate::driver;
+use crate::driver::registered;
 use crate::fault::Fault;
-use crate::layer::{StackSpec, registered};
+use crate::layer::StackSpec;
 use crate::plan::{Draft, Plan, Word};
 use crate::stack::rise::Ground;
 use crate::stack::shell;
@@ -96,7 +98,7 @@ fn visit(plan: &Plan, footing: &Footing, globals: &Globals) -> Result<Status, Fa
     lookout.remember();
     if std::io::stdin().is_terminal() {
         let kept = match plan.writable.as_slice() {
-            _ if plan.baseline.writes_stay_elsewhere() => {
+            _ if driver::writes_stay_elsewhere(&plan.baseline) => {
                 String::from("what you write here stays on the other machine")
             }
             [] => String::from("what you write here is thrown away when you leave"),

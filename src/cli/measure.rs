@@ -1,8 +1,9 @@
 //! The flags that say what to measure and where results go, shared by `compare`, `plan` and `run`.
 
 use super::Globals;
+use crate::driver::registered;
 use crate::fault::{Doing, Fault};
-use crate::layer::{Card, StackSpec, parse_list_with, registered};
+use crate::layer::{Card, StackSpec, parse_list_with};
 use crate::ledger;
 use crate::plan::{
     Cache, ConductDraft, Decided, Draft, Neighbour, Plan, Surroundings, Word, duration, percentage,

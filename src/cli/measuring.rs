@@ -5,6 +5,7 @@ use super::resume::Arguments as Resume;
 use super::{Format, Globals, answer, consent, note, place, progress};
 use crate::campaign::Campaign;
 use crate::campaign::interrupts::{Interrupts, Urgency};
+use crate::driver;
 use crate::fault::Fault;
 use crate::lab::{self, Lab, Limits};
 use crate::layer::{LayerSpec, Root, Site, StackSpec, View};
@@ -182,7 +183,7 @@ fn require_command(plan: &Plan) -> Result<(), Fault> {
     let all_see_ours = plan
         .stacks
         .iter()
-        .all(|stack| stack.layers.last().is_some_and(is_ours) && !stack.is_elsewhere());
+        .all(|stack| stack.layers.last().is_some_and(is_ours) && !driver::runs_elsewhere(stack));
     let of_stacks = plan.stacks.iter().flat_map(StackSpec::variables).map(|(name, _)| name);
     let own = plan.environment.iter().map(|(name, _)| name.as_str());
     let path_is_ours = plan.inherit_environment && !own.chain(of_stacks).any(|name| name == "PATH");

@@ -3,8 +3,8 @@
 use super::measure::{MeasureArguments, surroundings};
 use super::rows::Rows;
 use super::{Format, Globals, answer, note};
+use crate::driver::registered;
 use crate::fault::{Doing, Fault};
-use crate::layer::registered;
 use crate::plan::duration::{rough, text};
 use crate::plan::{Costs, Decided, Plan, TrialId, Word, file, percentage, shell_line};
 use crate::report::page::Page;

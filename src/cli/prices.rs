@@ -2,8 +2,8 @@
 
 use super::Globals;
 use super::measure::{MeasureArguments, Question, ResultArguments};
+use crate::driver::registered;
 use crate::fault::Fault;
-use crate::layer::registered;
 use crate::plan::duration;
 use crate::report::prices::WORKLOAD;
 use std::time::Duration;

@@ -4,11 +4,10 @@
 //! They are read here and mapped by each driver. A limit that a driver does not map is refused
 //! aloud, never ignored: a stack that looks limited and is not would win every comparison.
 
-use super::{LayerSpec, registered};
 use crate::fault::Fault;
 use crate::lab::huge_pages::HUGE_PAGE_MIB;
 use crate::lab::{IoLimits, Limits, Partition};
-use crate::layer::{Card, Files, Limit, Root};
+use crate::layer::{Card, Files, LayerSpec, Limit, Root};
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
 
@@ -90,11 +89,13 @@ impl LayerSpec {
         self.options.get(SECRETS).map_or(self.kind == "native", |word| word == "shown")
     }
 
-    /// Whether what its level keeps secret is empty in it: where it starts from that level's own root.
+    /// Whether what its level keeps secret is empty in it, as its driver's card has it: where it starts from that level's
+    /// own root.
     #[must_use]
-    pub fn conceals_secrets(&self) -> bool {
-        let is_able = registered().iter().any(|it| it.kind == self.kind && it.conceals());
-        is_able && !self.shows_secrets() && self.root().is_ok_and(|root| root == Root::Overlay)
+    pub fn is_concealed_by(&self, card: &Card) -> bool {
+        card.conceals()
+            && !self.shows_secrets()
+            && self.root().is_ok_and(|root| root == Root::Overlay)
     }
 
     /// Variables that the command gets in this layer: name and value, sorted by name.
@@ -397,7 +398,7 @@ fn root(text: &str) -> Result<Root, Fault> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::layer::common_options::*;
 
     fn layer(options: &[(&str, &str)]) -> LayerSpec {
         let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();

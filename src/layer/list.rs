@@ -4,23 +4,13 @@
 //! comes before any `:` or `+`, and whose word before it is not a layer's name, is one more option of
 //! the stack before it; every other piece begins a stack.
 
-use super::StackSpec;
-use super::parse::registered;
 use crate::fault::Fault;
-use crate::layer::Card;
-
-/// Reads a comma-separated list of stacks and checks each against the registry.
-///
-/// # Errors
-/// The first stack's that is refused; see [`StackSpec::parse`].
-pub fn parse_list(text: &str) -> Result<Vec<StackSpec>, Fault> {
-    parse_list_with(text, &registered())
-}
+use crate::layer::{Card, StackSpec};
 
 /// Reads a comma-separated list of stacks and checks each against these cards.
 ///
 /// # Errors
-/// See [`parse_list`].
+/// The first stack's that is refused; see [`StackSpec::parse_with`].
 pub fn parse_list_with(text: &str, cards: &[&'static Card]) -> Result<Vec<StackSpec>, Fault> {
     split(text, cards).into_iter().map(|stack| stack_of(stack, text, cards)).collect()
 }
@@ -58,8 +48,8 @@ fn continues(piece: &str, cards: &[&'static Card]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse::tests::CARDS;
-    use super::*;
+    use crate::layer::list::*;
+    use crate::layer::parse::tests::CARDS;
 
     fn texts(list: &str) -> Result<Vec<String>, String> {
         parse_list_with(list, CARDS)

@@ -12,7 +12,7 @@
 //! | `volume` | a volume of the engine, in the engine's own directory |
 //! | `virtio-blk`, … | a disk of the virtual machine, with an empty ext4 |
 
-use super::{Choice, LayerSpec};
+use crate::layer::{Choice, LayerSpec};
 
 /// The key of the option.
 pub const KEY: &str = "scratch";
@@ -76,7 +76,7 @@ pub fn of(spec: &LayerSpec) -> Option<Medium> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::layer::medium::*;
 
     #[test]
     fn a_stack_names_its_medium_by_a_word() {

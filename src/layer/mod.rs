@@ -1,49 +1,16 @@
 //! Layers: each is one way of starting one process, our agent, somewhere else.
 //!
-//! One file per environment. This one holds the contract and the registry, nothing else.
+//! Here is the contract between drivers and everybody else, and how stacks are written. No driver is known here.
 
-mod appliance;
-mod arrival;
-mod bubblewrap;
 mod common_options;
-mod conmon;
-mod container_init;
-mod container_tool;
-mod container_users;
-mod docker;
-mod engine_runtime;
-mod errand;
-mod first_process;
-mod gvisor;
-mod impairment;
-mod jail;
-pub mod krun;
-mod libvirt;
 mod list;
-mod lxc;
 pub mod medium;
-mod monitor;
-mod namespaces;
-mod native;
 mod nearest;
-mod nspawn;
-mod oci;
 mod parse;
-mod podman;
 pub(crate) mod publish;
-mod qemu;
 mod reach;
-mod rootless;
-pub mod scratch_proof;
-mod simulated;
 mod spec;
-mod ssh;
-mod stdio;
-mod tool_network;
-pub mod untrusted;
-mod version;
 pub mod watch;
-mod xen;
 
 use crate::agent::Link;
 use crate::fault::Fault;
@@ -53,49 +20,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::{Command, Fact, Role};
 
-/// Every kind of layer, in the order in which `doctor` lists them.
-pub static REGISTRY: &[&dyn Layer] = &[
-    &native::Native,
-    &namespaces::Namespaces,
-    &bubblewrap::BUBBLEWRAP,
-    &oci::RUNC,
-    &oci::CRUN,
-    &oci::YOUKI,
-    &nspawn::NSPAWN,
-    &lxc::LXC,
-    &gvisor::GVISOR,
-    &docker::Docker,
-    &podman::PODMAN,
-    &qemu::Qemu,
-    &monitor::CLOUD_HYPERVISOR,
-    &monitor::FIRECRACKER,
-    &krun::Krun,
-    &xen::Xen,
-    &appliance::Appliance,
-    &libvirt::Libvirt,
-    &ssh::Ssh,
-    &simulated::Simulated,
-];
-
-pub use container_users::refuse_users_on_a_layer;
-pub use list::{parse_list, parse_list_with};
+pub use list::parse_list_with;
 pub use nearest::{instead, nearest};
+pub use parse::DEPTH_LIMIT;
 #[cfg(test)]
 pub(crate) use parse::tests;
-pub use parse::{DEPTH_LIMIT, registered};
 pub use reach::{Reach, Reaches};
-/// The kinds of noise that `simulated` knows: what may follow `shape=`.
-pub use simulated::NOISE_SHAPES;
 pub use spec::{LayerSpec, StackSpec};
-
-/// The driver of a kind.
-///
-/// # Errors
-/// Ours: the text of a stack is checked against the registry when it is read.
-pub fn find(kind: &str) -> Result<&'static dyn Layer, Fault> {
-    let driver = REGISTRY.iter().find(|driver| driver.card().kind == kind);
-    driver.copied().ok_or_else(|| Fault::bug(format!("no driver is registered for `{kind}`")))
-}
 
 /// What the agent said of `key`.
 ///
@@ -111,7 +42,7 @@ pub fn value_of<'a>(inside: &'a [Fact], key: &str) -> Result<&'a str, Fault> {
 ///
 /// # Errors
 /// Ours: it was taken before.
-fn take_link(link: &mut Option<Link>, kind: &str) -> Result<Link, Fault> {
+pub(crate) fn take_link(link: &mut Option<Link>, kind: &str) -> Result<Link, Fault> {
     link.take().ok_or_else(|| Fault::bug(format!("the link of `{kind}` was taken twice")))
 }
 
@@ -336,7 +267,7 @@ pub enum Limit {
 
 impl Limit {
     /// What engines and runtimes can tell the kernel of a container's group.
-    const OF_A_CONTAINER: &'static [Self] = &[
+    pub const OF_A_CONTAINER: &'static [Self] = &[
         Self::Cpus,
         Self::Cpuset,
         Self::Memory,
@@ -348,7 +279,7 @@ impl Limit {
     ];
 
     /// What a machine has of its own, and what holds for the group of those who make it.
-    const OF_A_MACHINE: &'static [Self] = &[
+    pub const OF_A_MACHINE: &'static [Self] = &[
         Self::Cpus,
         Self::Cpuset,
         Self::Memory,
@@ -359,7 +290,7 @@ impl Limit {
     ];
 
     /// What we can tell the kernel of a group of our own.
-    const OF_A_GROUP: &'static [Self] = &[
+    pub const OF_A_GROUP: &'static [Self] = &[
         Self::Cpus,
         Self::Cpuset,
         Self::Memory,
@@ -400,7 +331,7 @@ pub struct Site<'a> {
 
 impl Site<'_> {
     /// A name for the container of this room: ours, and nobody else's on this machine.
-    fn container_name(&self, room: &Room) -> String {
+    pub fn container_name(&self, room: &Room) -> String {
         let room = room.directory().file_name().unwrap_or_default().to_string_lossy();
         format!("surtax-{}-{room}", self.lab.id())
     }

@@ -41,7 +41,7 @@ pub fn instead<'a>(word: &str, what: &str, valid: impl IntoIterator<Item = &'a s
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::layer::nearest::*;
 
     #[test]
     fn a_slip_of_two_fingers_is_understood_and_another_word_is_not() {

@@ -3,16 +3,14 @@
 //! Every refusal points into the text, says what is valid, and names the nearest word to what was
 //! typed. What comes out prints as a text that reads as the same stack again.
 
-use super::common_options::{
+use crate::fault::Fault;
+use crate::layer::common_options::{
     ALIASES, ANY_VARIABLE, COMMON, instead_of_huge_machine, refuse_name, refuse_value, takes,
     variable,
 };
-use super::nearest::instead;
-use super::{LayerSpec, StackSpec};
-use crate::fault::Fault;
-use crate::layer::{Card, Choice, REGISTRY, medium};
+use crate::layer::nearest::instead;
+use crate::layer::{Card, Choice, LayerSpec, StackSpec, medium};
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
 /// The most layers in one stack.
 pub const DEPTH_LIMIT: usize = 8;
@@ -28,18 +26,10 @@ const PACKED_OUTSIDE: &str =
 const TEXT_LIMIT: usize = 4096;
 
 impl StackSpec {
-    /// Reads a stack and checks it against the registry of this surtax.
-    ///
-    /// # Errors
-    /// The user's: what is wrong, with a line that points at it and the valid words.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
-        Self::parse_with(text, &registered())
-    }
-
     /// Reads a stack and checks it against these cards.
     ///
     /// # Errors
-    /// See [`StackSpec::parse`].
+    /// The user's: what is wrong, with a line that points at it and the valid words.
     pub fn parse_with(text: &str, cards: &[&'static Card]) -> Result<Self, Fault> {
         let source = Source::new(text)?;
         let layers = source.layers(cards)?;
@@ -58,18 +48,6 @@ impl StackSpec {
         self.innermost().into_iter().flat_map(LayerSpec::variables)
     }
 
-    /// Whether its command runs on another machine, with other files.
-    #[must_use]
-    pub fn is_elsewhere(&self) -> bool {
-        self.layers.iter().any(LayerSpec::is_elsewhere)
-    }
-
-    /// Whether what its command writes stays on another machine.
-    #[must_use]
-    pub fn writes_stay_elsewhere(&self) -> bool {
-        self.innermost().is_some_and(LayerSpec::is_elsewhere)
-    }
-
     /// The innermost layer, in which the command runs.
     #[must_use]
     pub fn innermost(&self) -> Option<&LayerSpec> {
@@ -77,30 +55,8 @@ impl StackSpec {
     }
 }
 
-impl LayerSpec {
-    /// Whether the layer is another machine. One of another surtax, that this one does not know, is none.
-    #[must_use]
-    pub fn is_elsewhere(&self) -> bool {
-        REGISTRY.iter().any(|layer| layer.card().kind == self.kind && layer.card().elsewhere)
-    }
-}
-
-/// The cards of the registry, in its order.
-#[must_use]
-pub fn registered() -> Vec<&'static Card> {
-    REGISTRY.iter().map(|layer| layer.card()).collect()
-}
-
-/// Reads and checks like [`StackSpec::parse`].
-impl FromStr for StackSpec {
-    type Err = Fault;
-    fn from_str(text: &str) -> Result<Self, Fault> {
-        Self::parse(text)
-    }
-}
-
 /// Reads the form only, not the words: a ledger from a surtax that knew other layers stays legible.
-/// Every option has its key there, as it is printed. What a person typed is read by [`StackSpec::parse`].
+/// Every option has its key there, as it is printed. What a person typed is read by [`StackSpec::parse_with`].
 impl TryFrom<String> for StackSpec {
     type Error = Fault;
     fn try_from(text: String) -> Result<Self, Fault> {

@@ -1,14 +1,13 @@
 //! A published port: one of a container's that is the same outside, by destination NAT of its bridge.
 
-use super::{Choice, Network};
 use crate::fault::Fault;
 use crate::lab;
-use crate::layer::LayerSpec;
+use crate::layer::{Choice, LayerSpec, Network};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
 /// The option that publishes a port.
-pub(super) const CHOICE: Choice = Choice {
+pub const CHOICE: Choice = Choice {
     key: "publish",
     values: &[],
     help: "a port that is the same outside, by destination NAT: `8080`, `5201/udp` (default: none)",
@@ -107,7 +106,7 @@ fn parse(kind: &str, text: &str) -> Result<Port, Fault> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::layer::publish::*;
 
     #[test]
     fn a_rule_is_found_in_the_words_of_either_program() {

@@ -1,7 +1,6 @@
 //! What the words of a layer's `net=` mean to those who would reach its inside, or be reached from there.
 
-use super::Card;
-use crate::layer::LayerSpec;
+use crate::layer::{Card, LayerSpec};
 
 /// The option that names a layer's network.
 const KEY: &str = "net";
@@ -48,8 +47,8 @@ impl Card {
 
 #[cfg(test)]
 mod tests {
-    use super::super::REGISTRY;
-    use super::*;
+    use crate::driver::REGISTRY;
+    use crate::layer::reach::*;
 
     #[test]
     fn every_word_of_every_layer_has_a_meaning_and_no_other_word_has() {

@@ -18,7 +18,7 @@ pub struct StackSpec {
 /// One layer of a stack, with its options as typed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LayerSpec {
-    /// A name in the registry of `layer/mod.rs`.
+    /// A name in the registry of `driver/mod.rs`.
     pub kind: String,
     /// The driver's own options and the common ones, checked against their lists.
     pub options: BTreeMap<String, String>,

@@ -149,7 +149,7 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::layer::watch::*;
 
     /// Guests beside a command of the host's own, such as a client of theirs, do not carry it.
     #[test]

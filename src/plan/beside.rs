@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_neighbour_with_two_sides_gets_a_network_where_its_stack_names_none() {
-        let cards = crate::layer::registered();
+        let cards = crate::driver::registered();
         let beside = vec![Neighbour::parse_with("net.tcp_rr@runc", &cards).unwrap()];
         let around = super::super::Surroundings { cards: &cards, ..around() };
         let plan = Draft { beside, ..draft(&["native"]) }.complete(&around).unwrap().plan;

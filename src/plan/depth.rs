@@ -3,8 +3,9 @@
 //!
 //! Source: Linux `include/linux/fs.h` (`FILESYSTEM_MAX_STACK_DEPTH`).
 
+use crate::driver;
 use crate::fault::Fault;
-use crate::layer::{self, Files, LayerSpec, Root, StackSpec};
+use crate::layer::{Files, LayerSpec, Root, StackSpec};
 
 /// The most overlays on each other.
 const LIMIT: u32 = 2;
@@ -32,7 +33,7 @@ pub(super) fn refuse(stack: &StackSpec) -> Result<(), Fault> {
 
 /// How many overlays lie on each other inside a layer, of which there are `count` around it.
 fn after(layer: &LayerSpec, count: u32) -> Result<u32, Fault> {
-    Ok(match layer::find(&layer.kind)?.card().files {
+    Ok(match driver::find(&layer.kind)?.card().files {
         Files::OfItsOwn => u32::from(!matches!(layer.root()?, Root::Image(_))),
         Files::AsTheyAre => 0,
         Files::Overlaid if layer.root()? == Root::Host => count,
@@ -46,7 +47,7 @@ mod tests {
 
     #[test]
     fn two_containers_may_be_in_each_other_and_one_in_a_machine() {
-        let refused = |text: &str| refuse(&StackSpec::parse(text).unwrap()).err();
+        let refused = |text: &str| refuse(&driver::parse(text).unwrap()).err();
         for text in [
             "runc+runc",
             "qemu+runc",

@@ -1,8 +1,9 @@
 //! The networks of stacks whose texts leave them out, for a workload with two sides: one side is outside.
 
 use super::refuse::Draft;
+use crate::driver;
 use crate::fault::Fault;
-use crate::layer::{self, Card, LayerSpec, StackSpec};
+use crate::layer::{Card, LayerSpec, StackSpec};
 use crate::stack::reach::{Promise, promise};
 
 /// The option.
@@ -66,14 +67,14 @@ fn network(
     card.both_ways.iter().copied().filter(fits).find(|word| {
         let mut with = layer.clone();
         with.options.insert(KEY.to_owned(), (*word).to_owned());
-        layer::find(&layer.kind).is_ok_and(|driver| driver.refuse(&with, &limits, inside).is_ok())
+        driver::find(&layer.kind).is_ok_and(|driver| driver.refuse(&with, &limits, inside).is_ok())
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layer::registered;
+    use crate::driver::registered;
 
     #[test]
     fn what_a_card_calls_a_way_in_and_out_is_a_word_of_its_network() {
@@ -109,8 +110,8 @@ mod tests {
             ("runc+runc:net=none", "runc+runc:net=none"),
             ("simulated", "simulated"),
         ] {
-            let stack = StackSpec::parse(text).unwrap();
-            let expected = StackSpec::parse(expected).unwrap();
+            let stack = driver::parse(text).unwrap();
+            let expected = driver::parse(expected).unwrap();
             assert_eq!(connected(&stack, &registered()), expected, "{text}");
         }
     }

@@ -6,6 +6,7 @@
 use super::expand::BLOCK_LIMIT;
 use super::stacks::Checked;
 use super::{ConductDraft, Neighbour, Plan, SCHEMA_VERSION, Word, budget, shell};
+use crate::driver;
 use crate::fault::Fault;
 use crate::layer::{Card, Root, StackSpec};
 use crate::workload::Workload;
@@ -384,7 +385,7 @@ fn added_baseline(draft: &Draft, stacks: &[StackSpec], baseline: &StackSpec) -> 
 
 fn notes(plan: &Plan) -> Vec<String> {
     let mut notes = Vec::new();
-    for stack in plan.stacks.iter().filter(|stack| stack.writes_stay_elsewhere()) {
+    for stack in plan.stacks.iter().filter(|stack| driver::writes_stay_elsewhere(stack)) {
         notes.push(format!(
             "`{stack}` writes to the other machine's own files: what a trial writes stays there, and the next trial finds it"
         ));

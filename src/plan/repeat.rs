@@ -10,7 +10,7 @@ use super::refuse::{
     nanoseconds, usual_title,
 };
 use super::{Cache, Plan, Word, duration, file, percentage, shelf, shell_line};
-use crate::layer::registered;
+use crate::driver::registered;
 use std::os::unix::ffi::OsStrExt as _;
 
 /// Keys of a plan file that [`Flags`] says by themselves where they are left out of it.
@@ -148,7 +148,7 @@ impl Plan {
 mod tests {
     use super::super::tests::around;
     use super::super::{Draft, Plan, Surroundings, file, shelf};
-    use crate::layer::registered;
+    use crate::driver::registered;
 
     /// What `surtax run NAME` with these flags plans, and the line that repeats it.
     fn planned(name: &str, flags: Draft) -> (Plan, String) {

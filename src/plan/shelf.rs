@@ -33,7 +33,7 @@ pub(super) fn remedy(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layer::registered;
+    use crate::driver::registered;
     use crate::plan::tests::around;
     use crate::plan::{Surroundings, file};
 

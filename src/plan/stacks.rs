@@ -3,8 +3,9 @@
 use super::depth;
 use super::networks::connected;
 use super::refuse::{Draft, Surroundings, is_native};
+use crate::driver;
 use crate::fault::{Blame, Fault};
-use crate::layer::{self, Card, Root, StackSpec, medium};
+use crate::layer::{Card, Root, StackSpec, medium};
 use std::path::Path;
 
 /// How many stacks a plan may have.
@@ -102,10 +103,11 @@ impl Draft {
         };
         for (depth, spec) in stack.layers.iter().enumerate() {
             let limits = spec.limits()?;
-            if let Ok(driver) = layer::find(&spec.kind) {
+            if let Ok(driver) = driver::find(&spec.kind) {
                 let inside = stack.layers.get(depth + 1);
                 let refused = driver.refuse(spec, &limits, inside).and_then(|()| {
-                    inside.map_or(Ok(()), |inside| layer::refuse_users_on_a_layer(spec, inside))
+                    let inside = inside.filter(|_| !driver::is_elsewhere(spec));
+                    inside.map_or(Ok(()), |inside| driver::refuse_users_on_a_layer(spec, inside))
                 });
                 // What the machine lacks is found where the layer is started, and is a gap.
                 refused.or_else(|fault| match fault.blame {

@@ -5,9 +5,10 @@ use super::selection::Selection;
 use super::toil::TOIL;
 use crate::campaign::interrupts::{Interrupts, Urgency};
 use crate::campaign::{Campaign, GIVE_UP_AFTER, Observer};
+use crate::driver;
+use crate::driver::registered;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Lab, Process, Program, Room};
-use crate::layer::{StackSpec, registered};
 use crate::ledger::{Ledger, RunState, StoredTrial};
 use crate::plan::{Arm, Draft, Plan, Surroundings, TrialId};
 use crate::report::{ArmFindings, Findings, Interval, compare};
@@ -278,10 +279,10 @@ pub(super) fn draft(
     runs: u32,
     seed: u64,
 ) -> Result<Draft, Fault> {
-    let baseline = StackSpec::parse(baseline)?;
+    let baseline = driver::parse(baseline)?;
     let mut stacks = vec![baseline.clone()];
     for text in compared {
-        stacks.push(StackSpec::parse(text)?);
+        stacks.push(driver::parse(text)?);
     }
     Ok(Draft {
         title: Some(String::from("a proof")),

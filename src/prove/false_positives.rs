@@ -6,8 +6,8 @@
 
 use super::bench::{compared, draft};
 use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
+use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
-use crate::layer::NOISE_SHAPES;
 use crate::report::{Findings, Verdict};
 
 /// The rate that the bars stand for.

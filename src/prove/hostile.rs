@@ -8,8 +8,9 @@
 mod mutated;
 
 use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use crate::driver;
+use crate::driver::registered;
 use crate::fault::{Doing, Fault};
-use crate::layer::{StackSpec, registered};
 use crate::ledger::{Ledger, RunState};
 use crate::plan::{Draft, Plan, Surroundings, TrialId};
 use crate::report::foreign;
@@ -195,8 +196,8 @@ fn failed(block: u32, arm: u32) -> Option<TrialResult> {
 }
 
 fn plan(mark: &Path) -> Result<Plan, Fault> {
-    let native = StackSpec::parse("native")?;
-    let stacks = vec![native.clone(), StackSpec::parse("native:env.SURTAX_TWIN=1")?];
+    let native = driver::parse("native")?;
+    let stacks = vec![native.clone(), driver::parse("native:env.SURTAX_TWIN=1")?];
     let cards = registered();
     let around = Surroundings { cwd: PathBuf::from("/"), fresh_seed: 0, cards: &cards, cpus: None };
     let draft = Draft {

@@ -8,8 +8,8 @@
 
 use super::bench::{compared, draft, overhead};
 use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
+use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
-use crate::layer::NOISE_SHAPES;
 
 /// What the compared stack truly costs.
 const COSTS: [&str; 4] = ["1.01", "1.02", "1.05", "1.10"];

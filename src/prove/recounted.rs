@@ -10,8 +10,8 @@
 use super::bench::{compared, draft, overhead};
 use super::place::Place;
 use super::{Bar, Bench, Line, Proof, Size, Stopped};
+use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
-use crate::layer::NOISE_SHAPES;
 use crate::plan::{Word, shell_line};
 use crate::report::{ArmFindings, Findings, Interval, Verdict};
 use std::collections::BTreeMap;

@@ -17,6 +17,7 @@ use super::{
     ProgressPoint, RunFacts, TrialPoint, TrialUsage, Trouble, Verdict, distribution, guest_clock,
     harmless, instances, isolation, memory, steady, step,
 };
+use crate::driver;
 use crate::fault::Fault;
 use crate::ledger::{
     Absences, Histograms, KnownMetric, Ledger, Proofs, Run, StoredTrial, Stream, TrialState,
@@ -359,7 +360,7 @@ fn trouble(sources: &Sources<'_>, column: &Column<'_>) -> Result<Option<Trouble>
 /// What helps a command that seems to have looked for what its stack conceals: by what it said last, or was told to read.
 fn missed_secret(sources: &Sources<'_>, column: &Column<'_>, said: Option<&str>) -> Option<String> {
     let outermost = column.arm.stack.layers.first()?;
-    if !outermost.conceals_secrets() {
+    if !driver::conceals_secrets(outermost) {
         return None;
     }
     let of_command = || *sources.asked_for.get_or_init(|| asked_for(sources.command));

@@ -8,6 +8,7 @@ use super::Caution;
 use super::caution::{Signs, caution};
 use super::column::Column;
 use super::foreign::line;
+use crate::driver;
 use crate::ledger::Proofs;
 use std::collections::{BTreeMap, BTreeSet};
 use surtax_instrument::wire::LevelFacts;
@@ -43,7 +44,7 @@ impl Ran {
         Self {
             root: layers.iter().rev().find_map(|layer| {
                 // An appliance holds its program, and shows none of this machine's files.
-                let is_own = layer.is_elsewhere() || layer.kind == "appliance";
+                let is_own = driver::is_elsewhere(layer) || layer.kind == "appliance";
                 let machine = || is_own.then(|| layer.to_string());
                 // What is packed are this machine's files, too.
                 let root = layer.options.get("root").filter(|root| *root != "packed");

@@ -8,9 +8,9 @@
 use super::deeper::Deeper;
 use super::rise::{ELSEWHERE, Ground, Standing};
 use crate::agent::{FOREVER, Listener, PATIENCE, Speaker, Stamped};
+use crate::driver;
 use crate::fault::{Blame, Doing, Fault};
 use crate::lab::{self, Lab};
-use crate::layer::StackSpec;
 use crate::layer::watch::Watch;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -126,7 +126,7 @@ fn raise(what: &Descend, lab: &Lab) -> Result<Standing, Fault> {
         network: None,
         start_deadline: what.start_deadline.into(),
     };
-    StackSpec::parse(&what.stack)?.raise(&ground, "stack")
+    driver::parse(&what.stack)?.raise(&ground, "stack")
 }
 
 /// Passes requests down and replies up. Gives the stack back with how the levels below ended.

@@ -4,7 +4,8 @@
 //! outermost layer alone: each layer further in must leave its inside on the network of its own level,
 //! or there is no way through.
 
-use crate::layer::{self, LayerSpec, Network, Reach, StackSpec};
+use crate::driver;
+use crate::layer::{LayerSpec, Network, Reach, StackSpec};
 use std::net::IpAddr;
 use surtax_instrument::wire::{Command, Fact, LevelFacts};
 
@@ -54,7 +55,7 @@ pub fn promise(stack: &StackSpec) -> Promise {
 /// What the layer's own card says of its network.
 fn of_layer(layer: &LayerSpec) -> Reach {
     // The text of a stack is checked against the registry when it is read.
-    layer::find(&layer.kind).map_or(Reach::Nothing, |driver| driver.card().reach_of(layer))
+    driver::find(&layer.kind).map_or(Reach::Nothing, |driver| driver.card().reach_of(layer))
 }
 
 /// Where the inside of a stack is, for another stack that is to meet it: on the way of its outermost layer, if each
@@ -214,7 +215,7 @@ mod tests {
             ("xen:net=bridge", Promise::BothWays),
             ("simulated", Promise::Nothing),
         ] {
-            assert_eq!(promise(&StackSpec::parse(text).unwrap()), expected, "{text}");
+            assert_eq!(promise(&driver::parse(text).unwrap()), expected, "{text}");
         }
     }
 

@@ -7,12 +7,11 @@
 use super::deeper::Deeper;
 use super::reach;
 use crate::agent::{Link, unexpected};
+use crate::driver;
+use crate::driver::scratch_proof;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Lab, Limits, Room};
-use crate::layer::{
-    self, Card, LayerSpec, Network, Payer, Root, Running, Site, StackSpec, View, medium,
-    scratch_proof,
-};
+use crate::layer::{Card, LayerSpec, Network, Payer, Root, Running, Site, StackSpec, View, medium};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -129,7 +128,7 @@ impl StackSpec {
         let limits = outermost.limits()?;
         room.limit_huge_pages(&limits).map_err(|fault| fault.during(&outermost.kind))?;
         let site = ground.site(&view, &limits, !rest.is_empty());
-        let driver = layer::find(&outermost.kind)?;
+        let driver = driver::find(&outermost.kind)?;
         let mut running = driver.start(outermost, &site, &room)?;
         let mut link = running.link()?;
         let patience = patience(ground.start_deadline);

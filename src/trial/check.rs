@@ -2,8 +2,9 @@
 
 use super::command;
 use super::task::Task;
+use crate::driver;
 use crate::fault::Fault;
-use crate::layer::{self, StackSpec, Unavailable};
+use crate::layer::{StackSpec, Unavailable};
 use crate::plan::{Arm, Neighbour, Plan};
 use crate::stack::rise::Ground;
 
@@ -15,7 +16,7 @@ pub fn prepare(stack: &StackSpec, ground: &Ground<'_>) -> Result<(), Fault> {
     let Some(outermost) = stack.layers.first() else { return Ok(()) };
     let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
     let site = ground.site(&view, &limits, stack.layers.len() > 1);
-    layer::find(&outermost.kind)?.prepare(outermost, &site)
+    driver::find(&outermost.kind)?.prepare(outermost, &site)
 }
 
 /// Whether the outermost layer of an arm can run; the deeper ones can only be asked from inside.
@@ -36,7 +37,7 @@ pub fn check(
     let command = task.inside(&command::command(plan, &arm.stack));
     let ground = Ground { command: Some(&command), ..*ground };
     let site = ground.site(&view, &limits, arm.stack.layers.len() > 1);
-    let usable = layer::find(&outermost.kind)?.check(outermost, &site).map(|_| ());
+    let usable = driver::find(&outermost.kind)?.check(outermost, &site).map(|_| ());
     for (place, Neighbour { workload, stack }) in plan.neighbours(arm.index).iter().enumerate() {
         if usable.is_err() {
             break;
@@ -47,7 +48,7 @@ pub fn check(
         let Some(outermost) = stack.layers.first() else { continue };
         let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
         let site = ground.site(&view, &limits, false);
-        if let Err(unavailable) = layer::find(&outermost.kind)?.check(outermost, &site) {
+        if let Err(unavailable) = driver::find(&outermost.kind)?.check(outermost, &site) {
             return Ok(Err(unavailable));
         }
     }

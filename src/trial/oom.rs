@@ -207,7 +207,7 @@ mod tests {
     use crate::ledger::fixture::{measured, reading};
 
     fn stack(text: &str) -> StackSpec {
-        StackSpec::parse(text).unwrap()
+        crate::driver::parse(text).unwrap()
     }
 
     fn counted_in(text: &str, levels: &[Option<u64>], machine: Option<u64>) -> Option<Ended> {

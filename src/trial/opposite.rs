@@ -14,6 +14,7 @@ use super::iterate::Ran;
 use super::meeting::{Meeting, meet};
 use super::sandwich::{Rate, Sandwich};
 use super::workload_steps::{like, require_success};
+use crate::driver;
 use crate::fault::Fault;
 use crate::layer::publish::Port;
 use crate::layer::{Network, Payer, StackSpec, Unavailable};
@@ -147,7 +148,7 @@ impl Opposite {
         let namespace = (!is_of_the_level).then_some(network.namespace.as_path());
         let spec = match &place {
             Client::Beside(beside) => beside.clone(),
-            Client::Native | Client::Stack => StackSpec::parse("native")?,
+            Client::Native | Client::Stack => driver::parse("native")?,
         };
         // A layer that is made for one command wants to know its program; where the server is, is not known yet.
         let outer = match place {

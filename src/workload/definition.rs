@@ -5,6 +5,7 @@ use super::instances::Fold;
 use super::metric::{Better, quantile_name};
 pub use super::parameter::{Kind, Parameter};
 use super::unit::Unit;
+use crate::driver;
 use crate::fault::Fault;
 use crate::layer::StackSpec;
 use surtax_instrument::engine::OURSELVES;
@@ -96,7 +97,7 @@ impl Client {
         match text {
             "native" => Ok(Self::Native),
             "stack" => Ok(Self::Stack),
-            other => StackSpec::parse(other).map(Self::Beside),
+            other => driver::parse(other).map(Self::Beside),
         }
     }
 }

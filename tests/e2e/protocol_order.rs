@@ -7,8 +7,9 @@ use crate::suite::lab;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surtax::driver;
+use surtax::driver::registered;
 use surtax::lab::Lab;
-use surtax::layer::{StackSpec, registered};
 use surtax::plan::{ConductDraft, Draft, Neighbour, Plan, Surroundings, TrialId};
 use surtax::stack::rise::Ground;
 use surtax::trial::{Measured, Record, TrialResult, protocol};
@@ -38,7 +39,7 @@ max = 10
 /// The plan of one stack that runs `workload`, or `sleep` where there is none.
 fn draft(stack: &str, workload: Option<Workload>) -> Draft {
     Draft {
-        stacks: vec![StackSpec::parse(stack).unwrap()],
+        stacks: vec![driver::parse(stack).unwrap()],
         command: if workload.is_none() { vec!["sleep".into(), "0.2".into()] } else { Vec::new() },
         workload,
         inherit_environment: Some(true),

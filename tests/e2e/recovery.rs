@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 use surtax::campaign::interrupts::Interrupts;
 use surtax::campaign::{Campaign, Observer};
+use surtax::driver;
 use surtax::lab::Lab;
-use surtax::layer::StackSpec;
 use surtax::ledger::{Ledger, RunState};
 use surtax::plan::{Arm, Conduct, Plan, SCHEMA_VERSION, TrialId};
 use surtax::report::{Findings, compare};
@@ -42,7 +42,7 @@ impl Observer for Silent {
 
 fn plan(seed: u64) -> Plan {
     let stack = |cost: f64| {
-        StackSpec::parse(&format!("simulated:cost={cost},noise=0.03,seed={seed}")).unwrap()
+        driver::parse(&format!("simulated:cost={cost},noise=0.03,seed={seed}")).unwrap()
     };
     Plan {
         schema_version: SCHEMA_VERSION,

@@ -7,9 +7,9 @@
 use crate::machine::{Machine, is_usable};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surtax::driver;
 use surtax::fault::Fault;
 use surtax::lab::Lab;
-use surtax::layer::StackSpec;
 use surtax::stack::rise::{Ground, Standing};
 use surtax_instrument::wire::{Command, Outcome, Reply, Request, Status};
 
@@ -134,7 +134,7 @@ pub fn raise(lab: &Lab, stack: &str, name: &str, deadline: Duration) -> Result<S
         network: None,
         start_deadline: deadline,
     };
-    let spec = StackSpec::parse(stack)?;
+    let spec = driver::parse(stack)?;
     match spec.raise(&ground, name) {
         // QEMU 7.2 translates with a thread per CPU, and about once in a thousand starts one of them
         // reads through a null pointer. A trial is tried once more then, and so are we.

@@ -2,7 +2,7 @@
 
 use super::Target;
 use crate::text::assert_inert;
-use surtax::layer::untrusted;
+use surtax::driver::untrusted;
 
 pub const TARGET: Target = Target {
     name: "docker",

@@ -1,7 +1,7 @@
 //! libvirt's description of a domain.
 
 use super::{Target, text};
-use surtax::layer::untrusted;
+use surtax::driver::untrusted;
 
 pub const TARGET: Target = Target {
     name: "domain",

@@ -1,7 +1,7 @@
 //! Kernels, modules and programs: what ELF and the boot protocol say of themselves.
 
 use super::Target;
-use surtax::layer::untrusted;
+use surtax::driver::untrusted;
 
 pub const TARGET: Target = Target {
     name: "executable",

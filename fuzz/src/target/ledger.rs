@@ -11,7 +11,7 @@ use rusqlite::types::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use surtax::layer::{parse_list, registered};
+use surtax::driver::{parse_list, registered};
 use surtax::ledger::{Ledger, RunState};
 use surtax::plan::{Draft, Plan, Surroundings, TrialId};
 use surtax::report::terminal::{PLAIN, render};

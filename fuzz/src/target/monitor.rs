@@ -1,7 +1,7 @@
 //! The HTTP answers of Firecracker and Cloud Hypervisor.
 
 use super::Target;
-use surtax::layer::untrusted;
+use surtax::driver::untrusted;
 
 pub const TARGET: Target = Target {
     name: "monitor",

@@ -2,7 +2,7 @@
 
 use super::{Target, text};
 use std::path::PathBuf;
-use surtax::layer::registered;
+use surtax::driver::registered;
 use surtax::plan::{Surroundings, file};
 
 pub const TARGET: Target = Target {

@@ -1,7 +1,7 @@
 //! QMP: a QEMU that says anything.
 
 use super::{Target, text};
-use surtax::layer::untrusted;
+use surtax::driver::untrusted;
 
 pub const TARGET: Target = Target {
     name: "qmp",

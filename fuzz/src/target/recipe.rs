@@ -1,7 +1,7 @@
 //! Recipes of appliances: TOML that somebody else wrote.
 
 use super::{Target, text};
-use surtax::layer::untrusted;
+use surtax::driver::untrusted;
 
 pub const TARGET: Target = Target {
     name: "recipe",

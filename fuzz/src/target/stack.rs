@@ -1,7 +1,9 @@
 //! The grammar of `--in`: stacks, lists of stacks, options and limits.
 
 use super::{Target, text};
-use surtax::layer::{StackSpec, parse_list};
+use surtax::driver;
+use surtax::driver::parse_list;
+use surtax::layer::StackSpec;
 use surtax::plan::{duration, percentage};
 
 pub const TARGET: Target = Target {
@@ -37,7 +39,7 @@ pub const TARGET: Target = Target {
 
 fn run(bytes: &[u8]) {
     let text = text(bytes);
-    if let Ok(stack) = StackSpec::parse(text) {
+    if let Ok(stack) = driver::parse(text) {
         assert_prints_the_same(&stack);
         for layer in &stack.layers {
             let _limits = layer.limits();
@@ -57,7 +59,7 @@ fn run(bytes: &[u8]) {
 
 fn assert_prints_the_same(stack: &StackSpec) {
     let printed = stack.to_string();
-    match StackSpec::parse(&printed) {
+    match driver::parse(&printed) {
         Ok(again) => assert_eq!(&again, stack, "`{printed}` is another stack"),
         Err(fault) => panic!("`{printed}` was accepted and is refused: {fault}"),
     }

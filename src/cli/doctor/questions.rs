@@ -3,10 +3,10 @@
 use super::checks::Check;
 use super::variants::{NOT_YET_RUN, VARIANTS};
 use crate::cli::measuring::Footing;
+use crate::driver;
+use crate::driver::registered;
 use crate::fault::Fault;
-use crate::layer::{
-    self, Layer, LayerSpec, Root, StackSpec, Unavailable, Usable, View, registered,
-};
+use crate::layer::{Layer, LayerSpec, Root, Unavailable, Usable, View};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn asked_about(text: &'static str) -> Result<Vec<LayerSpec>, Fault> {
     if registered().iter().any(|card| card.kind == text) {
         return Ok(vec![LayerSpec { kind: text.to_owned(), options: BTreeMap::new() }]);
     }
-    Ok(StackSpec::parse(text)?.layers)
+    Ok(driver::parse(text)?.layers)
 }
 
 /// Whether what an inner layer needs is seen from here: its files are, in the roots of the levels around it.
@@ -61,7 +61,7 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
         return Err(Fault::bug("the doctor asks about a stack without a layer"));
     }
     let spec = layers.remove(0);
-    let driver = layer::find(&spec.kind)?;
+    let driver = driver::find(&spec.kind)?;
     let inner: Vec<LayerSpec> = layers.into_iter().filter(is_seen_from_here).collect();
     let footing = Arc::clone(footing);
     Ok(Check {
@@ -72,7 +72,7 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
         ask: Box::new(move || {
             let usable = look(driver, &spec, &footing)?;
             for spec in &inner {
-                look(layer::find(&spec.kind)?, spec, &footing)?;
+                look(driver::find(&spec.kind)?, spec, &footing)?;
             }
             Ok(usable)
         }),

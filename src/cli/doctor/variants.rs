@@ -262,7 +262,7 @@ pub(super) const NOT_YET_RUN: &[&str] = &["docker:runtime=kata", "gvisor:platfor
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layer::{StackSpec, registered};
+    use crate::driver::registered;
     use std::collections::BTreeSet;
 
     #[test]
@@ -272,7 +272,7 @@ mod tests {
             assert!(registered().iter().any(|card| card.kind == *kind), "{kind}");
             for text in *texts {
                 let stack =
-                    StackSpec::parse(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+                    crate::driver::parse(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
                 assert_eq!(stack.layers[0].kind, *kind, "{text}");
                 assert!(seen.insert(stack.to_string()), "{text} stands there twice");
             }

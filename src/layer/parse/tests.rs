@@ -1,6 +1,6 @@
 //! What the grammar accepts, and the words with which it refuses.
 
-use super::*;
+use crate::layer::parse::*;
 use crate::layer::{Files, Limit};
 use proptest::prelude::*;
 

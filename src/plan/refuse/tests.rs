@@ -2,7 +2,8 @@
 
 use super::super::tests::{around, draft};
 use super::*;
-use crate::layer::registered;
+use crate::driver;
+use crate::driver::registered;
 use crate::workload::Workload;
 
 fn decided(draft: Draft) -> Decided {
@@ -186,7 +187,7 @@ fn where_one_stack_names_a_medium_all_of_them_have_a_scratch_directory() {
     let cards = registered();
     let around = Surroundings { cards: &cards, ..around() };
     let read = |stacks: &[&str]| {
-        let stacks = stacks.iter().map(|text| StackSpec::parse(text).unwrap()).collect();
+        let stacks = stacks.iter().map(|text| driver::parse(text).unwrap()).collect();
         Draft { stacks, command: vec![Word::from("true")], ..Draft::default() }.complete(&around)
     };
     let plan = read(&["qemu+runc", "docker:scratch=volume"]).unwrap().plan;
@@ -210,7 +211,7 @@ fn where_one_side_is_outside_every_stack_has_a_network_and_it_is_said() {
     let cards = registered();
     let around = Surroundings { cards: &cards, ..around() };
     let read = |stacks: &[&str], name: &str| {
-        let stacks = stacks.iter().map(|text| StackSpec::parse(text).unwrap()).collect();
+        let stacks = stacks.iter().map(|text| driver::parse(text).unwrap()).collect();
         let workload = Some(Workload::find(name).unwrap());
         Draft { stacks, workload, ..Draft::default() }.complete(&around)
     };

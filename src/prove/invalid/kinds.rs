@@ -7,8 +7,8 @@ use super::caught::{
     the_command_was_stopped, the_guest_clock_is_doubted, was_held_back,
 };
 use super::{Actor, Kind, often, seldom};
+use crate::driver;
 use crate::fault::Fault;
-use crate::layer::StackSpec;
 use crate::plan::{Draft, shell_line};
 use crate::prove::Bench;
 use std::path::PathBuf;
@@ -274,7 +274,7 @@ fn add_cold_file(bench: &Bench<'_>, _: &Place, draft: &mut Draft) -> Result<(), 
 /// machine.
 fn count_instructions(_: &Bench<'_>, _: &Place, draft: &mut Draft) -> Result<(), Fault> {
     if let Some(compared) = draft.stacks.last_mut() {
-        *compared = StackSpec::parse("qemu:icount=5,cpus=1,env.FAULT=1")?;
+        *compared = driver::parse("qemu:icount=5,cpus=1,env.FAULT=1")?;
     }
     Ok(())
 }
@@ -282,7 +282,7 @@ fn count_instructions(_: &Bench<'_>, _: &Place, draft: &mut Draft) -> Result<(),
 /// Gives the baseline one value of a variable, and the compared stack another.
 fn add_variable(draft: &mut Draft, baseline: &str, compared: &str) -> Result<(), Fault> {
     let [first, other] = [("", baseline), (",env.FAULT=1", compared)]
-        .map(|(fault, variable)| StackSpec::parse(&format!("native:env.{variable}{fault}")));
+        .map(|(fault, variable)| driver::parse(&format!("native:env.{variable}{fault}")));
     let first = first?;
     draft.stacks = vec![first.clone(), other?];
     draft.baseline = Some(first);

@@ -1,6 +1,7 @@
 //! Of secrets: what is hidden, and what is seen instead.
 
 use super::*;
+use crate::driver;
 use std::os::unix::fs::PermissionsExt;
 
 fn view() -> View {
@@ -54,8 +55,8 @@ fn a_text_speaks_of_a_secret_by_its_whole_name() {
 #[test]
 fn only_a_layer_over_this_machine_s_root_conceals() {
     let conceals = |text: &str| {
-        let stack = crate::layer::StackSpec::parse(text).unwrap();
-        stack.layers[0].conceals_secrets()
+        let stack = crate::driver::parse(text).unwrap();
+        driver::conceals_secrets(&stack.layers[0])
     };
     for text in ["runc", "qemu", "docker:net=host", "runc:secrets=masked"] {
         assert!(conceals(text), "{text}");

@@ -1,6 +1,7 @@
 //! What is known of two sides before anything is started.
 
 use super::*;
+use crate::driver;
 use crate::workload::Workload;
 
 /// What helps two stacks that cannot meet.
@@ -24,7 +25,7 @@ fn words(command: &Command) -> Vec<String> {
 #[test]
 fn a_stack_without_a_way_is_a_gap_with_what_would_make_one() {
     let gap = |typed: &str, stack: &str| {
-        gap(&definition(typed), &StackSpec::parse(stack).unwrap()).map(|gap| gap.remedy.unwrap())
+        gap(&definition(typed), &driver::parse(stack).unwrap()).map(|gap| gap.remedy.unwrap())
     };
     for (typed, stack, expected) in [
         ("net.tcp_rr", "native", None),

@@ -47,7 +47,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "disturbed-unrepeated",
         breaks: "a disturbed trial is not repeated",
-        path: "src/trial/repeat.rs",
+        path: "src/campaign/repeat.rs",
         text: "self.repeated.insert(trial);\n        Next::Repeat",
         instead: "self.repeated.insert(trial);\n        Next::Stands",
         proofs: "recounted",

@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn an_object_made_outside_the_lab_is_found() {
         let text = "use std::process::Command;\n\nfn f() { unsafe { libc::mount() } }\n";
-        assert_eq!(lines("src/layer/xen.rs", text), [1, 3]);
+        assert_eq!(lines("src/driver/xen.rs", text), [1, 3]);
         assert!(lines("src/lab/process.rs", text).is_empty());
         assert!(lines("agent/src/init.rs", text).is_empty());
     }
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_group_made_outside_the_lab_is_found_and_a_folder_of_the_users_is_not() {
         let group = "fn f() {\n let g = \"/sys/fs/cgroup/x\";\n fs::create_dir(g);\n}\n";
-        assert_eq!(lines("src/trial/watch.rs", group), [3]);
+        assert_eq!(lines("src/layer/watch.rs", group), [3]);
         let far = format!(
             "fn f() {{ fs::write(\"out\"); }}\n{}const G: &str = \"/sys/fs/cgroup\";\n",
             "\n".repeat(20)
@@ -109,6 +109,6 @@ mod tests {
     #[test]
     fn words_about_mounts_in_comments_messages_and_tests_are_spared() {
         let text = "// libc::mount\nfn f() { say(\"Command::new\") }\n#[cfg(test)]\nmod tests { Command::new; }\n";
-        assert!(lines("src/layer/xen.rs", text).is_empty());
+        assert!(lines("src/driver/xen.rs", text).is_empty());
     }
 }

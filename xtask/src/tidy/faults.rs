@@ -13,7 +13,7 @@ const MAKERS: &[&str] = &["Fault::user(", "Fault::machine(", "Fault::bug("];
 const READERS: &[&str] = &["contains(", "starts_with(", "ends_with(", "strip_prefix(", "find("];
 
 /// Where one is read all the same, until the parts of guests know no driver by name.
-const READS: &str = "src/layer/qemu/lent.rs";
+const READS: &str = "src/driver/qemu/lent.rs";
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = shared_or_ended(tree);

@@ -63,7 +63,7 @@ fn missing_header(path: &str, text: &str) -> Option<Finding> {
 
 fn bullets_wanted(path: &str, source: &RustSource) -> Option<&'static [&'static str]> {
     let name = path.rsplit('/').next()?;
-    if path.starts_with("src/layer/") && source.find("Layer for ").next().is_some() {
+    if path.starts_with("src/driver/") && source.find("Layer for ").next().is_some() {
         return Some(DRIVER_BULLETS);
     }
     let is_probe = path.starts_with("instrument/src/probe/");
@@ -141,13 +141,13 @@ mod tests {
     fn a_driver_without_its_bullets_or_with_them_out_of_order_is_found() {
         let header = "//! Xen: a hypervisor below every kernel.\n//!\n//! - **Needs** a Dom0.\n";
         let rest = "//! - **Payers** none.\n//! - **Leaves out** HVM.\n\nimpl Layer for Xen {}\n";
-        let found = messages(&[("src/layer/xen.rs", &format!("{header}{rest}"))]);
+        let found = messages(&[("src/driver/xen.rs", &format!("{header}{rest}"))]);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(
             found[0].contains("lacks the bullet `//! - **Checked against** …`")
                 || found[1].contains("Checked")
         );
-        assert!(found.iter().any(|it| it.starts_with("src/layer/xen.rs:4:")), "{found:?}");
+        assert!(found.iter().any(|it| it.starts_with("src/driver/xen.rs:4:")), "{found:?}");
     }
 
     #[test]

@@ -1,0 +1,116 @@
+//! An appliance that was booted, whoever carries it: it is waited for, and the way to it opened.
+
+use super::proxy::{Guest, Manner, Proxy};
+use super::recipe::{Place, Talk};
+use super::{evidence, ready};
+use crate::agent::{ConsoleTail, Link, Speaker};
+use crate::driver::native::{Grouping, PlainProcess};
+use crate::fault::{Doing, Fault};
+use crate::lab::{Network, Room};
+use crate::layer::Site;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use surtax_instrument::wire::{Fact, Request};
+
+/// What the layer is called.
+pub(super) const KIND: &str = "appliance";
+
+/// The variable that tells a client where the appliance is.
+const ADDRESS: &str = "SURTAX_APPLIANCE";
+
+/// What is known of an appliance from outside.
+pub(super) struct Booted {
+    /// Our end of its console.
+    pub(super) console: UnixStream,
+    /// What it has said there.
+    pub(super) tail: ConsoleTail,
+    /// The network of its own, where it has one.
+    pub(super) network: Option<Arc<Network>>,
+    /// Where it is on that.
+    pub(super) address: Ipv4Addr,
+}
+
+impl Booted {
+    /// Waits until it is ready; one that is booted with its command stands still, and is not waited for.
+    ///
+    /// # Errors
+    /// The machine's: it was not ready in time, or ended.
+    pub(super) fn wait(&mut self, talk: &Talk, site: &Site<'_>) -> Result<Option<Fact>, Fault> {
+        if talk.runs == Place::Boot {
+            return Ok(None);
+        }
+        let (deadline, tail) = (site.start_deadline, &self.tail);
+        if let (None, Some(probe)) = (&talk.ready, &talk.probe) {
+            let address = SocketAddrV4::new(self.address, talk.port.unwrap_or_default());
+            let place = (self.network.as_deref(), address);
+            ready::wait_for_answer(&mut self.console, place, probe, deadline, tail)?;
+            let fact = Fact::new("appliance_ready", "it answered", "a question to its port");
+            return Ok(Some(fact));
+        }
+        let line = talk.ready.as_deref().unwrap_or_default();
+        ready::wait(&mut self.console, line, deadline, tail)?;
+        Ok(Some(Fact::new("appliance_ready", line, "its console")))
+    }
+
+    /// Opens the way that its recipe names: to its client, or to a thread that answers for it.
+    ///
+    /// # Errors
+    /// The machine's: the client cannot be started, or the image not be read.
+    pub(super) fn open(
+        self,
+        talk: &Talk,
+        guest: Box<dyn Guest>,
+        image: &Path,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<(Link, Option<PlainProcess>), Fault> {
+        if talk.runs == Place::Beside {
+            self.tail.drain(self.console.into());
+            let network = self.network.as_ref().map(|network| network.namespace()).transpose()?;
+            let mut client =
+                PlainProcess::start_in(network, Grouping::Own, KIND, &["stdio"], site, room)?;
+            let Link { speaker, listener } = client.link()?;
+            let address = format!("{}:{}", self.address, talk.port.unwrap_or_default());
+            let speaker = Box::new(Guide { speaker, address });
+            return Ok((Link { speaker, listener }, Some(client)));
+        }
+        let tail = self.tail.clone();
+        let proxy = Proxy {
+            manner: Manner {
+                runs: talk.runs,
+                over: talk.over,
+                address: self.address,
+                port: talk.port,
+                ended: talk.ended.clone(),
+            },
+            guest,
+            network: self.network,
+            console: self.console,
+            tail: self.tail,
+            image: evidence::of_image(image)?,
+        };
+        let ours = proxy.start()?;
+        let reader = ours.try_clone().doing("duplicate the socket of an appliance")?;
+        Ok((Link::over(KIND, reader, ours, &tail)?, None))
+    }
+}
+
+/// Tells a client where the appliance is, in a variable of its environment.
+struct Guide {
+    speaker: Box<dyn Speaker>,
+    address: String,
+}
+
+impl Speaker for Guide {
+    fn send_within(&mut self, request: &Request, patience: Duration) -> Result<(), Fault> {
+        let Request::Run(command) = request else {
+            return self.speaker.send_within(request, patience);
+        };
+        let mut command = command.clone();
+        command.env.push((ADDRESS.into(), self.address.clone().into_bytes()));
+        self.speaker.send_within(&Request::Run(command), patience)
+    }
+}

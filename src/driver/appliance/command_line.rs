@@ -1,0 +1,212 @@
+//! The command line of QEMU for an appliance: a machine with no more than its recipe names.
+
+use super::recipe::{Found, Place};
+use crate::driver::jail::Jail;
+use crate::driver::qemu::command_line::{Accelerator, Board, PROGRAM, SANDBOX};
+use crate::fault::Fault;
+use std::path::{Path, PathBuf};
+
+/// The descriptor at which QEMU finds the other end of the serial console.
+pub(super) const CONSOLE_DESCRIPTOR: i32 = 3;
+
+/// The descriptor at which QEMU finds its end of the QMP conversation.
+pub(super) const QMP_DESCRIPTOR: i32 = 4;
+
+/// The disk's device unless the recipe names another.
+const DISK_DEVICE: &str = "virtio-blk-pci";
+
+/// Everything that decides what machine QEMU makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Machine {
+    pub(super) accelerator: Accelerator,
+    pub(super) board: Board,
+    pub(super) cpus: u32,
+    /// The CPU model that was named; else all that the accelerator can give.
+    pub(super) cpu: Option<String>,
+    pub(super) memory_mib: u64,
+    /// What is booted.
+    pub(super) kernel: Option<PathBuf>,
+    pub(super) initrd: Option<PathBuf>,
+    /// The kernel's command line, with the command in it if it is booted with one.
+    pub(super) append: Option<String>,
+    /// The disk, and QEMU's name of its device.
+    pub(super) disk: Option<(PathBuf, String)>,
+    /// QEMU's name of the network card.
+    pub(super) network: Option<String>,
+    /// The port of the appliance that can be reached.
+    pub(super) port: Option<u16>,
+    /// It is made and does not run yet.
+    pub(super) stands_still: bool,
+}
+
+impl Machine {
+    /// What a recipe asks for; `words` are the command's. `image` takes the place of the file that it names.
+    pub(super) fn of(
+        found: &Found,
+        image: Option<&Path>,
+        accelerator: Accelerator,
+        words: &str,
+    ) -> Self {
+        let recipe = &found.recipe;
+        let file = |name: &Option<String>| name.as_ref().map(|name| found.file(name));
+        let is_disk = recipe.image.kernel.is_none() && recipe.image.disk.is_some();
+        let named = |is_it: bool, name: &Option<String>| match image {
+            Some(image) if is_it => Some(image.to_owned()),
+            _ => file(name),
+        };
+        let device = recipe.machine.disk.clone().unwrap_or_else(|| DISK_DEVICE.to_owned());
+        let append = recipe.image.append.replace("{command}", words);
+        Self {
+            accelerator,
+            board: recipe.board(),
+            cpus: recipe.machine.cpus,
+            cpu: None,
+            memory_mib: recipe.memory_mib(),
+            kernel: named(!is_disk, &recipe.image.kernel),
+            initrd: file(&recipe.image.initrd),
+            append: Some(append).filter(|text| !text.is_empty()),
+            disk: named(is_disk, &recipe.image.disk).map(|disk| (disk, device)),
+            network: recipe.machine.network.clone(),
+            port: recipe.command.port,
+            stands_still: recipe.command.runs == Place::Boot,
+        }
+    }
+
+    /// What is booted: the kernel, or the disk.
+    pub(super) fn image(&self) -> Option<&Path> {
+        self.kernel.as_deref().or_else(|| self.disk.as_ref().map(|(path, _)| path.as_path()))
+    }
+
+    /// The same machine as its process sees it in a jail.
+    ///
+    /// # Errors
+    /// The machine's: a file cannot be shown there.
+    pub(super) fn within(&self, jail: &mut Jail) -> Result<Self, Fault> {
+        if self.accelerator == Accelerator::Kvm {
+            jail.device(Path::new("/dev/kvm"));
+        }
+        let mut shown = self.clone();
+        for (name, file) in [("kernel", &mut shown.kernel), ("initrd", &mut shown.initrd)] {
+            *file = file.as_deref().map(|file| jail.show(name, file)).transpose()?;
+        }
+        if let Some((disk, _)) = &mut shown.disk {
+            *disk = jail.show("disk", disk)?;
+        }
+        Ok(shown)
+    }
+
+    /// Every file that it is made of.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+        let disk = self.disk.as_ref().map(|(path, _)| path.as_path());
+        [self.kernel.as_deref(), self.initrd.as_deref(), disk].into_iter().flatten()
+    }
+
+    /// The whole command line, the program first.
+    pub(super) fn command_line(&self) -> Vec<String> {
+        let memory = self.memory_mib;
+        let mut argv = vec![PROGRAM.to_owned()];
+        let mut add = |option: &str, value: String| argv.extend([option.to_owned(), value]);
+        let path = |path: &Path| path.display().to_string().replace(',', ",,");
+
+        add("-name", "surtax,debug-threads=on".into());
+        add("-sandbox", SANDBOX.into());
+        add("-accel", self.accelerator.name().into());
+        add("-machine", format!("{},memory-backend=memory", self.board.name()));
+        add("-cpu", self.cpu_model().into());
+        add("-smp", self.cpus.to_string());
+        add("-m", format!("{memory}M"));
+        // Shared, so that the kernel counts what the guest has touched apart from QEMU's own memory.
+        add("-object", format!("memory-backend-memfd,id=memory,size={memory}M,share=on"));
+        if let Some(kernel) = &self.kernel {
+            add("-kernel", kernel.display().to_string());
+        }
+        if let Some(initrd) = &self.initrd {
+            add("-initrd", initrd.display().to_string());
+        }
+        if let Some(append) = &self.append {
+            add("-append", append.clone());
+        }
+        add("-chardev", format!("socket,id=console,fd={CONSOLE_DESCRIPTOR}"));
+        add("-serial", "chardev:console".into());
+        add("-chardev", format!("socket,id=qmp,fd={QMP_DESCRIPTOR}"));
+        add("-mon", "chardev=qmp,mode=control".into());
+        if let Some((disk, device)) = &self.disk {
+            // What is written goes to a file of QEMU's that has no name.
+            let file = path(disk);
+            add("-drive", format!("if=none,id=disk,file={file},format=raw,snapshot=on"));
+            add("-device", format!("{device},drive=disk"));
+        }
+        if let Some(card) = &self.network {
+            // Nothing goes out; only the one port leads in, from the loopback of QEMU's own network.
+            let port = self.port.map(|port| format!(",hostfwd=tcp:127.0.0.1:{port}-:{port}"));
+            add("-netdev", format!("user,id=network,restrict=on{}", port.unwrap_or_default()));
+            // Without the program that would boot from a network, which its firmware loads.
+            let rom = if self.board == Board::Microvm { "" } else { ",romfile=" };
+            add("-device", format!("{card},netdev=network{rom}"));
+        }
+        add("-display", "none".into());
+        for flag in ["-nodefaults", "-no-user-config", "-no-reboot"] {
+            argv.push(flag.into());
+        }
+        argv.extend(self.stands_still.then(|| String::from("-S")));
+        argv
+    }
+
+    /// What was named, or all that the accelerator can give.
+    pub(super) fn cpu_model(&self) -> &str {
+        self.accelerator.cpu_model(self.cpu.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(name: &str, image: Option<&str>, words: &str) -> String {
+        let found = Found::find(name, Path::new("/cache")).unwrap();
+        let machine = Machine::of(&found, image.map(Path::new), Accelerator::Tcg, words);
+        machine.command_line().join(" ").replace(" -", "\n-")
+    }
+
+    #[test]
+    fn an_appliance_gets_what_its_recipe_names_and_no_more() {
+        assert_eq!(
+            lines("arceos", None, "echo"),
+            "qemu-system-x86_64
+-name surtax,debug-threads=on
+-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
+-accel tcg
+-machine q35,memory-backend=memory
+-cpu max
+-smp 1
+-m 128M
+-object memory-backend-memfd,id=memory,size=128M,share=on
+-kernel /cache/appliances/arceos.elf
+-chardev socket,id=console,fd=3
+-serial chardev:console
+-chardev socket,id=qmp,fd=4
+-mon chardev=qmp,mode=control
+-netdev user,id=network,restrict=on,hostfwd=tcp:127.0.0.1:8007-:8007
+-device virtio-net-pci,netdev=network,romfile=
+-display none
+-nodefaults
+-no-user-config
+-no-reboot"
+        );
+    }
+
+    #[test]
+    fn one_that_is_booted_with_its_command_stands_still_until_it_is_told() {
+        let text = lines("unikraft", Some("/images/hello"), "hello world");
+        assert!(text.contains("\n-kernel /images/hello\n"), "{text}");
+        assert!(text.contains("hello world"), "{text}");
+        assert!(text.ends_with("\n-S"), "{text}");
+    }
+
+    #[test]
+    fn an_image_that_is_a_disk_is_never_written_to() {
+        let text = lines("nanos", Some("/images/a,b.img"), "");
+        assert!(text.contains("file=/images/a,,b.img,format=raw,snapshot=on"), "{text}");
+        assert!(!text.contains("-kernel"), "{text}");
+    }
+}

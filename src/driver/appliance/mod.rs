@@ -1,0 +1,413 @@
+//! Appliances: a unikernel, or any image that is one application, in a machine of QEMU's or a domain of Xen's. No
+//! agent can run there.
+//!
+//! surtax (host) ── a thread that answers for it ── console or TCP ── appliance on qemu-system-x86_64, or on Xen
+//!                └─ agent ── command, as a client: only where the recipe says `runs = "beside"`
+//!
+//! - **Needs** `qemu-system-x86_64` 7.2 or later, or a Dom0 as the layer `xen` does; a recipe, and an image; root for
+//!   one with a network, and for a client.
+//! - **Leaves out** every device that the recipe does not name, and the way out: a network card leads to
+//!   one port only, which QEMU forwards from the loopback of a network namespace of its own; a domain's to a bridge.
+//! - **Payers** vCPU threads: guest kernel, with the application in it; QEMU's other threads: hypervisor;
+//!   a client's agent and the client: surtax. Of a domain: itself, and all of Dom0.
+//! - **Checked against** QEMU 7.2.22 and ArceOS 0.3.0-preview.3; Xen 4.17.7 and GRUB 2.06, `xen-pv` alone; the other
+//!   recipes not yet run.
+
+mod answer;
+mod booted;
+mod command_line;
+mod domain;
+mod evidence;
+mod proxy;
+mod ready;
+pub(super) mod recipe;
+mod request;
+
+use super::first_process::{FirstProcess, limited_together};
+use super::jail::Jail;
+use super::native::{PlainProcess, same_kernel};
+use super::qemu::check::{accelerator, qemu_version};
+use super::qemu::command_line::{ACCELERATOR, Accelerator, CPU_MODEL, PROGRAM};
+use super::qemu::kernel;
+use super::qemu::qmp::{Qmp, VirtualCpu};
+use super::xen::application;
+use crate::agent::{ConsoleTail, Link};
+use crate::fault::{Doing, Fault};
+use crate::lab::{Limits, Network, Process, Program, Room};
+use crate::layer::{
+    Card, Choice, Files, Layer, LayerSpec, Limit, Network as ReachedBy, Payer, Reach, Running,
+    Site, Source, Unavailable, Usable,
+};
+use booted::Booted;
+use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
+use proxy::InQemu;
+use request::Asked;
+use std::net::Ipv4Addr;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use surtax_instrument::wire::{Fact, Role};
+
+/// How long the end of the machine's process is waited for when it hung up.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How long QEMU may take to end after it was told to.
+const STOP_DEADLINE: Duration = Duration::from_secs(5);
+
+/// A machine that is one application.
+pub struct Appliance;
+
+static CARD: Card = Card {
+    kind: "appliance",
+    summary: "a unikernel or another image that is one application, by QEMU or Xen and without an agent",
+    // An image may be a server, or none.
+    reach: &[("", Reach::Unknown)],
+    options: &[
+        Choice {
+            key: "recipe",
+            values: &[],
+            help: "how it is booted and spoken to: `arceos`, `arceos-echo`, `grub-xen`, `grub-xen-pvh`, or, not yet \
+                   run, `hermit`, `mirage`, `mirage-xen`, `nanos`, `osv`, `rumprun`, `unikraft`; or a file of yours that ends with `.toml`",
+        },
+        Choice {
+            key: "image",
+            values: &[],
+            help: "the kernel or the disk that is booted (default: the recipe's)",
+        },
+        ACCELERATOR,
+        Choice {
+            key: "machine",
+            values: &["q35", "pc", "microvm", "xen-pv", "xen-pvh"],
+            help: "the board, or how a domain of Xen's is virtualized (default: the recipe's)",
+        },
+        CPU_MODEL,
+    ],
+    subject: Some("recipe"),
+    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa, Limit::Io],
+    holds_layers: false,
+    elsewhere: false,
+    files: Files::AsTheyAre,
+    both_ways: &[],
+    ran_on_hardware: false,
+};
+
+/// Whether an appliance is a domain of Xen's, as far as its text and its recipe say.
+pub(super) fn is_domain(spec: &LayerSpec) -> bool {
+    request::kind_of(spec).is_ok_and(|kind| kind.is_some())
+}
+
+impl Layer for Appliance {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn refuse(
+        &self,
+        spec: &LayerSpec,
+        limits: &Limits,
+        _: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        request::refuse(spec, limits)
+    }
+
+    /// Changes nothing but our own cache, as with `qemu`.
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+        let accel = spec.options.get("accel").map_or("any", String::as_str);
+        let recipe = spec.options.get("recipe").map(|name| name.replace(['/', '.'], "-"));
+        let name = format!("appliance-check-{}-{accel}", recipe.unwrap_or_default());
+        let room = site.lab.room(&name)?;
+        let checked = check_in(&room, spec, site);
+        let closed = room.close().map_err(Unavailable::from);
+        let usable = checked?;
+        closed.map(|_| usable)
+    }
+
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
+        let asked = Asked::read(spec, site)?;
+        if let Some(order) = asked.order(site, room)? {
+            return domain::start(&asked, order, site, room);
+        }
+        let chosen = accelerator(asked.accelerator.as_deref(), site, room)?;
+        let machine = asked.machine(chosen, site)?;
+        let mut running = RunningAppliance::boot(machine, &asked, site, room)?;
+        running.open(&asked, site, room)?;
+        Ok(Box::new(running))
+    }
+}
+
+/// An appliance that runs, or stands still until it is told its command.
+struct RunningAppliance {
+    link: Option<Link>,
+    client: Option<PlainProcess>,
+    /// Its console, until somebody listens to it.
+    console: Option<UnixStream>,
+    tail: ConsoleTail,
+    qmp: Arc<Mutex<Qmp>>,
+    /// A network of its own, with its port on the loopback, where it has a card.
+    network: Option<Arc<Network>>,
+    process: Process,
+    cpus: Vec<VirtualCpu>,
+    machine: Machine,
+    /// As QEMU was told of it.
+    command_line: String,
+    /// Where it is spoken to, over TCP.
+    port: Option<u16>,
+    facts: Vec<Fact>,
+    /// QEMU's user is nobody else's as long as it runs.
+    _jail: Option<Jail>,
+}
+
+/// QEMU in a jail.
+struct Held {
+    jail: Jail,
+    argv: Vec<String>,
+    environment: Vec<(String, String)>,
+}
+
+/// Puts QEMU into a jail, unless a user without privileges runs it anyway.
+fn confine(machine: &Machine, room: &Room) -> Result<Option<Held>, Fault> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    let mut jail = Jail::make("machine", room)?;
+    let shown = machine.within(&mut jail)?;
+    // What is written to a disk goes to a file without a name there.
+    let written = room.disk_directory()?.join("written");
+    std::fs::create_dir(&written).doing(format_args!("make `{}`", written.display()))?;
+    let written = jail.lend("written", &written)?;
+    let mut argv = shown.command_line();
+    // In a mount namespace of its own a program is not looked for.
+    if let (Some(first), Some(found)) = (argv.first_mut(), crate::lab::find(PROGRAM)) {
+        *first = found.display().to_string();
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    let environment = [("PATH", path), ("TMPDIR", written.display().to_string())];
+    let environment = environment.map(|(key, value)| (key.to_owned(), value)).to_vec();
+    Ok(Some(Held { jail, argv, environment }))
+}
+
+impl RunningAppliance {
+    fn boot(machine: Machine, asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Self, Fault> {
+        let (console, console_of_qemu) =
+            UnixStream::pair().doing("make a socket pair for a console")?;
+        let (qmp, qmp_of_qemu) =
+            UnixStream::pair().doing("make a socket pair for QEMU's own tongue")?;
+        let (errors, errors_of_qemu) = std::io::pipe().doing("make a pipe for QEMU's errors")?;
+        let tail = ConsoleTail::new();
+        tail.drain(errors.into());
+        // CPUs and memory are the machine's own; all else is a matter of its group.
+        let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
+        let is_limited = placed != Limits::default();
+        let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
+        let network = machine.network.as_ref().map(|_| room.open_network()).transpose()?;
+        let held = confine(&machine, room)?;
+        let argv = held.as_ref().map_or_else(|| machine.command_line(), |held| held.argv.clone());
+        let command_line = argv.join(" ");
+        let jailed = held.as_ref().map(|held| held.jail.close(room)).transpose()?;
+        let (mount_namespace, confinement) =
+            jailed.map(|it| (it.mount_namespace, it.confinement)).unzip();
+        let mut process = room.spawn(Program {
+            argv,
+            environment: held.as_ref().map(|held| held.environment.clone()),
+            mount_namespace,
+            confinement,
+            stdio: [None, None, Some(errors_of_qemu.into())],
+            descriptors: vec![
+                (console_of_qemu.into(), CONSOLE_DESCRIPTOR),
+                (qmp_of_qemu.into(), QMP_DESCRIPTOR),
+            ],
+            group: group.clone(),
+            network_namespace: network.as_ref().map(Network::namespace).transpose()?,
+            ..Program::default()
+        })?;
+        let greeted = Qmp::open(qmp).and_then(|mut qmp| Ok((qmp.cpus()?, qmp)));
+        let (cpus, qmp) = match greeted {
+            Ok(greeted) => greeted,
+            Err(fault) => {
+                if process.wait(LAST_WORDS)?.is_some() {
+                    tail.settle(LAST_WORDS);
+                }
+                let words = tail.quote();
+                return Err(Fault::machine(format!("appliance: {}{words}", fault.message)));
+            }
+        };
+        let mut facts = vec![
+            Fact::new("recipe", &asked.found.name, "the stack's own text"),
+            Fact::new("recipe_about", &asked.found.recipe.about, "the recipe"),
+        ];
+        if let Some(group) = &group {
+            let qemu = FirstProcess::of(process.pid(), site.lab.hierarchies());
+            facts.push(qemu.group_is(group)?);
+            facts.extend(qemu.limits(group, &placed)?);
+            facts.push(limited_together("vCPUs and QEMU's other threads"));
+        }
+        let (link, client, console) = (None, None, Some(console));
+        let (qmp, network) = (Arc::new(Mutex::new(qmp)), network.map(Arc::new));
+        let port = asked.found.recipe.command.port;
+        Ok(Self {
+            link,
+            client,
+            console,
+            tail,
+            qmp,
+            network,
+            process,
+            cpus,
+            machine,
+            command_line,
+            port,
+            facts,
+            _jail: held.map(|held| held.jail),
+        })
+    }
+
+    /// Waits until it is ready, and opens the way that its recipe names.
+    fn open(&mut self, asked: &Asked, site: &Site<'_>, room: &Room) -> Result<(), Fault> {
+        let talk = &asked.found.recipe.command;
+        let console = self.console.take();
+        let console = console.ok_or_else(|| Fault::bug("an appliance was opened twice"))?;
+        let mut booted = Booted {
+            console,
+            tail: self.tail.clone(),
+            network: self.network.clone(),
+            address: Ipv4Addr::LOCALHOST,
+        };
+        let ready = booted.wait(talk, site).map_err(|fault| self.explained(fault))?;
+        self.facts.extend(ready);
+        let qmp = Arc::clone(&self.qmp);
+        let guest = Box::new(InQemu { pid: self.process.pid(), tids: self.tids(), qmp });
+        let image = self.machine.image().unwrap_or(Path::new(""));
+        let (link, client) = booted.open(talk, guest, image, site, room)?;
+        (self.link, self.client) = (Some(link), client);
+        Ok(())
+    }
+
+    fn qmp(&self) -> MutexGuard<'_, Qmp> {
+        self.qmp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tids(&self) -> Vec<u32> {
+        self.cpus.iter().map(|cpu| cpu.thread_id).collect()
+    }
+
+    /// The fault, with how QEMU has ended if it has.
+    fn explained(&mut self, fault: Fault) -> Fault {
+        match self.obituary() {
+            Some(obituary) => Fault { message: format!("{obituary}; {}", fault.message), ..fault },
+            None => fault,
+        }
+    }
+}
+
+impl Running for RunningAppliance {
+    fn link(&mut self) -> Result<Link, Fault> {
+        crate::layer::take_link(&mut self.link, "appliance")
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        let (pid, tids) = (self.process.pid(), self.tids());
+        let mut payers = self.client.as_ref().map(PlainProcess::payers).unwrap_or_default();
+        payers.push(Payer {
+            name: String::from("vCPU threads"),
+            role: Role::GuestKernel,
+            source: Source::Threads { pid, tids: tids.clone() },
+            carries_workload: self.client.is_none(),
+            is_shared: false,
+        });
+        payers.push(Payer {
+            name: String::from("QEMU's other threads"),
+            role: Role::Hypervisor,
+            source: Source::OtherThreads { pid, except: tids },
+            carries_workload: false,
+            is_shared: false,
+        });
+        payers
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let mut facts =
+            evidence::told(&mut self.qmp(), &self.cpus, (&self.machine, &self.command_line))?;
+        if self.network.is_some() {
+            let client = self.client.as_ref().map(|_| inside);
+            facts.push(evidence::of_network(self.process.pid(), client)?);
+        }
+        for file in self.machine.files() {
+            let hash = kernel::sha256(file)?;
+            facts.push(Fact::new("image_sha256", hash, file.display().to_string()));
+        }
+        if let Some(client) = &mut self.client {
+            let agent = FirstProcess::of(client.process.pid(), &client.hierarchies);
+            facts.extend(client.facts(&agent)?);
+            facts.push(same_kernel(CARD.kind, inside)?);
+        }
+        facts.append(&mut self.facts);
+        Ok(facts)
+    }
+
+    /// An image that serves is met on the loopback of its network, where its client is, too.
+    fn network(&self) -> Option<ReachedBy> {
+        self.client.as_ref()?;
+        let namespace = PathBuf::from(format!("/proc/{}/ns/net", self.process.pid()));
+        let serves = Some(self.port?);
+        Some(ReachedBy { namespace, is_shared: false, serves, ..ReachedBy::of_level() })
+    }
+
+    fn obituary(&mut self) -> Option<String> {
+        let signal = self.process.wait(LAST_WORDS).ok().flatten()?.signal()?;
+        Some(format!("`{PROGRAM}` of the appliance was ended by signal {signal}"))
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
+        drop(self.link.take());
+        let client = self.client.take().map_or(Ok(()), PlainProcess::stop);
+        self.qmp().quit();
+        if self.process.wait(STOP_DEADLINE)?.is_none() {
+            self.process.kill()?;
+            return Err(Fault::machine("appliance: QEMU did not end when told to and was killed"));
+        }
+        client
+    }
+}
+
+fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+    let asked = Asked::read(spec, site)?;
+    let run = if asked.found.recipe.ran { "run by surtax's tests" } else { "not yet run" };
+    if let Some(kind) = asked.domain()? {
+        let mut facts = application::check(kind, asked.has_network(), site)?;
+        let order = asked.order(site, room)?.map(|order| order.kernel).unwrap_or_default();
+        facts.push(Fact::new("image", order.display().to_string(), "the recipe"));
+        facts.push(Fact::new("recipe", run, "the recipe"));
+        return Ok(Usable { facts });
+    }
+    if crate::lab::find(PROGRAM).is_none() {
+        return Err(Unavailable {
+            why: format!("`{PROGRAM}`, which boots appliances, is not in `PATH`"),
+            remedy: Some(String::from("apt-get install qemu-system-x86")),
+        });
+    }
+    let machine = asked.machine(Accelerator::Tcg, site)?;
+    if machine.network.is_some() && !rustix::process::geteuid().is_root() {
+        return Err(Unavailable {
+            why: String::from("a network for the appliance alone can only be made by root"),
+            remedy: Some(String::from("sudo surtax …")),
+        });
+    }
+    let version = qemu_version(room)?;
+    let chosen = accelerator(asked.accelerator.as_deref(), site, room)?;
+    let image = machine.image().unwrap_or(Path::new("")).display().to_string();
+    Ok(Usable {
+        facts: vec![
+            Fact::new("image", image, "the recipe"),
+            Fact::new("recipe", run, "the recipe"),
+            Fact::new("qemu_version", version, "qemu-system-x86_64 --version"),
+            Fact::new("accelerator", chosen.name(), "the choice for this level"),
+        ],
+    })
+}

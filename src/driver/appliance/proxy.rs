@@ -1,0 +1,430 @@
+//! A thread that answers for an appliance: it speaks the agent's language to surtax, and the appliance's
+//! own to the appliance.
+//!
+//! An image has no agent, so all is seen from outside. The command's time runs from the byte before its
+//! line is sent, or before its machine is let go, to the arrival of the bytes that end the answer; this
+//! thread takes both on this level's clock. Its CPU time is that of the virtual CPUs, for in an appliance
+//! command and kernel are one; its memory is what the guest has ever touched of its own.
+
+use super::answer::Answer;
+use super::recipe::{Carrier, Place};
+use crate::agent::ConsoleTail;
+use crate::driver::qemu::qmp::Qmp;
+use crate::fault::{Doing, Fault};
+use crate::lab::Network;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use surtax_instrument::clock;
+use surtax_instrument::engine::OURSELVES;
+use surtax_instrument::probe::process::{Usage, usage_of_threads};
+use surtax_instrument::quantity::{Bytes, Nanoseconds};
+use surtax_instrument::wire::{
+    Command, Dropped, Fact, Failure, Hello, Opener, Outcome, PROTOCOL, Reply, Request, Sealer,
+    Status, WireError, agents, read_request, write_reply,
+};
+
+/// How much is read at once.
+const CHUNK: usize = 16 << 10;
+
+/// How long this level's end of a connection may take.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How a command comes to the appliance.
+#[derive(Clone, Debug)]
+pub(super) struct Manner {
+    pub(super) runs: Place,
+    pub(super) over: Option<Carrier>,
+    /// Where it is on its network.
+    pub(super) address: Ipv4Addr,
+    /// Its port there.
+    pub(super) port: Option<u16>,
+    /// How the last line of an answer begins.
+    pub(super) ended: Option<String>,
+}
+
+/// Whose time the command's is, and who lets it go.
+pub(super) trait Guest: Send {
+    /// What its virtual CPUs have used; of one that is gone, nothing is known.
+    fn usage(&self) -> Usage;
+
+    /// How much of its memory it has touched.
+    fn touched(&self) -> Bytes;
+
+    /// Lets one go that stands still.
+    ///
+    /// # Errors
+    /// Who makes it does not answer.
+    fn let_go(&self) -> Result<(), Fault>;
+
+    /// The status with which one that ended has ended, as far as that can be known.
+    fn status(&self) -> i32;
+}
+
+/// An appliance in a machine of QEMU's.
+pub(super) struct InQemu {
+    pub(super) pid: u32,
+    /// The virtual CPUs.
+    pub(super) tids: Vec<u32>,
+    pub(super) qmp: Arc<Mutex<Qmp>>,
+}
+
+impl Guest for InQemu {
+    fn usage(&self) -> Usage {
+        usage_of_threads(self.pid, &self.tids).unwrap_or_default()
+    }
+
+    fn touched(&self) -> Bytes {
+        touched(self.pid)
+    }
+
+    fn let_go(&self) -> Result<(), Fault> {
+        self.qmp.lock().unwrap_or_else(PoisonError::into_inner).resume()
+    }
+
+    /// It tells none.
+    fn status(&self) -> i32 {
+        0
+    }
+}
+
+/// Who answers.
+pub(super) struct Proxy {
+    pub(super) manner: Manner,
+    pub(super) guest: Box<dyn Guest>,
+    /// The network of its own in which its port is.
+    pub(super) network: Option<Arc<Network>>,
+    pub(super) console: UnixStream,
+    pub(super) tail: ConsoleTail,
+    /// What is booted, in place of the file that a command would be.
+    pub(super) image: Vec<Fact>,
+}
+
+impl Proxy {
+    /// Starts to answer; gives back surtax's end of the conversation.
+    ///
+    /// # Errors
+    /// The machine's: there is no socket to be had.
+    pub(super) fn start(self) -> Result<UnixStream, Fault> {
+        let (ours, theirs) = UnixStream::pair().doing("make a socket pair for an appliance")?;
+        let (sealer, opener) = agents();
+        let conversation = Conversation {
+            proxy: self,
+            requests: theirs,
+            sealer,
+            opener,
+            connection: None,
+            ready: None,
+            running: None,
+            is_spent: false,
+        };
+        std::thread::spawn(move || conversation.hold());
+        Ok(ours)
+    }
+}
+
+/// What is said and done.
+struct Conversation {
+    proxy: Proxy,
+    requests: UnixStream,
+    sealer: Sealer,
+    opener: Opener,
+    /// To the appliance's port, for one command.
+    connection: Option<TcpStream>,
+    /// A command that waits for `Go`.
+    ready: Option<Command>,
+    running: Option<Run>,
+    /// A command was given up in there, or the machine was booted for one: it takes no other.
+    is_spent: bool,
+}
+
+/// A command that runs.
+struct Run {
+    began: Nanoseconds,
+    deadline: Option<Nanoseconds>,
+    before: Usage,
+    answer: Answer,
+}
+
+/// Why a conversation goes no further: either end is gone, or surtax wants no more.
+struct Over;
+
+impl From<WireError> for Over {
+    fn from(_: WireError) -> Self {
+        Self
+    }
+}
+
+impl From<std::io::Error> for Over {
+    fn from(_: std::io::Error) -> Self {
+        Self
+    }
+}
+
+impl Conversation {
+    fn hold(mut self) {
+        let hello =
+            Hello { protocol: PROTOCOL, pid: std::process::id(), at: clock::monotonic_raw() };
+        let mut next = self.say(&Reply::Hello(hello));
+        while next.is_ok() {
+            next = self.turn();
+        }
+    }
+
+    fn say(&mut self, reply: &Reply) -> Result<(), Over> {
+        Ok(write_reply(&mut self.requests, &mut self.sealer, reply)?)
+    }
+
+    fn refuse(&mut self, what: &str, hint: &str) -> Result<(), Over> {
+        let (what, hint) = (what.into(), hint.into());
+        self.say(&Reply::Failed(Failure { cause: None, what, hint }))
+    }
+
+    /// Waits until somebody says something, or a deadline has passed.
+    fn turn(&mut self) -> Result<(), Over> {
+        let now = clock::monotonic_raw();
+        let left = self.running.as_ref().and_then(|run| run.deadline).map(|end| end.since(now));
+        let left = left.and_then(|left| Timespec::try_from(Duration::from(left)).ok());
+        let mut files = vec![
+            PollFd::new(&self.requests, PollFlags::IN),
+            PollFd::new(&self.proxy.console, PollFlags::IN),
+        ];
+        files.extend(self.connection.as_ref().map(|tcp| PollFd::new(tcp, PollFlags::IN)));
+        match poll(&mut files, left.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(std::io::Error::from(error).into()),
+        }
+        let now = clock::monotonic_raw();
+        let is_ready: Vec<bool> = files.iter().map(|file| !file.revents().is_empty()).collect();
+        if is_ready.get(2) == Some(&true) {
+            self.hear_tcp(now)?;
+        }
+        if is_ready.get(1) == Some(&true) {
+            self.hear_console(now)?;
+        }
+        let is_late = |run: &Run| run.deadline.is_some_and(|end| now >= end);
+        if self.running.as_ref().is_some_and(is_late) {
+            self.give_up(Status::Deadline, now)?;
+        }
+        if is_ready.first() == Some(&true) {
+            let request = read_request(&mut self.requests, &mut self.opener)?;
+            self.answer(request)?;
+        }
+        Ok(())
+    }
+
+    fn hear_tcp(&mut self, now: Nanoseconds) -> Result<(), Over> {
+        let mut buffer = [0; CHUNK];
+        let heard = self.connection.as_mut().map(|tcp| tcp.read(&mut buffer));
+        match heard {
+            Some(Ok(count @ 1..)) => self.hear(buffer.get(..count).unwrap_or_default(), now),
+            Some(Err(error)) if error.kind() == ErrorKind::Interrupted => Ok(()),
+            Some(_) => {
+                self.connection = None;
+                if self.running.take().is_none() {
+                    return Ok(());
+                }
+                self.refuse("the appliance closed the connection before its answer had ended", "")
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn hear_console(&mut self, now: Nanoseconds) -> Result<(), Over> {
+        let mut buffer = [0; CHUNK];
+        let count = match self.proxy.console.read(&mut buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
+            Ok(count) => count,
+            Err(_) => 0,
+        };
+        let bytes = buffer.get(..count).unwrap_or_default();
+        self.proxy.tail.keep(bytes);
+        if count == 0 {
+            // The machine is gone. If it was booted for one command, that has ended with it.
+            let is_end = self.proxy.manner.runs == Place::Boot && self.proxy.manner.ended.is_none();
+            if is_end && self.running.is_some() {
+                let status = self.proxy.guest.status();
+                self.end(Status::Exit(status), now)?;
+            }
+            return Err(Over);
+        }
+        if self.connection.is_none() { self.hear(bytes, now) } else { Ok(()) }
+    }
+
+    /// Takes what the appliance says, if somebody waits for it.
+    fn hear(&mut self, bytes: &[u8], now: Nanoseconds) -> Result<(), Over> {
+        match self.running.as_mut().and_then(|run| run.answer.feed(bytes)) {
+            Some(status) => self.end(Status::Exit(status), now),
+            None => Ok(()),
+        }
+    }
+
+    /// What was running goes on in there, and nobody can kill it.
+    fn give_up(&mut self, status: Status, now: Nanoseconds) -> Result<(), Over> {
+        self.is_spent = true;
+        self.end(status, now)
+    }
+
+    fn end(&mut self, status: Status, now: Nanoseconds) -> Result<(), Over> {
+        let Some(run) = self.running.take() else { return Ok(()) };
+        self.say(&Reply::Ended { at: now })?;
+        self.connection = None;
+        let (cpu_user, cpu_system) = self.proxy.guest.usage().cpu.since(run.before.cpu);
+        let outcome = Outcome {
+            status,
+            wall: now.since(run.began),
+            cpu_user,
+            cpu_system,
+            memory_peak: self.proxy.guest.touched(),
+            stops: None,
+            oom_kill_count: None,
+            left_running_count: 0,
+            stdout: run.answer.output(),
+            stderr: Answer::new(None, 0).output(),
+            instances: Vec::new(),
+        };
+        self.say(&Reply::Exited(outcome))
+    }
+
+    fn answer(&mut self, request: Request) -> Result<(), Over> {
+        match request {
+            Request::Run(_) if self.running.is_some() => {
+                self.refuse("a command is already running in the appliance", "")
+            }
+            Request::Run(_) if self.is_spent => self.refuse(
+                "the appliance takes one command in each start",
+                "leave `--iterations` and `--warmup` out",
+            ),
+            Request::Run(command) if !command.instances.is_empty() => {
+                self.refuse("the appliance runs one command at a time", "leave `--instances` out")
+            }
+            Request::Run(command) => match self.connect() {
+                Ok(()) => {
+                    self.ready = Some(command);
+                    self.say(&Reply::Started { at: clock::monotonic_raw() })
+                }
+                Err(fault) => {
+                    let why = fault.message;
+                    self.refuse(&format!("the appliance's port cannot be reached: {why}"), "")
+                }
+            },
+            Request::Go => match self.ready.take() {
+                Some(command) => self.go(&command),
+                None => self.refuse("there is no command to send", ""),
+            },
+            Request::Cancel if self.running.is_some() => {
+                self.give_up(Status::Cancelled, clock::monotonic_raw())
+            }
+            Request::Clock => self.say(&Reply::Clock { at: clock::monotonic_raw() }),
+            Request::Identify => {
+                let said = "none: it is seen from outside, and its time and CPU are taken there";
+                self.say(&Reply::Identity(vec![Fact::new("agent", said, "surtax")]))
+            }
+            Request::Resolve(_) => self.say(&Reply::Identity(self.proxy.image.clone())),
+            Request::DropCaches => {
+                let failure = String::from("an appliance cannot be told to drop its caches");
+                self.say(&Reply::Dropped(vec![Dropped { kernel: String::new(), failure }]))
+            }
+            Request::Stop => {
+                self.say(&Reply::Stopped)?;
+                Err(Over)
+            }
+            Request::KeepAlive | Request::Cancel | Request::CloseRelay | Request::Data(_) => Ok(()),
+            Request::Resize { .. } => Ok(()),
+            Request::Relay(_) | Request::Put { .. } | Request::Descend(_) => self.refuse(
+                "an appliance holds no agent: no process of ours can be started in it",
+                "ask it with `surtax compare … -- COMMAND`",
+            ),
+        }
+    }
+
+    /// Opens the connection over which a command will go, so that this is not timed.
+    fn connect(&mut self) -> Result<(), Fault> {
+        if self.proxy.manner.over != Some(Carrier::Tcp) {
+            return Ok(());
+        }
+        let port = self.proxy.manner.port.unwrap_or_default();
+        let open = || {
+            let address = (self.proxy.manner.address, port).into();
+            let connection = TcpStream::connect_timeout(&address, CONNECT_DEADLINE)?;
+            connection.set_nodelay(true)?;
+            connection.set_write_timeout(Some(CONNECT_DEADLINE))?;
+            Ok::<_, std::io::Error>(connection)
+        };
+        let open = || open().doing("connect to an appliance");
+        self.connection = Some(match &self.proxy.network {
+            Some(network) => network.within(open)?,
+            None => open()?,
+        });
+        Ok(())
+    }
+
+    fn go(&mut self, command: &Command) -> Result<(), Over> {
+        let line = match words(command) {
+            Ok(words) => words + "\n",
+            Err(fault) => return self.refuse(&fault.message, &fault.hint.unwrap_or_default()),
+        };
+        let keep = usize::try_from(command.keep_bytes).unwrap_or(0);
+        let answer = Answer::new(self.proxy.manner.ended.as_deref(), keep);
+        let before = self.proxy.guest.usage();
+        let began = clock::monotonic_raw();
+        let sent = match (self.proxy.manner.runs, &mut self.connection) {
+            (Place::Boot, _) => {
+                self.is_spent = true;
+                self.proxy.guest.let_go().map_err(|fault| fault.message)
+            }
+            (_, Some(tcp)) => tcp.write_all(line.as_bytes()).map_err(|error| error.to_string()),
+            (_, None) if self.proxy.manner.over == Some(Carrier::Tcp) => {
+                Err(String::from("the appliance closed the connection"))
+            }
+            (_, None) => {
+                self.proxy.console.write_all(line.as_bytes()).map_err(|error| error.to_string())
+            }
+        };
+        if let Err(error) = sent {
+            return self.refuse(&format!("the command could not be sent: {error}"), "");
+        }
+        let is_limited = command.deadline != Nanoseconds(0);
+        let deadline = is_limited.then(|| Nanoseconds(began.0.saturating_add(command.deadline.0)));
+        self.running = Some(Run { began, deadline, before, answer });
+        Ok(())
+    }
+}
+
+/// A command as one line of words.
+///
+/// # Errors
+/// The user's: a word that would be two, or none, on the other side.
+pub(super) fn words(command: &Command) -> Result<String, Fault> {
+    if command.argv.first().is_some_and(|program| program == OURSELVES.as_bytes()) {
+        return Err(Fault::user("appliance: it holds one program, and no engine of surtax's")
+            .hint("let an engine run beside an appliance that serves, such as `appliance:arceos-echo`"));
+    }
+    let mut words = Vec::new();
+    for word in &command.argv {
+        let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"\"'\\".contains(c);
+        let text = std::str::from_utf8(word).ok();
+        let Some(text) = text.filter(|text| !text.is_empty() && text.chars().all(is_plain)) else {
+            let shown = word.escape_ascii();
+            return Err(Fault::user(format!("appliance: `{shown}` is not one plain word"))
+                .hint("an appliance is told words, with neither spaces nor quotes in them"));
+        };
+        words.push(text);
+    }
+    Ok(words.join(" "))
+}
+
+/// How much of its memory a guest has touched: the shared memory of its QEMU, which shares nothing else.
+fn touched(pid: u32) -> Bytes {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:"));
+    let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok());
+    Bytes(kibibytes.unwrap_or(0u64) << 10)
+}
+
+#[cfg(test)]
+mod tests;

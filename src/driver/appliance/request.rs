@@ -1,0 +1,201 @@
+//! What was asked for: the options and limits of an appliance, and what its recipe makes of them.
+
+use super::command_line::Machine;
+use super::proxy;
+use super::recipe::{Found, Place, board, domain};
+use crate::driver::qemu::command_line::Accelerator;
+use crate::driver::qemu::request::cpu_model;
+use crate::driver::xen::application::Order;
+use crate::driver::xen::{Kind, image};
+use crate::fault::Fault;
+use crate::lab::{IoLimits, Limits, Room};
+use crate::layer::{LayerSpec, Root, Site};
+use std::path::{Path, PathBuf};
+
+/// What a spec asks for.
+pub(super) struct Asked {
+    pub(super) found: Found,
+    image: Option<PathBuf>,
+    pub(super) accelerator: Option<String>,
+    spec: LayerSpec,
+}
+
+impl Asked {
+    /// Reads a spec, and refuses what its recipe cannot keep.
+    ///
+    /// # Errors
+    /// The user's: there is no such recipe, or the command or a root is none for it.
+    pub(super) fn read(spec: &LayerSpec, site: &Site<'_>) -> Result<Self, Fault> {
+        let option = |key: &str| spec.options.get(key).map(String::as_str);
+        let name = option("recipe").ok_or_else(|| Fault::bug("an appliance without a recipe"))?;
+        let found = Found::find(name, site.cache)?;
+        if found.recipe.command.runs != Place::Beside {
+            if site.view.root != Root::Overlay || !site.view.writable.is_empty() {
+                return Err(Fault::user("appliance: it has none of this level's files")
+                    .hint("leave `root=` and `--writable` out"));
+            }
+            site.command.map(proxy::words).transpose()?;
+        }
+        let accelerator = option("accel").map(String::from);
+        let image = option("image").map(PathBuf::from);
+        Ok(Self { found, image, accelerator, spec: spec.clone() })
+    }
+
+    /// The machine, all of whose files are there.
+    ///
+    /// # Errors
+    /// One is missing, or an option is none for a machine.
+    pub(super) fn machine(
+        &self,
+        accelerator: Accelerator,
+        site: &Site<'_>,
+    ) -> Result<Machine, Fault> {
+        let words = match (self.found.recipe.command.runs, site.command) {
+            (Place::Boot, Some(command)) => proxy::words(command)?,
+            _ => String::new(),
+        };
+        let mut machine = Machine::of(&self.found, self.image.as_deref(), accelerator, &words);
+        let option = |key: &str| self.spec.options.get(key).map(String::as_str);
+        machine.board = option("machine").map_or(machine.board, board);
+        machine.cpu = option("cpu").map(cpu_model).transpose()?;
+        if let Some(millis) = site.limits.cpu_millis {
+            machine.cpus = whole_cpus(millis)?;
+        }
+        if let Some(memory) = site.limits.memory {
+            machine.memory_mib = memory.mebibytes();
+        }
+        self.require_files(&machine)?;
+        Ok(machine)
+    }
+
+    /// The kind of Xen's domain that it is, if it is none of QEMU's machines.
+    ///
+    /// # Errors
+    /// The user's: stack and recipe contradict each other.
+    pub(super) fn domain(&self) -> Result<Option<Kind>, Fault> {
+        domain_of(&self.spec, &self.found)
+    }
+
+    /// Whether it has a network device.
+    pub(super) fn has_network(&self) -> bool {
+        self.found.recipe.machine.network.is_some()
+    }
+
+    /// The domain of Xen's that it is, all of whose files are there; nothing where it is QEMU's.
+    ///
+    /// # Errors
+    /// As [`Asked::machine`]'s; or Xen cannot enter the image.
+    pub(super) fn order(&self, site: &Site<'_>, room: &Room) -> Result<Option<Order>, Fault> {
+        let Some(kind) = self.domain()? else { return Ok(None) };
+        let machine = self.machine(Accelerator::Tcg, site)?;
+        let kernel = machine.kernel.ok_or_else(|| Fault::bug("a domain without a kernel"))?;
+        image::require(kind, &kernel, room)?;
+        let append = machine.append.unwrap_or_default();
+        // The tools' own file would end there.
+        if append.contains(['"', '\n']) {
+            return Err(Fault::user("appliance: a domain's command line has a quote in it")
+                .hint("use `'` in the recipe's `append`"));
+        }
+        Ok(Some(Order {
+            kind,
+            cpus: machine.cpus,
+            memory_mib: machine.memory_mib,
+            kernel,
+            initrd: machine.initrd,
+            append,
+            has_nic: machine.network.is_some(),
+        }))
+    }
+
+    fn require_files(&self, machine: &Machine) -> Result<(), Fault> {
+        let name = &self.found.name;
+        if machine.image().is_none() {
+            return Err(Fault::user(format!(
+                "appliance: the recipe `{name}` comes without an image"
+            ))
+            .hint(format!("name yours: `appliance:{name},image=PATH`")));
+        }
+        match machine.files().find(|file| !file.is_file()) {
+            None => Ok(()),
+            Some(file) => {
+                let fault = Fault::machine(format!("appliance: `{}` is not there", file.display()));
+                let remedy =
+                    self.found.recipe.image.remedy.clone().filter(|_| self.image.is_none());
+                Err(fault
+                    .hint(remedy.unwrap_or_else(|| String::from("name one with `image=PATH`"))))
+            }
+        }
+    }
+}
+
+/// Refuses what no appliance can be, wherever its image is.
+///
+/// # Errors
+/// The user's: there is no such recipe, or an option is none for a machine.
+pub(super) fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
+    if kind_of(spec)?.is_some() {
+        refuse_for_domain(spec, limits)?;
+    }
+    spec.options.get("cpu").map(|name| cpu_model(name)).transpose()?;
+    limits.cpu_millis.map(whole_cpus).transpose().map(drop)
+}
+
+/// The kind of Xen's domain that a spec asks for, wherever its image is; nothing where it asks for QEMU's machine.
+///
+/// # Errors
+/// The user's: there is no such recipe, or stack and recipe contradict each other.
+pub(super) fn kind_of(spec: &LayerSpec) -> Result<Option<Kind>, Fault> {
+    let name = spec.options.get("recipe").map_or("", String::as_str);
+    domain_of(spec, &Found::find(name, Path::new("/"))?)
+}
+
+/// The kind of Xen's domain that it is, if it is none of QEMU's machines: what the stack says, or the recipe.
+fn domain_of(spec: &LayerSpec, found: &Found) -> Result<Option<Kind>, Fault> {
+    let of_recipe = domain(&found.recipe.machine.board);
+    let Some(asked) = spec.options.get("machine") else { return Ok(of_recipe) };
+    let of_stack = domain(asked);
+    if of_stack.is_some() == of_recipe.is_some() {
+        return Ok(of_stack);
+    }
+    let whose = if of_recipe.is_some() { "a domain of Xen's" } else { "a machine of QEMU's" };
+    let name = &found.name;
+    let board = &found.recipe.machine.board;
+    Err(Fault::user(format!("appliance: `machine={asked}`: the recipe `{name}` is for {whose}"))
+        .hint(format!(
+            "leave it out for the recipe's `{board}`, or write a recipe of your own with `board = \"{asked}\"`"
+        )))
+}
+
+/// Refuses what only a machine of QEMU's has.
+fn refuse_for_domain(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
+    let options = ["accel", "cpu"].into_iter().find(|key| spec.options.contains_key(*key));
+    let numa = limits.numa.is_some().then_some("numa");
+    let io = (limits.io != IoLimits::default()).then_some("read-bps");
+    match options.or(numa).or(io) {
+        None => Ok(()),
+        Some(key) => Err(Fault::user(format!("appliance: a domain of Xen's takes no `{key}=`"))
+            .hint(format!("leave `{key}=` out, or use a recipe for QEMU"))),
+    }
+}
+
+fn whole_cpus(millis: u32) -> Result<u32, Fault> {
+    let asked = f64::from(millis) / 1000.0;
+    match (millis / 1000, millis % 1000) {
+        (whole @ 1.., 0) => Ok(whole),
+        _ => Err(Fault::user(format!("appliance: `cpus={asked}`: its machine has whole CPUs"))
+            .hint("write `cpus=1`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_virtual_cpu_is_none_for_an_appliance() {
+        assert_eq!(whole_cpus(2000), Ok(2));
+        for millis in [500, 1500] {
+            assert!(whole_cpus(millis).unwrap_err().message.ends_with("has whole CPUs"));
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Bubblewrap: namespaces and bind mounts by one small program, as Flatpak uses it.
+//!
+//! surtax (host) ── bwrap ── namespaces, pivot_root ── bwrap (PID 1) ── agent ── command
+//!
+//! - **Needs** `bwrap` in `PATH`, root.
+//! - **Leaves out** seccomp, which its callers bring along, and cgroups, which it does not know: the
+//!   limits are those of a group that surtax makes around it.
+//! - **Payers** one group: `bwrap`, its PID 1, the agent and the command.
+//! - **Checked against** bubblewrap 0.8.0, `bwrap(1)`.
+
+use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
+use super::oci::NET;
+use crate::driver::oci::config::AGENT;
+use crate::fault::Fault;
+use crate::layer::{Card, Files, Limit, Reach, medium};
+
+/// Bubblewrap.
+pub static BUBBLEWRAP: ContainerTool = ContainerTool {
+    card: &Card {
+        kind: "bubblewrap",
+        summary: "namespaces and bind mounts by bwrap, as Flatpak uses them",
+        reach: &[("host", Reach::Level)],
+        options: &[NET, medium::CHOICE],
+        subject: None,
+        limits: Limit::OF_A_GROUP,
+        holds_layers: false,
+        elsewhere: false,
+        files: Files::Overlaid,
+        both_ways: &["host"],
+        ran_on_hardware: true,
+    },
+    program: "bwrap",
+    remedy: "apt-get install bubblewrap",
+    refuse: |_, _| Ok(()),
+    require: |_, _| Ok(()),
+    agent_words: |_| Vec::new(),
+    networks: &[],
+    order,
+};
+
+fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
+    let (root, agent) = (word(wanted.root)?, word(wanted.agent)?);
+    let mut words = vec!["--die-with-parent", "--bind", &root, "/"];
+    words.extend(["--dev", "/dev", "--proc", "/proc", "--ro-bind", "/sys", "/sys"]);
+    if wanted.has_own_run {
+        words.extend(["--tmpfs", "/run"]);
+    }
+    words.extend(["--ro-bind", &agent, AGENT]);
+    words.extend(["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]);
+    if !wanted.network.is_shared() {
+        words.push("--unshare-net");
+    }
+    words.extend(["--hostname", wanted.host_name, "--chdir", "/", "--"]);
+    let mut argv = vec![wanted.program.to_owned()];
+    argv.extend(words.into_iter().map(str::to_owned));
+    argv.extend(agent_words());
+    Ok(Order { argv, ..Order::default() })
+}

@@ -1,0 +1,505 @@
+//! Docker: a container by the Engine API, with everything that stands behind it.
+//!
+//! surtax (host) ── dockerd ── containerd ── shim ── runc ── agent (PID 1) ── command
+//!
+//! - **Needs** a daemon that listens, or `dockerd` in `PATH` and root to start a private one; for a rootless
+//!   one also `rootlesskit`, `slirp4netns` and `newuidmap`.
+//! - **Leaves out** the log driver, since the agent's frames are no text; pulling and building images:
+//!   the root is a skeleton image with an overlay volume for each directory of it; plain files in `/`.
+//! - **Payers** the container's group, which carries the command; shim, containerd and dockerd: engine, shared by the
+//!   trials of a run, and a private daemon is started before the first. With
+//!   Kata, virtual CPUs: guest, which carry the command; the hypervisor's other threads and virtiofsd: hypervisor.
+//! - **Checked against** Docker Engine API 1.41, dockerd 20.10.24.
+
+pub(super) mod attach;
+mod behind;
+mod container;
+mod daemon;
+mod engine;
+mod facts;
+mod kata;
+mod network;
+mod rootless;
+mod runtimes;
+pub(super) mod skeleton;
+pub(super) mod storage;
+
+use super::engine_runtime::Kernel;
+use super::first_process::FirstProcess;
+use super::oci::config;
+use super::{engine_runtime, rootless as layer_rootless, version};
+use crate::agent::{ConsoleTail, Link};
+use crate::fault::{Doing, Fault};
+use crate::lab::conceal::Owners;
+use crate::lab::{self, Limits, Room, Undo};
+use crate::layer::{
+    Card, Choice, Files, Layer, LayerSpec, Limit, Network, Payer, Reach, Running, Site, Source,
+    Unavailable, Usable, medium, publish, value_of,
+};
+use crate::rootfs::root::{Lower, Writes};
+use crate::rootfs::secrets::Hidden;
+use crate::rootfs::{root, scratch, secrets};
+use bollard::models::ContainerInspectResponse;
+use container::{Layered, Wanted};
+use daemon::{Candidate, Daemon};
+use engine::{About, Engine};
+use facts::{container_facts, daemon_facts};
+use skeleton::Skeleton;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use storage::Storage;
+use surtax_instrument::wire::{Fact, Role, SCRATCH};
+
+/// How long the daemon may take over one request. Not the layer's deadline: a request that is given
+/// up may still be done, after we have looked for what to remove.
+const REQUEST_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long a container may take to end after its agent was asked to leave.
+const STOP_DEADLINE: Duration = Duration::from_secs(2);
+
+/// The repository of our skeleton images.
+const REPOSITORY: &str = "surtax/root";
+
+/// A container by the Engine API.
+pub struct Docker;
+
+static CARD: Card = Card {
+    kind: "docker",
+    summary: "a container by Docker's daemon: the machine's own, or a private one",
+    reach: &[
+        // A daemon may have a bridge, or none.
+        ("", Reach::Unknown),
+        ("host", Reach::Daemon),
+        ("bridge", Reach::Engine),
+        ("user", Reach::Engine),
+        ("macvlan", Reach::Engine),
+    ],
+    options: &[
+        network::NET,
+        publish::CHOICE,
+        Choice {
+            key: engine_runtime::KEY,
+            values: &[],
+            help: "the OCI runtime by the daemon's name for it; a private daemon knows runc, crun, runsc and youki \
+                   where they are installed (default: the daemon's)",
+        },
+        Choice {
+            key: "socket",
+            values: &[],
+            help: "the daemon's unix socket (default: $DOCKER_HOST, /var/run/docker.sock, a private daemon)",
+        },
+        storage::CHOICE,
+        layer_rootless::CHOICE,
+        medium::choice(&["layer", "bind", "tmpfs", "volume"]),
+        engine_runtime::SECCOMP,
+        Choice {
+            key: "privileged",
+            values: &["true", "false"],
+            help: "all capabilities and devices, as layers inside may need (default: false)",
+        },
+    ],
+    subject: None,
+    limits: Limit::OF_A_CONTAINER,
+    holds_layers: true,
+    elsewhere: false,
+    files: Files::Overlaid,
+    both_ways: &["bridge", "host"],
+    ran_on_hardware: true,
+};
+
+impl Layer for Docker {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn refuse(
+        &self,
+        spec: &LayerSpec,
+        limits: &Limits,
+        inside: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        rootless::refuse(spec, inside)?;
+        engine_runtime::refuse(spec, limits, inside)?;
+        network::Asked::read(spec)?;
+        Storage::read(spec).map(drop)
+    }
+
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+        match daemon::look(spec)? {
+            Candidate::System(socket) => {
+                let (_, about) = Engine::connect(&socket, REQUEST_DEADLINE)?;
+                let asked = network::Asked::read(spec)?;
+                asked.choose(&about, false, site.lab.id())?;
+                runtimes::require_of(spec, &about)?;
+                Storage::require_of(spec, &about)?;
+                if Kernel::asked(spec) == Kernel::Machine {
+                    let remedy = "use `docker` with another runtime, or `qemu:accel=tcg`";
+                    engine_runtime::require_kvm("runtime=kata", remedy, site)?;
+                }
+                Ok(Usable { facts: daemon_facts("system", &socket, &about) })
+            }
+            Candidate::Private(program) => {
+                daemon::require_of_private(spec)?;
+                let version = version::of(&program, &[])?;
+                if !rustix::process::geteuid().is_root() {
+                    let why = "a private Docker daemon can only be started by root".to_owned();
+                    return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
+                }
+                let daemon = Fact::new("daemon", "private, started when needed".to_owned(), "PATH");
+                Ok(Usable {
+                    facts: vec![daemon, Fact::new("docker_version", version, "--version")],
+                })
+            }
+        }
+    }
+
+    fn prepare(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<(), Fault> {
+        Shared::ready(spec, site).map(drop)
+    }
+
+    /// The order of the lines is the protocol.
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
+        let Shared { daemon, engine, about, network, lowers, skeleton, image } =
+            Shared::ready(spec, site)?;
+        let disk = scratch::bound(site.view, room)?;
+        let layers =
+            layers(&skeleton, &lowers, &secrets::hidden(site.view), room, daemon.is_rootless())?;
+        let source = |path: &Path, is_kept| daemon.source(path, is_kept);
+
+        // A daemon without privileges could set none of them.
+        let told = if daemon.is_rootless() { Limits::default() } else { site.limits.clone() };
+        let system = rustix::system::uname();
+        let wanted = Wanted {
+            image: &image,
+            agent: &daemon.agent(site.agent),
+            host_name: &system.nodename().to_string_lossy(),
+            group: takes_paths(&about).then_some(room.group()),
+            limits: &told,
+            limited_disk: told.io.disk()?,
+            layers: &layers,
+            source: &source,
+            view: site.view,
+            scratch: disk.as_deref(),
+            network: &network,
+            runtime: spec.options.get("runtime").map(String::as_str),
+            is_unfiltered: is_asked(spec, "seccomp", "unconfined"),
+            is_rootless: daemon.is_rootless(),
+            is_privileged: site.carries_layers || is_asked(spec, "privileged", "true"),
+            bounding_capabilities: config::bounding_capabilities()?,
+        };
+        let body = container::body(&wanted)?;
+        let name = site.container_name(room);
+        room.promise(Undo::EngineContainer { socket: daemon.socket.clone(), name: name.clone() })?;
+        engine.create(&name, body)?;
+        let console = ConsoleTail::new();
+        let (output, input) = attach::attach(&daemon.socket, &name, &console, REQUEST_DEADLINE)?;
+        engine.start(&name)?;
+
+        let inspected = engine.inspect(&name)?;
+        let first = FirstProcess::of(pid(&inspected)?, site.lab.hierarchies());
+        if daemon.is_rootless() {
+            rootless::confine(room, pid(&inspected)?, site.limits)?;
+        } else if site.limits.hugetlb.is_some() {
+            room.admit_to_huge_pages(pid(&inspected)?)?;
+        }
+        let mut facts = daemon_facts(daemon.origin(), &daemon.socket, &about);
+        facts.extend(container_facts(&inspected));
+        let privileged = wanted.is_privileged.to_string();
+        facts.push(Fact::new("privileged", privileged, "POST /containers/create"));
+        facts.extend(root::facts(&site.view.root, &lowers));
+        Ok(Box::new(RunningDocker {
+            is_daemon_shared: site.level == 0,
+            group: first.group()?,
+            link: Some(Link::over("docker", output, input, &console)?),
+            engine,
+            daemon,
+            name,
+            first,
+            spec: spec.clone(),
+            limits: site.limits.clone(),
+            network,
+            inspected,
+            facts,
+        }))
+    }
+}
+
+/// What containers of one spec share, one after another: it is made once, and gone with the lab.
+struct Shared {
+    daemon: Daemon,
+    engine: Engine,
+    about: About,
+    network: network::Network,
+    lowers: Vec<Lower>,
+    skeleton: Skeleton,
+    image: String,
+}
+
+impl Shared {
+    /// Finds it, or makes what is missing. The order of the lines is the protocol.
+    fn ready(spec: &LayerSpec, site: &Site<'_>) -> Result<Self, Fault> {
+        let daemon = Daemon::find(spec, site)?;
+        let (engine, about) = Engine::connect(&daemon.socket, REQUEST_DEADLINE)?;
+        runtimes::require_of(spec, &about)?;
+        require_weight(site.limits, &about)?;
+        require_place_for_huge_pages(site.limits, &about)?;
+        Storage::require_of(spec, &about)?;
+        let is_private = daemon.private.is_some();
+        let network = network::Asked::read(spec)?.choose(&about, is_private, site.lab.id())?;
+        daemon.can_share_network(&network.name)?;
+        network.make(site, &daemon, &engine)?;
+        let lowers = root::lowers(&site.view.root, site.cache)?;
+        let has_own = site.view.scratch.is_some();
+        let skeleton = Skeleton::read(&lowers[0].source, has_own.then_some(SCRATCH))?;
+        let image = image(site, &daemon, &engine, &skeleton)?;
+        Ok(Self { daemon, engine, about, network, lowers, skeleton, image })
+    }
+}
+
+struct RunningDocker {
+    /// Whether its daemon serves all trials of a run: further in, it is a trial's own.
+    is_daemon_shared: bool,
+    link: Option<Link>,
+    engine: Engine,
+    daemon: Daemon,
+    name: String,
+    first: FirstProcess,
+    group: PathBuf,
+    spec: LayerSpec,
+    limits: Limits,
+    network: network::Network,
+    inspected: ContainerInspectResponse,
+    facts: Vec<Fact>,
+}
+
+impl Running for RunningDocker {
+    fn link(&mut self) -> Result<Link, Fault> {
+        crate::layer::take_link(&mut self.link, "docker")
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        let is_machine = self.kernel() == Kernel::Machine;
+        let machine = is_machine.then(|| self.machine().ok()).flatten();
+        let mut payers = match &machine {
+            Some(machine) => machine.payers(Path::new(kata::PROCESSES)),
+            None => vec![payer("container", Source::Group(self.group.clone()), true)],
+        };
+        match &self.daemon.private {
+            Some(service) => {
+                let source = Source::Group(service.group.clone());
+                let names = match self.daemon.is_rootless() {
+                    true => "rootlesskit, slirp4netns, dockerd, containerd, shim",
+                    false => "dockerd, containerd, shim",
+                };
+                let is_shared = self.is_daemon_shared;
+                payers.push(Payer { is_shared, ..payer(names, source, false) });
+            }
+            None => {
+                // That of a machine is among its own.
+                let parent = self.first.parent().ok().filter(|_| !is_machine);
+                let shim = parent.map(|pid| ("shim".to_owned(), pid));
+                let process =
+                    |(name, pid): (String, u32)| payer(&name, Source::Process(pid), false);
+                let daemons = behind::processes(&self.daemon.socket).into_iter().map(process);
+                let is_shared = self.is_daemon_shared;
+                payers.extend(daemons.map(|daemon| Payer { is_shared, ..daemon }));
+                payers.extend(shim.map(process));
+            }
+        }
+        payers
+    }
+
+    fn network(&self) -> Option<Network> {
+        match self.network.word.as_str() {
+            // gVisor has a loopback interface of its own there.
+            "host" if self.kernel() == Kernel::Gvisor => None,
+            "host" => self.first.shares("net").then(Network::of_level),
+            "none" => None,
+            _ => {
+                let (outside, workload) = self.network.addresses(&self.inspected)?;
+                let namespace = self.daemon.network_namespace();
+                let published = self.network.port;
+                let seen = Network { outside, workload, published, ..Network::of_level() };
+                Some(Network { namespace, is_shared: false, ..seen })
+            }
+        }
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let mut facts = self.facts.clone();
+        facts.extend(self.network.prove(&self.engine, &self.inspected, inside)?);
+        if self.kernel() == Kernel::Machine {
+            facts.extend(self.machine()?.prove(pid(&self.inspected)?, inside)?);
+            return Ok(facts);
+        }
+        facts.push(self.first.group_is(&self.group)?);
+        facts.extend(self.first.limits(&self.group, &self.limits)?);
+        let privileges = self.first.privileges()?;
+        if self.kernel() == Kernel::Gvisor {
+            let runtime = value_of(&facts, "runtime")?;
+            facts.push(engine_runtime::prove_gvisor("docker", runtime, inside)?);
+        } else {
+            let is_rootless = self.daemon.is_rootless();
+            let shared: &[&str] = match self.network.is_shared() {
+                true => &["net", "user"],
+                false if is_rootless => &[],
+                false => &["user"],
+            };
+            if let Some(pid) = self.daemon.rootless_pid()? {
+                let daemon = FirstProcess::of(pid, self.first.hierarchies());
+                facts.extend(layer_rootless::prove(&daemon, &self.first)?);
+            }
+            facts.push(self.first.is_the_agent(inside)?);
+            facts.extend(storage::prove(&self.spec, inside)?);
+            facts.push(self.first.namespaces(shared)?);
+            engine_runtime::prove_filter(&self.spec, &privileges)?;
+        }
+        facts.extend(privileges);
+        Ok(facts)
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
+        drop(self.link.take());
+        let ended = self.engine.ends(&self.name, STOP_DEADLINE);
+        self.engine.remove(&self.name)?;
+        if ended? {
+            return Ok(());
+        }
+        let kind = &self.spec.kind;
+        Err(Fault::machine(format!("{kind}: the container did not end and was removed by force")))
+    }
+}
+
+impl RunningDocker {
+    /// Whose kernel is inside, by the name that the daemon says its runtime has.
+    fn kernel(&self) -> Kernel {
+        Kernel::behind(value_of(&self.facts, "runtime").unwrap_or_default())
+    }
+
+    /// The machine in which it lives.
+    fn machine(&self) -> Result<kata::Machine, Fault> {
+        let id = self.inspected.id.as_deref().unwrap_or_default();
+        kata::Machine::find(Path::new(kata::PROCESSES), id)
+    }
+}
+
+fn is_asked(spec: &LayerSpec, key: &str, value: &str) -> bool {
+    spec.options.get(key).is_some_and(|word| word == value)
+}
+
+/// The skeleton's image in this daemon; imported once, and removed when the lab is closed.
+fn image(
+    site: &Site<'_>,
+    daemon: &Daemon,
+    engine: &Engine,
+    skeleton: &Skeleton,
+) -> Result<String, Fault> {
+    let archive = skeleton.archive()?;
+    let tag = format!("{}-{}", site.lab.id(), skeleton::tag(&archive));
+    let name = format!("{REPOSITORY}:{tag}");
+    site.lab.service(&format!("{}-image-{tag}", daemon.name), |room| {
+        room.promise(Undo::EngineImage { socket: daemon.socket.clone(), name: name.clone() })?;
+        engine.import(REPOSITORY, &tag, archive)?;
+        Ok(None)
+    })?;
+    Ok(name)
+}
+
+/// The directories of the root, each with a throw-away layer in memory, where every daemon of the
+/// machine can see it.
+fn layers(
+    skeleton: &Skeleton,
+    lowers: &[Lower],
+    hidden: &[Hidden],
+    room: &Room,
+    is_rootless: bool,
+) -> Result<Vec<Layered>, Fault> {
+    let (base, rest) = lowers.split_first().ok_or_else(|| Fault::bug("a root of nothing"))?;
+    let top = skeleton.directories().map(|name| Lower {
+        source: base.source.join(name),
+        place: Path::new("/").join(name),
+        writes: Writes::ThrownAway,
+    });
+    // What is mounted on a directory of the top level hides it.
+    let top = top.filter(|lower| !rest.iter().any(|other| other.place == lower.place));
+    let memory = room.memory_directory()?;
+    if is_rootless {
+        room.let_users_pass()?;
+    }
+    let mut layers = Vec::new();
+    let parts = root::shown(top.chain(rest.iter().cloned()).collect(), hidden);
+    for (index, lower) in parts.iter().cloned().enumerate() {
+        let above = memory.join(index.to_string());
+        for directory in [above.join("upper"), above.join("work")] {
+            fs::create_dir_all(&directory)
+                .doing(format_args!("make the volume's layer `{}`", directory.display()))?;
+        }
+        if lower.writes == Writes::ThrownAway {
+            lab::look_like(&above.join("upper"), &lower.source)?;
+        }
+        if is_rootless {
+            layer_rootless::hand_over(&above.join("upper"))?;
+            layer_rootless::hand_over(&above.join("work"))?;
+        }
+        if lower.writes == Writes::ThrownAway {
+            let own = root::hidden_in(hidden, &lower, &parts);
+            let owners = match is_rootless {
+                true => Owners::Theirs(layer_rootless::USER),
+                false => Owners::Same,
+            };
+            secrets::conceal_now(&own, (&lower.source, &above.join("upper")), owners)?;
+        }
+        layers.push(Layered { lower, above });
+    }
+    Ok(layers)
+}
+
+/// From shares Docker makes the weight of cgroup v2, each version by its own formula.
+fn require_weight(limits: &Limits, about: &About) -> Result<(), Fault> {
+    let is_two = about.info.cgroup_version.is_some_and(|version| version.to_string() == "2");
+    // A rootless one is told nothing of it: then the weight is that of a group of ours.
+    let is_told = about.info.cgroup_driver.is_none_or(|driver| driver.to_string() != "none");
+    if limits.weight.is_none() || !is_two || !is_told {
+        return Ok(());
+    }
+    Err(Fault::user(
+        "docker: with cgroup v2 it takes shares and no weight, and what becomes of them \
+                     differs between its versions",
+    )
+    .hint("give `weight=` to `podman` or `runc`, or leave it out"))
+}
+
+/// The limit is that of the room, above the container; a daemon that asks systemd has its containers elsewhere.
+fn require_place_for_huge_pages(limits: &Limits, about: &About) -> Result<(), Fault> {
+    let is_elsewhere =
+        about.info.cgroup_driver.is_some_and(|driver| driver.to_string() == "systemd");
+    if limits.hugetlb.is_none() || !is_elsewhere {
+        return Ok(());
+    }
+    Err(Fault::user("docker: `hugetlb` takes a daemon that makes groups itself, and this one asks systemd")
+        .hint("set `\"exec-opts\": [\"native.cgroupdriver=cgroupfs\"]` in /etc/docker/daemon.json, or use `podman`"))
+}
+
+/// Whether the daemon takes a path for the parent of a container's group; systemd's names are not ours.
+fn takes_paths(about: &About) -> bool {
+    about.info.cgroup_driver.is_some_and(|driver| driver.to_string() == "cgroupfs")
+}
+
+fn pid(inspected: &ContainerInspectResponse) -> Result<u32, Fault> {
+    let state = inspected.state.as_ref();
+    let pid = state.and_then(|state| state.pid).and_then(|pid| u32::try_from(pid).ok());
+    pid.filter(|pid| *pid > 0).ok_or_else(|| {
+        let error = state.and_then(|state| state.error.clone()).unwrap_or_default();
+        Fault::machine(format!("docker: the container ended as soon as it was started: {error}"))
+    })
+}
+
+fn payer(name: &str, source: Source, carries_workload: bool) -> Payer {
+    Payer { name: name.to_owned(), role: Role::Engine, source, carries_workload, is_shared: false }
+}

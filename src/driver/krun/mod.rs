@@ -1,0 +1,331 @@
+//! libkrun: a monitor that is a library, as behind crun's handler `krun` and krunvm.
+//!
+//! surtax (host) ── surtax, which has loaded libkrun ── vCPU threads ── guest kernel ── agent (PID 1)
+//!                                                   └─ virtiofs by a thread: root file system
+//!
+//! Its guest's kernel is a library too, libkrunfw, and its first root a directory that it serves itself. Ours
+//! holds the agent, which puts the same root together as in `qemu`'s guests.
+//!
+//! - **Needs** `libkrun.so.1`, 1.19 or later, with `libkrunfw.so.5`; root; a `/dev/kvm` that boots the
+//!   reference guest of `qemu`, and so what `qemu` needs: libkrun itself does not say when KVM hangs.
+//! - **Leaves out** its network by lent sockets (TSI), disks, graphics and sound.
+//! - **Payers** vCPU threads, by their names: guest kernel, with the workload in it; the other threads of that
+//!   process, among them its virtiofs: hypervisor.
+//! - **Checked against** libkrun 1.19.7 with the kernels of libkrunfw 5.5.0 (6.12.91) and of `setup/krun.sh`,
+//!   under the KVM of an emulated machine. Not yet run on hardware.
+
+mod found;
+pub mod library;
+
+use super::first_process::{FirstProcess, limited_together};
+use super::monitor::{names_of_threads, numbered_threads, vsock};
+use super::qemu::lent::{self, Lent};
+use crate::agent::{ConsoleTail, Link};
+use crate::fault::Fault;
+use crate::lab::{self, Limits, Process, Program, Room};
+use crate::layer::{
+    Card, Files, Layer, LayerSpec, Limit, Payer, Running, Site, Source, Unavailable, Usable,
+    medium, take_link,
+};
+use found::Found;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::wire::{Fact, Role};
+
+const KIND: &str = "krun";
+
+/// The port that the agent calls.
+const PORT: u32 = vsock::PORT;
+
+/// How the names of its vCPU threads begin: it was Firecracker once.
+const VCPU: &str = "fc_vcpu ";
+
+/// The thread that serves the first root.
+const SERVER: &str = "fs worker";
+
+/// The most virtual CPUs that it takes.
+const CPUS_MAX: u32 = 32;
+
+/// How long it may take to end after its agent was told to.
+const STOP_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long its end is waited for when the agent is gone.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// libkrun.
+pub struct Krun;
+
+static CARD: Card = Card {
+    kind: KIND,
+    summary: "a virtual machine by libkrun, under KVM; not yet run on hardware",
+    reach: &[],
+    options: &[medium::CHOICE],
+    subject: None,
+    limits: Limit::OF_A_MACHINE,
+    holds_layers: true,
+    elsewhere: false,
+    files: Files::OfItsOwn,
+    both_ways: &[],
+    ran_on_hardware: false,
+};
+
+impl Layer for Krun {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn refuse(
+        &self,
+        spec: &LayerSpec,
+        limits: &Limits,
+        _: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        let why = format!("libkrun makes at most {CPUS_MAX}");
+        lent::require_cpus(spec, limits, CPUS_MAX, &why)
+    }
+
+    /// Changes nothing but our own cache, as `qemu`'s check, whose reference guest proves KVM.
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+        let room = site.lab.room("krun-check")?;
+        let found = Found::look(site.cache, &room, &program(site))?;
+        let borrowed = lent::check(spec, site)?;
+        let mut facts = vec![
+            Fact::new("libkrun", found.library.display().to_string(), "dlopen(3)"),
+            Fact::new("libkrunfw", found.firmware.display().to_string(), "dlopen(3)"),
+        ];
+        facts.extend(borrowed.facts.into_iter().filter(|fact| fact.key == "kvm"));
+        Ok(Usable { facts })
+    }
+
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
+        let program = program(site);
+        let found =
+            Found::look(site.cache, room, &program).map_err(|it| it.fault().during(KIND))?;
+        // It would spin without a word where KVM is not what it says.
+        lent::require_kvm(site, room).map_err(|fault| fault.during(KIND))?;
+        // CPUs and memory are the machine's own; all else is a matter of its group.
+        let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
+        let is_limited = placed != Limits::default();
+        let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
+        let (lent, export, namespace) =
+            Lent::lay(spec, &found.firmware, (library::AGENT, PORT), site, room)?;
+        let size = (lent.cpus(), lent.memory_mib());
+        let booted = boot(
+            &words(&program, &found, size, &export, room),
+            (namespace, lent.cpus()),
+            room,
+            group.as_deref(),
+            site.start_deadline,
+        )?;
+        let seen = FirstProcess::of(booted.process.pid(), site.lab.hierarchies());
+        let mut facts = Vec::new();
+        if let Some(group) = &group {
+            facts.push(seen.group_is(group)?);
+            facts.extend(seen.limits(group, &placed)?);
+            facts.push(limited_together("vCPUs and libkrun's other threads"));
+        }
+        let Booted { process, vcpus, link, call } = booted;
+        Ok(Box::new(RunningKrun {
+            link: Some(link),
+            call,
+            process,
+            seen,
+            vcpus,
+            found,
+            lent,
+            facts,
+        }))
+    }
+}
+
+/// This program, for a process that loads libkrun.
+fn program(site: &Site<'_>) -> PathBuf {
+    site.lab.executable().map_or_else(|| PathBuf::from("/proc/self/exe"), Path::to_owned)
+}
+
+/// Where the monitor's socket is, beside which the agent's calls arrive.
+fn socket(room: &Room) -> PathBuf {
+    room.directory().join("vsock")
+}
+
+/// What becomes the machine.
+fn words(
+    program: &Path,
+    found: &Found,
+    (cpus, memory_mib): (u32, u64),
+    export: &Path,
+    room: &Room,
+) -> Vec<String> {
+    let text = |path: &Path| path.display().to_string();
+    vec![
+        text(program),
+        library::ARGUMENT.to_owned(),
+        String::from("enter"),
+        text(&found.place),
+        cpus.to_string(),
+        memory_mib.to_string(),
+        text(export),
+        text(&vsock::place(&socket(room))),
+    ]
+}
+
+/// A machine that was switched on.
+struct Booted {
+    process: Process,
+    vcpus: Vec<u32>,
+    link: Link,
+    /// The agent's call, to hang up.
+    call: UnixStream,
+}
+
+/// Starts the process that becomes the machine, and waits for the agent's call.
+fn boot(
+    words: &[String],
+    (namespace, cpus): (OwnedFd, u32),
+    room: &Room,
+    group: Option<&Path>,
+    deadline: Duration,
+) -> Result<Booted, Fault> {
+    let console = ConsoleTail::new();
+    let (output, output_of_machine) = lab::pipe()?;
+    let (errors, errors_of_machine) = lab::pipe()?;
+    console.drain(output);
+    console.drain(errors);
+    let listener = vsock::Listener::beside(&socket(room))?;
+    let mut process = room.spawn(Program {
+        argv: words.to_vec(),
+        environment: Some(lab::path_alone()),
+        // Its console, and what libkrun itself says.
+        stdio: [None, Some(output_of_machine), Some(errors_of_machine)],
+        group: group.map(Path::to_owned),
+        mount_namespace: Some(namespace),
+        ..Program::default()
+    })?;
+    let (link, call) = listener.accept(KIND, &mut process, &console, deadline)?;
+    let vcpus = numbered_threads(process.pid(), VCPU)?;
+    if vcpus.len() != usize::try_from(cpus).unwrap_or(usize::MAX) {
+        return Err(Fault::machine(format!(
+            "krun: {cpus} virtual CPUs were asked for, and {} of its threads are called `{VCPU}…`",
+            vcpus.len(),
+        )));
+    }
+    Ok(Booted { process, vcpus, link, call })
+}
+
+/// A machine that runs.
+struct RunningKrun {
+    link: Option<Link>,
+    call: UnixStream,
+    process: Process,
+    /// The same, as this level's kernel sees it.
+    seen: FirstProcess,
+    vcpus: Vec<u32>,
+    found: Found,
+    lent: Lent,
+    facts: Vec<Fact>,
+}
+
+impl Running for RunningKrun {
+    fn link(&mut self) -> Result<Link, Fault> {
+        take_link(&mut self.link, KIND)
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        let (pid, tids) = (self.process.pid(), self.vcpus.clone());
+        let others = Source::OtherThreads { pid, except: tids.clone() };
+        let payer = |name: &str, role, source, carries_workload| Payer {
+            name: name.to_owned(),
+            role,
+            source,
+            carries_workload,
+            is_shared: false,
+        };
+        vec![
+            payer("vCPU threads", Role::GuestKernel, Source::Threads { pid, tids }, true),
+            payer("libkrun's other threads", Role::Hypervisor, others, false),
+        ]
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let mut facts = self.lent.prove(inside)?;
+        let mapped = self.seen.text("maps")?;
+        for (key, file) in [("libkrun", &self.found.library), ("libkrunfw", &self.found.firmware)] {
+            let shown = file.display().to_string();
+            if !mapped.lines().any(|line| line.ends_with(&shown)) {
+                let text =
+                    format!("krun: `{shown}` was to be loaded, and `/proc/PID/maps` has it not");
+                return Err(Fault::machine(text));
+            }
+            facts.push(Fact::new(format!("{key}_file"), shown, "/proc/PID/maps"));
+            facts.push(Fact::new(format!("{key}_sha256"), lent::sha256(file)?, "the file"));
+        }
+        if !names_of_threads(self.process.pid())?.iter().any(|name| name == SERVER) {
+            return Err(Fault::machine(format!("krun: none of its threads is called `{SERVER}`")));
+        }
+        facts.push(Fact::new("files_server", SERVER, "/proc/PID/task/TID/comm"));
+        facts.push(Fact::new("network", "none", "krun_add_vsock without lent sockets"));
+        facts.append(&mut self.facts);
+        Ok(facts)
+    }
+
+    fn obituary(&mut self) -> Option<String> {
+        let signal = self.process.wait(LAST_WORDS).ok().flatten()?.signal()?;
+        Some(format!("`{KIND}` itself was ended by signal {signal}"))
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
+        drop(self.link.take());
+        // An agent that nobody listens to restarts its machine, which libkrun takes for its end.
+        let _ = self.call.shutdown(Shutdown::Both);
+        if self.process.wait(STOP_DEADLINE)?.is_some() {
+            return Ok(());
+        }
+        self.process.kill()?;
+        Err(Fault::machine("krun: its machine was told to restart, did not end, and was killed"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_cpus_than_libkrun_makes_are_refused() {
+        let limits = Limits::default();
+        let many = Limits { cpu_millis: Some(33_000), ..Limits::default() };
+        let spec = LayerSpec { kind: KIND.into(), options: [].into() };
+        let fault = Krun.refuse(&spec, &many, None).unwrap_err();
+        assert_eq!(fault.message, "krun: `cpus=33`: libkrun makes at most 32");
+        assert!(Krun.refuse(&spec, &limits, None).is_ok());
+    }
+
+    #[test]
+    fn the_process_that_becomes_the_machine_is_told_all_by_its_words() {
+        let found = Found {
+            place: "/cache/krun".into(),
+            library: "/cache/krun/libkrun.so.1".into(),
+            firmware: "/cache/krun/libkrunfw.so.5".into(),
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let lab = crate::lab::tests::lab(directory.path());
+        let room = lab.room("machine").unwrap();
+        let (program, served) = (Path::new("/bin/surtax"), Path::new("/room/served"));
+        let told = words(program, &found, (2, 512), served, &room);
+        let at = room.directory().join("vsock_1024").display().to_string();
+        assert_eq!(
+            told,
+            ["/bin/surtax", "__krun", "enter", "/cache/krun", "2", "512", "/room/served", &at]
+        );
+        room.close().unwrap();
+        lab.close().unwrap();
+    }
+}

@@ -1,0 +1,127 @@
+//! Drivers: one entry per environment, and the registry of all.
+
+mod appliance;
+mod arrival;
+mod bubblewrap;
+mod conmon;
+mod container_init;
+mod container_tool;
+mod container_users;
+mod docker;
+mod engine_runtime;
+mod errand;
+mod first_process;
+mod gvisor;
+mod impairment;
+mod jail;
+pub mod krun;
+mod libvirt;
+mod lxc;
+mod monitor;
+mod namespaces;
+mod native;
+mod nspawn;
+mod oci;
+mod podman;
+mod qemu;
+mod rootless;
+pub mod scratch_proof;
+mod simulated;
+mod ssh;
+mod stdio;
+mod tool_network;
+pub mod untrusted;
+mod version;
+mod xen;
+
+pub use container_users::refuse_users_on_a_layer;
+/// The kinds of noise that `simulated` knows: what may follow `shape=`.
+pub use simulated::NOISE_SHAPES;
+
+use crate::fault::Fault;
+use crate::layer::{Card, Layer, LayerSpec, StackSpec, parse_list_with};
+
+/// Every kind of layer, in the order in which `doctor` lists them.
+pub static REGISTRY: &[&dyn Layer] = &[
+    &native::Native,
+    &namespaces::Namespaces,
+    &bubblewrap::BUBBLEWRAP,
+    &oci::RUNC,
+    &oci::CRUN,
+    &oci::YOUKI,
+    &nspawn::NSPAWN,
+    &lxc::LXC,
+    &gvisor::GVISOR,
+    &docker::Docker,
+    &podman::PODMAN,
+    &qemu::Qemu,
+    &monitor::CLOUD_HYPERVISOR,
+    &monitor::FIRECRACKER,
+    &krun::Krun,
+    &xen::Xen,
+    &appliance::Appliance,
+    &libvirt::Libvirt,
+    &ssh::Ssh,
+    &simulated::Simulated,
+];
+
+/// The driver of a kind.
+///
+/// # Errors
+/// Ours: the text of a stack is checked against the registry when it is read.
+pub fn find(kind: &str) -> Result<&'static dyn Layer, Fault> {
+    let driver = REGISTRY.iter().find(|driver| driver.card().kind == kind);
+    driver.copied().ok_or_else(|| Fault::bug(format!("no driver is registered for `{kind}`")))
+}
+
+/// The cards of the registry, in its order.
+#[must_use]
+pub fn registered() -> Vec<&'static Card> {
+    REGISTRY.iter().map(|layer| layer.card()).collect()
+}
+
+/// The card of a kind; none of one that only another surtax knows.
+#[must_use]
+pub fn card(kind: &str) -> Option<&'static Card> {
+    REGISTRY.iter().map(|layer| layer.card()).find(|card| card.kind == kind)
+}
+
+/// Reads a stack and checks it against the registry.
+///
+/// # Errors
+/// See [`StackSpec::parse_with`].
+pub fn parse(text: &str) -> Result<StackSpec, Fault> {
+    StackSpec::parse_with(text, &registered())
+}
+
+/// Reads a comma-separated list of stacks and checks each against the registry.
+///
+/// # Errors
+/// The first stack's that is refused; see [`StackSpec::parse_with`].
+pub fn parse_list(text: &str) -> Result<Vec<StackSpec>, Fault> {
+    parse_list_with(text, &registered())
+}
+
+/// Whether a layer is another machine. One that only another surtax knows is none.
+#[must_use]
+pub fn is_elsewhere(layer: &LayerSpec) -> bool {
+    card(&layer.kind).is_some_and(|card| card.elsewhere)
+}
+
+/// Whether a command in a stack runs on another machine, with other files.
+#[must_use]
+pub fn runs_elsewhere(stack: &StackSpec) -> bool {
+    stack.layers.iter().any(is_elsewhere)
+}
+
+/// Whether what a command in a stack writes stays on another machine.
+#[must_use]
+pub fn writes_stay_elsewhere(stack: &StackSpec) -> bool {
+    stack.innermost().is_some_and(is_elsewhere)
+}
+
+/// Whether what its level keeps secret is empty in a layer: where it starts from that level's own root.
+#[must_use]
+pub fn conceals_secrets(layer: &LayerSpec) -> bool {
+    card(&layer.kind).is_some_and(|card| layer.is_concealed_by(card))
+}

@@ -1,0 +1,383 @@
+//! Monitors that are told by an HTTP API what to run: Cloud Hypervisor and Firecracker.
+//!
+//! surtax (host) ── monitor ── vCPU threads ── guest kernel ── agent (PID 1), which calls by vsock
+//!               └─ virtiofsd ─────────────────── root file system, where the monitor shares files
+//!
+//! Each is a table of what it is asked, in its own file; what is here is the same for all. Their guests
+//! have the kernel, the agent and the files of `qemu`'s.
+//!
+//! - **Needs** the monitor in `PATH`, of a version whose API was read; root; a `/dev/kvm` that boots the
+//!   reference guest of `qemu`, and so what `qemu` needs.
+//! - **Leaves out** network and disks unless asked for, and jailers; KVM is all that these monitors have, so nothing is translated.
+//! - **Payers** vCPU threads, by their names: guest kernel, with the workload in it; the monitor's other
+//!   threads and virtiofsd: hypervisor.
+//! - **Checked against** the published APIs, to which simulators hold it in tests; Cloud Hypervisor 53.0 and
+//!   Firecracker 1.16.1 under the KVM of an emulated machine. Not yet run on hardware.
+
+mod cloud_hypervisor;
+mod firecracker;
+pub(super) mod http;
+mod running;
+#[cfg(test)]
+mod tests;
+pub(super) mod vsock;
+
+pub use cloud_hypervisor::CLOUD_HYPERVISOR;
+pub use firecracker::FIRECRACKER;
+
+use super::first_process::{FirstProcess, limited_together};
+use super::impairment::{self, Shaped};
+use super::qemu::disk::{AIO, CACHE, DISK_SIZE};
+use super::qemu::lent::{self, Board, Channel, Lent};
+use super::qemu::nic;
+use super::version;
+use crate::agent::{ConsoleTail, Link};
+use crate::fault::{Doing, Fault};
+use crate::lab::{self, Limits, Process, Program, Room};
+use crate::layer::{
+    Card, Choice, Layer, LayerSpec, Limit, Root, Running, Site, Unavailable, Usable,
+};
+use http::Api;
+use running::RunningMonitor;
+use std::fs;
+use std::ops::RangeInclusive;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::wire::Fact;
+
+/// How long a monitor may take to listen at its socket.
+const LISTEN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long its end is waited for when the agent is gone.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+const KERNEL: Choice = Choice {
+    key: "kernel",
+    values: &[],
+    help: "a kernel's file that is entered by PVH, its modules in ../lib/modules (default: as `qemu`)",
+};
+
+/// A monitor: what it is called, and what it is asked.
+pub struct Monitor {
+    card: &'static Card,
+    /// The program, as it is found in `PATH`.
+    program: &'static str,
+    /// What stands before the socket's path on its command line, and what behind.
+    arguments: (&'static str, &'static [&'static str]),
+    /// The versions whose API was read: major numbers, or with `1.` before them the minor ones.
+    versions: Versions,
+    /// Where the program is to be had.
+    remedy: &'static str,
+    /// The board of `qemu`'s whose virtio devices are on the same bus.
+    board: Board,
+    /// How the names of its vCPU threads begin, before their number.
+    vcpu: &'static str,
+    /// The most virtual CPUs that it takes.
+    cpus_max: u32,
+    /// Whether virtiofsd serves its guests; else what they have is in their initramfs.
+    shares_files: bool,
+    /// Asks for the machine and starts it; the order of the requests is the monitor's.
+    boot: fn(&mut Api, &Machine) -> Result<(), Fault>,
+    /// How a disk is cached, and read and written, unless told.
+    disk: (&'static str, &'static str),
+    /// What the monitor says that it runs, held against what was asked for; and its version.
+    prove: Prove,
+    /// Tells it to end, where it can be told.
+    end: fn(&mut Api),
+}
+
+/// What a monitor says of its machine, and its version.
+type Prove = fn(&mut Api, &Machine) -> Result<(Vec<Fact>, String), Fault>;
+
+/// The versions of a monitor that are taken.
+struct Versions {
+    /// The first number, where only the second counts.
+    major: Option<u64>,
+    range: RangeInclusive<u64>,
+}
+
+/// A machine, as a monitor is told of it.
+struct Machine {
+    cpus: u32,
+    memory_mib: u64,
+    kernel: PathBuf,
+    initramfs: PathBuf,
+    /// The socket of virtiofsd.
+    files: Option<PathBuf>,
+    /// Where the monitor makes the socket of its vsock device.
+    vsock: PathBuf,
+    /// Whether it has the tap of the network in which its monitor runs.
+    has_tap: bool,
+    /// The disk of the scratch directory.
+    disk: Option<Disk>,
+}
+
+/// A disk, as a monitor is told of it.
+struct Disk {
+    file: PathBuf,
+    /// How it is cached, and read and written, by the words of the options; empty where the monitor has no choice.
+    cache: String,
+    aio: String,
+}
+
+/// How the networks of these monitors are called.
+const NET: Choice = Choice {
+    values: &["none", "tap"],
+    help: "the network: `tap` is a bridge on this level (default: none; not yet run on hardware)",
+    ..nic::NET
+};
+
+/// A machine that was switched on.
+struct Booted {
+    process: Process,
+    api: Api,
+    vcpus: Vec<u32>,
+    link: Link,
+    /// The agent's call, to hang up.
+    call: UnixStream,
+}
+
+impl Layer for Monitor {
+    fn card(&self) -> &'static Card {
+        self.card
+    }
+
+    fn refuse(
+        &self,
+        spec: &LayerSpec,
+        limits: &Limits,
+        _: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        let (kind, most) = (&spec.kind, self.cpus_max);
+        if !self.shares_files && spec.root()? != Root::Packed {
+            return Err(Fault::user(format!("{kind}: it cannot share files with its guest"))
+                .hint(format!("write `{kind}:root=packed`")));
+        }
+        let why = format!("its machines have at most {most} CPUs");
+        lent::require_cpus(spec, limits, most, &why)
+    }
+
+    /// Changes nothing but our own cache, as `qemu`'s check, whose reference guest proves KVM.
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+        let program = self.found()?;
+        let said = self.version(&program)?;
+        let borrowed = lent::check(spec, site)?;
+        let key = format!("{}_version", self.program.replace('-', "_"));
+        let mut facts = vec![Fact::new(key, said, format!("{} --version", self.program))];
+        facts.extend(borrowed.facts.into_iter().filter(|fact| fact.key != "accelerator"));
+        Ok(Usable { facts })
+    }
+
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
+        let kind = self.card.kind;
+        let program = self.found()?;
+        let said = self.version(&program)?;
+        // A device that opens proves nothing: these monitors would hang without a word.
+        lent::check(spec, site).map_err(|it| it.fault().during(kind))?;
+        // CPUs and memory are the machine's own; all else is a matter of its group.
+        let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
+        let is_limited = placed != Limits::default();
+        let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
+        let way = (self.board, Channel::Vsock(vsock::PORT));
+        let lent = Lent::prepare(spec, way, false, site, room, group.as_deref())?;
+        let network = lent.network(site, room)?;
+        let machine = Machine {
+            cpus: lent.cpus(),
+            memory_mib: lent.memory_mib(),
+            kernel: lent.kernel().to_owned(),
+            initramfs: lent.initramfs().to_owned(),
+            files: lent.files().map(Path::to_owned),
+            vsock: room.directory().join("vsock"),
+            has_tap: network.is_some(),
+            disk: lent.disk().map(|made| self.disk(spec, &made.file)),
+        };
+        let place = (group.as_deref(), network.as_ref().map(|(network, _)| network));
+        let booted = self
+            .boot(&program, &machine, room, place, site.start_deadline)
+            .map_err(|fault| Fault { message: fault.message + &lent.words(), ..fault })?;
+        let wires = network.map(|(network, shape)| Wires::lay(network, shape)).transpose()?;
+        let mut facts = Vec::new();
+        if let Some(group) = &group {
+            let process = FirstProcess::of(booted.process.pid(), site.lab.hierarchies());
+            facts.push(process.group_is(group)?);
+            facts.extend(process.limits(group, &placed)?);
+            let server = if lent.server().is_some() { " and virtiofsd" } else { "" };
+            facts.push(limited_together(&format!("vCPUs, the monitor's other threads{server}")));
+        }
+        Ok(Box::new(RunningMonitor::new(self, booted, machine, (lent, wires), said, facts)))
+    }
+}
+
+/// The network of a machine.
+struct Wires {
+    network: lab::Network,
+    shaped: Option<Shaped>,
+}
+
+impl Wires {
+    fn lay(network: lab::Network, shape: Option<lab::Shape>) -> Result<Self, Fault> {
+        let shape = shape.map(|shape| Shaped::make(&network, lab::network::TAP, shape));
+        let shaped = shape.transpose()?;
+        Ok(Self { network, shaped })
+    }
+}
+
+impl Monitor {
+    /// The disk of the scratch directory, as a spec has it.
+    fn disk(&self, spec: &LayerSpec, file: &Path) -> Disk {
+        let word = |choice: &Choice, default: &str| {
+            spec.options.get(choice.key).map_or_else(|| default.to_owned(), Clone::clone)
+        };
+        let (cache, aio) = self.disk;
+        Disk { file: file.to_owned(), cache: word(&CACHE, cache), aio: word(&AIO, aio) }
+    }
+
+    fn found(&self) -> Result<PathBuf, Fault> {
+        let why = || Fault::machine(format!("`{}` is not in `PATH`", self.program));
+        lab::find(self.program).ok_or_else(|| why().hint(self.remedy))
+    }
+
+    /// What the program says of its version, if that is one whose API was read.
+    fn version(&self, program: &Path) -> Result<String, Fault> {
+        let said = version::of(program, &[])?;
+        if self.versions.hold(&said) {
+            return Ok(said);
+        }
+        let (shown, known) = (said.escape_debug(), self.versions.names());
+        Err(Fault::machine(format!(
+            "`{} --version` says `{shown}`, and the API is known of {known} only",
+            self.program
+        ))
+        .hint(self.remedy))
+    }
+
+    /// Starts the monitor, has it start the machine, and waits for the agent's call.
+    fn boot(
+        &self,
+        program: &Path,
+        machine: &Machine,
+        room: &Room,
+        (group, network): (Option<&Path>, Option<&lab::Network>),
+        deadline: Duration,
+    ) -> Result<Booted, Fault> {
+        let kind = self.card.kind;
+        let console = ConsoleTail::new();
+        let (output, output_of_monitor) = lab::pipe()?;
+        let errors_of_monitor = output_of_monitor.try_clone().doing("share a monitor's pipe")?;
+        console.drain(output);
+        let listener = vsock::Listener::beside(&machine.vsock)?;
+        let socket = room.directory().join("api");
+        let mut process = room.spawn(Program {
+            argv: self.command_line(program, &socket),
+            environment: Some(lab::path_alone()),
+            // The guest's serial port is its standard output.
+            stdio: [None, Some(output_of_monitor), Some(errors_of_monitor)],
+            group: group.map(Path::to_owned),
+            network_namespace: network.map(lab::Network::namespace).transpose()?,
+            ..Program::default()
+        })?;
+        let mut api = Api::connect(kind, &socket, &mut process, &console, LISTEN_DEADLINE)?;
+        (self.boot)(&mut api, machine).map_err(|fault| {
+            console.settle(LAST_WORDS);
+            Fault { message: fault.message + &console.quote(), ..fault }
+        })?;
+        let vcpus = numbered_threads(process.pid(), self.vcpu)?;
+        if vcpus.len() != usize::try_from(machine.cpus).unwrap_or(usize::MAX) {
+            return Err(Fault::machine(format!(
+                "{kind}: {} virtual CPUs were asked for, and {} of its threads are called `{}…`",
+                machine.cpus,
+                vcpus.len(),
+                self.vcpu
+            )));
+        }
+        let (link, call) = listener.accept(kind, &mut process, &console, deadline)?;
+        Ok(Booted { process, api, vcpus, link, call })
+    }
+
+    fn command_line(&self, program: &Path, socket: &Path) -> Vec<String> {
+        let (before, behind) = self.arguments;
+        let words =
+            [program.display().to_string(), before.to_owned(), socket.display().to_string()];
+        words.into_iter().chain(behind.iter().map(|&word| word.to_owned())).collect()
+    }
+}
+
+impl Versions {
+    fn hold(&self, said: &str) -> bool {
+        let Some((first, second)) = numbers(said) else { return false };
+        match self.major {
+            Some(major) => first == major && self.range.contains(&second),
+            None => self.range.contains(&first),
+        }
+    }
+
+    fn names(&self) -> String {
+        let before = self.major.map_or(String::new(), |major| format!("{major}."));
+        format!("{before}{} to {before}{}", self.range.start(), self.range.end())
+    }
+}
+
+/// The first two numbers of a version, wherever it stands: `Firecracker v1.12.0`, `53.0.0`.
+fn numbers(said: &str) -> Option<(u64, u64)> {
+    let words = said.split_ascii_whitespace().map(|word| word.strip_prefix('v').unwrap_or(word));
+    words
+        .filter_map(|word| {
+            let mut parts = word.split(|c: char| !c.is_ascii_digit());
+            Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+        })
+        .next()
+}
+
+/// The threads of a process whose names begin so, before a number, in its order.
+///
+/// # Errors
+/// The machine's: the process is gone.
+pub(super) fn numbered_threads(pid: u32, begins: &str) -> Result<Vec<u32>, Fault> {
+    let numbered =
+        |(name, tid): (String, u32)| Some((name.strip_prefix(begins)?.parse().ok()?, tid));
+    let mut found: Vec<(u32, u32)> = threads(pid)?.into_iter().filter_map(numbered).collect();
+    found.sort_unstable();
+    Ok(found.into_iter().map(|(_, tid)| tid).collect())
+}
+
+/// What the threads of a process are called.
+///
+/// # Errors
+/// The machine's: the process is gone.
+pub(super) fn names_of_threads(pid: u32) -> Result<Vec<String>, Fault> {
+    Ok(threads(pid)?.into_iter().map(|(name, _)| name).collect())
+}
+
+fn threads(pid: u32) -> Result<Vec<(String, u32)>, Fault> {
+    let directory = PathBuf::from(format!("/proc/{pid}/task"));
+    let entries = fs::read_dir(&directory).doing(format_args!("read `{}`", directory.display()))?;
+    let named = entries.flatten().filter_map(|entry| {
+        let name = fs::read_to_string(entry.path().join("comm")).ok()?;
+        Some((name.trim_end().to_owned(), entry.file_name().to_str()?.parse().ok()?))
+    });
+    Ok(named.collect())
+}
+
+/// What was asked for is what the monitor says.
+fn agree(kind: &str, what: &str, asked: &str, told: &str) -> Result<(), Fault> {
+    if asked == told {
+        return Ok(());
+    }
+    let told = told.escape_debug();
+    Err(Fault::machine(format!("{kind}: {what} was to be `{asked}`, and the API says `{told}`")))
+}
+
+/// A field of an answer as text; empty where it is not there.
+fn text(answer: &serde_json::Value, pointer: &str) -> String {
+    match answer.pointer(pointer) {
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => String::new(),
+    }
+}

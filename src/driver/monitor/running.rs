@@ -1,0 +1,148 @@
+//! A monitor's machine that runs: who pays for it, what proves it, and how it ends.
+
+use super::http::Api;
+use super::{Booted, LAST_WORDS, Machine, Monitor, Prove, Wires, agree, numbers};
+use crate::agent::Link;
+use crate::driver::qemu::lent::Lent;
+use crate::fault::Fault;
+use crate::lab::{Process, network};
+use crate::layer::{Network, Payer, Running, Source};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+use surtax_instrument::wire::{Fact, Role};
+
+/// How long it may take to end after it, or its guest, was told to.
+const STOP_DEADLINE: Duration = Duration::from_secs(5);
+
+/// A machine that runs.
+pub(super) struct RunningMonitor {
+    kind: &'static str,
+    prove: Prove,
+    end: fn(&mut Api),
+    link: Option<Link>,
+    call: UnixStream,
+    process: Process,
+    api: Api,
+    vcpus: Vec<u32>,
+    machine: Machine,
+    lent: Lent,
+    wires: Option<Wires>,
+    /// What the program said of its version.
+    said: String,
+    facts: Vec<Fact>,
+}
+
+impl RunningMonitor {
+    pub(super) fn new(
+        monitor: &Monitor,
+        booted: Booted,
+        machine: Machine,
+        (lent, wires): (Lent, Option<Wires>),
+        said: String,
+        facts: Vec<Fact>,
+    ) -> Self {
+        let (kind, prove, end) = (monitor.card.kind, monitor.prove, monitor.end);
+        let Booted { process, api, vcpus, link, call } = booted;
+        let link = Some(link);
+        Self {
+            kind,
+            prove,
+            end,
+            link,
+            call,
+            process,
+            api,
+            vcpus,
+            machine,
+            lent,
+            wires,
+            said,
+            facts,
+        }
+    }
+}
+
+impl Running for RunningMonitor {
+    fn link(&mut self) -> Result<Link, Fault> {
+        let kind = self.kind;
+        self.link.take().ok_or_else(|| Fault::bug(format!("the agent's link of `{kind}` is gone")))
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        let (pid, tids) = (self.process.pid(), self.vcpus.clone());
+        let hypervisor = |name: String, source| Payer {
+            name,
+            role: Role::Hypervisor,
+            source,
+            carries_workload: false,
+            is_shared: false,
+        };
+        let others = Source::OtherThreads { pid, except: tids.clone() };
+        let mut payers = vec![
+            Payer {
+                name: String::from("vCPU threads"),
+                role: Role::GuestKernel,
+                source: Source::Threads { pid, tids },
+                carries_workload: true,
+                is_shared: false,
+            },
+            hypervisor(format!("{}'s other threads", self.kind), others),
+        ];
+        let server = self.lent.server();
+        payers.extend(server.map(|pid| hypervisor("virtiofsd".into(), Source::Process(pid))));
+        payers
+    }
+
+    fn network(&self) -> Option<Network> {
+        let wires = self.wires.as_ref()?;
+        Some(Network {
+            namespace: wires.network.path(),
+            outside: network::OUTSIDE.into(),
+            workload: Some(network::WORKLOAD.into()),
+            is_shared: false,
+            ..Network::of_level()
+        })
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let (mut facts, version) = (self.prove)(&mut self.api, &self.machine)?;
+        if numbers(&version) != numbers(&self.said) {
+            agree(self.kind, "its version", &self.said, &version)?;
+        }
+        facts.extend(self.lent.prove(inside)?);
+        let network = if self.wires.is_some() { "tap" } else { "none" };
+        facts.push(Fact::new("network", network, "the API"));
+        if let Some(Wires { network, shaped: Some(shaped) }) = &self.wires {
+            facts.extend(shaped.prove(network)?);
+        }
+        facts.append(&mut self.facts);
+        Ok(facts)
+    }
+
+    fn obituary(&mut self) -> Option<String> {
+        let signal = self.process.wait(LAST_WORDS).ok().flatten()?.signal()?;
+        Some(format!("`{}` itself was ended by signal {signal}", self.kind))
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
+        drop(self.link.take());
+        (self.end)(&mut self.api);
+        // An agent that nobody listens to restarts its machine; where the other end is gone already, so
+        // is the machine.
+        let _ = self.call.shutdown(Shutdown::Both);
+        let ended = self.process.wait(STOP_DEADLINE)?;
+        if ended.is_none() {
+            self.process.kill()?;
+        }
+        self.lent.stop()?;
+        match ended {
+            Some(_) => Ok(()),
+            None => {
+                let kind = self.kind;
+                Err(Fault::machine(format!("{kind}: it was told to end, did not, and was killed")))
+            }
+        }
+    }
+}

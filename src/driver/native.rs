@@ -1,0 +1,318 @@
+//! Native: the agent as an ordinary process of this level, and nothing between it and the kernel.
+//!
+//! surtax (host) ── agent ── command
+//!
+//! - **Needs** root, for the throw-away layer over `/`; with `root=host` nothing.
+//! - **Leaves out** every namespace but the mount namespace that holds the merged root.
+//! - **Payers** the agent, in one group with the command: surtax.
+//! - **Checked against** `unshare(2)`, `mount(8)`.
+
+use super::first_process::FirstProcess;
+use super::stdio;
+use crate::agent::Link;
+use crate::fault::{Doing, Fault};
+use crate::lab::network::OUTSIDE;
+use crate::lab::{self, Limits, Process, Program, Room};
+use crate::layer::{
+    Card, Files, Layer, LayerSpec, Limit, Network, Payer, Reach, Root, Running, Site, Source,
+    Unavailable, Usable, medium,
+};
+use crate::rootfs::{root, scratch};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::probe::cgroup::Hierarchies;
+use surtax_instrument::wire::{Fact, Role};
+
+/// How long the agent may take to leave after it was asked to.
+const STOP_DEADLINE: Duration = Duration::from_secs(2);
+
+/// The level's own kernel and processes.
+pub struct Native;
+
+static CARD: Card = Card {
+    kind: "native",
+    summary: "an ordinary process of this machine, on a throw-away layer over its files",
+    reach: &[("", Reach::Level)],
+    options: &[medium::CHOICE],
+    subject: None,
+    limits: Limit::OF_A_GROUP,
+    holds_layers: false,
+    elsewhere: false,
+    files: Files::Overlaid,
+    both_ways: &[],
+    ran_on_hardware: true,
+};
+
+impl Layer for Native {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
+        let is_root = rustix::process::geteuid().is_root();
+        if !is_root && spec.options.get("root").is_none_or(|root| root != "host") {
+            return Err(Unavailable {
+                why: String::from("a throw-away layer over `/` can only be mounted by root"),
+                remedy: Some(String::from("sudo surtax …, or `native:root=host`")),
+            });
+        }
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        Ok(Usable { facts: vec![Fact::new("kernel_release", release, "uname(2)")] })
+    }
+
+    fn start(
+        &self,
+        _: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
+        let enter = |path: &Path| File::open(path).doing(format!("open `{}`", path.display()));
+        let network = site.network.map(enter).transpose()?;
+        let elsewhere = site.network.map(link_of).transpose()?;
+        let plain = PlainProcess::start_in(
+            network.map(OwnedFd::from),
+            Grouping::Own,
+            "native",
+            &["stdio"],
+            site,
+            room,
+        )?;
+        let bridge = site.network.map(Path::to_path_buf);
+        Ok(Box::new(RunningNative { plain, elsewhere, bridge }))
+    }
+}
+
+/// The agent as a process of this level, on a merged root of its own: `native`, and what begins with it.
+pub(super) struct PlainProcess {
+    kind: &'static str,
+    pub process: Process,
+    link: Option<Link>,
+    /// Its group; `None` where it was left in this level's own.
+    pub group: Option<PathBuf>,
+    pub hierarchies: Hierarchies,
+    pub limits: Limits,
+    root_facts: Vec<Fact>,
+}
+
+/// Which group a plain process is put into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grouping {
+    /// One of its own, with the limits of the site.
+    Own,
+    /// None: it stays in this level's.
+    OfTheLevel,
+}
+
+impl PlainProcess {
+    /// Starts the agent with these arguments, in a group with the limits of the site.
+    ///
+    /// # Errors
+    /// The machine's: the group, a mount or the process could not be made.
+    pub fn start(
+        grouping: Grouping,
+        kind: &'static str,
+        arguments: &[&str],
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Self, Fault> {
+        Self::start_in(None, grouping, kind, arguments, site, room)
+    }
+
+    /// The same in a network namespace.
+    ///
+    /// # Errors
+    /// As [`PlainProcess::start`].
+    pub fn start_in(
+        network: Option<OwnedFd>,
+        grouping: Grouping,
+        kind: &'static str,
+        arguments: &[&str],
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Self, Fault> {
+        let group = match grouping {
+            Grouping::Own => Some(room.subgroup("command", site.limits)?),
+            Grouping::OfTheLevel => None,
+        };
+        let (link, ends) = stdio::link(kind)?;
+        let agent = site.agent.to_string_lossy().into_owned();
+        let mut program = Program {
+            argv: std::iter::once(agent).chain(arguments.iter().map(|&w| w.to_owned())).collect(),
+            // Root beside it may read what it was started with.
+            environment: Some(lab::path_alone()),
+            stdio: ends,
+            group: group.clone(),
+            is_ungrouped: group.is_none(),
+            network_namespace: network,
+            ..Program::default()
+        };
+        let lowers = match site.view.root {
+            Root::Host => Vec::new(),
+            _ => root::lowers(&site.view.root, site.cache)?,
+        };
+        if site.view.root != Root::Host {
+            let place = room.directory();
+            let above = scratch::above(site.view, room)?;
+            let mut mounts =
+                root::merge_for_native(site.view, site.cache, place, above.as_deref())?;
+            mounts.extend(scratch::mounts(site.view, &root::merged_at(place), room)?);
+            mounts.push(root::become_root(place));
+            program.mount_namespace = Some(room.mount_namespace(&mounts)?);
+        }
+        let process = room.spawn(program)?;
+        Ok(Self {
+            kind,
+            process,
+            link: Some(link),
+            group,
+            hierarchies: site.lab.hierarchies().clone(),
+            limits: site.limits.clone(),
+            root_facts: root::facts(&site.view.root, &lowers),
+        })
+    }
+
+    /// The way to the agent, once.
+    ///
+    /// # Errors
+    /// Ours, the second time.
+    pub fn link(&mut self) -> Result<Link, Fault> {
+        crate::layer::take_link(&mut self.link, self.kind)
+    }
+
+    /// The agent and the command.
+    pub fn payers(&self) -> Vec<Payer> {
+        let source = match &self.group {
+            Some(group) => Source::Group(group.clone()),
+            // Of the two processes only the second has anything to do; the command is none of them.
+            None => Source::Process(child_of(self.process.pid()).unwrap_or(self.process.pid())),
+        };
+        let carries_workload = self.group.is_some();
+        let name = String::from("surtax agent");
+        vec![Payer { name, role: Role::Surtax, source, carries_workload, is_shared: false }]
+    }
+
+    /// The agent itself, as a process of this level.
+    ///
+    /// # Errors
+    /// None of those that were started is in its namespaces.
+    pub fn agent(&self, inside: &[Fact]) -> Result<FirstProcess, Fault> {
+        match &self.group {
+            Some(group) => FirstProcess::among(group, &self.hierarchies, inside),
+            None => {
+                let pid = self.process.pid();
+                let pid = child_of(pid).unwrap_or(pid);
+                let agent = FirstProcess::of(pid, &self.hierarchies);
+                agent.is_the_agent(inside).map(|_| agent)
+            }
+        }
+    }
+
+    /// That `agent`, on this level, has the limits that were asked for, and where its root is from.
+    ///
+    /// # Errors
+    /// A limit is not what was asked for.
+    pub fn facts(&mut self, agent: &FirstProcess) -> Result<Vec<Fact>, Fault> {
+        let mut facts = Vec::new();
+        if self.limits != Limits::default() {
+            let group = self.group.as_ref().ok_or_else(|| Fault::bug("limits without a group"))?;
+            facts.push(agent.group_is(group)?);
+            facts.extend(agent.limits(group, &self.limits)?);
+        }
+        facts.append(&mut self.root_facts);
+        Ok(facts)
+    }
+
+    /// Waits until the agent has left.
+    ///
+    /// # Errors
+    /// It did not, and was killed.
+    pub fn stop(mut self) -> Result<(), Fault> {
+        drop(self.link.take());
+        let kind = self.kind;
+        match self.process.wait(STOP_DEADLINE)? {
+            Some(_) => Ok(()),
+            None => Err(Fault::machine(format!("{kind}: the agent did not leave and was killed"))),
+        }
+    }
+}
+
+/// The first child of a process, if it has one.
+fn child_of(pid: u32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// That the agent runs on the kernel of this level.
+///
+/// # Errors
+/// Another kernel answers.
+pub(super) fn same_kernel(kind: &str, inside: &[Fact]) -> Result<Fact, Fault> {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let theirs = crate::layer::value_of(inside, "kernel_release")?;
+    if release != theirs {
+        return Err(Fault::machine(format!(
+            "{kind}: it runs on kernel `{theirs}`, and this level on `{release}`"
+        )));
+    }
+    Ok(Fact::new("kernel_release", release, "uname(2), outside and inside"))
+}
+
+/// What a namespace is called, by a file that stands for it: `net:[4026531840]`.
+fn link_of(path: &Path) -> Result<String, Fault> {
+    let link = std::fs::read_link(path).doing(format!("read `{}`", path.display()))?;
+    Ok(link.to_string_lossy().into_owned())
+}
+
+struct RunningNative {
+    plain: PlainProcess,
+    /// The network namespace that it was to be in, if not this level's.
+    elsewhere: Option<String>,
+    /// The file of that namespace.
+    bridge: Option<PathBuf>,
+}
+
+impl Running for RunningNative {
+    fn link(&mut self) -> Result<Link, Fault> {
+        self.plain.link()
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        self.plain.payers()
+    }
+
+    fn network(&self) -> Option<Network> {
+        let Some(namespace) = self.bridge.clone() else { return Some(Network::of_level()) };
+        // It stands at the bridge's own address, where the outside of others on that bridge does.
+        let (outside, workload) = (OUTSIDE.into(), Some(OUTSIDE.into()));
+        Some(Network { namespace, outside, workload, is_shared: false, ..Network::of_level() })
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let mut facts = Vec::new();
+        for namespace in ["ipc", "net", "pid", "user", "uts"] {
+            let path = format!("/proc/self/ns/{namespace}");
+            let ours = match &self.elsewhere {
+                Some(link) if namespace == "net" => link.clone(),
+                _ => link_of(Path::new(&path))?,
+            };
+            let key = format!("namespace_{namespace}");
+            let theirs = crate::layer::value_of(inside, &key)?;
+            if ours != theirs {
+                return Err(Fault::machine(format!(
+                    "native: its {namespace} namespace is `{theirs}`, and this level's is `{ours}`"
+                )));
+            }
+            facts.push(Fact::new(key, theirs, path));
+        }
+        facts.push(same_kernel("native", inside)?);
+        let agent = FirstProcess::of(self.plain.process.pid(), &self.plain.hierarchies);
+        facts.extend(self.plain.facts(&agent)?);
+        Ok(facts)
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), Fault> {
+        self.plain.stop()
+    }
+}

@@ -1,0 +1,387 @@
+//! Podman: Docker's command line without a daemon.
+//!
+//! surtax (host) ── podman run ── conmon ── runc or crun ── agent (PID 1) ── command
+//!
+//! - **Needs** `podman` in `PATH` with its `conmon` and an OCI runtime, root; plugins of CNI for its networks;
+//!   with `rootless=on` also `newuidmap`, and `slirp4netns` for a network of its own.
+//! - **Leaves out** images and, unless one is named, storage drivers: the root is a directory (`--rootfs`); the log, since the
+//!   agent's frames are no text; health checks, events and everything else that is kept of a container.
+//! - **Payers** one group: `podman`, `conmon`, the runtime, the agent and the command; with `rootless=on` also
+//!   the process that holds the user's namespace, and `slirp4netns`.
+//! - **Checked against** podman 4.3.1, `podman-run(1)`.
+
+mod network;
+mod storage;
+
+use super::conmon::Conmon;
+use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
+use super::container_users::{self, ContainerUsers};
+use super::engine_runtime::{self, Kernel};
+use super::first_process::THROTTLING;
+use super::tool_network::Ground;
+use super::{docker, oci, rootless, tool_network};
+use crate::driver::oci::config::{AGENT, open_files_max};
+use crate::fault::{Doing, Fault};
+use crate::lab::users::{COUNT, FIRST};
+use crate::lab::{self, Limits, Mount};
+use crate::layer::publish::Port;
+use crate::layer::{
+    Card, Choice, Files, LayerSpec, Limit, Reach, Site, Unavailable, medium, publish,
+};
+use rustix::process::{Resource, getrlimit};
+use std::fs;
+use std::path::Path;
+use storage::Store;
+use surtax_instrument::wire::SCRATCH;
+
+/// Where it keeps what is gone at a reboot, in a `/run` of its own: at most 50 characters, says podman.
+const RUN: &str = "/run/surtax-podman";
+
+/// What podman lowers its own limit on processes to, and so the most that it can pass on.
+const PROCESSES: u64 = 32 << 10;
+
+/// Podman.
+pub static PODMAN: ContainerTool = ContainerTool {
+    card: &Card {
+        kind: "podman",
+        summary: "a container by podman, Docker's command line without a daemon",
+        reach: &[
+            ("host", Reach::Level),
+            ("bridge", Reach::Link),
+            ("user", Reach::Link),
+            ("macvlan", Reach::Link),
+            ("slirp4netns", Reach::Link),
+        ],
+        options: &[
+            tool_network::choice(&["none", "host", "bridge", "user", "macvlan", "slirp4netns"]),
+            publish::CHOICE,
+            Choice {
+                key: engine_runtime::KEY,
+                values: &["runc", "crun", "youki", "runsc"],
+                help: "the OCI runtime, which must be installed (default: runc, or crun where there is no runc)",
+            },
+            engine_runtime::SECCOMP,
+            rootless::CHOICE,
+            storage::CHOICE,
+            container_users::CHOICE,
+            medium::choice(&["layer", "bind", "tmpfs", "volume"]),
+        ],
+        subject: None,
+        limits: Limit::OF_A_GROUP,
+        holds_layers: false,
+        elsewhere: false,
+        files: Files::Overlaid,
+        both_ways: &["bridge", "slirp4netns", "host"],
+        ran_on_hardware: true,
+    },
+    program: "podman",
+    remedy: "apt-get install podman",
+    refuse,
+    require,
+    agent_words: |_| Vec::new(),
+    networks: &[
+        ("bridge", Ground::Bare),
+        ("user", Ground::Given(network::USER_GATEWAY)),
+        ("macvlan", Ground::Pair),
+        ("slirp4netns", Ground::UserMode),
+    ],
+    order,
+};
+
+/// The network that a spec names.
+fn net(spec: &LayerSpec) -> &str {
+    spec.options.get(tool_network::KEY).map_or("none", String::as_str)
+}
+
+/// Whether its users are others than those of the level.
+fn has_users(spec: &LayerSpec) -> bool {
+    spec.options.get(container_users::CHOICE.key).is_some_and(|word| word == "private")
+}
+
+fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
+    storage::refuse(spec)?;
+    Port::read(spec, net(spec))?;
+    engine_runtime::refuse(spec, limits, None)?;
+    refuse_of_gvisor(spec)?;
+    refuse_of_rootless(spec)
+}
+
+/// What a sandbox of gVisor's would not have, though podman was told.
+fn refuse_of_gvisor(spec: &LayerSpec) -> Result<(), Fault> {
+    if Kernel::asked(spec) != Kernel::Gvisor {
+        return Ok(());
+    }
+    let (option, why, hint) = if net(spec) == "host" {
+        (
+            "net=host",
+            "would be a network stack of its own on this level's links",
+            "use `gvisor:net=host`, which passes this level's sockets through, or `net=bridge`",
+        )
+    } else if rootless::is_asked(spec) {
+        ("rootless=on", "is not set up for such a user", "leave `runtime` or `rootless=on` out")
+    } else if has_users(spec) {
+        ("user=private", "would map the sandbox and not what is in it", "leave `user=private` out")
+    } else if spec.options.contains_key(storage::CHOICE.key) {
+        (
+            "storage",
+            "is hidden by the sandbox's own overlay, so that nothing could prove it",
+            "leave `storage` out, or use `docker:runtime=runsc` with it",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Fault::user(format!("podman: with `runtime=runsc`, `{option}` {why}")).hint(hint))
+}
+
+/// What a user without privileges cannot have.
+fn refuse_of_rootless(spec: &LayerSpec) -> Result<(), Fault> {
+    if !rootless::is_asked(spec) {
+        return Ok(());
+    }
+    let (option, why, hint) = match spec.options.get(tool_network::KEY).map(String::as_str) {
+        Some("macvlan") => (
+            "net=macvlan",
+            "would be on a link of this level, which its user may not touch",
+            "use `net=slirp4netns`, or leave `rootless=on` out",
+        ),
+        Some("bridge" | "user") => (
+            "net=bridge` or `net=user",
+            "would stand in a namespace of its user's, where nobody outside can be called or listen",
+            "use `net=slirp4netns`, or leave `rootless=on` out",
+        ),
+        _ if has_users(spec) => (
+            "user=private",
+            "is what it has anyway: its users are nobody here",
+            "leave `user=private` out",
+        ),
+        _ => return Ok(()),
+    };
+    Err(Fault::user(format!("podman: with `rootless=on`, `{option}` {why}")).hint(hint))
+}
+
+/// That a limit on a disk can be kept: the group that has it in cgroup v1 is the one that the runtime makes, and a
+/// rootless one makes none.
+fn require_of_rootless(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailable> {
+    if !rootless::is_asked(spec) {
+        return Ok(());
+    }
+    rootless::require("podman", &[])?;
+    if site.lab.hierarchies().of(THROTTLING).is_some() && site.limits.io.rates().next().is_some() {
+        return Err(Unavailable {
+            why: String::from(
+                "podman: with `rootless=on` and cgroup v1 it cannot limit what is read and written",
+            ),
+            remedy: Some(String::from(
+                "leave that limit out, or use `podman` without `rootless=on`",
+            )),
+        });
+    }
+    Ok(())
+}
+
+fn require(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailable> {
+    require_of_rootless(spec, site)?;
+    if spec.options.contains_key(storage::CHOICE.key) {
+        docker::storage::Storage::read(spec)?.require("podman")?;
+    }
+    Conmon::with(runtime(spec), Path::new(RUN))?;
+    network::require(net(spec), spec.options.contains_key(publish::CHOICE.key))
+}
+
+/// The runtime that a spec names, or the one that there is.
+fn runtime(spec: &LayerSpec) -> &str {
+    let installed = || if lab::find("runc").is_some() { "runc" } else { "crun" };
+    spec.options.get(engine_runtime::KEY).map_or_else(installed, String::as_str)
+}
+
+fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
+    let books = wanted.scratch.join("podman");
+    let is_rootless = wanted.users == ContainerUsers::OfAnEngine;
+    let make = |path: &Path| match is_rootless {
+        true => rootless::directory(path),
+        false => fs::create_dir_all(path).doing(format_args!("make `{}`", path.display())),
+    };
+    make(&books)?;
+    let file = books.join("containers.conf");
+    // Where its volumes are is the question that such a stack asks: on a disk, as they are unless podman
+    // is told otherwise.
+    let volumes = match wanted.medium {
+        Some(medium::Medium::Volume) => wanted.room.disk_directory()?.join("volumes"),
+        _ => books.join("volumes"),
+    };
+    let temporary = if is_rootless { books.join("tmp") } else { Path::new(RUN).join("tmp") };
+    if is_rootless {
+        make(&volumes)?;
+        wanted.room.let_users_pass()?;
+    }
+    let conmon = Conmon::with(runtime(wanted.spec), &books).map_err(Unavailable::fault)?;
+    let (network, networks) = network::known(&wanted.network.word, &books)?;
+    let text = configuration(&conmon, &books, &volumes, &temporary) + &networks;
+    lab::write(&file, text)?;
+    let mut argv = vec![wanted.program.to_owned()];
+    let store = Store::of(wanted)?;
+    argv.extend(match &store {
+        Some(store) => store.words()?,
+        None => places(&books, wanted.medium.map(|medium| (medium, volumes.as_path())))?,
+    });
+    argv.extend(["run", "--rm", "--interactive", "--log-driver=none"].map(str::to_owned));
+    argv.extend(["--name".to_owned(), wanted.name.to_owned()]);
+    argv.push(format!("--hostname={}", wanted.host_name));
+    argv.push(format!("--network={network}"));
+    argv.extend(conmon.words());
+    let port = Port::read(wanted.spec, &wanted.network.word)?;
+    argv.extend(told_if_asked(wanted, port));
+    // A user without privileges makes no groups: all that it starts stays in the one where it was started.
+    if !is_rootless {
+        argv.push(format!("--cgroup-parent=/{}", word(wanted.group)?));
+    }
+    if wanted.has_own_run {
+        argv.push(String::from("--tmpfs=/run:rw,exec,nosuid,nodev,mode=755,notmpcopyup"));
+    }
+    argv.push(format!("--volume={}:{AGENT}:ro", word(wanted.agent)?));
+    if wanted.medium == Some(medium::Medium::Volume) {
+        argv.push(format!("--mount=type=volume,destination={SCRATCH}"));
+    }
+    argv.push(String::from("--no-hosts"));
+    argv.extend(match &store {
+        Some(store) => store.container(wanted.root)?,
+        None => vec![String::from("--rootfs"), word(wanted.root)?],
+    });
+    argv.extend(agent_words());
+    let mut environment = vec![(String::from("CONTAINERS_CONF"), word(&file)?)];
+    // Plugins for networks keep their books where no option moves them.
+    let places = ["/run", "/var/lib"];
+    let mut mounts = places.map(|place| Mount::Tmpfs { target: place.into() }).to_vec();
+    if conmon.runtime == "crun" {
+        mounts.extend(oci::cover_unified(wanted.hierarchies));
+    }
+    let conmon = Some(conmon);
+    if !is_rootless {
+        let image = store.and_then(|store| store.image_to_mount());
+        return Ok(Order { argv, mounts, environment, image, conmon, port, ..Order::default() });
+    }
+    let (home, session) = (books.join("home"), Path::new(RUN));
+    make(&home)?;
+    mounts.push(rootless::known(wanted.scratch, &home)?);
+    mounts.push(rootless::session(session));
+    environment.extend(rootless::environment(&home, session));
+    let (user, left_behind) = (Some(rootless::USER), Some(temporary.join("pause.pid")));
+    Ok(Order { argv, mounts, environment, user, left_behind, image: None, conmon, port })
+}
+
+/// Where podman keeps what it makes, where no storage driver is named.
+fn places(books: &Path, volumes: Option<(medium::Medium, &Path)>) -> Result<Vec<String>, Fault> {
+    let root = word(&books.join("root"))?;
+    let mut words = ["--root", &root, "--runroot", RUN].map(str::to_owned).to_vec();
+    // A root that is named makes podman forget what the file says of volumes.
+    if let Some((medium::Medium::Volume, volumes)) = volumes {
+        words.extend([String::from("--volumepath"), word(volumes)?]);
+    }
+    Ok(words)
+}
+
+/// What is only told of where it was asked for: users, a port, no filter of system calls, limits on a disk.
+fn told_if_asked(wanted: &Wanted<'_>, port: Option<Port>) -> Vec<String> {
+    let mut words = Vec::new();
+    if wanted.users == ContainerUsers::Own {
+        words.extend(["uid", "gid"].map(|kind| format!("--{kind}map=0:{FIRST}:{COUNT}")));
+    }
+    if let Some(Port { number, protocol }) = port {
+        words.push(format!("--publish={number}:{number}/{protocol}"));
+    }
+    if wanted.spec.options.get(engine_runtime::SECCOMP.key).is_some_and(|it| it == "unconfined") {
+        words.push(String::from("--security-opt=seccomp=unconfined"));
+    }
+    if let Some(disk) = &wanted.throttled_disk {
+        let node = disk.node.display();
+        words.extend(wanted.io.rates().map(|(key, rate)| format!("--device-{key}={node}:{rate}")));
+    }
+    words
+}
+
+/// All that it keeps is in the room; and it asks for no more files and processes than we may have, since
+/// without `CAP_SYS_RESOURCE` nobody can raise a limit.
+fn configuration(conmon: &Conmon, books: &Path, volumes: &Path, temporary: &Path) -> String {
+    let open_files = open_files_max();
+    let processes = getrlimit(Resource::Nproc).maximum.unwrap_or(PROCESSES).min(PROCESSES);
+    let (runtime, program) = (&conmon.runtime, conmon.path.display());
+    let (books, volumes, temporary) = (books.display(), volumes.display(), temporary.display());
+    format!(
+        "[containers]\n\
+         default_ulimits = [\"nofile={open_files}:{open_files}\", \"nproc={processes}:{processes}\"]\n\
+         [engine]\n\
+         runtime = \"{runtime}\"\n\
+         cgroup_manager = \"cgroupfs\"\n\
+         events_logger = \"none\"\n\
+         lock_type = \"file\"\n\
+         static_dir = \"{books}/static\"\n\
+         volume_path = \"{volumes}\"\n\
+         tmp_dir = \"{temporary}\"\n\
+         [engine.runtimes]\n\
+         {runtime} = [\"{program}\"]\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(options: &[(&str, &str)]) -> LayerSpec {
+        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+        LayerSpec { kind: "podman".into(), options }
+    }
+
+    #[test]
+    fn what_a_sandbox_would_not_have_is_refused_with_a_way_out() {
+        let runsc = ("runtime", "runsc");
+        assert_eq!(refuse(&spec(&[runsc, ("net", "bridge")]), &Limits::default()), Ok(()));
+        for other in [
+            ("net", "host"),
+            ("rootless", "on"),
+            ("user", "private"),
+            ("seccomp", "default"),
+            ("storage", "vfs"),
+        ] {
+            let fault = refuse(&spec(&[runsc, other]), &Limits::default()).unwrap_err();
+            assert!(fault.message.contains(other.0) && fault.hint.is_some(), "{fault}");
+            assert_eq!(refuse(&spec(&[other]), &Limits::default()), Ok(()), "{}", other.0);
+        }
+    }
+
+    #[test]
+    fn volumes_are_where_they_are_wanted_though_a_root_is_named() {
+        let (books, disk) = (Path::new("/room/podman"), Path::new("/disk/volumes"));
+        let words = places(books, Some((medium::Medium::Volume, disk))).unwrap().join(" ");
+        assert!(words.starts_with("--root /room/podman/root "), "{words}");
+        assert!(words.ends_with(" --volumepath /disk/volumes"), "{words}");
+        // A podman that does not know the word is asked for no volume.
+        for medium in [None, Some((medium::Medium::Bind, disk))] {
+            assert!(!places(books, medium).unwrap().contains(&String::from("--volumepath")));
+        }
+    }
+
+    #[test]
+    fn a_port_is_published_from_behind_a_bridge_only() {
+        let port = ("publish", "80");
+        for net in ["bridge", "user"] {
+            assert_eq!(refuse(&spec(&[port, ("net", net)]), &Limits::default()), Ok(()));
+        }
+        let fault = refuse(&spec(&[port]), &Limits::default()).unwrap_err();
+        assert!(fault.message.contains("not `net=none`"), "{fault}");
+    }
+
+    #[test]
+    fn no_more_is_asked_for_than_may_be_had() {
+        let shell = Conmon::with("sh", Path::new("/room/podman")).unwrap();
+        let text = configuration(
+            &shell,
+            Path::new("/room/podman"),
+            Path::new("/disk/volumes"),
+            Path::new("/run/surtax-podman/tmp"),
+        );
+        let limit = open_files_max();
+        assert!(text.contains(&format!("nofile={limit}:{limit}")), "{text}");
+        assert!(text.contains("volume_path = \"/disk/volumes\"\n"), "{text}");
+        assert!(text.contains("\nruntime = \"sh\"\n"), "{text}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Boots a machine and takes hold of its ends: the agent's channel, QMP, the console.
+//!
+//! Both conversations run over socket pairs that QEMU inherits: no path, no listener that anybody
+//! else could reach, and nothing to remove.
+
+use super::command_line::{AGENT_DESCRIPTOR, Boots, Machine, PROGRAM, QMP_DESCRIPTOR};
+use super::image::IMAGE_DESCRIPTOR;
+use super::nic::{TAP_DESCRIPTOR, VHOST_DESCRIPTOR, Wires};
+use super::qmp::{Qmp, VirtualCpu};
+use super::vcpu;
+use crate::agent::{ConsoleTail, Link};
+use crate::driver::jail::Jail;
+use crate::fault::{Doing, Fault};
+use crate::lab::{self, Network, Process, Program, Room};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a QEMU that hung up may take to be gone, with its last words read.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// A machine that was switched on.
+pub(super) struct Guest {
+    /// QEMU.
+    pub(super) process: Process,
+    /// QEMU's own tongue.
+    pub(super) qmp: Qmp,
+    /// The virtual CPUs with their threads.
+    pub(super) cpus: Vec<VirtualCpu>,
+    /// The way to the agent; its first frame has not been read.
+    pub(super) link: Link,
+}
+
+/// Where QEMU is put before it starts.
+pub(super) struct Place<'a> {
+    /// The group that it joins, if not the room's.
+    pub(super) group: Option<&'a Path>,
+    /// The jail in which it runs.
+    pub(super) jail: &'a Jail,
+}
+
+/// Starts QEMU, which takes the taps of `wires` with it. What it and the guest's console print goes to
+/// `console`.
+///
+/// # Errors
+/// QEMU is not there or refuses its command line; then with its last words.
+pub(super) fn boot(
+    machine: &Machine,
+    wires: &mut Wires,
+    room: &Room,
+    place: Place<'_>,
+    console: &ConsoleTail,
+) -> Result<Guest, Fault> {
+    let (agent, agent_of_qemu) = UnixStream::pair().doing("make a socket pair for the agent")?;
+    let (qmp, qmp_of_qemu) = UnixStream::pair().doing("make a socket pair for QMP")?;
+    let (output, output_of_qemu) = std::io::pipe().doing("make a pipe for the guest's console")?;
+    let errors_of_qemu = output_of_qemu.try_clone().doing("share the console's pipe")?;
+    console.drain(output.into());
+
+    let mut argv = machine.command_line();
+    // In a mount namespace of its own a program is not looked for.
+    if let (Some(first), Some(found)) = (argv.first_mut(), crate::lab::find(PROGRAM)) {
+        *first = found.display().to_string();
+    }
+    let mut descriptors =
+        vec![(agent_of_qemu.into(), AGENT_DESCRIPTOR), (qmp_of_qemu.into(), QMP_DESCRIPTOR)];
+    descriptors.extend(wires.taps.drain(..).zip(TAP_DESCRIPTOR..));
+    descriptors.extend(wires.vhosts.drain(..).zip(VHOST_DESCRIPTOR..));
+    if let Boots::Disk(image) = &machine.boots {
+        descriptors.push((image.descriptor()?, IMAGE_DESCRIPTOR));
+    }
+    let jailed = place.jail.close(room)?;
+    let mut process = room.spawn(Program {
+        argv,
+        environment: Some(lab::path_alone()),
+        stdio: [None, Some(output_of_qemu.into()), Some(errors_of_qemu.into())],
+        descriptors,
+        group: place.group.map(Path::to_owned),
+        mount_namespace: Some(jailed.mount_namespace),
+        confinement: Some(jailed.confinement),
+        network_namespace: wires.network.as_ref().map(Network::namespace).transpose()?,
+        ..Program::default()
+    })?;
+    let greeted = Qmp::open(qmp).and_then(|mut qmp| {
+        let cpus = qmp.cpus()?;
+        vcpu::pin(&cpus, &machine.pinned)?;
+        machine.memory.inflate(&mut qmp)?;
+        Ok((cpus, qmp))
+    });
+    let (cpus, qmp) = match greeted {
+        Ok(greeted) => greeted,
+        Err(fault) => {
+            let ended = process.wait(LAST_WORDS)?;
+            // The thread that reads the console may not have come to its end yet.
+            if ended.is_some() {
+                console.settle(LAST_WORDS);
+            }
+            let how = ended.map_or(String::new(), |status| format!(" ({status})"));
+            let words = console.quote();
+            return Err(Fault::machine(format!("qemu: {}{how}{words}", fault.message)));
+        }
+    };
+    let reader = agent.try_clone().doing("duplicate the agent's socket")?;
+    let link = Link::over("qemu", reader, agent, console)?;
+    Ok(Guest { process, qmp, cpus, link })
+}

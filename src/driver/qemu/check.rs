@@ -1,0 +1,208 @@
+//! Whether this level can run a machine, and which accelerator it has: KVM is believed when proved.
+
+use super::command_line::{Accelerator, Board, PROGRAM};
+use super::errand::Errand;
+use super::kernel::{self, Kernel};
+use super::packed::Packed;
+use super::qcow2::Header;
+use super::request::Asked;
+use super::share::Protocol;
+use super::virtiofsd::{self, Virtiofsd};
+use super::{reference_guest, tsc, xen};
+use crate::driver::version;
+use crate::fault::Fault;
+use crate::lab::{Limits, Room};
+use crate::layer::{LayerSpec, Root, Site, Unavailable, Usable};
+use std::ffi::OsStr;
+use surtax_instrument::wire::Fact;
+
+/// Counting instructions, QEMU's time stamp counter counts the nanoseconds that they stand for.
+const ICOUNT_TSC_KHZ: u64 = 1_000_000;
+
+/// Looks at what a machine needs.
+///
+/// # Errors
+/// What is missing, and what would help.
+pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+    let asked = Asked::read(spec, site.limits)?;
+    if crate::lab::find(PROGRAM).is_none() {
+        return Err(Unavailable {
+            why: format!("`{PROGRAM}` is not in `PATH`"),
+            remedy: Some(String::from("apt-get install qemu-system-x86")),
+        });
+    }
+    let version = qemu_version(room)?;
+    let mut facts = vec![Fact::new("qemu_version", version, "qemu-system-x86_64 --version")];
+    let is_image = matches!(site.view.root, Root::Image(_));
+    if let Root::Image(path) = &site.view.root {
+        Header::open(path)?;
+    }
+    if site.view.root == Root::Packed {
+        Packed::of(site, asked.memory.mib, room)?;
+    } else if asked.files == Protocol::Virtiofs && !is_image {
+        let found = Virtiofsd::find(room)?;
+        let virtiofsd = found.ok_or_else(virtiofsd::missing)?;
+        facts.push(virtiofsd::version_fact(virtiofsd.version));
+    }
+    asked.firmware.require(asked.board, room)?;
+    if let Some(nic) = &asked.nic {
+        nic.require(site, room)?;
+    }
+    if !is_image {
+        let found = kernel::find(&asked.need(), site.cache)?;
+        let kernel = found.map_or(String::from("not yet here; apt-get will fetch it"), |found| {
+            format!("{}, {}", found.release, found.origin)
+        });
+        facts.push(Fact::new("guest_kernel", kernel, "a look at /boot and our cache"));
+        if asked.dom0.is_some() {
+            let found =
+                xen::cached(site.cache).and_then(|tree| tree.file_name().map(OsStr::to_owned));
+            let xen = found.map_or("not yet here; apt-get will fetch it".into(), |version| {
+                version.to_string_lossy().into_owned()
+            });
+            facts.push(Fact::new("xen_version", xen, "a look at our cache"));
+        }
+    }
+
+    let accelerator = match kvm(&asked, site, room)? {
+        Ok(proof) => {
+            facts.push(Fact::new("kvm", proof, "a reference guest"));
+            Accelerator::Kvm
+        }
+        Err(why) if asked.accelerator == Some(Accelerator::Kvm) => {
+            return Err(Unavailable { why, remedy: Some(without_kvm(&asked).to_owned()) });
+        }
+        Err(why) => {
+            facts.push(Fact::new("kvm", why, "a reference guest"));
+            Accelerator::Tcg
+        }
+    };
+    asked.memory.require_huge_pages()?;
+    let accelerator = asked.accelerator.unwrap_or(accelerator);
+    facts.push(Fact::new("accelerator", accelerator.name(), "the choice for this level"));
+    Ok(Usable { facts })
+}
+
+/// Exactly one accelerator, decided before the machine is started.
+///
+/// # Errors
+/// The one that was asked for does not work here, or the kernel cannot be booted on the board.
+pub(super) fn choose(
+    asked: &Asked,
+    kernel: Option<&Kernel>,
+    site: &Site<'_>,
+    room: &Room,
+) -> Result<Accelerator, Fault> {
+    if let Some(kernel) = kernel
+        && asked.board == Board::Microvm
+        && !kernel.is_pvh
+        && asked.entry.is_none()
+    {
+        let shown = kernel.image.display();
+        return Err(Fault::machine(format!("qemu: `{shown}` holds no kernel with a PVH entry"))
+            .hint("use `machine=q35`"));
+    }
+    // Where nothing else would be taken, the machine itself is the reference guest: it says hello
+    // before the deadline, or the start has failed.
+    let is_untried = || -> Result<bool, Fault> {
+        let is_there = reference_guest::device(site, room).is_ok();
+        Ok(is_there && reference_guest::known(site.cache, &qemu_version(room)?).is_none())
+    };
+    if asked.accelerator == Some(Accelerator::Kvm) && is_untried()? {
+        return Ok(Accelerator::Kvm);
+    }
+    match (kvm(asked, site, room)?, asked.accelerator) {
+        (Ok(_), _) => Ok(Accelerator::Kvm),
+        (Err(why), Some(Accelerator::Kvm)) => {
+            Err(Fault::machine(format!("qemu: {why}")).hint(without_kvm(asked)))
+        }
+        (Err(_), _) => Ok(Accelerator::Tcg),
+    }
+}
+
+/// What a guest must be told of its time stamp counter: under TCG, the rate of this level's, unless
+/// its time is made of instructions.
+///
+/// # Errors
+/// The rate is unknown, and the guest cannot measure it.
+pub(super) fn tsc_for(accelerator: Accelerator, asked: &Asked) -> Result<Option<u64>, Fault> {
+    match (accelerator, tsc::khz()) {
+        (Accelerator::Kvm, _) => Ok(None),
+        (Accelerator::Tcg, _) if asked.icount.is_some() => Ok(Some(ICOUNT_TSC_KHZ)),
+        (Accelerator::Tcg, None) if asked.board == Board::Microvm => Err(Fault::machine(
+            "qemu: the rate of this level's time stamp counter is unknown, and a \
+                 microvm under tcg cannot measure its own",
+        )
+        .hint("use `machine=q35`")),
+        (Accelerator::Tcg, khz) => Ok(khz),
+    }
+}
+
+/// What to do where KVM was asked for and is not proved.
+fn without_kvm(asked: &Asked) -> &'static str {
+    if asked.overcommit.cpu_pm {
+        "take a machine whose KVM works: under tcg there are no exits that `cpu-pm=on` could avoid"
+    } else {
+        "use `qemu:accel=tcg`"
+    }
+}
+
+/// The accelerator for a machine without a kernel of ours: the one that was named, or the best that is proved.
+///
+/// # Errors
+/// KVM was named, and does not work here.
+pub(in crate::driver) fn accelerator(
+    named: Option<&str>,
+    site: &Site<'_>,
+    room: &Room,
+) -> Result<Accelerator, Fault> {
+    let named = named.map(|name| (String::from("accel"), name.to_owned()));
+    let spec = LayerSpec { kind: String::from("qemu"), options: named.into_iter().collect() };
+    let asked = Asked::read(&spec, &Limits::default())?;
+    match (kvm(&asked, site, room)?, asked.accelerator) {
+        (Ok(_), _) => Ok(Accelerator::Kvm),
+        (Err(why), Some(Accelerator::Kvm)) => {
+            Err(Fault::machine(format!("KVM does not work here: {why}")).hint("use `accel=tcg`"))
+        }
+        (Err(_), _) => Ok(Accelerator::Tcg),
+    }
+}
+
+/// Whether KVM is proved on this level; if not, why. Boots a reference guest if none was tried yet.
+fn kvm(asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Result<String, String>, Fault> {
+    if asked.accelerator == Some(Accelerator::Tcg) {
+        return Ok(Err(String::from("not asked for")));
+    }
+    if let Err(why) = reference_guest::device(site, room) {
+        return Ok(Err(why));
+    }
+    let version = qemu_version(room)?;
+    let known = || reference_guest::known(site.cache, &version);
+    if let Some(verdict) = known() {
+        return Ok(verdict.as_result());
+    }
+    // What may have to be fetched is not waited for by others: two that fetch one are in nobody's way.
+    let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
+    // Who asks at the same time waits for the answer.
+    let _turn = reference_guest::turn(site.cache, reference_guest::patience(site))?;
+    let verdict = match known() {
+        Some(verdict) => verdict,
+        None => reference_guest::attempt(&kernel, &version, site, room)?,
+    };
+    Ok(verdict.as_result())
+}
+
+/// The version of QEMU in `PATH`.
+///
+/// # Errors
+/// It does not say, or is not there.
+pub(in crate::driver) fn qemu_version(room: &Room) -> Result<String, Fault> {
+    let question = [PROGRAM, "--version"];
+    let ask = || Errand::new(&question).text(room);
+    let text = version::once(question.map(str::to_owned).to_vec(), ask)?;
+    let words = text.lines().next().unwrap_or_default().split_ascii_whitespace();
+    let number = words.skip_while(|word| *word != "version").nth(1);
+    number.map(String::from).ok_or_else(|| {
+        Fault::machine(format!("`{PROGRAM} --version` says `{}`", text.trim().escape_debug()))
+    })
+}

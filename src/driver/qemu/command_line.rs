@@ -1,0 +1,468 @@
+//! The command line of QEMU, and of the kernel that it boots.
+//!
+//! Nothing is left to QEMU's defaults that a measurement could depend on: one accelerator (never a
+//! list to fall back through), one board, no devices but those named here.
+
+use super::disk::Made;
+use super::firmware::Firmware;
+use super::image::Image;
+use super::memory::Memory;
+use super::nic::Nic;
+use super::partition::Overcommit;
+use super::share::Share;
+use super::xen::{self, Xen};
+use crate::layer::Choice;
+use std::path::PathBuf;
+
+/// The descriptor at which QEMU finds the agent's end of the virtio-serial port.
+pub(super) const AGENT_DESCRIPTOR: i32 = 3;
+
+/// The descriptor at which QEMU finds its end of the QMP conversation.
+pub(super) const QMP_DESCRIPTOR: i32 = 4;
+
+/// What QEMU forbids itself by a filter of system calls: old ones, other users, other programs, other scheduling.
+pub(in crate::driver) const SANDBOX: &str =
+    "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
+/// The program.
+pub(in crate::driver) const PROGRAM: &str = "qemu-system-x86_64";
+
+/// Who runs the guest's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::driver) enum Accelerator {
+    /// The processor, under KVM.
+    Kvm,
+    /// QEMU's own translator.
+    Tcg,
+}
+
+/// The board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::driver) enum Board {
+    /// A PC with PCI Express.
+    Q35,
+    /// A PC of the nineties, with PCI: `i440fx`.
+    Pc,
+    /// No PCI and no BIOS tables to speak of: virtio over memory-mapped registers.
+    Microvm,
+}
+
+/// Everything that decides what machine QEMU makes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Machine {
+    /// Who runs the guest's instructions.
+    pub(super) accelerator: Accelerator,
+    /// The board.
+    pub(super) board: Board,
+    /// Virtual CPUs.
+    pub(super) cpus: u32,
+    /// The CPU model that was named; else all that the accelerator can give.
+    pub(super) cpu: Option<String>,
+    /// On which CPUs of this level they are kept, in their order; nowhere where this is empty.
+    pub(super) pinned: Vec<u32>,
+    /// Memory.
+    pub(super) memory: Memory,
+    /// What QEMU may not take from it.
+    pub(super) overcommit: Overcommit,
+    /// The firmware.
+    pub(super) firmware: Firmware,
+    /// What it boots.
+    pub(super) boots: Boots,
+    /// What the guest is told of its time stamp counter, which under TCG is the host's.
+    pub(super) tsc_khz: Option<u64>,
+    /// Guest time by instructions, two to this power in nanoseconds each, and not by this level's clock.
+    pub(super) icount: Option<u8>,
+    /// How files are served, where any are.
+    pub(super) files: Option<Share>,
+    /// The disk of the scratch directory, where there is one.
+    pub(super) disk: Option<Made>,
+    /// The network device, where there is one.
+    pub(super) nic: Option<Nic>,
+}
+
+/// What a machine boots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Boots {
+    /// A kernel that QEMU is given.
+    Kernel {
+        /// An ELF kernel with a PVH entry, or a bzImage.
+        image: PathBuf,
+        /// The initramfs.
+        initramfs: PathBuf,
+        /// What stands between QEMU and that kernel.
+        xen: Option<Xen>,
+    },
+    /// A disk of its own.
+    Disk(Image),
+}
+
+/// The option that names an accelerator.
+pub(in crate::driver) const ACCELERATOR: Choice = Choice {
+    key: "accel",
+    values: &["kvm", "tcg"],
+    help: "who runs its instructions (default: kvm where a reference guest proved it, else tcg)",
+};
+
+/// The option that names a CPU model.
+pub(in crate::driver) const CPU_MODEL: Choice = Choice {
+    key: "cpu",
+    values: &[],
+    help: "the CPU model, as `qemu-system-x86_64 -cpu help` lists them (default: host under kvm, \
+           max under tcg)",
+};
+
+impl Accelerator {
+    /// What was named, or all that it can give.
+    pub(in crate::driver) fn cpu_model(self, named: Option<&str>) -> &str {
+        match (named, self) {
+            (Some(named), _) => named,
+            (None, Self::Kvm) => "host",
+            (None, Self::Tcg) => "max",
+        }
+    }
+
+    /// The word after `-accel`.
+    pub(in crate::driver) fn name(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg",
+        }
+    }
+
+    /// What the guest reads in CPUID leaf 0x40000000.
+    pub(in crate::driver) fn signature(self) -> &'static str {
+        match self {
+            Self::Kvm => "KVMKVMKVM",
+            Self::Tcg => "TCGTCGTCGTCG",
+        }
+    }
+}
+
+impl Board {
+    /// The word after `-machine`.
+    pub(in crate::driver) fn name(self) -> &'static str {
+        match self {
+            Self::Q35 => "q35",
+            Self::Pc => "pc",
+            Self::Microvm => "microvm",
+        }
+    }
+
+    /// What the type of the board that QEMU made has in its name.
+    pub(in crate::driver) fn type_word(self) -> &'static str {
+        match self {
+            Self::Pc => "i440fx",
+            Self::Q35 | Self::Microvm => self.name(),
+        }
+    }
+
+    /// The driver that finds virtio devices on this board.
+    pub(in crate::driver) fn transport_module(self) -> &'static str {
+        match self {
+            Self::Q35 | Self::Pc => "virtio_pci",
+            Self::Microvm => "virtio_mmio",
+        }
+    }
+
+    /// The end of the names of its virtio devices.
+    pub(super) fn bus(self) -> &'static str {
+        match self {
+            Self::Q35 | Self::Pc => "pci",
+            Self::Microvm => "device",
+        }
+    }
+}
+
+impl Machine {
+    /// The whole command line, the program first.
+    ///
+    /// There is no network and no disk but those that were asked for, and no random number device: the
+    /// agent needs none of them, and the guest's kernel seeds itself from the CPU.
+    pub(super) fn command_line(&self) -> Vec<String> {
+        let bus = self.board.bus();
+        let mut argv = vec![PROGRAM.to_owned()];
+        let mut add = |option: &str, value: String| argv.extend([option.to_owned(), value]);
+
+        add("-name", "surtax,debug-threads=on".into());
+        add("-sandbox", SANDBOX.into());
+        add("-accel", self.accelerator.name().into());
+        if let Some(shift) = self.icount {
+            add("-icount", format!("shift={shift}"));
+        }
+        // The machine's own `mem-merge` is for all of its memory, whatever the backend says of its own.
+        let merge = if self.memory.mergeable { "on" } else { "off" };
+        let board = self.board.name();
+        add("-machine", format!("{board},memory-backend=memory,mem-merge={merge}"));
+        add("-bios", self.firmware.file(self.board).into());
+        if self.board == Board::Microvm {
+            // Virtio 1.0 on memory-mapped devices too: virtiofsd does not speak the older one.
+            add("-global", "virtio-mmio.force-legacy=false".into());
+        }
+        add("-cpu", self.cpu_argument());
+        add("-smp", self.cpus.to_string());
+        for [option, value] in self.memory.arguments() {
+            add(&option, value);
+        }
+        add("-overcommit", self.overcommit.argument());
+        match &self.boots {
+            Boots::Kernel { image, initramfs, xen: Some(xen) } => {
+                let words = self.kernel_command_line();
+                add("-kernel", xen.image.display().to_string());
+                add("-append", xen.command_line());
+                add("-initrd", Xen::modules(image, &words, initramfs));
+            }
+            Boots::Kernel { image, initramfs, xen: None } => {
+                add("-kernel", image.display().to_string());
+                add("-initrd", initramfs.display().to_string());
+                add("-append", self.kernel_command_line());
+            }
+            Boots::Disk(image) => {
+                for [option, value] in image.arguments(bus) {
+                    add(&option, value);
+                }
+            }
+        }
+        add("-chardev", "stdio,id=console,signal=off".into());
+        add("-serial", "chardev:console".into());
+        add("-chardev", format!("socket,id=qmp,fd={QMP_DESCRIPTOR}"));
+        add("-mon", "chardev=qmp,mode=control".into());
+        add("-device", format!("virtio-serial-{bus}"));
+        add("-chardev", format!("socket,id=agent,fd={AGENT_DESCRIPTOR}"));
+        add("-device", "virtserialport,chardev=agent,name=surtax".into());
+        for [option, value] in self.files.iter().flat_map(|share| share.arguments(bus)) {
+            add(&option, value);
+        }
+        if let Some(device) = self.memory.balloon(bus) {
+            add("-device", device);
+        }
+        for [option, value] in self.disk.iter().flat_map(|disk| disk.arguments(bus)) {
+            add(&option, value);
+        }
+        for [option, value] in self.nic.iter().flat_map(|nic| nic.arguments(bus, self.accelerator))
+        {
+            add(&option, value);
+        }
+        add("-display", "none".into());
+        for flag in ["-nodefaults", "-no-user-config", "-no-reboot"] {
+            argv.push(flag.into());
+        }
+        argv
+    }
+
+    /// The model, with what Xen cannot have.
+    fn cpu_argument(&self) -> String {
+        let model = self.cpu_model();
+        self.xen().map_or(model.to_owned(), |_| xen::cpu_model(model, self.accelerator))
+    }
+
+    /// What runs under the guest's kernel, where it is not alone.
+    pub(super) fn xen(&self) -> Option<&Xen> {
+        match &self.boots {
+            Boots::Kernel { xen, .. } => xen.as_ref(),
+            Boots::Disk(_) => None,
+        }
+    }
+
+    /// What was named, or all that the accelerator can give: under TCG that holds SVM, so that KVM runs inside.
+    pub(super) fn cpu_model(&self) -> &str {
+        self.accelerator.cpu_model(self.cpu.as_deref())
+    }
+
+    /// A panic or a restart of the guest ends QEMU at once, by a triple fault if nothing else works.
+    ///
+    /// The only thing left out of the kernel's own start is its self-test of ciphers, 0.2 s of TCG.
+    pub(super) fn kernel_command_line(&self) -> String {
+        // The serial port is Xen's, and Dom0's first console goes there; its clock is Xen's, too.
+        if self.xen().is_some() {
+            return String::from("console=hvc0 quiet panic=-1 cryptomgr.notests");
+        }
+        let mut words = String::from("console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests");
+        if let Some(khz) = self.tsc_khz {
+            words += &format!(" tsc_early_khz={khz} tsc=reliable");
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine() -> Machine {
+        Machine {
+            accelerator: Accelerator::Tcg,
+            board: Board::Q35,
+            cpus: 2,
+            cpu: None,
+            pinned: Vec::new(),
+            memory: Memory::plain(2048, true),
+            overcommit: Overcommit::default(),
+            firmware: Firmware::Seabios,
+            boots: Boots::Kernel {
+                image: "/cache/vmlinux".into(),
+                initramfs: "/room/initramfs".into(),
+                xen: None,
+            },
+            tsc_khz: Some(2_596_124),
+            icount: None,
+            files: Some(Share::Virtiofs("/room/files.sock".into())),
+            disk: None,
+            nic: None,
+        }
+    }
+
+    #[track_caller]
+    fn assert_lines(machine: &Machine, expected: &str) {
+        let text = machine.command_line().join(" ").replace(" -", "\n-");
+        assert_eq!(text, expected.trim(), "\n{text}");
+    }
+
+    #[test]
+    fn q35_under_tcg_is_told_the_host_s_time_stamp_counter() {
+        assert_lines(
+            &machine(),
+            "
+qemu-system-x86_64
+-name surtax,debug-threads=on
+-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
+-accel tcg
+-machine q35,memory-backend=memory,mem-merge=off
+-bios bios-256k.bin
+-cpu max
+-smp 2
+-m 2048M
+-object memory-backend-memfd,id=memory,size=2048M,share=on,prealloc=off,merge=off
+-overcommit mem-lock=off,cpu-pm=off
+-kernel /cache/vmlinux
+-initrd /room/initramfs
+-append console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests tsc_early_khz=2596124 tsc=reliable
+-chardev stdio,id=console,signal=off
+-serial chardev:console
+-chardev socket,id=qmp,fd=4
+-mon chardev=qmp,mode=control
+-device virtio-serial-pci
+-chardev socket,id=agent,fd=3
+-device virtserialport,chardev=agent,name=surtax
+-chardev socket,id=files,path=/room/files.sock
+-device vhost-user-fs-pci,chardev=files,tag=host
+-display none
+-nodefaults
+-no-user-config
+-no-reboot
+",
+        );
+    }
+
+    #[test]
+    fn microvm_under_kvm_has_no_pci_and_keeps_its_own_clock() {
+        let machine = Machine {
+            accelerator: Accelerator::Kvm,
+            board: Board::Microvm,
+            tsc_khz: None,
+            ..machine()
+        };
+        assert_lines(
+            &machine,
+            "
+qemu-system-x86_64
+-name surtax,debug-threads=on
+-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
+-accel kvm
+-machine microvm,memory-backend=memory,mem-merge=off
+-bios bios-microvm.bin
+-global virtio-mmio.force-legacy=false
+-cpu host
+-smp 2
+-m 2048M
+-object memory-backend-memfd,id=memory,size=2048M,share=on,prealloc=off,merge=off
+-overcommit mem-lock=off,cpu-pm=off
+-kernel /cache/vmlinux
+-initrd /room/initramfs
+-append console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests
+-chardev stdio,id=console,signal=off
+-serial chardev:console
+-chardev socket,id=qmp,fd=4
+-mon chardev=qmp,mode=control
+-device virtio-serial-device
+-chardev socket,id=agent,fd=3
+-device virtserialport,chardev=agent,name=surtax
+-chardev socket,id=files,path=/room/files.sock
+-device vhost-user-fs-device,chardev=files,tag=host
+-display none
+-nodefaults
+-no-user-config
+-no-reboot
+",
+        );
+    }
+
+    #[test]
+    fn xen_is_the_kernel_and_dom0_s_kernel_is_its_first_module() {
+        let xen = Xen {
+            image: "/cache/xen/4.17.7/boot/xen".into(),
+            tools: "/cache/xen/4.17.7".into(),
+            version: "4.17.7".into(),
+            dom0: xen::Dom0 { mib: 1024 },
+        };
+        let boots = Boots::Kernel {
+            image: "/cache/vm,linux".into(),
+            initramfs: "/room/initramfs".into(),
+            xen: Some(xen),
+        };
+        let text = Machine { boots, ..machine() }.command_line().join(" ").replace(" -", "\n-");
+        let lines: Vec<&str> = text.lines().collect();
+        for line in [
+            "-cpu max,-smap,-xsave",
+            "-kernel /cache/xen/4.17.7/boot/xen",
+            "-append dom0_mem=1024M,max:1024M console=com1 com1=115200,8n1 loglvl=warning guest_loglvl=warning",
+            "-initrd /cache/vm,,linux console=hvc0 quiet panic=-1 cryptomgr.notests,/room/initramfs",
+        ] {
+            let joined = line.replace(" -", "\n-");
+            assert!(text.contains(&joined), "{lines:#?}");
+        }
+    }
+
+    #[test]
+    fn a_board_and_a_cpu_are_the_ones_that_were_named() {
+        let cpu = Some(String::from("EPYC-v1"));
+        let line = Machine { board: Board::Pc, cpu, ..machine() }.command_line().join(" ");
+        assert!(
+            line.contains(
+                " -machine pc,memory-backend=memory,mem-merge=off -bios bios-256k.bin -cpu EPYC-v1 "
+            ),
+            "{line}"
+        );
+        assert!(line.contains(" -device virtio-serial-pci "), "{line}");
+    }
+
+    #[test]
+    fn a_clock_of_instructions_is_asked_for_by_name() {
+        let machine = Machine { icount: Some(2), ..machine() };
+        let line = machine.command_line().join(" ");
+        assert!(line.contains(" -accel tcg -icount shift=2 "), "{line}");
+    }
+
+    #[test]
+    fn a_reference_guest_has_no_files() {
+        let machine = Machine { files: None, ..machine() };
+        let argv = machine.command_line();
+        assert!(!argv.iter().any(|word| word.contains("vhost-user")), "{argv:?}");
+    }
+
+    #[test]
+    fn exactly_one_accelerator_is_asked_for() {
+        for accelerator in [Accelerator::Kvm, Accelerator::Tcg] {
+            let argv = Machine { accelerator, ..machine() }.command_line();
+            let asked: Vec<&String> = argv.iter().filter(|word| *word == "-accel").collect();
+            assert_eq!(asked.len(), 1);
+            assert!(!argv.iter().any(|word| word.contains("accel=") || word.contains("kvm:tcg")));
+        }
+    }
+
+    #[test]
+    fn a_comma_in_a_path_does_not_start_an_option() {
+        let files = Some(Share::Virtiofs("/room/a,b.sock".into()));
+        let argv = Machine { files, ..machine() }.command_line();
+        assert!(argv.contains(&"socket,id=files,path=/room/a,,b.sock".to_owned()), "{argv:?}");
+    }
+}

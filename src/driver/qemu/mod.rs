@@ -1,0 +1,382 @@
+//! QEMU: a whole machine, under KVM where that is proved and else under QEMU's own translator (TCG).
+//!
+//! surtax (host) ── qemu-system-x86_64 ── vCPU threads ── guest kernel ── agent (PID 1)
+//!                └─ virtiofsd ──────────────────────────── root file system
+//!
+//! - **Needs** `qemu-system-x86_64` 7.2 or later, virtiofsd (in C or in Rust) unless `files=9p`, root, and
+//!   a kernel: the level's own, or the distribution's, which apt fetches into our cache.
+//! - **Leaves out** network and disks unless asked for, graphics, and the random number device: the
+//!   guest's kernel seeds itself from the CPU. Firmware is there, and starts the kernel that QEMU was given.
+//!   With `root=image:PATH` a whole system boots instead, with kernel, init and files of its own.
+//! - **Payers** vCPU threads: guest kernel, with the workload in it; QEMU's other threads, the disk's own,
+//!   virtiofsd, the vhost workers of this level's kernel and a switch in user space: hypervisor.
+//! - **Checked against** QEMU 7.2.22, virtiofsd 7.2.22 and Linux 6.1.192 of Debian 12.
+
+mod apt;
+mod boot;
+pub(super) mod check;
+pub(super) mod command_line;
+mod confined;
+pub(super) mod disk;
+pub(super) mod elf;
+pub(super) mod evidence;
+mod firmware;
+mod image;
+mod initramfs;
+mod inside;
+pub(super) mod kernel;
+pub(super) mod lent;
+mod memory;
+mod modules;
+pub(super) mod nic;
+mod open_vswitch;
+mod packed;
+mod partition;
+mod qcow2;
+pub(super) mod qmp;
+mod reference_guest;
+pub(super) mod request;
+mod share;
+mod switch;
+mod tsc;
+mod unpack;
+mod vcpu;
+mod virtiofsd;
+mod xen;
+
+use super::first_process::{FirstProcess, limited_together};
+use super::jail::Jail;
+use super::{errand, impairment};
+use crate::agent::{ConsoleTail, Link};
+use crate::fault::Fault;
+use crate::lab::{Limits, Process, Room};
+use crate::layer::{
+    Card, Choice, Files, Layer, LayerSpec, Limit, Network, Payer, Reach, Running, Site, Source,
+    Unavailable, Usable,
+};
+use boot::{Guest, Place, boot};
+use command_line::{Machine, PROGRAM};
+use inside::Inside;
+use nic::Wires;
+use qmp::{IoThread, Qmp, VirtualCpu};
+use request::Asked;
+use std::os::unix::process::ExitStatusExt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use surtax_instrument::wire::{Fact, Role};
+
+/// How long the end of the machine's process is waited for when its agent is gone.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// How long QEMU may take to end after it was told to; on a crowded machine, nested, it needs seconds.
+const STOP_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long virtiofsd may take to notice that QEMU has ended.
+const FILES_STOP_DEADLINE: Duration = Duration::from_secs(1);
+
+/// A virtual machine by QEMU.
+pub struct Qemu;
+
+static CARD: Card = Card {
+    kind: "qemu",
+    summary: "a virtual machine with a kernel of its own, by QEMU",
+    reach: &[
+        ("user", Reach::Outward),
+        ("tap", Reach::Bridge { joins: true }),
+        ("ovs", Reach::Link),
+        ("vhost-user", Reach::Bridge { joins: false }),
+    ],
+    options: &[
+        command_line::ACCELERATOR,
+        Choice {
+            key: "machine",
+            values: &["q35", "pc", "microvm"],
+            help: "the board (default q35)",
+        },
+        command_line::CPU_MODEL,
+        Choice {
+            key: "kernel",
+            values: &[],
+            help: "a kernel's file, its modules in ../lib/modules (default: this level's own, \
+                   else the distribution's for clouds)",
+        },
+        disk::MEDIA,
+        disk::FORMAT,
+        disk::CACHE,
+        disk::AIO,
+        disk::DISK_SIZE,
+        nic::NET,
+        nic::NIC,
+        nic::VHOST,
+        nic::OFFLOADS,
+        nic::QUEUES,
+        impairment::DELAY,
+        impairment::LOSS,
+        impairment::RATE,
+        vcpu::IOTHREAD,
+        vcpu::PIN,
+        memory::PREALLOC,
+        memory::HUGEPAGES,
+        memory::MERGEABLE,
+        memory::BALLOON,
+        share::FILES,
+        firmware::FIRMWARE,
+        firmware::ENTRY,
+        partition::MEM_LOCK,
+        partition::CPU_PM,
+        partition::PROFILE,
+        xen::HYPERVISOR,
+        xen::DOM0_MEMORY,
+        Choice {
+            key: "icount",
+            values: &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"],
+            help: "for experiments with a wrong clock: guest time by instructions, 2^N ns each (tcg and one CPU only)",
+        },
+    ],
+    subject: None,
+    limits: Limit::OF_A_MACHINE,
+    holds_layers: true,
+    elsewhere: false,
+    files: Files::OfItsOwn,
+    both_ways: &["tap"],
+    ran_on_hardware: false,
+};
+
+impl Layer for Qemu {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn refuse(
+        &self,
+        spec: &LayerSpec,
+        limits: &Limits,
+        inside: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        let asked = Asked::read(spec, limits)?;
+        let Some(inside) = inside.filter(|_| asked.dom0.is_none()) else { return Ok(()) };
+        let (what, hint) = match inside.kind.as_str() {
+            "xen" => ("`xen`", "write `qemu:hypervisor=xen+xen`"),
+            "appliance" if super::appliance::is_domain(inside) => {
+                ("domain", "write `qemu:hypervisor=xen+appliance:…`")
+            }
+            _ => return Ok(()),
+        };
+        Err(Fault::user(format!("qemu: no Xen runs in this machine for the {what} inside it"))
+            .hint(hint))
+    }
+
+    /// Changes nothing but our own cache: where KVM might be usable, a reference guest is booted
+    /// once per boot of this level, and the kernel for it is fetched if there is none.
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+        if !rustix::process::geteuid().is_root() {
+            let why = "this machine's files can only be shown to a guest by root";
+            let remedy = Some(String::from("sudo surtax …"));
+            return Err(Unavailable { why: why.to_owned(), remedy });
+        }
+        // The doctor asks about several at the same time, and layers that need what this one needs.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let room = site.lab.room(&format!("check-qemu-{number}"))?;
+        let checked = check::check(&room, spec, site);
+        let closed = room.close().map_err(Unavailable::from);
+        let usable = checked?;
+        closed.map(|_| usable)
+    }
+
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
+        let mut asked = Asked::read(spec, site.limits)?;
+        asked.nic = asked.nic.map(|nic| nic.beside(site.network));
+        asked.memory.require_huge_pages()?;
+        asked.firmware.require(asked.board, room)?;
+        asked.nic.as_ref().map_or(Ok(()), |nic| nic.require(site, room))?;
+        let kernel = Inside::kernel(&asked, site, room)?;
+        let accelerator = check::choose(&asked, kernel.as_ref(), site, room)?;
+        // CPUs and memory are the machine's own; all else is a matter of its group.
+        let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
+        let is_limited = placed != Limits::default();
+        let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
+        let mut inside = Inside::prepare(&asked, kernel, site, room, group.as_deref())?;
+        let mut nic = asked.nic.clone();
+        let wires = nic.as_mut().map(|nic| nic.make(site, room, group.as_deref())).transpose()?;
+        let mut wires = wires.unwrap_or_default();
+        let machine = Machine {
+            accelerator,
+            board: asked.board,
+            cpus: asked.cpus,
+            cpu: asked.cpu.clone(),
+            pinned: asked.pinned.clone(),
+            memory: asked.memory,
+            overcommit: asked.overcommit,
+            firmware: asked.firmware,
+            boots: inside.boots.clone(),
+            tsc_khz: check::tsc_for(accelerator, &asked)?,
+            icount: asked.icount,
+            files: inside.offer.as_ref().map(|offer| offer.share.clone()),
+            disk: asked.disk.clone().map(|disk| disk.make(room)).transpose()?,
+            nic,
+        };
+        let console = ConsoleTail::new();
+        let served = inside.offer.as_mut().map(|offer| std::mem::take(&mut offer.mounts));
+        let (machine, jail) = machine.within(served.unwrap_or_default(), room)?;
+        let place = Place { group: group.as_deref(), jail: &jail };
+        let mut guest = boot(&machine, &mut wires, room, place, &console)
+            .map_err(|fault| Fault { message: fault.message + &inside.words(), ..fault })?;
+        let has_iothread = asked.disk.as_ref().is_some_and(|disk| disk.iothread);
+        let iothread = vcpu::iothread(&mut guest.qmp, has_iothread)?;
+        if let Some(group) = &group {
+            let qemu = FirstProcess::of(guest.process.pid(), site.lab.hierarchies());
+            inside.facts.push(qemu.group_is(group)?);
+            inside.facts.extend(qemu.limits(group, &placed)?);
+            inside.facts.push(limited_together("vCPUs, QEMU's other threads and virtiofsd"));
+        }
+        let Guest { process, qmp, cpus, link } = guest;
+        let link = Some(link);
+        let patience = site.start_deadline;
+        Ok(Box::new(RunningQemu {
+            link,
+            qmp,
+            process,
+            inside,
+            cpus,
+            iothread,
+            wires,
+            machine,
+            patience,
+            _jail: jail,
+        }))
+    }
+}
+
+/// A machine that runs.
+struct RunningQemu {
+    link: Option<Link>,
+    qmp: Qmp,
+    process: Process,
+    inside: Inside,
+    cpus: Vec<VirtualCpu>,
+    iothread: Option<IoThread>,
+    wires: Wires,
+    machine: Machine,
+    /// How long what it does by itself may take.
+    patience: Duration,
+    /// QEMU's user is nobody else's as long as it runs.
+    _jail: Jail,
+}
+
+impl Running for RunningQemu {
+    fn link(&mut self) -> Result<Link, Fault> {
+        crate::layer::take_link(&mut self.link, "qemu")
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        let pid = self.process.pid();
+        let tids: Vec<u32> = self.cpus.iter().map(|cpu| cpu.thread_id).collect();
+        let iothread = self.iothread.iter().map(|thread| thread.thread_id).collect::<Vec<_>>();
+        let (vhost, kernel_threads) = match &self.machine.nic {
+            Some(_) => nic::vhost_workers(pid),
+            None => (Vec::new(), Vec::new()),
+        };
+        let except = [&tids[..], &iothread, &vhost].concat();
+        let hypervisor = |name: &str, source| Payer {
+            name: name.to_owned(),
+            role: Role::Hypervisor,
+            source,
+            carries_workload: false,
+            is_shared: false,
+        };
+        let mut payers = vec![
+            Payer {
+                name: String::from("vCPU threads"),
+                role: Role::GuestKernel,
+                source: Source::Threads { pid, tids },
+                carries_workload: true,
+                is_shared: false,
+            },
+            hypervisor("QEMU's other threads", Source::OtherThreads { pid, except }),
+        ];
+        if let Some(server) = self.inside.server() {
+            payers.push(hypervisor("virtiofsd", Source::Process(server.process.pid())));
+        }
+        for (name, tids) in [("the disk's I/O thread", iothread), ("vhost workers", vhost)] {
+            if !tids.is_empty() {
+                payers.push(hypervisor(name, Source::Threads { pid, tids }));
+            }
+        }
+        if let Some(bridge) = &self.wires.bridge {
+            let daemons = [
+                (open_vswitch::DAEMON, bridge.daemon.pid()),
+                (open_vswitch::DATABASE, bridge.database.pid()),
+            ];
+            payers.extend(daemons.map(|(name, pid)| hypervisor(name, Source::Process(pid))));
+        }
+        if let Some(switch) = &self.wires.switch {
+            payers.push(hypervisor(switch::PROGRAM, Source::Process(switch.process.pid())));
+        }
+        let workers = kernel_threads.into_iter();
+        payers.extend(workers.map(|pid| hypervisor("vhost worker", Source::Process(pid))));
+        payers
+    }
+
+    fn network(&self) -> Option<Network> {
+        self.machine.nic.as_ref().map(|nic| nic.network(self.process.pid()))
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let pid = self.process.pid();
+        let threads = (pid, self.cpus.as_slice());
+        let mut facts =
+            evidence::of_machine(&mut self.qmp, threads, &self.machine, inside, self.patience)?;
+        facts.extend(evidence::of_start(
+            (&mut self.qmp, pid),
+            &self.inside,
+            &self.machine,
+            inside,
+        )?);
+        facts.extend(self.inside.prove(inside)?);
+        if let Some(disk) = &self.machine.disk {
+            facts.extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside)?);
+            let word = if self.iothread.is_some() { "on" } else { "off" };
+            facts.push(Fact::new("disk_iothread", word, "query-iothreads"));
+        }
+        match &self.machine.nic {
+            Some(nic) => {
+                let bus = self.machine.board.bus();
+                facts.extend(nic.prove(&mut self.qmp, pid, &self.wires, bus, inside)?);
+            }
+            None => facts.push(Fact::new("network", "none", "the command line")),
+        }
+        facts.append(&mut self.inside.facts);
+        Ok(facts)
+    }
+
+    fn obituary(&mut self) -> Option<String> {
+        let signal = self.process.wait(LAST_WORDS).ok().flatten()?.signal()?;
+        Some(format!("`{PROGRAM}` itself was ended by signal {signal}"))
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
+        drop(self.link.take());
+        self.qmp.quit();
+        let ended = self.process.wait(STOP_DEADLINE)?;
+        if ended.is_none() {
+            self.process.kill()?;
+        }
+        self.wires.switch.take().map_or(Ok(()), switch::Switch::stop)?;
+        self.wires.bridge.take().map_or(Ok(()), open_vswitch::Bridge::stop)?;
+        if let Some(server) = self.inside.offer.as_mut().and_then(|offer| offer.server.as_mut())
+            && server.process.wait(FILES_STOP_DEADLINE)?.is_none()
+        {
+            server.process.kill()?;
+        }
+        match ended {
+            Some(_) => Ok(()),
+            None => Err(Fault::machine("qemu: it did not end when told to and was killed")),
+        }
+    }
+}

@@ -1,0 +1,483 @@
+//! A network device of the machine: what it is, what stands behind it, and what is left to it.
+//!
+//! `user` is QEMU's own network stack: the guest calls this level's loopback network at an address of
+//! its own and cannot be called. `tap` is a bridge in a network namespace of the room, in which QEMU runs
+//! then; with `vhost-user`, a switch in user space stands between QEMU and that tap, and with `ovs` the bridge is
+//! one of Open vSwitch's. Frames on their way to the guest can be held back or lost there. What was asked is read back in
+//! three places: from QEMU, from its process and the tap on this level, and from the guest.
+
+mod proof;
+
+use super::command_line::{Accelerator, Board};
+use super::errand::Errand;
+use super::open_vswitch::{self, Bridge};
+use super::reference_guest::is_guest_of_ours;
+use super::switch::{self, Switch};
+use crate::driver::impairment;
+use crate::driver::impairment::Shaped;
+use crate::driver::jail::Jail;
+use crate::fault::{Doing, Fault};
+use crate::lab::{self, Room, Shape, network};
+use crate::layer::{Choice, LayerSpec, Network, Site};
+use std::fs::{self, File};
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// The descriptor at which QEMU finds the first queue of its tap; the others follow.
+pub(super) const TAP_DESCRIPTOR: i32 = 5;
+
+/// The descriptor at which it finds the first worker of this level's kernel; the others follow.
+pub(super) const VHOST_DESCRIPTOR: i32 = 70;
+
+/// What QEMU calls the device, and what stands behind it.
+const NIC_ID: &str = "nic";
+const BACKEND_ID: &str = "network";
+const SWITCH_ID: &str = "switch";
+
+/// The device's own address, out of those that QEMU gives by default.
+pub(in crate::driver) const MAC: &str = "52:54:00:12:34:56";
+
+/// That of a second machine on the same bridge.
+const SECOND_MAC: &str = "52:54:00:12:34:57";
+
+/// Addresses of QEMU's own stack: the guest's, and the one under which it finds this level's loopback
+/// network. Source: QEMU `docs/system/devices/net.rst`, "Using the user mode network stack".
+const USER_GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
+const USER_OUTSIDE: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+
+/// Where the host's kernel copies frames itself.
+const VHOST_DEVICE: &str = "/dev/vhost-net";
+
+/// The most queues that are asked for: more than anybody measures.
+const QUEUES_MOST: u32 = 64;
+
+/// What of virtio's features are offloads, by QEMU's name.
+const VIRTIO_OFFLOADS: [&str; 12] = [
+    "csum",
+    "gso",
+    "guest_csum",
+    "guest_tso4",
+    "guest_tso6",
+    "guest_ufo",
+    "guest_ecn",
+    "host_tso4",
+    "host_tso6",
+    "host_ecn",
+    "host_ufo",
+    "mrg_rxbuf",
+];
+
+/// The options of a network device.
+pub(in crate::driver) const NET: Choice = Choice {
+    key: "net",
+    values: &["none", "user", "tap", "ovs", "vhost-user"],
+    help: "the network: `user` is QEMU's own stack, `tap` a bridge on this level, `ovs` one of Open vSwitch's, \
+           `vhost-user` the first behind a switch in user space (default: none)",
+};
+pub(super) const NIC: Choice = Choice {
+    key: "nic",
+    values: &["virtio", "e1000", "rtl8139"],
+    help: "the network device (default: virtio)",
+};
+pub(super) const VHOST: Choice = Choice {
+    key: "vhost",
+    values: &["on", "off"],
+    help: "whether this level's kernel moves the frames of a virtio device on a tap, and not QEMU \
+           (default: off; not yet run on hardware)",
+};
+pub(super) const OFFLOADS: Choice = Choice {
+    key: "offloads",
+    values: &["on", "off"],
+    help: "whether checksums and large frames are left to a virtio device on a tap (default: on)",
+};
+pub(super) const QUEUES: Choice = Choice {
+    key: "queues",
+    values: &[],
+    help: "how many pairs of queues a virtio device on a tap has (default: 1)",
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Backend {
+    User,
+    Tap,
+    OpenVswitch,
+    VhostUser,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Model {
+    Virtio,
+    E1000,
+    Rtl8139,
+}
+
+/// What has a tap on this level, whose link can be shaped.
+const TAPS: [&str; 3] = ["tap", "ovs", "vhost-user"];
+
+/// A network device, as asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Nic {
+    backend: Backend,
+    model: Model,
+    has_vhost: bool,
+    has_offloads: bool,
+    queues: u32,
+    /// How bad the way to the guest is to be.
+    shape: Option<Shape>,
+    /// Where QEMU finds a switch.
+    socket: PathBuf,
+    /// Whether its tap is to be on the bridge of another stack.
+    is_second: bool,
+}
+
+/// What stands behind a network device on this level.
+#[derive(Default)]
+pub(super) struct Wires {
+    /// The namespace with the bridge, where there is one.
+    pub(super) network: Option<lab::Network>,
+    /// The queues of the tap.
+    pub(super) taps: Vec<OwnedFd>,
+    /// Workers of this level's kernel, one for each queue, where there are any.
+    pub(super) vhosts: Vec<OwnedFd>,
+    /// What stands between QEMU and the tap.
+    pub(super) switch: Option<Switch>,
+    /// The bridge, where it is not the kernel's own.
+    pub(super) bridge: Option<Bridge>,
+    /// The way to the guest, where it is worse than it could be.
+    shaped: Option<Shaped>,
+}
+
+/// Whether a switch in user space reads and writes the machine's memory.
+pub(super) fn has_switch(spec: &LayerSpec) -> bool {
+    spec.options.get(NET.key).is_some_and(|word| word == "vhost-user")
+}
+
+impl Model {
+    /// What follows `-device`; `bus` ends the names of the board's virtio devices.
+    fn device(self, bus: &str) -> String {
+        match self {
+            Self::Virtio => format!("virtio-net-{bus}"),
+            Self::E1000 => String::from("e1000"),
+            Self::Rtl8139 => String::from("rtl8139"),
+        }
+    }
+
+    /// The guest's driver.
+    fn driver(self) -> &'static str {
+        match self {
+            Self::Virtio => "virtio_net",
+            Self::E1000 => "e1000",
+            // QEMU's has the registers of the later C+ chip.
+            Self::Rtl8139 => "8139cp",
+        }
+    }
+}
+
+impl Nic {
+    /// The device that a spec asks for, if it asks for one.
+    ///
+    /// # Errors
+    /// The user's: options of a device without one, or ones that contradict each other.
+    pub(super) fn read(spec: &LayerSpec, board: Board, cpus: u32) -> Result<Option<Self>, Fault> {
+        let option = |choice: &Choice| spec.options.get(choice.key).map(String::as_str);
+        let own = [&NIC, &VHOST, &OFFLOADS, &QUEUES];
+        let said = |choices: &[&'static Choice]| {
+            choices.iter().find(|choice| option(choice).is_some()).map(|choice| choice.key)
+        };
+        let shape = impairment::read(spec, &TAPS)?;
+        let backend = match (option(&NET), said(&own)) {
+            (Some("user"), _) => Backend::User,
+            (Some("tap"), _) => Backend::Tap,
+            (Some("ovs"), _) => Backend::OpenVswitch,
+            (Some("vhost-user"), _) => Backend::VhostUser,
+            (_, None) => return Ok(None),
+            (_, Some(key)) => {
+                return Err(Fault::user(format!(
+                    "qemu: `{key}=` is of a network device, and the machine has none"
+                ))
+                .hint("name what stands behind it, as in `net=tap`"));
+            }
+        };
+        let model = match option(&NIC) {
+            Some("e1000") => Model::E1000,
+            Some("rtl8139") => Model::Rtl8139,
+            _ => Model::Virtio,
+        };
+        if board == Board::Microvm && model != Model::Virtio {
+            let word = option(&NIC).unwrap_or_default();
+            return Err(Fault::user(format!("qemu: a microvm has no PCI for `nic={word}`"))
+                .hint("use `machine=q35` or `machine=pc`, or `nic=virtio`"));
+        }
+        if backend == Backend::VhostUser && model != Model::Virtio {
+            let word = option(&NIC).unwrap_or_default();
+            return Err(Fault::user(format!("qemu: `net=vhost-user` knows no `nic={word}`"))
+                .hint("use `nic=virtio`, or `net=tap`"));
+        }
+        let is_on_tap = matches!(backend, Backend::Tap | Backend::OpenVswitch);
+        let is_virtio_on_tap = model == Model::Virtio && is_on_tap;
+        if let Some(key) = said(&own[1..]).filter(|_| !is_virtio_on_tap) {
+            return Err(Fault::user(format!("qemu: `{key}=` is of a virtio device on a tap"))
+                .hint("use `net=tap` and `nic=virtio`"));
+        }
+        let queues = option(&QUEUES).map_or(Ok(1), |text| queues(text, cpus))?;
+        Ok(Some(Self {
+            backend,
+            model,
+            has_vhost: option(&VHOST) == Some("on"),
+            has_offloads: is_virtio_on_tap && option(&OFFLOADS) != Some("off"),
+            queues,
+            shape,
+            socket: PathBuf::new(),
+            is_second: false,
+        }))
+    }
+
+    /// The same device on the bridge of another stack, if there is one: with an address of its own, in either sense.
+    pub(super) fn beside(self, other: Option<&Path>) -> Self {
+        Self { is_second: other.is_some(), ..self }
+    }
+
+    /// The address of the device itself.
+    fn address(&self) -> &'static str {
+        if self.is_second { SECOND_MAC } else { MAC }
+    }
+
+    /// The address that the guest gets on a bridge of ours.
+    fn guest(&self) -> Ipv4Addr {
+        if self.is_second { network::SECOND } else { network::WORKLOAD }
+    }
+
+    /// That this level has what stands behind the device; looks, and makes nothing. Only in a guest of
+    /// ours modules are loaded first: that kernel is ours to change.
+    ///
+    /// # Errors
+    /// The machine's: it has no taps, or its kernel moves no frames.
+    pub(super) fn require(&self, site: &Site<'_>, room: &Room) -> Result<(), Fault> {
+        if self.backend != Backend::User && site.level > 0 && is_guest_of_ours() {
+            // Where one is built in, or there is none, what needs it will tell.
+            let is_ovs = self.backend == Backend::OpenVswitch;
+            let bridge = if is_ovs { open_vswitch::MODULE } else { "bridge" };
+            let _ = Errand::new(&["modprobe", "-a", "tun", bridge, "vhost_net"]).run(room);
+        }
+        impairment::require(self.shape, site).map_err(|it| it.fault().during("qemu"))?;
+        self.is_possible()
+    }
+
+    fn is_possible(&self) -> Result<(), Fault> {
+        if self.backend != Backend::User {
+            network::require_taps()?;
+        }
+        if self.backend == Backend::VhostUser {
+            switch::require()?;
+        }
+        if self.backend == Backend::OpenVswitch {
+            open_vswitch::require()?;
+        }
+        if self.has_vhost && !Path::new(VHOST_DEVICE).exists() {
+            return Err(Fault::machine(format!(
+                "qemu: there is no `{VHOST_DEVICE}` for `vhost=on`"
+            ))
+            .hint("modprobe vhost_net, or leave `vhost=on` out"));
+        }
+        Ok(())
+    }
+
+    /// How bad the way to the guest is to be.
+    pub(super) fn shape(&self) -> Option<Shape> {
+        self.shape
+    }
+
+    /// Whether it is one of those that were made for machines which are none.
+    pub(super) fn is_virtio(&self) -> bool {
+        self.model == Model::Virtio
+    }
+
+    /// Modules of the guest's kernel that it needs.
+    pub(super) fn modules(&self) -> Vec<&'static str> {
+        vec![self.model.driver()]
+    }
+
+    /// The address of the guest with the length of its network, and the way out.
+    pub(super) fn addresses(&self) -> (String, Ipv4Addr) {
+        let (guest, outside) = match self.backend {
+            Backend::User => (USER_GUEST, USER_OUTSIDE),
+            _ => (self.guest(), network::OUTSIDE),
+        };
+        (format!("{guest}/{}", network::PREFIX), outside)
+    }
+
+    /// Makes what stands behind it.
+    ///
+    /// # Errors
+    /// As [`Nic::require`]; or the namespace, the bridge or the tap could not be made.
+    pub(super) fn make(
+        &mut self,
+        site: &Site<'_>,
+        room: &Room,
+        group: Option<&Path>,
+    ) -> Result<Wires, Fault> {
+        if self.backend == Backend::User {
+            return Ok(Wires::default());
+        }
+        let is_bare = self.backend == Backend::OpenVswitch;
+        let network = match site.network {
+            Some(namespace) => room.join(namespace)?,
+            None if is_bare => room.bare_network()?,
+            None => room.network()?,
+        };
+        let mut wires = Wires::default();
+        match self.backend {
+            Backend::OpenVswitch => {
+                wires.taps = network.loose_tap(self.queues)?;
+                wires.bridge = Some(Bridge::start(&network, room, group)?);
+            }
+            Backend::VhostUser => {
+                let switch = Switch::start(&network, site, room, group)?;
+                self.socket.clone_from(&switch.socket);
+                wires.switch = Some(switch);
+            }
+            Backend::Tap | Backend::User => wires.taps = network.tap(self.queues)?,
+        }
+        if self.has_vhost {
+            let worker = || {
+                let opened = File::options().read(true).write(true).open(VHOST_DEVICE);
+                opened.map(OwnedFd::from).doing(format_args!("open `{VHOST_DEVICE}`"))
+            };
+            wires.vhosts = (0..self.queues).map(|_| worker()).collect::<Result<_, _>>()?;
+        }
+        if let Some(shape) = self.shape {
+            wires.shaped = Some(Shaped::make(&network, network.tap_name(), shape)?);
+        }
+        wires.network = Some(network);
+        Ok(wires)
+    }
+
+    /// The same device where a program in a jail sees what stands behind it.
+    ///
+    /// # Errors
+    /// The machine's: the socket of a switch cannot be given away.
+    pub(super) fn within(mut self, jail: &mut Jail) -> Result<Self, Fault> {
+        if self.backend == Backend::VhostUser {
+            self.socket = jail.lend("network.sock", &self.socket)?;
+        }
+        Ok(self)
+    }
+
+    /// How the guest and the outside reach each other; `pid` is QEMU's.
+    pub(super) fn network(&self, pid: u32) -> Network {
+        match self.backend {
+            Backend::User => Network {
+                outside: USER_OUTSIDE.into(),
+                workload: None,
+                is_shared: false,
+                ..Network::of_level()
+            },
+            _ => Network {
+                namespace: PathBuf::from(format!("/proc/{pid}/ns/net")),
+                outside: network::OUTSIDE.into(),
+                workload: Some(self.guest().into()),
+                is_shared: false,
+                ..Network::of_level()
+            },
+        }
+    }
+
+    /// The options of QEMU's command line; `bus` ends the names of the board's virtio devices.
+    pub(super) fn arguments(&self, bus: &str, accelerator: Accelerator) -> Vec<[String; 2]> {
+        let mut options = Vec::new();
+        if self.backend == Backend::VhostUser {
+            let socket = self.socket.display().to_string().replace(',', ",,");
+            options
+                .push([String::from("-chardev"), format!("socket,id={SWITCH_ID},path={socket}")]);
+        }
+        let backend = match self.backend {
+            Backend::User => format!("user,id={BACKEND_ID},ipv6=off"),
+            Backend::VhostUser => format!("vhost-user,id={BACKEND_ID},chardev={SWITCH_ID}"),
+            Backend::Tap | Backend::OpenVswitch => {
+                let descriptors = |key: &str, first: i32| {
+                    let first = first.unsigned_abs();
+                    let numbers: Vec<String> =
+                        (first..first + self.queues).map(|number| number.to_string()).collect();
+                    let plural = if self.queues > 1 { "s" } else { "" };
+                    format!("{key}{plural}={}", numbers.join(":"))
+                };
+                let taps = descriptors("fd", TAP_DESCRIPTOR);
+                let vhost = match self.has_vhost {
+                    true => format!("on,{}", descriptors("vhostfd", VHOST_DESCRIPTOR)),
+                    false => String::from("off"),
+                };
+                format!("tap,id={BACKEND_ID},{taps},vhost={vhost}")
+            }
+        };
+        let mut device = format!(
+            "{},id={NIC_ID},netdev={BACKEND_ID},mac={}",
+            self.model.device(bus),
+            self.address()
+        );
+        if bus == "pci" {
+            // Nobody boots from it, and its code for that would be read at every start.
+            device += ",romfile=";
+        }
+        if self.queues > 1 {
+            device += ",mq=on";
+            if bus == "pci" {
+                device += &format!(",vectors={}", 2 * self.queues + 2);
+            }
+        }
+        if self.backend == Backend::VhostUser && bus == "pci" && accelerator == Accelerator::Tcg {
+            // With a vector for each queue, QEMU 7.2 follows a null pointer here.
+            device += ",vectors=0";
+        }
+        if self.backend != Backend::User && self.is_virtio() && !self.has_offloads {
+            device.extend(VIRTIO_OFFLOADS.map(|name| format!(",{name}=off")));
+        }
+        options.push([String::from("-netdev"), backend]);
+        options.push([String::from("-device"), device]);
+        options
+    }
+
+    fn backend_name(&self) -> &'static str {
+        match self.backend {
+            Backend::User => "user",
+            Backend::Tap => "tap",
+            Backend::OpenVswitch => "ovs",
+            Backend::VhostUser => "vhost-user",
+        }
+    }
+}
+
+fn queues(text: &str, cpus: u32) -> Result<u32, Fault> {
+    let count: u32 =
+        text.parse().ok().filter(|count| (1..=QUEUES_MOST).contains(count)).ok_or_else(|| {
+            Fault::user(format!("qemu: `queues={text}` is no number from 1 to {QUEUES_MOST}"))
+                .hint("write for example `queues=2`")
+        })?;
+    if count > cpus {
+        return Err(Fault::user(format!(
+            "qemu: a guest uses one queue for each CPU: {cpus}, and not `queues={count}`"
+        ))
+        .hint(format!("give the machine `cpus={count}`, or `queues={cpus}`")));
+    }
+    Ok(count)
+}
+
+/// The workers of this level's kernel that move frames for a QEMU: threads of it since Linux 6.4, and
+/// processes of the kernel before. Source: Linux `drivers/vhost/vhost.c`, `kernel/vhost_task.c`.
+pub(super) fn vhost_workers(pid: u32) -> (Vec<u32>, Vec<u32>) {
+    let named = |directory: &str| -> Vec<u32> {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let is_worker = |entry: &fs::DirEntry| {
+            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+            name.trim_end() == format!("vhost-{pid}")
+        };
+        let numbers = entries
+            .filter(is_worker)
+            .filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()));
+        numbers.collect()
+    };
+    (named(&format!("/proc/{pid}/task")), named("/proc"))
+}
+
+#[cfg(test)]
+mod tests;

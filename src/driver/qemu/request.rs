@@ -1,0 +1,357 @@
+//! What was asked for: the options and the limits of a `qemu` layer, read and completed.
+
+use super::command_line::{Accelerator, Board};
+use super::disk::Disk;
+use super::firmware::{self, Entry, Firmware};
+use super::image;
+use super::initramfs::Channel;
+use super::kernel::{Flavor, Need};
+use super::memory::{LEAST_MIB, Memory};
+use super::nic::Nic;
+use super::partition::{self, Overcommit};
+use super::share::Protocol;
+use super::vcpu::Pin;
+use super::xen::{self, Dom0};
+use crate::fault::{Doing, Fault};
+use crate::lab::{Limits, network};
+use crate::layer::{LayerSpec, Root, medium};
+use std::net::Ipv4Addr;
+use surtax_instrument::quantity::Bytes;
+
+/// The most memory that a guest has unless told.
+const MEMORY_DEFAULT_MIB: u64 = 2048;
+
+/// What a spec asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Asked {
+    /// The accelerator, if one was named.
+    pub(super) accelerator: Option<Accelerator>,
+    /// The board.
+    pub(super) board: Board,
+    /// How its agent and we reach each other.
+    pub(super) channel: Channel,
+    /// The kernel's file, if one was named.
+    pub(super) kernel: Option<String>,
+    /// Virtual CPUs: as many as were named, else one for each CPU that it may run on.
+    pub(super) cpus: u32,
+    /// The CPU model, if one was named.
+    pub(super) cpu: Option<String>,
+    /// The CPUs of this level that they are kept on, in their order; none if they are not.
+    pub(super) pinned: Vec<u32>,
+    /// Memory.
+    pub(super) memory: Memory,
+    /// What QEMU may not take from it.
+    pub(super) overcommit: Overcommit,
+    /// The firmware.
+    pub(super) firmware: Firmware,
+    /// How it enters the kernel, if that was named.
+    pub(super) entry: Option<Entry>,
+    /// How files come to the guest.
+    pub(super) files: Protocol,
+    /// The agent's name in the guest's first root, where that is a directory and no initramfs.
+    pub(super) first_root: Option<&'static str>,
+    /// CPUs of this level on which QEMU and virtiofsd may run.
+    pub(super) cpuset: Option<Vec<u32>>,
+    /// The disk of the scratch directory, if that is on one.
+    pub(super) disk: Option<Disk>,
+    /// The network device, if it has one.
+    pub(super) nic: Option<Nic>,
+    /// Whether it has one of Xen's, which whoever was lent the guest makes.
+    pub(super) has_vif: bool,
+    /// Guest time by instructions: two to this power in nanoseconds each.
+    pub(super) icount: Option<u8>,
+    /// What is Dom0's, where Xen runs under the guest.
+    pub(super) dom0: Option<Dom0>,
+}
+
+impl Asked {
+    /// Reads a spec; what it does not say comes from the level.
+    ///
+    /// # Errors
+    /// The user's: half a virtual CPU, a limit on processes, too little memory, or what a part refuses.
+    pub(super) fn read(spec: &LayerSpec, limits: &Limits) -> Result<Self, Fault> {
+        let spec = &partition::expanded(spec)?;
+        image::refuse(spec)?;
+        let option = |key: &str| spec.options.get(key).map(String::as_str);
+        if limits.pids.is_some() {
+            return Err(Fault::user("qemu: a machine has no limit on processes")
+                .hint("put `pids=` on a layer inside it, as in `qemu+runc:pids=100`"));
+        }
+        let memory_mib = match limits.memory {
+            Some(asked) => enough_memory(asked)?,
+            None => MEMORY_DEFAULT_MIB.min(level_memory_mib()? / 2),
+        };
+        let icount = option("icount").and_then(|shift| shift.parse().ok());
+        let accelerator = match option("accel") {
+            Some("kvm") if icount.is_some() => {
+                return Err(Fault::user(
+                    "qemu: `icount=` counts the instructions that TCG translates",
+                )
+                .hint("drop `accel=kvm`, or `icount=`"));
+            }
+            Some("kvm") => Some(Accelerator::Kvm),
+            Some("tcg") => Some(Accelerator::Tcg),
+            _ => icount.map(|_| Accelerator::Tcg),
+        };
+        let board = match option("machine") {
+            Some("microvm") => Board::Microvm,
+            Some("pc") => Board::Pc,
+            _ => Board::Q35,
+        };
+        let pin = Pin::read(spec)?;
+        let cpus = cpus(limits, icount.is_some(), pin.as_ref())?;
+        let files = Protocol::read(spec);
+        if spec.root()? == Root::Packed {
+            refuse_files(spec)?;
+        }
+        let (firmware, entry) = firmware::read(spec, board)?;
+        let dom0 = Dom0::read(spec, memory_mib)?;
+        Ok(Self {
+            dom0,
+            accelerator,
+            icount,
+            board,
+            channel: Channel::default(),
+            disk: Disk::read(spec, board)?,
+            nic: Nic::read(spec, board, cpus)?,
+            has_vif: false,
+            kernel: option("kernel").map(String::from),
+            cpu: option("cpu").map(cpu_model).transpose()?,
+            cpus,
+            pinned: pin.map_or(Ok(Vec::new()), |pin| pin.resolve(cpus, limits))?,
+            memory: Memory {
+                dom0_mib: dom0.map(|dom0| dom0.mib),
+                ..Memory::read(spec, memory_mib, files)?
+            },
+            overcommit: Overcommit::read(spec)?,
+            firmware,
+            entry,
+            files,
+            first_root: None,
+            cpuset: limits.cpuset.clone(),
+        })
+    }
+
+    /// Modules of the guest's kernel that its devices need.
+    pub(super) fn drivers(&self) -> Vec<&'static str> {
+        let disk = self.disk.as_ref().map(|disk| disk.modules(self.board));
+        let nic = self.nic.as_ref().map(Nic::modules);
+        let vif = self.has_vif.then_some("xen_netfront");
+        let balloon = self.memory.balloon_mib.map(|_| "virtio_balloon");
+        let xen = self.dom0.iter().flat_map(|_| xen::MODULES);
+        disk.into_iter().chain(nic).flatten().chain(vif).chain(balloon).chain(xen).collect()
+    }
+
+    /// Its address with the length of its network, and the way out, if it has a network device.
+    pub(super) fn addresses(&self) -> Option<(String, Ipv4Addr)> {
+        let of_vif = || (format!("{}/{}", network::WORKLOAD, network::PREFIX), network::OUTSIDE);
+        self.nic.as_ref().map(Nic::addresses).or_else(|| self.has_vif.then(of_vif))
+    }
+
+    /// What the guest needs of its kernel.
+    pub(super) fn need(&self) -> Need<'_> {
+        let is_old = self.nic.as_ref().is_some_and(|nic| !nic.is_virtio())
+            || self.disk.as_ref().is_some_and(|disk| disk.is_of_no_cloud(self.board));
+        let xen = if self.dom0.is_some() { &xen::MODULES[..] } else { &[] };
+        let channel: Vec<_> = self.channel.module().into_iter().collect();
+        Need {
+            named: self.kernel.as_deref(),
+            // The one for clouds has no drivers of devices that clouds do not have, speaks no 9p, and is no Dom0.
+            flavor: match self.files {
+                Protocol::Virtiofs if !is_old && self.dom0.is_none() => Flavor::Cloud,
+                _ => Flavor::Full,
+            },
+            modules: [self.files.modules(), &self.drivers(), &channel, xen].concat(),
+            // Xen enters an ELF kernel by its notes, and would unpack another in the guest.
+            entry: self.entry.or(self.dom0.map(|_| Entry::Pvh)),
+        }
+    }
+}
+
+/// As many as were named, or as there are CPUs in a list to pin them to, or that it may run on.
+fn cpus(limits: &Limits, is_counted: bool, pin: Option<&Pin>) -> Result<u32, Fault> {
+    let listed = pin.and_then(Pin::len);
+    Ok(match limits.cpu_millis {
+        Some(millis) if millis > 1000 && is_counted => {
+            return Err(Fault::user("qemu: with `icount=` a machine has one CPU")
+                .hint("write `cpus=1`, or drop `icount=`"));
+        }
+        Some(millis) => whole_cpus(millis)?,
+        // With more, the guest's kernel waits for ever for the second one.
+        None if is_counted => 1,
+        None => match (listed, &limits.cpuset) {
+            (Some(listed), _) => count(listed),
+            (None, Some(cpuset)) => count(cpuset.len()),
+            (None, None) => level_cpus(),
+        },
+    })
+}
+
+/// Refuses what would bring files of this level into a guest that has none of them.
+fn refuse_files(spec: &LayerSpec) -> Result<(), Fault> {
+    if spec.options.contains_key("files") {
+        return Err(Fault::user("qemu: a packed root is in memory, and no files are served to it")
+            .hint("drop `files=`, or `root=packed`"));
+    }
+    if medium::of(spec) == Some(medium::Medium::Bind) {
+        return Err(Fault::user("qemu: a packed guest sees no directory of this level")
+            .hint("use `scratch=layer`, `scratch=tmpfs` or a disk"));
+    }
+    Ok(())
+}
+
+/// A name of `-cpu help`. Its features are not options here: `,` begins the layer's next option.
+pub(in crate::driver) fn cpu_model(name: &str) -> Result<String, Fault> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return Ok(name.to_owned());
+    }
+    Err(Fault::user(format!("qemu: `{name}` is not the name of a CPU model"))
+        .hint("`qemu-system-x86_64 -cpu help` lists them"))
+}
+
+fn whole_cpus(millis: u32) -> Result<u32, Fault> {
+    if millis == 0 || !millis.is_multiple_of(1000) {
+        let asked = f64::from(millis) / 1000.0;
+        return Err(Fault::user(format!("qemu: `cpus={asked}`: a machine has whole CPUs"))
+            .hint("limit a layer inside it, as in `qemu:cpus=1+runc:cpus=0.5`"));
+    }
+    Ok(millis / 1000)
+}
+
+fn enough_memory(asked: Bytes) -> Result<u64, Fault> {
+    let mib = asked.mebibytes();
+    if mib < LEAST_MIB {
+        return Err(Fault::user(format!("qemu: no guest kernel starts in {mib} MiB of memory"))
+            .hint(format!("use `memory={LEAST_MIB}M` or more")));
+    }
+    Ok(mib)
+}
+
+/// As many as this process may run on.
+fn level_cpus() -> u32 {
+    count(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+}
+
+fn count(cpus: usize) -> u32 {
+    u32::try_from(cpus).unwrap_or(1)
+}
+
+fn level_memory_mib() -> Result<u64, Fault> {
+    let text = std::fs::read_to_string("/proc/meminfo").doing("read `/proc/meminfo`")?;
+    let kibibytes = text.lines().find_map(|line| {
+        line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
+    });
+    let total = kibibytes.ok_or_else(|| Fault::machine("`/proc/meminfo` has no `MemTotal`"))?;
+    Ok(total / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(options: &[(&str, &str)]) -> LayerSpec {
+        let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        LayerSpec { kind: "qemu".into(), options: options.iter().map(pair).collect() }
+    }
+
+    #[test]
+    fn what_is_not_said_comes_from_the_level() {
+        let asked = Asked::read(&spec(&[]), &Limits::default()).unwrap();
+        assert_eq!(asked.accelerator, None);
+        assert_eq!(asked.board, Board::Q35);
+        assert_eq!(asked.cpus, level_cpus());
+        assert!(asked.memory.mib <= MEMORY_DEFAULT_MIB);
+    }
+
+    #[test]
+    fn what_is_said_is_kept() {
+        let limits = Limits {
+            cpu_millis: Some(2000),
+            cpuset: Some(vec![1]),
+            memory: Some(Bytes(512 << 20)),
+            ..Limits::default()
+        };
+        let spec = spec(&[("accel", "tcg"), ("machine", "microvm"), ("kernel", "/k")]);
+        let expected = Asked {
+            dom0: None,
+            accelerator: Some(Accelerator::Tcg),
+            board: Board::Microvm,
+            channel: Channel::Port,
+            kernel: Some("/k".into()),
+            cpus: 2,
+            cpu: None,
+            pinned: Vec::new(),
+            memory: Memory::plain(512, true),
+            overcommit: Overcommit::default(),
+            firmware: Firmware::Seabios,
+            entry: None,
+            files: Protocol::Virtiofs,
+            first_root: None,
+            cpuset: Some(vec![1]),
+            disk: None,
+            nic: None,
+            has_vif: false,
+            icount: None,
+        };
+        assert_eq!(Asked::read(&spec, &limits), Ok(expected));
+    }
+
+    #[test]
+    fn instructions_are_counted_under_tcg_alone() {
+        let asked = Asked::read(&spec(&[("icount", "2")]), &Limits::default()).unwrap();
+        assert_eq!((asked.icount, asked.accelerator), (Some(2), Some(Accelerator::Tcg)));
+        assert_eq!(asked.cpus, 1);
+        let kvm = spec(&[("icount", "2"), ("accel", "kvm")]);
+        let fault = Asked::read(&kvm, &Limits::default()).unwrap_err();
+        assert!(fault.message.contains("that TCG translates"), "{fault}");
+        let two = Limits { cpu_millis: Some(2000), ..Limits::default() };
+        let fault = Asked::read(&spec(&[("icount", "2")]), &two).unwrap_err();
+        assert!(fault.message.contains("has one CPU"), "{fault}");
+    }
+
+    #[test]
+    fn a_machine_kept_on_one_cpu_has_one() {
+        let limits = Limits { cpuset: Some(vec![1]), ..Limits::default() };
+        assert_eq!(Asked::read(&spec(&[]), &limits).unwrap().cpus, 1);
+    }
+
+    #[test]
+    fn a_cpu_model_is_a_name_and_no_more() {
+        let asked = Asked::read(&spec(&[("cpu", "EPYC-v1")]), &Limits::default()).unwrap();
+        assert_eq!(asked.cpu.as_deref(), Some("EPYC-v1"));
+        let fault = Asked::read(&spec(&[("cpu", "max +svm")]), &Limits::default()).unwrap_err();
+        assert_eq!(fault.message, "qemu: `max +svm` is not the name of a CPU model");
+    }
+
+    #[test]
+    fn a_packed_root_and_files_of_this_level_contradict_each_other() {
+        for option in [("files", "9p"), ("scratch", "bind")] {
+            let spec = spec(&[("root", "packed"), option]);
+            assert!(Asked::read(&spec, &Limits::default()).is_err(), "{option:?}");
+        }
+        let spec = spec(&[("root", "packed"), ("scratch", "tmpfs")]);
+        assert!(Asked::read(&spec, &Limits::default()).is_ok());
+    }
+
+    #[test]
+    fn half_a_virtual_cpu_is_refused() {
+        let limits = Limits { cpu_millis: Some(1500), ..Limits::default() };
+        let fault = Asked::read(&spec(&[]), &limits).unwrap_err();
+        assert_eq!(fault.message, "qemu: `cpus=1.5`: a machine has whole CPUs");
+    }
+
+    #[test]
+    fn a_limit_on_processes_is_refused_and_not_ignored() {
+        let limits = Limits { pids: Some(100), ..Limits::default() };
+        let fault = Asked::read(&spec(&[]), &limits).unwrap_err();
+        assert!(fault.hint.unwrap().contains("runc:pids=100"));
+    }
+
+    #[test]
+    fn a_machine_too_small_for_a_kernel_is_refused() {
+        let limits = Limits { memory: Some(Bytes(64 << 20)), ..Limits::default() };
+        let fault = Asked::read(&spec(&[]), &limits).unwrap_err();
+        assert_eq!(fault.message, "qemu: no guest kernel starts in 64 MiB of memory");
+    }
+}

@@ -1,0 +1,179 @@
+//! What really holds the scratch directory: on which file system its data finally lies, and on which disk that is.
+//!
+//! A layer's own root tells nothing of it: an overlay is as fast as what holds its upper directory, and that may be
+//! memory or a disk. So the kernel is asked of every process that works for the layer, from outside. What only a guest
+//! or a sandbox can tell is said to be its own.
+
+use crate::driver::first_process::{FirstProcess, pids_below};
+use crate::lab::{DISK_DIRECTORY, disk};
+use crate::layer::medium::Medium;
+use crate::layer::{Payer, Running, Source, value_of};
+use std::fs;
+use std::path::{Path, PathBuf};
+use surtax_instrument::held::{self, Held};
+use surtax_instrument::probe::cgroup::Hierarchies;
+use surtax_instrument::wire::{Fact, SCRATCH};
+
+/// Where nobody can tell.
+const UNKNOWN: &str = "unknown";
+
+/// What gVisor calls the process that serves files to its sandbox.
+const GOFER: &str = "runsc-gofer\0";
+
+/// The word by which a sandbox keeps what is written to its root in its own memory.
+const KEPT_BY_THE_SANDBOX: &str = "--overlay2=root:memory\0";
+
+/// What holds it, in words that end at the disk: `ext4 on vda`, `tmpfs (memory)`.
+pub(super) fn fact(
+    medium: Medium,
+    running: &dyn Running,
+    hierarchies: &Hierarchies,
+    inside: &[Fact],
+) -> Fact {
+    let payers = running.payers();
+    let pids = payers.iter().flat_map(|payer| pids(payer, hierarchies));
+    let processes: Vec<PathBuf> =
+        std::iter::once(PathBuf::from("/proc/self")).chain(pids.map(directory)).collect();
+    let (value, source) = match agent(&payers, hierarchies, inside) {
+        Some(pid) => {
+            let held = as_seen_by(&directory(pid), processes);
+            (held.as_ref().map(words), "/proc/PID/mountinfo of the agent and of who works for it")
+        }
+        None => elsewhere(medium, &processes, inside),
+    };
+    Fact::new("scratch_held_by", value.unwrap_or_else(|| UNKNOWN.to_owned()), source)
+}
+
+/// What holds the directory of a process. In a container, places of this level may be seen through an overlay of the
+/// container's own: so upper directories are looked for with others first.
+fn as_seen_by(process: &Path, others: Vec<PathBuf>) -> Option<Held> {
+    let mounts = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
+    let own = mounts(process);
+    let (within, outside): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|other| mounts(other) == own);
+    let others: Vec<PathBuf> = outside.into_iter().chain(within).collect();
+    held::by(process, Path::new(SCRATCH), &others)
+}
+
+/// What holds that of a kernel which is not ours.
+fn elsewhere(
+    medium: Medium,
+    processes: &[PathBuf],
+    inside: &[Fact],
+) -> (Option<String>, &'static str) {
+    let by_the_inside = |held: &str| Some(format!("{held}, by the kernel inside"));
+    let gofer = processes.iter().find(|process| command_line(process).starts_with(GOFER));
+    if let (Some(gofer), Medium::Layer | Medium::Volume) = (gofer, medium) {
+        let keeps = |process: &PathBuf| command_line(process).contains(KEPT_BY_THE_SANDBOX);
+        if medium == Medium::Layer && processes.iter().any(keeps) {
+            return (by_the_inside("tmpfs (memory)"), "/proc/PID/cmdline of the sandbox");
+        }
+        // What it keeps in a file lies in the root that its gofer serves.
+        let held = as_seen_by(gofer, processes.to_vec());
+        return (
+            held.as_ref().map(words),
+            "/proc/PID/mountinfo of the gofer and of who works for it",
+        );
+    }
+    match medium {
+        Medium::Tmpfs => (by_the_inside("tmpfs (memory)"), "its kind"),
+        Medium::Bind | Medium::Disk => {
+            let held = held::by(Path::new("/proc/self"), Path::new(DISK_DIRECTORY), &[]);
+            (held.as_ref().map(words), "/proc/self/mountinfo: what the directory or disk lies on")
+        }
+        Medium::Layer | Medium::Volume => {
+            let told = value_of(inside, "root_held_by").ok();
+            (told.and_then(by_the_inside), "/proc/self/mountinfo inside")
+        }
+    }
+}
+
+/// The words of a process's command line, each with a zero byte behind it.
+fn command_line(process: &Path) -> String {
+    let bytes = fs::read(process.join("cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// In words, with what lies below its device.
+fn words(held: &Held) -> String {
+    let below = disk::under(held);
+    if below.is_empty() {
+        return held.to_string();
+    }
+    let file = disk::file_of_a_loop(&below).and_then(|file| {
+        let directory = file.parent()?;
+        held::by(Path::new("/proc/self"), directory, &[]).filter(|lower| lower != held)
+    });
+    let (kind, names) = (&held.kind, below.join(" "));
+    match file {
+        Some(lower) => format!("{kind} on {names}, a file of {}", words(&lower)),
+        None => format!("{kind} on {names}"),
+    }
+}
+
+/// The agent, where it is a process of this level.
+fn agent(payers: &[Payer], hierarchies: &Hierarchies, inside: &[Fact]) -> Option<u32> {
+    let carrying = payers.iter().filter(|payer| payer.carries_workload);
+    let mut found = carrying.filter_map(|payer| match &payer.source {
+        Source::Group(group) => FirstProcess::among(group, hierarchies, inside).ok(),
+        _ => None,
+    });
+    // Where it is in no group of ours, it is a process by itself.
+    let alone = || {
+        let mut processes = payers.iter().filter_map(|payer| match payer.source {
+            Source::Process(pid) => Some(FirstProcess::of(pid, hierarchies)),
+            _ => None,
+        });
+        processes.find(|process| process.is_the_agent(inside).is_ok())
+    };
+    found.next().or_else(alone).map(|process| process.pid())
+}
+
+fn pids(payer: &Payer, hierarchies: &Hierarchies) -> Vec<u32> {
+    match &payer.source {
+        Source::Process(pid) | Source::Threads { pid, .. } | Source::OtherThreads { pid, .. } => {
+            vec![*pid]
+        }
+        Source::Group(group) => {
+            let all = hierarchies.0.iter().map(|hierarchy| hierarchy.directory(group));
+            let mut pids: Vec<u32> = all.flat_map(|directory| pids_below(&directory)).collect();
+            pids.sort_unstable();
+            pids.dedup();
+            pids
+        }
+        Source::Domain(_) => Vec::new(),
+    }
+}
+
+fn directory(pid: u32) -> PathBuf {
+    Path::new("/proc").join(pid.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(kind: &str, source: &str, device: (u32, u32)) -> Held {
+        Held { kind: kind.into(), source: source.into(), device }
+    }
+
+    #[test]
+    fn memory_and_files_of_a_host_are_on_no_disk_of_this_level() {
+        assert_eq!(words(&held("tmpfs", "surtax", (0, 43))), "tmpfs (memory)");
+        assert_eq!(words(&held("virtiofs", "hostroot", (0, 44))), "virtiofs from `hostroot`");
+        assert_eq!(
+            words(&held("ext4", "/dev/surtax-none", (0, 0))),
+            "ext4 from `/dev/surtax-none`"
+        );
+    }
+
+    #[test]
+    fn what_only_the_inside_can_tell_is_said_to_be_its_own() {
+        let none: &[PathBuf] = &[];
+        let told = [Fact::new("root_held_by", "tmpfs (memory)", "test")];
+        let (value, _) = elsewhere(Medium::Layer, none, &told);
+        assert_eq!(value.unwrap(), "tmpfs (memory), by the kernel inside");
+        assert!(elsewhere(Medium::Tmpfs, none, &[]).0.unwrap().contains("(memory"));
+        assert_eq!(elsewhere(Medium::Layer, none, &[]).0, None, "nobody can tell");
+    }
+}

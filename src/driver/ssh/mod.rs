@@ -1,0 +1,237 @@
+//! Another machine by the OpenSSH client: the agent there, and nothing between it and the kernel.
+//!
+//! surtax (host) ── ssh ══ sshd ── agent (leased) ── command
+//!
+//! - **Needs** `ssh` in `PATH`, a host whose key is known, a login without questions, Linux on x86-64.
+//! - **Leaves out** terminals, forwarding and shared connections; the other machine's files are seen as
+//!   they are and writes to them stay, as in `native:root=host`. A layer behind has a throw-away root.
+//! - **Payers** the client: engine. What `sshd` and the agent use on the other machine nobody reads.
+//! - **Checked against** `ssh(1)`, `ssh_config(5)` of OpenSSH 9.2.
+//!
+//! One connection brings the agent and runs it: what is between two could be left behind. The agent
+//! removes its own file before its first frame, and lives under a lease: when nothing of us was heard
+//! for [`arrival::LEASE`] it kills its command and leaves. So a frame goes there every [`arrival::KEEP_ALIVE`], also while
+//! a command runs, which costs a wake-up on both machines. A surtax that is itself stopped for longer
+//! than the lease loses its trial.
+//!
+//! Times are this machine's, as everywhere: one of a command contains the way of two frames, there and
+//! back. A workload with two sides goes the way that ssh has gone: each side calls the other's end of that connection, as
+//! `sshd` says it. A starter for a layer behind is kept in the memory of the agent and is no file there.
+
+mod client;
+
+use super::arrival::{self, Arrival, KEEP_ALIVE, LEASE, SYSTEM};
+use super::version;
+use crate::agent::{ConsoleTail, Link};
+use crate::fault::{Doing, Fault};
+use crate::lab::{self, Process, Program, Room};
+use crate::layer::{
+    Card, Choice, Files, Layer, LayerSpec, Network, Payer, Reach, Running, Site, Source,
+    Unavailable, Usable, value_of,
+};
+use client::Client;
+use std::fs::{self, File};
+use std::time::Duration;
+use surtax_instrument::wire::{Fact, Role};
+
+/// How long a login may take.
+const LOGIN_DEADLINE: Duration = Duration::from_secs(20);
+
+/// How long the client may take to end after the agent was asked to leave.
+const STOP_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long the last words of a client that has ended are waited for.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Another machine.
+pub struct Ssh;
+
+static CARD: Card = Card {
+    kind: "ssh",
+    summary: "another machine by ssh: its own kernel and files, on which writes stay",
+    reach: &[("", Reach::Far)],
+    options: &[
+        Choice {
+            key: "host",
+            values: &[],
+            help: "the machine, as `ssh` and its configuration know it: `ssh:lab7`, `ssh:me@lab7`",
+        },
+        Choice { key: "user", values: &[], help: "who logs in there (default: as configured)" },
+        Choice { key: "port", values: &[], help: "where its `sshd` listens (default: 22)" },
+        Choice { key: "identity", values: &[], help: "the private key's file, and no other" },
+        Choice {
+            key: "known-hosts",
+            values: &[],
+            help: "the file of known host keys, and no other",
+        },
+        Choice { key: "config", values: &[], help: "the client's configuration, and no other" },
+    ],
+    subject: Some("host"),
+    limits: &[],
+    holds_layers: true,
+    elsewhere: true,
+    files: Files::AsTheyAre,
+    both_ways: &[],
+    ran_on_hardware: true,
+};
+
+impl Layer for Ssh {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    /// Without a host, as the doctor asks, the client alone is looked at.
+    fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
+        if lab::find(client::PROGRAM).is_none() {
+            return Err(Unavailable {
+                why: format!("`{}` is not in `PATH`", client::PROGRAM),
+                remedy: Some(client::REMEDY.to_owned()),
+            });
+        }
+        let mut facts = vec![version_fact()?];
+        if spec.options.contains_key("host") {
+            let client = Client::read(spec)?;
+            facts.push(look(&client)?);
+        }
+        Ok(Usable { facts })
+    }
+
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
+        let client = Client::read(spec)?;
+        let version = version_fact()?;
+        let agent = fs::read(site.agent)
+            .doing(format_args!("read the agent `{}`", site.agent.display()))?;
+        let (requests, to_agent) = lab::pipe()?;
+        let (replies, from_agent) = lab::pipe()?;
+        let (last_words, stderr) = lab::pipe()?;
+        let script = arrival::script(agent.len(), site.start_deadline, LEASE);
+        let process = room.spawn(Program {
+            argv: client.run(client::tells_its_key(&version.value), &script),
+            stdio: [Some(requests), Some(from_agent), Some(stderr)],
+            ..Program::default()
+        })?;
+        let console = ConsoleTail::new();
+        console.drain(last_words);
+        let channel = (File::from(to_agent), File::from(replies));
+        let arrived = arrival::bring(channel, agent, site.start_deadline);
+        let (arrival, to_agent, replies) = arrived.map_err(|fault| {
+            console.settle(LAST_WORDS);
+            explained(&client, fault, &console)
+        })?;
+        let name = format!("ssh:{}", client.host);
+        let link = Link::kept_alive(name, replies, to_agent, &console, KEEP_ALIVE)?;
+        Ok(Box::new(RunningSsh { client, version, process, link: Some(link), arrival, console }))
+    }
+}
+
+struct RunningSsh {
+    client: Client,
+    version: Fact,
+    process: Process,
+    link: Option<Link>,
+    arrival: Arrival,
+    console: ConsoleTail,
+}
+
+impl Running for RunningSsh {
+    fn link(&mut self) -> Result<Link, Fault> {
+        crate::layer::take_link(&mut self.link, "ssh")
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        vec![Payer {
+            name: String::from("ssh client"),
+            role: Role::Engine,
+            source: Source::Process(self.process.pid()),
+            carries_workload: false,
+            is_shared: false,
+        }]
+    }
+
+    /// The way that ssh itself has come: each end as the other one sees it.
+    fn network(&self) -> Option<Network> {
+        let (outside, there) = self.arrival.ends?;
+        let workload = Some(there);
+        Some(Network { outside, workload, is_shared: false, is_far: true, ..Network::of_level() })
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let arrival = &self.arrival;
+        for (key, said) in [("kernel_release", &arrival.release), ("user_id", &arrival.user_id)] {
+            let seen = value_of(inside, key)?;
+            if seen != said {
+                return Err(Fault::machine(format!(
+                    "ssh: the shell on `{}` says of {key} `{said}`, and the agent `{seen}`",
+                    self.client.host
+                )));
+            }
+        }
+        let user = self.client.user.as_deref().unwrap_or("as configured");
+        let said = self.console.text();
+        Ok(vec![
+            self.version.clone(),
+            Fact::new("ssh_command_line", self.client.by_hand(), "its start"),
+            Fact::new("host", &self.client.host, "its start"),
+            Fact::new("user", user, "its start"),
+            Fact::new(
+                "host_key",
+                client::host_key(&said),
+                "what the client says of the key exchange",
+            ),
+            Fact::new("user_id", &arrival.user_id, "id(1) there, and getuid(2) inside"),
+            Fact::new("kernel_release", &arrival.release, "uname(1) there, and uname(2) inside"),
+            Fact::new("boot_id", &arrival.boot_id, "/proc/sys/kernel/random/boot_id there"),
+            Fact::new(
+                "machine",
+                arrival.machine(),
+                "/proc/sys/kernel/random/boot_id, here and there",
+            ),
+            Fact::new("root", "host", "the login shell's own root"),
+        ])
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
+        drop(self.link.take());
+        match self.process.wait(STOP_DEADLINE)? {
+            Some(_) => Ok(()),
+            None => Err(Fault::machine(format!(
+                "ssh: the connection to `{}` did not end and was cut",
+                self.client.host
+            ))),
+        }
+    }
+}
+
+/// Logs in once and asks what machine it is.
+fn look(client: &Client) -> Result<Fact, Unavailable> {
+    let answer = lab::ask(&client.run(false, "uname -sm"), None, LOGIN_DEADLINE);
+    let answer = answer.map_err(|fault| Unavailable {
+        why: client.refusal(&fault.message),
+        remedy: client.remedy(&fault.message),
+    })?;
+    // A login shell may greet before it does what it was asked to.
+    let system = answer.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
+    if system != SYSTEM {
+        return Err(Unavailable { why: client.wrong_system(system).message, remedy: None });
+    }
+    Ok(Fact::new("system", system, format!("uname -sm on `{}`", client.host)))
+}
+
+/// Why no agent came up, in the client's own words, and what would help.
+fn explained(client: &Client, fault: Fault, console: &ConsoleTail) -> Fault {
+    let hint = client.remedy(&console.text()).or(fault.hint.clone());
+    let mut explained = fault.during(format_args!("ssh: no agent on `{}`", client.host));
+    explained.message += &console.quote();
+    Fault { hint, ..explained }
+}
+
+/// What the client says of its version, on its standard error.
+fn version_fact() -> Result<Fact, Fault> {
+    let version = version::asked([client::PROGRAM, "-V"].map(String::from).to_vec())?;
+    Ok(Fact::new("ssh_version", version, "ssh -V"))
+}

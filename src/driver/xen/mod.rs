@@ -1,0 +1,409 @@
+//! Xen: a domain beside this machine, which is itself one, Dom0, and serves the others' devices.
+//!
+//! surtax (Dom0) ── xl ── Xen ── domain's vCPUs ── guest kernel ── agent (PID 1)
+//!              ├── QEMU, started by xl ── 9p: root file system; a second console: the agent's channel; a disk
+//!              └── xen-netback ── bridge: the outside
+//!
+//! - **Needs** Dom0 of Xen 4.17 with `xl`, xenstored, xenconsoled and the QEMU that serves paravirtual devices;
+//!   root; a kernel as `qemu` finds it. `qemu:hypervisor=xen` makes such a machine.
+//! - **Leaves out** the tools' own scripts: a disk is a file that the same QEMU serves, and a network device's other
+//!   end is moved onto a bridge of ours, in a namespace of its own.
+//! - **Payers** the domain: guest kernel, with the workload in it; all of Dom0, with the QEMU that serves the
+//!   domain, and with us: hypervisor. Both are counted by Xen.
+//! - **Checked against** Xen 4.17.7 and QEMU 7.2.22 of Debian 12, `type=pv` under QEMU's translator. `pvh` and
+//!   `hvm` have not yet run: Linux hangs there in Xen's hardware domains, while another image does not. None has
+//!   yet run on hardware.
+
+pub(super) mod application;
+mod configuration;
+mod evidence;
+pub(super) mod image;
+mod toolstack;
+mod vbd;
+mod vif;
+
+use super::qemu::lent::{self, Board, Channel, Lent};
+use crate::agent::{ConsoleTail, Link};
+use crate::fault::{Doing, Fault};
+use crate::lab::{Limits, Room, Undo};
+use crate::layer::{
+    Card, Choice, Files, Layer, LayerSpec, Limit, Network, Payer, Reach, Running, Site, Source,
+    Unavailable, Usable, medium,
+};
+use configuration::Domain;
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::wire::{Fact, Role};
+use toolstack::Info;
+use vif::{Nic, Vif};
+
+/// Where Linux says what a domain may do; `control_d` is in it in Dom0.
+const CAPABILITIES: &str = "/proc/xen/capabilities";
+
+/// How long the QEMU of a domain that was destroyed may take to end.
+const STOP_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long the socket of the agent's channel may take to be there.
+const LISTEN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// The most virtual CPUs of a domain.
+const CPUS_MAX: u32 = 128;
+
+/// Everybody's weight with us, and with Xen.
+const WEIGHTS: (u32, u32) = (100, 256);
+
+/// Domains of Xen.
+pub struct Xen;
+
+static CARD: Card = Card {
+    kind: "xen",
+    summary: "a domain of Xen's, by `xl` in Dom0; not yet run on hardware",
+    reach: &[("bridge", Reach::Bridge { joins: false })],
+    options: &[
+        Choice {
+            key: "type",
+            values: &["pv", "pvh", "hvm"],
+            help: "how it is virtualized: by a kernel that knows Xen alone, by the processor without a \
+                   machine around it, or with one (default: pv; pvh and hvm have not yet run)",
+        },
+        Choice {
+            key: "kernel",
+            values: &[],
+            help: "an unpacked kernel's file that Xen can enter, its modules in ../lib/modules (default: as \
+                   `qemu:files=9p`)",
+        },
+        medium::choice(&["layer", "tmpfs", "blkfront"]),
+        lent::FORMAT,
+        vbd::CACHE,
+        lent::DISK_SIZE,
+        vif::NET,
+    ],
+    subject: None,
+    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight],
+    holds_layers: true,
+    elsewhere: false,
+    files: Files::OfItsOwn,
+    both_ways: &["bridge"],
+    ran_on_hardware: false,
+};
+
+/// How a domain is virtualized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// By a kernel that asks Xen for everything.
+    Pv,
+    /// By the processor, entered like a paravirtual one.
+    Pvh,
+    /// By the processor, with a machine that QEMU emulates.
+    Hvm,
+}
+
+impl Kind {
+    fn of(spec: &LayerSpec) -> Self {
+        match spec.options.get("type").map(String::as_str) {
+            Some("pvh") => Self::Pvh,
+            Some("hvm") => Self::Hvm,
+            _ => Self::Pv,
+        }
+    }
+
+    /// As `xl` writes it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Pv => "pv",
+            Self::Pvh => "pvh",
+            Self::Hvm => "hvm",
+        }
+    }
+
+    /// What Xen must be able to do.
+    fn ability(self) -> &'static str {
+        match self {
+            Self::Pv => "pv",
+            Self::Pvh | Self::Hvm => "hvm",
+        }
+    }
+
+    /// What the domain's kernel calls it.
+    fn seen_as(self) -> &'static str {
+        match self {
+            Self::Pv => "PV",
+            Self::Pvh => "PVH",
+            Self::Hvm => "HVM",
+        }
+    }
+}
+
+impl Layer for Xen {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn refuse(
+        &self,
+        spec: &LayerSpec,
+        limits: &Limits,
+        inside: Option<&LayerSpec>,
+    ) -> Result<(), Fault> {
+        let why = format!("domains have at most {CPUS_MAX} CPUs");
+        lent::require_cpus(spec, limits, CPUS_MAX, &why)?;
+        match inside.filter(|inside| inside.kind == "xen") {
+            Some(_) => Err(Fault::user("xen: a domain is no Dom0, and starts no other domain")
+                .hint("put a machine with a Xen of its own between them, as in `xen+qemu:hypervisor=xen+xen`")),
+            None => Ok(()),
+        }
+    }
+
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+        let kind = Kind::of(spec);
+        let usable = usable(kind, Nic::is_asked_for(spec), site)?;
+        require_linux(kind).map(|()| usable)
+    }
+
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
+        let kind = Kind::of(spec);
+        self.check(spec, site).map_err(|it| it.fault().during("xen"))?;
+        let way = (Board::Q35, Channel::Console(1));
+        let has_nic = Nic::is_asked_for(spec);
+        let nic = has_nic.then(|| Nic::prepare(site, room)).transpose()?;
+        let mut lent = Lent::prepare(spec, way, has_nic, site, room, None)?;
+        let served = lent.export();
+        let domain = Domain {
+            name: site.container_name(room),
+            kind,
+            cpus: lent.cpus(),
+            cpuset: site.limits.cpuset.clone(),
+            memory_mib: lent.memory_mib(),
+            weight: site.limits.weight.map(weight),
+            kernel: lent.kernel().to_owned(),
+            initramfs: Some(lent.initramfs().to_owned()),
+            command_line: configuration::COMMAND_LINE.to_owned(),
+            export: served.as_ref().map(|(export, _)| export.clone()),
+            disk: lent.disk().map(vbd::text),
+            nic,
+            socket: Some(room.directory().join("agent.sock")),
+        };
+        let network = has_nic.then(|| room.network()).transpose()?;
+        let file = room.directory().join("domain.cfg");
+        fs::write(&file, domain.text()).doing(format_args!("write `{}`", file.display()))?;
+        room.promise(Undo::XenDomain { name: domain.name.clone() })?;
+        let namespace = served.as_ref().map(|(_, namespace)| namespace);
+        let id = toolstack::create(&file, &domain.name, namespace, room)?;
+        let console = ConsoleTail::new();
+        console.drain(toolstack::console(id)?);
+        toolstack::require_channel(id)?;
+        let server = device_model(id)?;
+        let vif = network.map(|network| Vif::plug_in(id, network)).transpose()?;
+        let channel = connect(domain.socket.as_deref().unwrap_or(Path::new("")))?;
+        toolstack::unpause(&domain.name)?;
+        let reader = channel.try_clone().doing("copy the socket of a domain's channel")?;
+        let link = Some(Link::over("xen", reader, channel, &console)?);
+        Ok(Box::new(RunningXen { link, lent, domain, id, server, vif }))
+    }
+}
+
+/// That such a domain can be made here.
+fn usable(kind: Kind, has_nic: bool, site: &Site<'_>) -> Result<Usable, Unavailable> {
+    require_dom0()?;
+    if has_nic {
+        vif::require(site)?;
+    }
+    let info = Info::ask()?;
+    require_ability(kind, &info)?;
+    let fact = |key: &str, name: &str| Fact::new(key, info.get(name), "xl info");
+    Ok(Usable {
+        facts: vec![fact("xen_version", "xen_version"), fact("xen_abilities", "virt_caps")],
+    })
+}
+
+/// That this machine is a Dom0 with its tools.
+fn require_dom0() -> Result<(), Unavailable> {
+    let refuse = |why: &str, remedy: &str| {
+        Err(Unavailable { why: why.to_owned(), remedy: Some(remedy.to_owned()) })
+    };
+    let capabilities = fs::read_to_string(CAPABILITIES).unwrap_or_default();
+    if !capabilities.contains("control_d") {
+        let why = "no Xen runs under this machine, or it is not its Dom0";
+        return refuse(why, "boot Xen, or let QEMU do it: `qemu:hypervisor=xen+xen`");
+    }
+    if crate::lab::find(toolstack::XL).is_none() {
+        return refuse("`xl` is not in `PATH`", "apt-get install xen-utils-4.17 qemu-system-xen");
+    }
+    Ok(())
+}
+
+/// That Xen can make such domains here.
+fn require_ability(kind: Kind, info: &Info) -> Result<(), Unavailable> {
+    let (ability, told) = (kind.ability(), info.get("virt_caps"));
+    if !told.split_ascii_whitespace().any(|word| word == ability) {
+        return Err(Unavailable {
+            why: format!("Xen cannot make `{}` domains here: `xl info` says `{told}`", kind.name()),
+            remedy: Some(String::from("use a processor with VT-x or SVM that is switched on")),
+        });
+    }
+    Ok(())
+}
+
+/// That Linux comes up in such a domain here: where QEMU translates Xen's instructions, it does so in a paravirtual
+/// one alone. Other images are not refused: one of them, GRUB's, runs by PVH there too.
+fn require_linux(kind: Kind) -> Result<(), Unavailable> {
+    if kind != Kind::Pv && is_translated() {
+        return Err(Unavailable {
+            why: format!(
+                "Linux hangs in `{}` domains where QEMU's translator runs Xen",
+                kind.name()
+            ),
+            remedy: Some(String::from(
+                "use a paravirtual domain (`type=pv`), or Xen on hardware or under KVM",
+            )),
+        });
+    }
+    Ok(())
+}
+
+/// Whether the processor is QEMU's translator, which Dom0 sees through Xen.
+fn is_translated() -> bool {
+    const SIGNATURE: &[u8] = b"TCGTCGTCGTCG";
+    let leaf = std::arch::x86_64::__cpuid(0x4000_0000);
+    let seen: Vec<u8> =
+        [leaf.ebx, leaf.ecx, leaf.edx].into_iter().flat_map(u32::to_le_bytes).collect();
+    seen == SIGNATURE
+}
+
+/// The same part of what everybody else has.
+fn weight(ours: u32) -> u32 {
+    let (our_default, theirs) = WEIGHTS;
+    (ours.saturating_mul(theirs) / our_default).max(1)
+}
+
+/// The process id of the QEMU that serves the domain's devices.
+fn device_model(id: u16) -> Result<u32, Fault> {
+    let text = toolstack::read(&format!("/local/domain/{id}/image/device-model-pid"))?;
+    text.parse().doing(format_args!("take `{text}` for the process id of a domain's QEMU"))
+}
+
+/// Whether a process has not ended. That nobody has waited for it yet is its parent's affair.
+fn is_alive(pid: u32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = text.rsplit(')').next().and_then(|rest| rest.split_ascii_whitespace().next());
+    state.is_some_and(|state| !matches!(state, "Z" | "X"))
+}
+
+/// Takes the end of the domain's channel that is Dom0's.
+fn connect(socket: &Path) -> Result<UnixStream, Fault> {
+    let began = monotonic_raw();
+    loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => return Ok(stream),
+            Err(error) if Duration::from(monotonic_raw().since(began)) > LISTEN_DEADLINE => {
+                return Err(error)
+                    .doing(format_args!("reach the domain's channel at `{}`", socket.display()));
+            }
+            Err(_) => std::thread::sleep(LOOK_AGAIN),
+        }
+    }
+}
+
+/// A domain that runs.
+struct RunningXen {
+    link: Option<Link>,
+    lent: Lent,
+    domain: Domain,
+    id: u16,
+    /// The QEMU that serves its devices.
+    server: u32,
+    /// The other end of its network device, if it has one.
+    vif: Option<Vif>,
+}
+
+/// Who pays for a domain.
+fn payers(id: u16, carries_workload: bool) -> Vec<Payer> {
+    let payer = |name: &str, role, id, carries_workload| Payer {
+        name: name.to_owned(),
+        role,
+        source: Source::Domain(id),
+        carries_workload,
+        is_shared: false,
+    };
+    vec![
+        payer("the domain's vCPUs", Role::GuestKernel, id, carries_workload),
+        payer("Dom0", Role::Hypervisor, 0, false),
+    ]
+}
+
+impl Running for RunningXen {
+    fn link(&mut self) -> Result<Link, Fault> {
+        crate::layer::take_link(&mut self.link, "xen")
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        payers(self.id, true)
+    }
+
+    fn network(&self) -> Option<Network> {
+        self.vif.as_ref().map(Vif::network)
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let mut facts = evidence::of_domain(&self.domain, self.id, inside)?;
+        facts.extend(self.lent.prove(inside)?);
+        if let Some(disk) = self.lent.disk() {
+            facts.extend(vbd::prove(disk, self.id, self.server, inside)?);
+        }
+        match &self.vif {
+            Some(vif) => facts.extend(vif.prove(inside)?),
+            None => facts.push(Fact::new("network", "none", "the domain's configuration")),
+        }
+        Ok(facts)
+    }
+
+    fn obituary(&mut self) -> Option<String> {
+        let listed = toolstack::list(&self.domain.name).ok()?;
+        let is_over = listed.state.contains(['s', 'c', 'd']);
+        is_over.then(|| format!("the domain has ended: `xl list` says `{}`", listed.state))
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
+        drop(self.link.take());
+        toolstack::destroy(&self.domain.name, self.id)?;
+        // It has nobody to serve any more, and ends by itself.
+        let began = monotonic_raw();
+        while is_alive(self.server) {
+            if Duration::from(monotonic_raw().since(began)) > STOP_DEADLINE {
+                return Err(Fault::machine("xen: the QEMU of a domain did not end with it"));
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_xen_is_told_how_it_gets_one() {
+        if fs::read_to_string(CAPABILITIES).is_err() {
+            let Unavailable { why, remedy } = require_dom0().unwrap_err();
+            assert_eq!(why, "no Xen runs under this machine, or it is not its Dom0");
+            assert!(remedy.unwrap().contains("`qemu:hypervisor=xen+xen`"));
+        }
+    }
+
+    #[test]
+    fn a_weight_is_the_same_part_of_everybody_s() {
+        assert_eq!([1, 100, 10_000].map(weight), [2, 256, 25_600]);
+    }
+}

@@ -1,0 +1,198 @@
+//! A network device of a domain's, and its other end in Dom0: a link of xen-netback's on a bridge of ours.
+//!
+//! Xen's tools would have a script of the machine's put that link on a bridge of the machine's. Here they run a
+//! program that does nothing; the link is moved into a network namespace of the room, onto the bridge on which
+//! taps and veth pairs are in other layers, and then the store says of it what such a script would.
+//!
+//! Source: `xl-network-configuration(5)` of Xen 4.17, Linux `drivers/net/xen-netback/xenbus.c`.
+
+use super::toolstack;
+use super::vbd::CONNECTED;
+use crate::driver::errand::Errand;
+use crate::driver::qemu::lent::is_guest_of_ours;
+use crate::fault::{Doing, Fault};
+use crate::lab::{self, Room, network};
+use crate::layer::{Choice, LayerSpec, Network, Site, Unavailable, value_of};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use surtax_instrument::wire::Fact;
+
+/// The device's own address, out of those that are Xen's.
+const MAC: &str = "00:16:3e:12:34:56";
+
+/// Where Dom0's kernel has what is at the other end.
+const NETBACK: &str = "/sys/bus/xen-backend/drivers/vif";
+
+/// What does nothing, in place of a script.
+const NO_SCRIPT: &str = "true";
+
+/// The option.
+pub(super) const NET: Choice = Choice {
+    key: "net",
+    values: &["none", "bridge"],
+    help: "the network: `bridge` is one of this level's, through xen-netback (default: none)",
+};
+
+/// A network device, as it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Nic {
+    /// What Xen's tools run when they have made it.
+    pub(super) script: PathBuf,
+}
+
+impl Nic {
+    /// Whether a spec asks for one.
+    pub(super) fn is_asked_for(spec: &LayerSpec) -> bool {
+        spec.options.get(NET.key).is_some_and(|word| word == "bridge")
+    }
+
+    /// Sees to it that there is something for the other end. Only in a guest of ours a module is loaded: that
+    /// kernel is ours to change.
+    ///
+    /// # Errors
+    /// The machine's: Dom0's kernel has no xen-netback.
+    pub(super) fn prepare(site: &Site<'_>, room: &Room) -> Result<Self, Fault> {
+        if may_load(site) {
+            // Where it is built in, or there is none, what needs it will tell.
+            let _ = Errand::new(&["modprobe", "-a", "xen-netback", "bridge"]).run(room);
+        }
+        require_netback().map_err(Unavailable::fault)?;
+        let script = lab::find(NO_SCRIPT).ok_or_else(|| {
+            Fault::machine(format!("xen: `{NO_SCRIPT}` is not in `PATH`"))
+                .hint("apt-get install coreutils")
+        })?;
+        Ok(Self { script })
+    }
+
+    /// What follows `vif=`.
+    pub(super) fn text(&self) -> String {
+        format!("mac={MAC},script={}", self.script.display())
+    }
+}
+
+/// That there is something for the other end; looks, and loads nothing.
+///
+/// # Errors
+/// Dom0's kernel has no xen-netback, or has not loaded it.
+pub(super) fn require(site: &Site<'_>) -> Result<(), Unavailable> {
+    if may_load(site) { Ok(()) } else { require_netback() }
+}
+
+fn may_load(site: &Site<'_>) -> bool {
+    site.level > 0 && is_guest_of_ours()
+}
+
+fn require_netback() -> Result<(), Unavailable> {
+    if Path::new(NETBACK).is_dir() {
+        return Ok(());
+    }
+    Err(Unavailable {
+        why: String::from("Dom0's kernel has not loaded xen-netback for `net=bridge`"),
+        remedy: Some(String::from("modprobe xen-netback")),
+    })
+}
+
+/// The other end of a domain's network device.
+pub(super) struct Vif {
+    id: u16,
+    name: String,
+    /// Where it is.
+    pub(super) network: Arc<lab::Network>,
+}
+
+impl Vif {
+    /// Puts the link of a domain that waits onto the bridge, and has the store say so.
+    ///
+    /// # Errors
+    /// The machine's: there is no such link, or it cannot be moved.
+    pub(super) fn plug_in(id: u16, network: lab::Network) -> Result<Self, Fault> {
+        let vif = Self { id, name: format!("vif{id}.0"), network: Arc::new(network) };
+        vif.network.take_in(&vif.name)?;
+        toolstack::write(&format!("{}/hotplug-status", vif.place()), "connected")?;
+        Ok(vif)
+    }
+
+    /// Where Dom0's half is in the store.
+    fn place(&self) -> String {
+        format!("/local/domain/0/backend/vif/{}/0", self.id)
+    }
+
+    /// How the domain and the outside reach each other.
+    pub(super) fn network(&self) -> Network {
+        Network {
+            namespace: self.network.path(),
+            outside: network::OUTSIDE.into(),
+            workload: Some(self.network.workload().into()),
+            is_shared: false,
+            ..Network::of_level()
+        }
+    }
+
+    /// The device as the store, Dom0's kernel and the domain have it.
+    ///
+    /// # Errors
+    /// One of them does not have what was asked for.
+    pub(super) fn prove(&self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let state = |place: &str| toolstack::read(&format!("{place}/state"));
+        let (ours, theirs) =
+            (state(&self.place())?, state(&format!("/local/domain/{}/device/vif/0", self.id))?);
+        for (what, asked, found) in [
+            ("state for Dom0", CONNECTED, ours.as_str()),
+            ("state for the domain", CONNECTED, theirs.as_str()),
+            ("address in the domain", MAC, value_of(inside, "link_address")?),
+            ("driver in the domain", "vif", value_of(inside, "link_driver")?),
+        ] {
+            agree(what, asked, found)?;
+        }
+        let mut facts = self.prove_outside()?;
+        facts.extend([
+            Fact::new("nic_driver", "xen-netfront", "/sys inside: its name there is `vif`"),
+            Fact::new("nic_offloads", value_of(inside, "link_offloads")?, "ethtool(8) inside"),
+            Fact::new("nic_queues", value_of(inside, "link_queues")?, "/sys inside"),
+        ]);
+        Ok(facts)
+    }
+
+    /// The same, as far as it can be told without asking inside.
+    ///
+    /// # Errors
+    /// As [`Vif::prove`].
+    pub(super) fn prove_outside(&self) -> Result<Vec<Fact>, Fault> {
+        let address = toolstack::read(&format!("{}/mac", self.place()))?;
+        let device = format!("/sys/bus/xen-backend/devices/vif-{}-0/driver", self.id);
+        let driver = fs::read_link(&device).doing(format_args!("see whose `{device}` is"))?;
+        let driver = driver.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_plugged_in = if self.network.has(&self.name)? { "there" } else { "elsewhere" };
+        for (what, asked, found) in [
+            ("address for Dom0", MAC, address.as_str()),
+            ("driver in Dom0", "vif", driver.as_str()),
+            ("link on the bridge", "there", is_plugged_in),
+        ] {
+            agree(what, asked, found)?;
+        }
+        let offloads = self.network.offloads(&self.name)?.join(" ");
+        Ok(vec![
+            Fact::new("network", "bridge", "xenstore, and the bridge's namespace"),
+            // Nothing of it is translated: nothing leads out of it.
+            Fact::new("network_translation", "none", "the bridge's namespace"),
+            Fact::new("nic_model", "vif", "xenstore"),
+            Fact::new("nic_address", MAC, "xenstore"),
+            Fact::new(
+                "nic_backend",
+                "xen-netback",
+                "/sys/bus/xen-backend: its name there is `vif`",
+            ),
+            Fact::new("vif_offloads", offloads, "ethtool(8) of netback's link"),
+        ])
+    }
+}
+
+fn agree(what: &str, asked: &str, found: &str) -> Result<(), Fault> {
+    if asked == found {
+        return Ok(());
+    }
+    Err(Fault::machine(format!(
+        "xen: the network device's {what} was to be `{asked}`, and is `{found}`"
+    )))
+}
