@@ -169,6 +169,10 @@ pub(super) fn shelf_directory(globals: &Globals) -> Result<PathBuf, Fault> {
     Ok(directory)
 }
 
+fn has_own_program(layer: &LayerSpec) -> bool {
+    driver::card(&layer.kind).is_some_and(|card| card.has_own_program)
+}
+
 /// Refuses a command that no stack of the plan would find: all of them look where we do.
 fn require_command(plan: &Plan) -> Result<(), Fault> {
     let is_looked_up =
@@ -177,7 +181,7 @@ fn require_command(plan: &Plan) -> Result<(), Fault> {
         return Ok(());
     };
     let is_ours = |layer: &LayerSpec| {
-        layer.kind != "appliance"
+        !has_own_program(layer)
             && matches!(layer.root(), Ok(Root::Overlay | Root::Host | Root::Packed))
     };
     let all_see_ours = plan

@@ -12,7 +12,7 @@ use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
 use super::oci::NET;
 use crate::driver::oci::config::AGENT;
 use crate::fault::Fault;
-use crate::layer::{Card, Files, Limit, Reach, medium};
+use crate::layer::{Card, Limit, Reach, StartGuess, medium};
 
 /// Bubblewrap.
 pub static BUBBLEWRAP: ContainerTool = ContainerTool {
@@ -21,13 +21,10 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
         summary: "namespaces and bind mounts by bwrap, as Flatpak uses them",
         reach: &[("host", Reach::Level)],
         options: &[NET, medium::CHOICE],
-        subject: None,
         limits: Limit::OF_A_GROUP,
-        holds_layers: false,
-        elsewhere: false,
-        files: Files::Overlaid,
         both_ways: &["host"],
-        ran_on_hardware: true,
+        start_guess: StartGuess::of(2_000),
+        ..Card::CONTAINER
     },
     program: "bwrap",
     remedy: "apt-get install bubblewrap",

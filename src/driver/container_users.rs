@@ -5,7 +5,7 @@ use super::rootless;
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{Mount, Room, Users};
-use crate::layer::{Choice, LayerSpec, Root, value_of};
+use crate::layer::{Card, Choice, LayerSpec, Root, value_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
@@ -114,15 +114,15 @@ pub(super) fn prove_map(first: &FirstProcess, asked: &str) -> Result<Fact, Fault
 ///
 /// # Errors
 /// The user's: it cannot be, and where it can.
-pub fn refuse_users_on_a_layer(outer: &LayerSpec, inner: &LayerSpec) -> Result<(), Fault> {
+pub fn refuse_users_on_a_layer(outer: &LayerSpec, inner: (&LayerSpec, &Card)) -> Result<(), Fault> {
     let is_layered = matches!(outer.root()?, Root::Overlay | Root::Directory(_) | Root::Oci(_));
-    let is_engine = ["nspawn", "lxc", "podman", "docker"].contains(&inner.kind.as_str());
+    let (inner, card) = inner;
     let option = match ContainerUsers::of(inner) {
         ContainerUsers::OfTheLevel => return Ok(()),
         ContainerUsers::Own => "user=private",
         ContainerUsers::OfAnEngine => "rootless=on",
     };
-    if !is_layered || !is_engine {
+    if !is_layered || !card.maps_owners {
         return Ok(());
     }
     let (outer, inner) = (&outer.kind, &inner.kind);

@@ -18,7 +18,7 @@ use super::{engine_runtime, impairment};
 use crate::fault::Fault;
 use crate::lab;
 use crate::layer::{
-    Card, Choice, Files, LayerSpec, Limit, Reach, Site, Unavailable, medium, value_of,
+    Card, Choice, LayerSpec, Limit, Reach, Site, StartGuess, Unavailable, medium, value_of,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -60,16 +60,14 @@ pub static GVISOR: Oci = Oci {
             medium::CHOICE,
             PRIVILEGED,
         ],
-        subject: None,
         // A limit on processes would count the sentry's own threads, whose number the command does
         // not choose, and a sentry that may start no more of them dies.
         // None on a disk: direct I/O inside goes through this level's page cache.
         limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa],
         holds_layers: true,
-        elsewhere: false,
-        files: Files::Overlaid,
         both_ways: &["sandbox", "host"],
-        ran_on_hardware: true,
+        start_guess: StartGuess::of(800),
+        ..Card::CONTAINER
     },
     program: "runsc",
     remedy: "CGO_ENABLED=0 go install gvisor.dev/gvisor/runsc@go",

@@ -16,7 +16,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
-use crate::layer::{Card, Files, LayerSpec, Limit, Reach, medium};
+use crate::layer::{Card, LayerSpec, Limit, Reach, medium};
 use std::fs;
 use std::path::Path;
 
@@ -38,13 +38,10 @@ pub static LXC: ContainerTool = ContainerTool {
             container_users::CHOICE,
             medium::CHOICE,
         ],
-        subject: None,
         limits: Limit::OF_A_GROUP,
-        holds_layers: false,
-        elsewhere: false,
-        files: Files::Overlaid,
         both_ways: &["veth", "host"],
-        ran_on_hardware: true,
+        maps_owners: true,
+        ..Card::CONTAINER
     },
     program: "lxc-start",
     remedy: "apt-get install lxc",

@@ -16,7 +16,7 @@ use crate::agent::Link;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room};
 use crate::layer::{
-    Card, Choice, Files, Layer, LayerSpec, Limit, Network, Payer, Reach, Running, Site,
+    Card, Choice, Layer, LayerSpec, Limit, Network, Payer, Reach, Running, Site, StartGuess,
     Unavailable, Usable, medium,
 };
 use std::fs;
@@ -52,13 +52,10 @@ static CARD: Card = Card {
         choice("time", "clock offsets of its own, all of them zero (default: host)"),
         medium::CHOICE,
     ],
-    subject: None,
     limits: Limit::OF_A_GROUP,
-    holds_layers: false,
-    elsewhere: false,
-    files: Files::Overlaid,
     both_ways: &["host"],
-    ran_on_hardware: true,
+    start_guess: StartGuess::of(2_000),
+    ..Card::CONTAINER
 };
 
 /// The key of the option for its group.

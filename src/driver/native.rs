@@ -14,8 +14,8 @@ use crate::fault::{Doing, Fault};
 use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Limits, Process, Program, Room};
 use crate::layer::{
-    Card, Files, Layer, LayerSpec, Limit, Network, Payer, Reach, Root, Running, Site, Source,
-    Unavailable, Usable, medium,
+    Card, Layer, LayerSpec, Limit, Network, Payer, Reach, Root, RootKind, Running, Site, Source,
+    StartGuess, Unavailable, Usable, medium,
 };
 use crate::rootfs::{root, scratch};
 use std::fs::File;
@@ -36,13 +36,10 @@ static CARD: Card = Card {
     summary: "an ordinary process of this machine, on a throw-away layer over its files",
     reach: &[("", Reach::Level)],
     options: &[medium::CHOICE],
-    subject: None,
     limits: Limit::OF_A_GROUP,
-    holds_layers: false,
-    elsewhere: false,
-    files: Files::Overlaid,
-    both_ways: &[],
-    ran_on_hardware: true,
+    roots: &[RootKind::Overlay, RootKind::Host, RootKind::Directory, RootKind::Oci],
+    start_guess: StartGuess::of(20),
+    ..Card::CONTAINER
 };
 
 impl Layer for Native {

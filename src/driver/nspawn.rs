@@ -19,7 +19,7 @@ use crate::fault::Fault;
 use crate::lab::Mount;
 use crate::lab::network::{BELOW, BRIDGE, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
-use crate::layer::{Card, Files, Limit, Reach, medium};
+use crate::layer::{Card, Limit, Reach, medium};
 use std::path::Path;
 
 /// What it calls the inner end of a veth pair.
@@ -45,13 +45,10 @@ pub static NSPAWN: ContainerTool = ContainerTool {
             container_users::CHOICE,
             medium::CHOICE,
         ],
-        subject: None,
         limits: Limit::OF_A_GROUP,
-        holds_layers: false,
-        elsewhere: false,
-        files: Files::Overlaid,
         both_ways: &["veth", "bridge", "host"],
-        ran_on_hardware: true,
+        maps_owners: true,
+        ..Card::CONTAINER
     },
     program: "systemd-nspawn",
     remedy: "apt-get install systemd-container",

@@ -19,7 +19,7 @@ use crate::agent::{Link, Listener, Speaker, Stamped};
 use crate::fault::Fault;
 use crate::lab::Room;
 use crate::layer::{
-    Card, Choice, Files, Layer, LayerSpec, Payer, Running, Site, Unavailable, Usable,
+    Card, Choice, Files, Layer, LayerSpec, Payer, Running, Site, StartGuess, Unavailable, Usable,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -52,13 +52,10 @@ static CARD: Card = Card {
         Choice { key: "shape", values: shape::NAMES, help: "kind of noise (default lognormal)" },
         Choice { key: "seed", values: &[], help: "seed of the noise (default 0)" },
     ],
-    subject: None,
     limits: &[],
-    holds_layers: false,
-    elsewhere: false,
     files: Files::AsTheyAre,
-    both_ways: &[],
-    ran_on_hardware: true,
+    start_guess: StartGuess::of(0),
+    ..Card::CONTAINER
 };
 
 impl Layer for Simulated {

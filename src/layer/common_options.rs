@@ -7,15 +7,12 @@
 use crate::fault::Fault;
 use crate::lab::huge_pages::HUGE_PAGE_MIB;
 use crate::lab::{IoLimits, Limits, Partition};
-use crate::layer::{Card, Files, LayerSpec, Limit, Root};
+use crate::layer::{Card, Files, LayerSpec, Limit, Root, RootKind};
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
 
 /// The option that says whether a level's secrets are shown.
 const SECRETS: &str = "secrets";
-
-/// Layers whose command may be all that there is around a kernel.
-const MACHINES: [&str; 4] = ["qemu", "cloud-hypervisor", "firecracker", "xen"];
 
 /// Their keys, in the order of the help.
 pub(super) const COMMON: [&str; 14] = [
@@ -201,17 +198,17 @@ pub(super) fn refuse_value(
                 "drop `root=`, or give it to a layer behind it, as in `{}:…+runc`",
                 card.kind
             ))),
-            Root::Image(_) if card.kind != "qemu" => Err(Fault::user(format!(
+            Root::Image(_) if !card.roots.contains(&RootKind::Image) => Err(Fault::user(format!(
                 "`{}` boots no disk, and `{value}` is the image of one",
                 card.kind
             ))
             .hint("use `qemu`, or `root=dir:PATH` or `root=oci:PATH`")),
-            Root::Host if card.kind != "native" => Err(Fault::user(format!(
+            Root::Host if !card.roots.contains(&RootKind::Host) => Err(Fault::user(format!(
                 "`{}` cannot take `host` as its root: writes would reach this machine's files",
                 card.kind
             ))
             .hint("use `root=overlay`, and `--writable PATH` for what must be kept")),
-            Root::Packed if !MACHINES.contains(&card.kind) => Err(Fault::user(format!(
+            Root::Packed if !card.roots.contains(&RootKind::Packed) => Err(Fault::user(format!(
                 "`{}` cannot take `packed` as its root: that is for a machine with a kernel of its own",
                 card.kind
             ))

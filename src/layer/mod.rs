@@ -215,8 +215,101 @@ pub struct Card {
     /// to a cable first. Where one side of a workload is outside and a stack names no network, the first that
     /// fits is taken.
     pub both_ways: &'static [&'static str],
+    /// Where its root file system may come from.
+    pub roots: &'static [RootKind],
+    /// Whether its inside has memory of its own, which other limits do not end.
+    pub has_own_memory: bool,
+    /// Whether it holds its program itself, and shows a command none of its level's files.
+    pub has_own_program: bool,
+    /// Whether the kernel has to map the owners of its files for users of its own.
+    pub maps_owners: bool,
+    /// How long a start may take before one was measured.
+    pub start_guess: StartGuess,
+    /// Whether its check may boot a guest that proves KVM.
+    pub may_prove_kvm: bool,
     /// Whether it has run on real hardware of the kind it needs, or only here in emulation.
     pub ran_on_hardware: bool,
+}
+
+impl Card {
+    /// What most containers are, but for what each must say itself: a container driver states the rest as it differs.
+    pub const CONTAINER: Self = Self {
+        kind: "",
+        summary: "",
+        reach: &[],
+        options: &[],
+        subject: None,
+        limits: &[],
+        holds_layers: false,
+        elsewhere: false,
+        files: Files::Overlaid,
+        both_ways: &[],
+        roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci],
+        has_own_memory: false,
+        has_own_program: false,
+        maps_owners: false,
+        start_guess: StartGuess::of(200),
+        may_prove_kvm: false,
+        ran_on_hardware: true,
+    };
+
+    /// What most machines with a kernel of their own are.
+    pub const MACHINE: Self = Self {
+        files: Files::OfItsOwn,
+        has_own_memory: true,
+        start_guess: StartGuess::of(2_000),
+        ran_on_hardware: false,
+        ..Self::CONTAINER
+    };
+}
+
+/// How long a start may take before one was measured, in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct StartGuess {
+    /// On the CPU itself.
+    pub milliseconds: u64,
+    /// Where each instruction is translated.
+    pub translated_milliseconds: u64,
+}
+
+impl StartGuess {
+    /// One that translation does not change.
+    #[must_use]
+    pub const fn of(milliseconds: u64) -> Self {
+        Self { milliseconds, translated_milliseconds: milliseconds }
+    }
+}
+
+/// Kinds of root file systems: what may follow `root=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RootKind {
+    /// `overlay`.
+    Overlay,
+    /// `host`.
+    Host,
+    /// `dir:PATH`.
+    Directory,
+    /// `oci:PATH`.
+    Oci,
+    /// `image:PATH`.
+    Image,
+    /// `packed`.
+    Packed,
+}
+
+impl RootKind {
+    /// As it is written.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Overlay => "overlay",
+            Self::Host => "host",
+            Self::Directory => "dir:PATH",
+            Self::Oci => "oci:PATH",
+            Self::Image => "image:PATH",
+            Self::Packed => "packed",
+        }
+    }
 }
 
 /// How a layer's files come to it.

@@ -4,7 +4,8 @@
 //! before the first block has ended; nothing measured depends on them.
 
 use super::Plan;
-use crate::layer::{LayerSpec, StackSpec};
+use crate::driver;
+use crate::layer::{LayerSpec, StackSpec, StartGuess};
 use std::time::Duration;
 
 /// What is assumed of a command before it ran once.
@@ -146,19 +147,12 @@ fn guess(stack: &StackSpec) -> (Duration, u32) {
     (start, slowdown)
 }
 
+/// Of a layer that only another surtax knows.
+const UNKNOWN: StartGuess = StartGuess::of(2_000);
+
 fn start_milliseconds(layer: &LayerSpec) -> u64 {
-    match layer.kind.as_str() {
-        "simulated" => 0,
-        "native" => 20,
-        "runc" | "crun" | "youki" | "lxc" | "nspawn" => 200,
-        "gvisor" => 800,
-        "docker" | "podman" => 1_000,
-        "firecracker" | "cloud-hypervisor" => 1_000,
-        "qemu" if translates(layer) => 10_000,
-        "xen" => 5_000,
-        "qemu" => 2_500,
-        _ => 2_000,
-    }
+    let guess = driver::card(&layer.kind).map_or(UNKNOWN, |card| card.start_guess);
+    if translates(layer) { guess.translated_milliseconds } else { guess.milliseconds }
 }
 
 fn translates(layer: &LayerSpec) -> bool {

@@ -107,7 +107,8 @@ impl Draft {
                 let inside = stack.layers.get(depth + 1);
                 let refused = driver.refuse(spec, &limits, inside).and_then(|()| {
                     let inside = inside.filter(|_| !driver::is_elsewhere(spec));
-                    inside.map_or(Ok(()), |inside| driver::refuse_users_on_a_layer(spec, inside))
+                    let inside = inside.and_then(|it| Some((it, driver::card(&it.kind)?)));
+                    inside.map_or(Ok(()), |it| driver::refuse_users_on_a_layer(spec, it))
                 });
                 // What the machine lacks is found where the layer is started, and is a gap.
                 refused.or_else(|fault| match fault.blame {

@@ -4,6 +4,7 @@
 //! killed. What is asked: the groups of each level's payers, read by the watch of that level; the whole machine, where
 //! the kernel inside is the stack's own; and this level's kernel log, which also has those whose group is gone.
 
+use crate::driver;
 use crate::fault::Fault;
 use crate::lab::{Lab, labs};
 use crate::layer::{LayerSpec, StackSpec};
@@ -181,10 +182,7 @@ fn killed(count: u64) -> String {
 
 /// Whether a layer has memory of its own.
 fn is_machine(layer: &LayerSpec) -> bool {
-    matches!(
-        layer.kind.as_str(),
-        "qemu" | "cloud-hypervisor" | "firecracker" | "krun" | "xen" | "libvirt" | "appliance"
-    )
+    driver::card(&layer.kind).is_some_and(|card| card.has_own_memory)
 }
 
 /// Twice as much.

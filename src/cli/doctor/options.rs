@@ -59,15 +59,10 @@ fn choices(card: &Card) -> Vec<Choice> {
         values: if choice.values.is_empty() { "any".into() } else { choice.values.join(" ") },
         help: choice.help,
     });
-    let roots = match card.kind {
-        _ if card.elsewhere => "host",
-        "native" => "overlay host dir:PATH oci:PATH",
-        "qemu" => "overlay dir:PATH oci:PATH image:PATH",
-        _ => "overlay dir:PATH oci:PATH",
-    };
+    let roots: Vec<&str> = card.roots.iter().map(|root| root.words()).collect();
     let root = Choice {
         key: "root",
-        values: roots.into(),
+        values: roots.join(" "),
         help: if card.elsewhere {
             "its files are the other machine's own, and writes to them stay there"
         } else {

@@ -18,9 +18,6 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// How long the proof of KVM may take: a reference guest boots, once per boot of this machine.
 const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Layers whose check may boot a reference guest.
-const PROVED: [&str; 5] = ["qemu", "appliance", "cloud-hypervisor", "firecracker", "krun"];
-
 /// Questions about every layer of the registry, in its order. Layers for tests of surtax are left out.
 pub(super) fn about_all(footing: &Arc<Footing>) -> Result<Vec<Check>, Fault> {
     let mut questions = Vec::new();
@@ -52,7 +49,9 @@ fn is_seen_from_here(inner: &LayerSpec) -> bool {
 /// Whether the answer may wait for the proof of KVM.
 fn may_prove(text: &str) -> bool {
     let kind = text.split(':').next().unwrap_or(text);
-    PROVED.contains(&kind) || text.ends_with("=kvm") || text.ends_with("=kata")
+    driver::card(kind).is_some_and(|card| card.may_prove_kvm)
+        || text.ends_with("=kvm")
+        || text.ends_with("=kata")
 }
 
 fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {

@@ -86,11 +86,10 @@ static CARD: Card = Card {
     ],
     subject: Some("recipe"),
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa, Limit::Io],
-    holds_layers: false,
-    elsewhere: false,
     files: Files::AsTheyAre,
-    both_ways: &[],
-    ran_on_hardware: false,
+    has_own_program: true,
+    may_prove_kvm: true,
+    ..Card::MACHINE
 };
 
 /// Whether an appliance is a domain of Xen's, as far as its text and its recipe say.

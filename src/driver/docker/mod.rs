@@ -33,8 +33,8 @@ use crate::fault::{Doing, Fault};
 use crate::lab::conceal::Owners;
 use crate::lab::{self, Limits, Room, Undo};
 use crate::layer::{
-    Card, Choice, Files, Layer, LayerSpec, Limit, Network, Payer, Reach, Running, Site, Source,
-    Unavailable, Usable, medium, publish, value_of,
+    Card, Choice, Layer, LayerSpec, Limit, Network, Payer, Reach, Running, Site, Source,
+    StartGuess, Unavailable, Usable, medium, publish, value_of,
 };
 use crate::rootfs::root::{Lower, Writes};
 use crate::rootfs::secrets::Hidden;
@@ -99,13 +99,12 @@ static CARD: Card = Card {
             help: "all capabilities and devices, as layers inside may need (default: false)",
         },
     ],
-    subject: None,
     limits: Limit::OF_A_CONTAINER,
     holds_layers: true,
-    elsewhere: false,
-    files: Files::Overlaid,
     both_ways: &["bridge", "host"],
-    ran_on_hardware: true,
+    maps_owners: true,
+    start_guess: StartGuess::of(1_000),
+    ..Card::CONTAINER
 };
 
 impl Layer for Docker {

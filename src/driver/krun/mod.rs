@@ -24,8 +24,8 @@ use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
 use crate::lab::{self, Limits, Process, Program, Room};
 use crate::layer::{
-    Card, Files, Layer, LayerSpec, Limit, Payer, Running, Site, Source, Unavailable, Usable,
-    medium, take_link,
+    Card, Layer, LayerSpec, Limit, Payer, Running, Site, Source, Unavailable, Usable, medium,
+    take_link,
 };
 use found::Found;
 use std::net::Shutdown;
@@ -64,13 +64,10 @@ static CARD: Card = Card {
     summary: "a virtual machine by libkrun, under KVM; not yet run on hardware",
     reach: &[],
     options: &[medium::CHOICE],
-    subject: None,
     limits: Limit::OF_A_MACHINE,
     holds_layers: true,
-    elsewhere: false,
-    files: Files::OfItsOwn,
-    both_ways: &[],
-    ran_on_hardware: false,
+    may_prove_kvm: true,
+    ..Card::MACHINE
 };
 
 impl Layer for Krun {

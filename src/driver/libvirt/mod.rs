@@ -23,10 +23,9 @@ use super::arrival::{self, Arrival, KEEP_ALIVE, LEASE};
 use super::qemu::lent;
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
-use crate::lab::Limits;
-use crate::lab::{self, Domain, DomainState, Room, VIRSH};
+use crate::lab::{self, Domain, DomainState, Limits, Room, VIRSH};
 use crate::layer::{
-    Card, Choice, Files, Layer, LayerSpec, Payer, Running, Site, Unavailable, Usable, value_of,
+    Card, Choice, Layer, LayerSpec, Payer, RootKind, Running, Site, Unavailable, Usable, value_of,
 };
 use definition::{Definition, SOURCE};
 use guest::Started;
@@ -72,9 +71,8 @@ static CARD: Card = Card {
     limits: &[],
     holds_layers: true,
     elsewhere: true,
-    files: Files::OfItsOwn,
-    both_ways: &[],
-    ran_on_hardware: false,
+    roots: &[RootKind::Host],
+    ..Card::MACHINE
 };
 
 /// What was asked for.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::fault::Fault;
 use crate::lab::network::TAP;
-use crate::layer::{Files, Reach, medium};
+use crate::layer::{Reach, RootKind, StartGuess, medium};
 use serde_json::{Value, json};
 use surtax_instrument::wire::Fact;
 
@@ -42,13 +42,13 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
             impairment::LOSS,
             impairment::RATE,
         ],
-        subject: None,
         limits: Limit::OF_A_MACHINE,
         holds_layers: true,
-        elsewhere: false,
-        files: Files::OfItsOwn,
         both_ways: &["tap"],
-        ran_on_hardware: false,
+        roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci, RootKind::Packed],
+        start_guess: StartGuess::of(1_000),
+        may_prove_kvm: true,
+        ..Card::MACHINE
     },
     program: "cloud-hypervisor",
     arguments: ("--api-socket", &[]),

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::fault::Fault;
 use crate::lab::network::TAP;
-use crate::layer::{Files, Reach, medium};
+use crate::layer::{Reach, RootKind, StartGuess, medium};
 use serde_json::{Value, json};
 use surtax_instrument::wire::Fact;
 
@@ -47,13 +47,12 @@ pub static FIRECRACKER: Monitor = Monitor {
             impairment::LOSS,
             impairment::RATE,
         ],
-        subject: None,
         limits: Limit::OF_A_MACHINE,
-        holds_layers: false,
-        elsewhere: false,
-        files: Files::OfItsOwn,
         both_ways: &["tap"],
-        ran_on_hardware: false,
+        roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci, RootKind::Packed],
+        start_guess: StartGuess::of(1_000),
+        may_prove_kvm: true,
+        ..Card::MACHINE
     },
     program: "firecracker",
     arguments: ("--api-sock", &["--id", "surtax"]),

@@ -20,7 +20,7 @@ use crate::agent::Link;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Limits, Mount, Process, Program, Room};
 use crate::layer::{
-    Card, Choice, Files, Layer, LayerSpec, Limit, Payer, Reach, Running, Site, Source, Unavailable,
+    Card, Choice, Layer, LayerSpec, Limit, Payer, Reach, Running, Site, Source, Unavailable,
     Usable, medium,
 };
 use crate::rootfs::{root, scratch, secrets};
@@ -94,13 +94,10 @@ macro_rules! card {
                 medium::CHOICE,
                 PRIVILEGED,
             ],
-            subject: None,
             limits: Limit::OF_A_CONTAINER,
             holds_layers: true,
-            elsewhere: false,
-            files: Files::Overlaid,
             both_ways: &["veth", "host"],
-            ran_on_hardware: true,
+            ..Card::CONTAINER
         }
     };
 }

@@ -26,7 +26,7 @@ use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
 use crate::layer::publish::Port;
 use crate::layer::{
-    Card, Choice, Files, LayerSpec, Limit, Reach, Site, Unavailable, medium, publish,
+    Card, Choice, LayerSpec, Limit, Reach, Site, StartGuess, Unavailable, medium, publish,
 };
 use rustix::process::{Resource, getrlimit};
 use std::fs;
@@ -66,13 +66,11 @@ pub static PODMAN: ContainerTool = ContainerTool {
             container_users::CHOICE,
             medium::choice(&["layer", "bind", "tmpfs", "volume"]),
         ],
-        subject: None,
         limits: Limit::OF_A_GROUP,
-        holds_layers: false,
-        elsewhere: false,
-        files: Files::Overlaid,
         both_ways: &["bridge", "slirp4netns", "host"],
-        ran_on_hardware: true,
+        maps_owners: true,
+        start_guess: StartGuess::of(1_000),
+        ..Card::CONTAINER
     },
     program: "podman",
     remedy: "apt-get install podman",

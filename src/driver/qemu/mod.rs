@@ -51,8 +51,8 @@ use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
 use crate::lab::{Limits, Process, Room};
 use crate::layer::{
-    Card, Choice, Files, Layer, LayerSpec, Limit, Network, Payer, Reach, Running, Site, Source,
-    Unavailable, Usable,
+    Card, Choice, Layer, LayerSpec, Limit, Network, Payer, Reach, RootKind, Running, Site, Source,
+    StartGuess, Unavailable, Usable,
 };
 use boot::{Guest, Place, boot};
 use command_line::{Machine, PROGRAM};
@@ -133,13 +133,19 @@ static CARD: Card = Card {
             help: "for experiments with a wrong clock: guest time by instructions, 2^N ns each (tcg and one CPU only)",
         },
     ],
-    subject: None,
     limits: Limit::OF_A_MACHINE,
     holds_layers: true,
-    elsewhere: false,
-    files: Files::OfItsOwn,
     both_ways: &["tap"],
-    ran_on_hardware: false,
+    roots: &[
+        RootKind::Overlay,
+        RootKind::Directory,
+        RootKind::Oci,
+        RootKind::Image,
+        RootKind::Packed,
+    ],
+    start_guess: StartGuess { milliseconds: 2_500, translated_milliseconds: 10_000 },
+    may_prove_kvm: true,
+    ..Card::MACHINE
 };
 
 impl Layer for Qemu {

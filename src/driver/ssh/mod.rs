@@ -26,8 +26,8 @@ use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room};
 use crate::layer::{
-    Card, Choice, Files, Layer, LayerSpec, Network, Payer, Reach, Running, Site, Source,
-    Unavailable, Usable, value_of,
+    Card, Choice, Files, Layer, LayerSpec, Network, Payer, Reach, RootKind, Running, Site, Source,
+    StartGuess, Unavailable, Usable, value_of,
 };
 use client::Client;
 use std::fs::{self, File};
@@ -71,8 +71,9 @@ static CARD: Card = Card {
     holds_layers: true,
     elsewhere: true,
     files: Files::AsTheyAre,
-    both_ways: &[],
-    ran_on_hardware: true,
+    roots: &[RootKind::Host],
+    start_guess: StartGuess::of(2_000),
+    ..Card::CONTAINER
 };
 
 impl Layer for Ssh {

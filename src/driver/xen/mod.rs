@@ -27,8 +27,8 @@ use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room, Undo};
 use crate::layer::{
-    Card, Choice, Files, Layer, LayerSpec, Limit, Network, Payer, Reach, Running, Site, Source,
-    Unavailable, Usable, medium,
+    Card, Choice, Layer, LayerSpec, Limit, Network, Payer, Reach, RootKind, Running, Site, Source,
+    StartGuess, Unavailable, Usable, medium,
 };
 use configuration::Domain;
 use std::fs;
@@ -84,13 +84,12 @@ static CARD: Card = Card {
         lent::DISK_SIZE,
         vif::NET,
     ],
-    subject: None,
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight],
     holds_layers: true,
-    elsewhere: false,
-    files: Files::OfItsOwn,
     both_ways: &["bridge"],
-    ran_on_hardware: false,
+    roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci, RootKind::Packed],
+    start_guess: StartGuess::of(5_000),
+    ..Card::MACHINE
 };
 
 /// How a domain is virtualized.

@@ -1,23 +1,11 @@
 //! What the grammar accepts, and the words with which it refuses.
 
 use crate::layer::parse::*;
-use crate::layer::{Files, Limit};
+use crate::layer::{Limit, RootKind};
 use proptest::prelude::*;
 
 const fn card(kind: &'static str, options: &'static [Choice], limits: &'static [Limit]) -> Card {
-    Card {
-        kind,
-        summary: "",
-        reach: &[],
-        options,
-        subject: None,
-        limits,
-        holds_layers: true,
-        elsewhere: false,
-        files: Files::Overlaid,
-        both_ways: &[],
-        ran_on_hardware: true,
-    }
+    Card { kind, options, limits, holds_layers: true, ..Card::CONTAINER }
 }
 
 const ALL: &[Limit] = &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids];
@@ -25,11 +13,17 @@ const ACCEL: Choice = Choice { key: "accel", values: &["kvm", "tcg"], help: "" }
 const KERNEL: Choice = Choice { key: "kernel", values: &[], help: "" };
 const NET: Choice = Choice { key: "net", values: &["none", "host"], help: "" };
 
-static NATIVE: Card = card("native", &[], ALL);
+static NATIVE: Card = Card {
+    roots: &[RootKind::Overlay, RootKind::Host, RootKind::Directory, RootKind::Oci],
+    ..card("native", &[], ALL)
+};
 static RUNC: Card = card("runc", &[], ALL);
 static DOCKER: Card = card("docker", &[NET], ALL);
 static GVISOR: Card = card("gvisor", &[], &[Limit::Cpus, Limit::Memory]);
-static QEMU: Card = card("qemu", &[ACCEL, KERNEL], &[Limit::Cpus, Limit::Memory]);
+static QEMU: Card = Card {
+    roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Image, RootKind::Packed],
+    ..card("qemu", &[ACCEL, KERNEL], &[Limit::Cpus, Limit::Memory])
+};
 static SIMULATED: Card = Card { holds_layers: false, ..card("simulated", &[], &[]) };
 
 /// The layers of the tests of this folder and of `plan/`.
