@@ -11,8 +11,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Standard input by the name that shells and tools have for it.
-const STANDARD_INPUT: &str = "/dev/stdin";
+/// The first descriptors by the names that shells and tools have for them.
+const STREAMS: [&str; 3] = ["/dev/stdin", "/dev/stdout", "/dev/stderr"];
 
 /// Where a process finds what it has open, by number.
 const DESCRIPTORS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
@@ -44,7 +44,9 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read`]; or it is no UTF-8.
 pub fn text_given(path: &Path, limit: u64) -> io::Result<String> {
-    let bytes = if is_handed_down(path) {
+    // What is there to be written to would be waited for.
+    let is_to_read = |number: &i32| !(1..=2).contains(number);
+    let bytes = if handed_down(path).filter(is_to_read).is_some() {
         let file = open_at_once(path)?;
         // The open file is a new one: only this reader waits.
         rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
@@ -55,11 +57,12 @@ pub fn text_given(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// Whether a path is the name of a descriptor of this process, and none in a directory.
-fn is_handed_down(path: &Path) -> bool {
-    let is_number = |name: &Path| name.to_str().is_some_and(|it| it.parse::<u32>().is_ok());
-    path == Path::new(STANDARD_INPUT)
-        || DESCRIPTORS.iter().any(|at| path.strip_prefix(at).is_ok_and(is_number))
+/// The descriptor of this process that a path names by itself, as `/dev/stdin` and `/dev/fd/63` do, and no directory.
+#[must_use]
+pub fn handed_down(path: &Path) -> Option<i32> {
+    let number = |at: &&str| path.strip_prefix(at).ok()?.to_str()?.parse::<u32>().ok();
+    let named = (0_u32..).zip(STREAMS).find(|(_, name)| path == Path::new(name));
+    named.map(|(number, _)| number).or_else(|| DESCRIPTORS.iter().find_map(number))?.try_into().ok()
 }
 
 fn open_at_once(path: &Path) -> io::Result<File> {
@@ -150,6 +153,15 @@ mod tests {
         assert_eq!(handed(b"runs = 3", 8), Ok(String::from("runs = 3")));
         assert_eq!(handed(b"runs = 3", 7), Err(String::from("it is longer than 7 bytes")));
         assert_eq!(handed(b"\xff", 7), Err(String::from("it is not UTF-8")));
-        assert!(!is_handed_down(Path::new("/dev/fd/../zero")));
+        for (path, number) in [
+            ("/dev/stdin", Some(0)),
+            ("/dev/stderr", Some(2)),
+            ("/proc/self/fd/12", Some(12)),
+            ("/dev/fd/../zero", None),
+            ("/dev/fd/-1", None),
+            ("/dev/zero", None),
+        ] {
+            assert_eq!(handed_down(Path::new(path)), number, "{path}");
+        }
     }
 }

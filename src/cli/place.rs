@@ -10,6 +10,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::exclusive;
 use crate::ledger::EXTENSION;
 use crate::plan::shell_line;
+use crate::regular_file::handed_down;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -121,16 +122,6 @@ fn umask() -> u32 {
     line.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o022)
 }
 
-/// What this process has open by a path that says so and is in no directory: `/dev/stdout`, or `/dev/fd/63` for `>(…)`.
-fn handed_down(path: &Path) -> Option<i32> {
-    let number = |at: &str| path.strip_prefix(at).ok()?.to_str()?.parse().ok();
-    match path.to_str()? {
-        "/dev/stdout" => Some(1),
-        "/dev/stderr" => Some(2),
-        _ => ["/dev/fd", "/proc/self/fd"].into_iter().find_map(number),
-    }
-}
-
 /// A copy of a descriptor that the caller has opened.
 fn copy_of(number: i32) -> Result<File, Fault> {
     // SAFETY: no memory is named.
@@ -147,7 +138,7 @@ fn look(path: &Path) -> Result<Place, Fault> {
     if path == Path::new("-") {
         return Ok(Place::Output);
     }
-    if let Some(number) = handed_down(path) {
+    if let Some(number) = handed_down(path).filter(|&number| number != 0) {
         copy_of(number)?;
         return Ok(Place::HandedDown(number));
     }

@@ -14,6 +14,9 @@ use crate::driver::oci::config::AGENT;
 use crate::fault::Fault;
 use crate::layer::{Card, Limit, Reach, StartGuess, medium};
 
+/// What the doctor asks about.
+const VARIANTS: &[&str] = &["bubblewrap", "bubblewrap:net=host"];
+
 /// Bubblewrap.
 pub static BUBBLEWRAP: ContainerTool = ContainerTool {
     card: &Card {
@@ -24,6 +27,7 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
         limits: Limit::OF_A_GROUP,
         both_ways: &["host"],
         start_guess: StartGuess::of(2_000),
+        variants: VARIANTS,
         ..Card::CONTAINER
     },
     program: "bwrap",

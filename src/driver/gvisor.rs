@@ -30,6 +30,18 @@ const ASK_DEADLINE: Duration = Duration::from_secs(10);
 /// How the command's system calls reach the sentry, unless told.
 const PLATFORM: &str = "systrap";
 
+/// What the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "gvisor:platform=systrap",
+    "gvisor:platform=ptrace",
+    "gvisor:platform=kvm",
+    "gvisor:net=host",
+    "gvisor:net=sandbox",
+    "gvisor:overlay=memory",
+    "gvisor:overlay=none",
+    "gvisor:directfs=false",
+];
+
 /// gVisor, by its own OCI runtime.
 pub static GVISOR: Oci = Oci {
     card: &Card {
@@ -67,6 +79,8 @@ pub static GVISOR: Oci = Oci {
         holds_layers: true,
         both_ways: &["sandbox", "host"],
         start_guess: StartGuess::of(800),
+        variants: VARIANTS,
+        not_yet_run: &["gvisor:platform=kvm"],
         ..Card::CONTAINER
     },
     program: "runsc",

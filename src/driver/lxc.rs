@@ -26,6 +26,17 @@ const COMMON: &str = "/usr/share/lxc/config/common.conf";
 /// What they begin with beside, where their users are others than the host's.
 const USERNS: &str = "/usr/share/lxc/config/userns.conf";
 
+/// What the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "lxc",
+    "lxc:net=host",
+    "lxc:net=veth",
+    "lxc:net=macvlan",
+    "lxc:init=systemd",
+    "lxc:init=busybox",
+    "lxc:user=private",
+];
+
 /// LXC.
 pub static LXC: ContainerTool = ContainerTool {
     card: &Card {
@@ -41,6 +52,7 @@ pub static LXC: ContainerTool = ContainerTool {
         limits: Limit::OF_A_GROUP,
         both_ways: &["veth", "host"],
         maps_owners: true,
+        variants: VARIANTS,
         ..Card::CONTAINER
     },
     program: "lxc-start",

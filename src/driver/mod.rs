@@ -125,3 +125,23 @@ pub fn writes_stay_elsewhere(stack: &StackSpec) -> bool {
 pub fn conceals_secrets(layer: &LayerSpec) -> bool {
     card(&layer.kind).is_some_and(|card| layer.is_concealed_by(card))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_variant_is_one_that_can_be_asked_for_and_stands_there_once() {
+        let mut seen = BTreeSet::new();
+        for card in registered() {
+            for text in card.variants {
+                let stack = parse(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+                assert_eq!(stack.layers[0].kind, card.kind, "{text}");
+                assert!(seen.insert(stack.to_string()), "{text} stands there twice");
+            }
+            assert!(card.not_yet_run.iter().all(|text| card.variants.contains(text)));
+        }
+        assert!(seen.len() > 150, "{seen:?}");
+    }
+}

@@ -33,6 +33,19 @@ const fn choice(key: &'static str, help: &'static str) -> Choice {
     Choice { key, values: OWN, help }
 }
 
+/// What the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "namespaces",
+    "namespaces:pid=host",
+    "namespaces:net=host",
+    "namespaces:ipc=host",
+    "namespaces:uts=host",
+    "namespaces:cgroup=host",
+    "namespaces:group=none",
+    "namespaces:user=private",
+    "namespaces:time=private",
+];
+
 static CARD: Card = Card {
     kind: "namespaces",
     summary: "plain namespaces without any tool: the least that a container costs",
@@ -55,6 +68,7 @@ static CARD: Card = Card {
     limits: Limit::OF_A_GROUP,
     both_ways: &["host"],
     start_guess: StartGuess::of(2_000),
+    variants: VARIANTS,
     ..Card::CONTAINER
 };
 

@@ -31,6 +31,26 @@ const STOP_DEADLINE: Duration = Duration::from_secs(2);
 /// The level's own kernel and processes.
 pub struct Native;
 
+/// What the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "native",
+    "native:root=host",
+    "native:scratch=bind",
+    "native:scratch=tmpfs",
+    "native:cpus=0.5",
+    "native:cpuset=0",
+    "native:weight=50",
+    "native:memory=1G",
+    "native:hugetlb=0",
+    "native:hugetlb=64M",
+    "native:pids=100",
+    "native:numa=0",
+    "native:read-bps=8M",
+    "native:write-iops=100",
+    "native:cpuset=0,partition=root",
+    "native:cpuset=0,partition=isolated",
+];
+
 static CARD: Card = Card {
     kind: "native",
     summary: "an ordinary process of this machine, on a throw-away layer over its files",
@@ -39,6 +59,7 @@ static CARD: Card = Card {
     limits: Limit::OF_A_GROUP,
     roots: &[RootKind::Overlay, RootKind::Host, RootKind::Directory, RootKind::Oci],
     start_guess: StartGuess::of(20),
+    variants: VARIANTS,
     ..Card::CONTAINER
 };
 

@@ -28,6 +28,18 @@ const INNER_END: &str = "host0";
 /// What it calls a macvlan inside: this, and then the name of the link below.
 const MACVLAN_PREFIX: &str = "mv-";
 
+/// What the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "nspawn",
+    "nspawn:net=host",
+    "nspawn:net=veth",
+    "nspawn:net=bridge",
+    "nspawn:net=macvlan",
+    "nspawn:init=systemd",
+    "nspawn:init=busybox",
+    "nspawn:user=private",
+];
+
 /// systemd-nspawn.
 pub static NSPAWN: ContainerTool = ContainerTool {
     card: &Card {
@@ -48,6 +60,7 @@ pub static NSPAWN: ContainerTool = ContainerTool {
         limits: Limit::OF_A_GROUP,
         both_ways: &["veth", "bridge", "host"],
         maps_owners: true,
+        variants: VARIANTS,
         ..Card::CONTAINER
     },
     program: "systemd-nspawn",

@@ -55,6 +55,7 @@ static CARD: Card = Card {
     limits: &[],
     files: Files::AsTheyAre,
     start_guess: StartGuess::of(0),
+    is_listed: false,
     ..Card::CONTAINER
 };
 

@@ -5,8 +5,8 @@
 //! its beginning; so whoever finds it without the channel knows that it is not ours any more. It is asked to
 //! shut down, and never switched off: its disks are the user's.
 
-use super::ask;
 use super::process::Program;
+use super::{ask, last_words};
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -72,10 +72,7 @@ impl Domain {
     /// # Errors
     /// The machine's: libvirt is not there, or refuses; with its last words.
     pub fn ask(uri: &str, words: &[&str]) -> Result<String, Fault> {
-        // Its words are read by us, so they must not be translated.
-        let mut environment: Vec<(String, String)> =
-            std::env::vars().filter(|(key, _)| !key.starts_with("LC_") && key != "LANG").collect();
-        environment.push((String::from("LC_ALL"), String::from("C")));
+        let environment = last_words::untranslated();
         let argv = Self::command_line(uri, words);
         let program = Program { argv, environment: Some(environment), ..Program::default() };
         ask::run(program, ANSWER_DEADLINE)

@@ -227,6 +227,15 @@ pub struct Card {
     pub start_guess: StartGuess,
     /// Whether its check may boot a guest that proves KVM.
     pub may_prove_kvm: bool,
+    /// Whether the doctor asks about it; not of a layer that tests surtax itself.
+    pub is_listed: bool,
+    /// What the doctor asks about: every way in which two of the kind differ in what they need or cost. The kind alone, if
+    /// none is given.
+    pub variants: &'static [&'static str],
+    /// Those that nobody of us has run, of a kind that we have.
+    pub not_yet_run: &'static [&'static str],
+    /// Whether what it needs is seen from a level outside, as a level's files are, and no other kernel than its own.
+    pub is_seen_from_outside: bool,
     /// Whether it has run on real hardware of the kind it needs, or only here in emulation.
     pub ran_on_hardware: bool,
 }
@@ -250,6 +259,10 @@ impl Card {
         maps_owners: false,
         start_guess: StartGuess::of(200),
         may_prove_kvm: false,
+        is_listed: true,
+        variants: &[],
+        not_yet_run: &[],
+        is_seen_from_outside: true,
         ran_on_hardware: true,
     };
 

@@ -450,6 +450,4 @@ fn block_ns(trials: &[StoredTrial], blocks_done: u32) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod odd_ledgers;
-#[cfg(test)]
 pub(super) mod tests;

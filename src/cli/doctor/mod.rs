@@ -7,7 +7,6 @@ mod checks;
 mod disturbance;
 mod options;
 mod questions;
-mod variants;
 
 use super::measuring::Footing;
 use super::rows::Rows;

@@ -1,7 +1,6 @@
 //! What the doctor asks: one question per layer, and one per variant where they can differ.
 
 use super::checks::Check;
-use super::variants::{NOT_YET_RUN, VARIANTS};
 use crate::cli::measuring::Footing;
 use crate::driver;
 use crate::driver::registered;
@@ -21,9 +20,9 @@ const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 /// Questions about every layer of the registry, in its order. Layers for tests of surtax are left out.
 pub(super) fn about_all(footing: &Arc<Footing>) -> Result<Vec<Check>, Fault> {
     let mut questions = Vec::new();
-    for card in registered().into_iter().filter(|card| card.kind != "simulated") {
-        let variants = VARIANTS.iter().find(|(kind, _)| *kind == card.kind);
-        let texts = variants.map_or_else(|| vec![card.kind], |(_, texts)| texts.to_vec());
+    for card in registered().into_iter().filter(|card| card.is_listed) {
+        let alone = [card.kind];
+        let texts = if card.variants.is_empty() { &alone } else { card.variants };
         for text in texts {
             questions.push(about(text, footing)?);
         }
@@ -43,7 +42,7 @@ fn asked_about(text: &'static str) -> Result<Vec<LayerSpec>, Fault> {
 /// Whether what an inner layer needs is seen from here: its files are, in the roots of the levels around it.
 /// Whether a kernel is Xen's is not.
 fn is_seen_from_here(inner: &LayerSpec) -> bool {
-    inner.kind != "xen"
+    driver::card(&inner.kind).is_none_or(|card| card.is_seen_from_outside)
 }
 
 /// Whether the answer may wait for the proof of KVM.
@@ -66,7 +65,7 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
     Ok(Check {
         layer: String::from(text),
         card: driver.card(),
-        has_run: driver.card().ran_on_hardware && !NOT_YET_RUN.contains(&text),
+        has_run: driver.card().ran_on_hardware && !driver.card().not_yet_run.contains(&text),
         deadline: if may_prove(text) { PROOF_DEADLINE } else { DEADLINE },
         ask: Box::new(move || {
             let usable = look(driver, &spec, &footing)?;

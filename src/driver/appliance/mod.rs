@@ -59,6 +59,21 @@ const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// A machine that is one application.
 pub struct Appliance;
 
+/// What the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "appliance:arceos",
+    "appliance:arceos-echo",
+    "appliance:grub-xen",
+    "appliance:grub-xen-pvh",
+    "appliance:hermit",
+    "appliance:mirage",
+    "appliance:mirage-xen",
+    "appliance:nanos",
+    "appliance:osv",
+    "appliance:rumprun",
+    "appliance:unikraft",
+];
+
 static CARD: Card = Card {
     kind: "appliance",
     summary: "a unikernel or another image that is one application, by QEMU or Xen and without an agent",
@@ -89,6 +104,7 @@ static CARD: Card = Card {
     files: Files::AsTheyAre,
     has_own_program: true,
     may_prove_kvm: true,
+    variants: VARIANTS,
     ..Card::MACHINE
 };
 

@@ -64,6 +64,38 @@ const REPOSITORY: &str = "surtax/root";
 /// A container by the Engine API.
 pub struct Docker;
 
+/// What the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "docker",
+    "docker:net=bridge",
+    "docker:net=bridge,publish=5201",
+    "docker:net=user",
+    "docker:net=macvlan",
+    "docker:net=host",
+    "docker:net=none",
+    "docker:runtime=runc",
+    "docker:runtime=crun",
+    "docker:runtime=youki",
+    "docker:runtime=runsc",
+    "docker:runtime=kata",
+    "docker:seccomp=default",
+    "docker:seccomp=unconfined",
+    "docker:rootless=on",
+    "docker:rootless=on,net=user",
+    "docker:rootless=on,storage=overlay2",
+    "docker:rootless=on,storage=vfs",
+    "docker:storage=overlay2",
+    "docker:storage=vfs",
+    "docker:storage=btrfs",
+    "docker:scratch=layer",
+    "docker:scratch=volume",
+    "docker:scratch=bind",
+    "docker:scratch=tmpfs",
+    "docker+runc",
+    "docker+qemu:accel=tcg",
+    "docker+qemu:accel=tcg+runc",
+];
+
 static CARD: Card = Card {
     kind: "docker",
     summary: "a container by Docker's daemon: the machine's own, or a private one",
@@ -104,6 +136,8 @@ static CARD: Card = Card {
     both_ways: &["bridge", "host"],
     maps_owners: true,
     start_guess: StartGuess::of(1_000),
+    variants: VARIANTS,
+    not_yet_run: &["docker:runtime=kata"],
     ..Card::CONTAINER
 };
 

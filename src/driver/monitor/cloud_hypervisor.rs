@@ -26,6 +26,14 @@ const TAG: &str = "host";
 /// What all of these versions take: the older ones count them in eight bits.
 const CPUS_MAX: u32 = 254;
 
+/// What the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "cloud-hypervisor",
+    "cloud-hypervisor:root=packed",
+    "cloud-hypervisor:net=tap",
+    "cloud-hypervisor:scratch=virtio-blk",
+];
+
 /// Cloud Hypervisor, by its HTTP API.
 pub static CLOUD_HYPERVISOR: Monitor = Monitor {
     card: &Card {
@@ -48,6 +56,7 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
         roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci, RootKind::Packed],
         start_guess: StartGuess::of(1_000),
         may_prove_kvm: true,
+        variants: VARIANTS,
         ..Card::MACHINE
     },
     program: "cloud-hypervisor",

@@ -21,6 +21,13 @@ use surtax_instrument::wire::Fact;
 
 const KIND: &str = "firecracker";
 
+/// What the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "firecracker:root=packed",
+    "firecracker:root=packed,net=tap",
+    "firecracker:root=packed,scratch=virtio-blk",
+];
+
 /// Firecracker, by its HTTP API.
 pub static FIRECRACKER: Monitor = Monitor {
     card: &Card {
@@ -52,6 +59,7 @@ pub static FIRECRACKER: Monitor = Monitor {
         roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci, RootKind::Packed],
         start_guess: StartGuess::of(1_000),
         may_prove_kvm: true,
+        variants: VARIANTS,
         ..Card::MACHINE
     },
     program: "firecracker",

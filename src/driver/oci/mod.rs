@@ -81,7 +81,7 @@ pub(super) const PRIVILEGED: Choice = Choice {
 };
 
 macro_rules! card {
-    ($kind:literal, $summary:literal) => {
+    ($kind:literal, $summary:literal, $variants:expr) => {
         &Card {
             kind: $kind,
             summary: $summary,
@@ -97,13 +97,25 @@ macro_rules! card {
             limits: Limit::OF_A_CONTAINER,
             holds_layers: true,
             both_ways: &["veth", "host"],
+            variants: $variants,
             ..Card::CONTAINER
         }
     };
 }
 
 const PLAIN: Oci = Oci {
-    card: card!("runc", "a container by runc, the reference OCI runtime"),
+    card: card!(
+        "runc",
+        "a container by runc, the reference OCI runtime",
+        &[
+            "runc",
+            "runc:net=host",
+            "runc:net=veth",
+            "runc:net=veth,delay=20ms",
+            "runc:privileged=true",
+            "runc+runc",
+        ]
+    ),
     program: "runc",
     remedy: "apt-get install runc",
     networks: &[("veth", Ground::Prepared)],
@@ -120,7 +132,7 @@ pub static RUNC: Oci = PLAIN;
 
 /// The one in C.
 pub static CRUN: Oci = Oci {
-    card: card!("crun", "a container by crun, the OCI runtime in C"),
+    card: card!("crun", "a container by crun, the OCI runtime in C", &["crun", "crun:net=veth"]),
     program: "crun",
     remedy: "apt-get install crun",
     copies_to: Some("_LIBCONTAINER_STATEDIR"),
@@ -130,7 +142,11 @@ pub static CRUN: Oci = Oci {
 
 /// The one in Rust.
 pub static YOUKI: Oci = Oci {
-    card: card!("youki", "a container by youki, the OCI runtime in Rust"),
+    card: card!(
+        "youki",
+        "a container by youki, the OCI runtime in Rust",
+        &["youki", "youki:net=veth"]
+    ),
     program: "youki",
     remedy: "cargo install youki --locked --no-default-features --features v1,v2",
     ..PLAIN

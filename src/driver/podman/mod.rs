@@ -40,6 +40,34 @@ const RUN: &str = "/run/surtax-podman";
 /// What podman lowers its own limit on processes to, and so the most that it can pass on.
 const PROCESSES: u64 = 32 << 10;
 
+/// What the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "podman",
+    "podman:net=host",
+    "podman:net=bridge",
+    "podman:net=bridge,publish=5201",
+    "podman:net=user",
+    "podman:net=macvlan",
+    "podman:net=slirp4netns",
+    "podman:runtime=runc",
+    "podman:runtime=crun",
+    "podman:runtime=youki",
+    "podman:runtime=runsc",
+    "podman:seccomp=default",
+    "podman:seccomp=unconfined",
+    "podman:user=private",
+    "podman:rootless=on",
+    "podman:rootless=on,net=host",
+    "podman:rootless=on,net=slirp4netns",
+    "podman:storage=overlay2",
+    "podman:storage=vfs",
+    "podman:storage=btrfs",
+    "podman:scratch=layer",
+    "podman:scratch=volume",
+    "podman:scratch=bind",
+    "podman:scratch=tmpfs",
+];
+
 /// Podman.
 pub static PODMAN: ContainerTool = ContainerTool {
     card: &Card {
@@ -70,6 +98,7 @@ pub static PODMAN: ContainerTool = ContainerTool {
         both_ways: &["bridge", "slirp4netns", "host"],
         maps_owners: true,
         start_guess: StartGuess::of(1_000),
+        variants: VARIANTS,
         ..Card::CONTAINER
     },
     program: "podman",

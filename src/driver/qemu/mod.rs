@@ -77,6 +77,60 @@ const FILES_STOP_DEADLINE: Duration = Duration::from_secs(1);
 /// A virtual machine by QEMU.
 pub struct Qemu;
 
+/// What the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "qemu:accel=kvm",
+    "qemu:accel=tcg",
+    "qemu:accel=tcg,machine=q35",
+    "qemu:accel=tcg,machine=microvm",
+    "qemu:accel=tcg,machine=pc",
+    "qemu:accel=tcg,cpu=Nehalem",
+    "qemu:accel=tcg,files=virtiofs",
+    "qemu:accel=tcg,files=9p",
+    "qemu:accel=tcg,root=packed",
+    "qemu:accel=tcg,firmware=seabios",
+    "qemu:accel=tcg,firmware=qboot",
+    "qemu:accel=tcg,firmware=ovmf",
+    "qemu:accel=tcg,hypervisor=xen",
+    "qemu:accel=tcg,entry=bzimage",
+    "qemu:accel=tcg,prealloc=on",
+    "qemu:accel=tcg,hugepages=on",
+    "qemu:accel=tcg,files=9p,mergeable=on",
+    "qemu:accel=tcg,balloon=256M",
+    "qemu:accel=tcg,pin=on",
+    "qemu:profile=partition",
+    "qemu:accel=tcg,scratch=virtio-blk",
+    "qemu:accel=tcg,scratch=virtio-blk,iothread=on",
+    "qemu:accel=tcg,scratch=virtio-scsi",
+    "qemu:accel=tcg,scratch=ide",
+    "qemu:accel=tcg,scratch=nvme",
+    "qemu:accel=tcg,scratch=virtio-blk,format=raw",
+    "qemu:accel=tcg,scratch=virtio-blk,format=qcow2",
+    "qemu:accel=tcg,scratch=virtio-blk,format=qcow2-backed",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=none",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=writeback",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=writethrough",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=directsync",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=unsafe",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=none,aio=threads",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=none,aio=native",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=none,aio=io_uring",
+    "qemu:accel=tcg,net=user",
+    "qemu:accel=tcg,net=tap",
+    "qemu:accel=tcg,net=tap,nic=e1000",
+    "qemu:accel=tcg,net=tap,nic=rtl8139",
+    "qemu:accel=tcg,net=tap,offloads=off",
+    "qemu:accel=tcg,net=tap,queues=2,cpus=2",
+    "qemu:accel=tcg,net=tap,vhost=on",
+    "qemu:accel=tcg,net=vhost-user",
+    "qemu:accel=tcg+runc",
+    "qemu:accel=tcg+docker",
+    "qemu:accel=tcg+qemu:accel=tcg",
+    "qemu:accel=tcg,hypervisor=xen+xen",
+    "qemu:accel=tcg,net=ovs",
+    "qemu:accel=tcg,net=tap,delay=20ms",
+];
+
 static CARD: Card = Card {
     kind: "qemu",
     summary: "a virtual machine with a kernel of its own, by QEMU",
@@ -145,6 +199,7 @@ static CARD: Card = Card {
     ],
     start_guess: StartGuess { milliseconds: 2_500, translated_milliseconds: 10_000 },
     may_prove_kvm: true,
+    variants: VARIANTS,
     ..Card::MACHINE
 };
 

@@ -61,6 +61,18 @@ const WEIGHTS: (u32, u32) = (100, 256);
 /// Domains of Xen.
 pub struct Xen;
 
+/// What the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "xen:type=pv",
+    "xen:type=pvh",
+    "xen:type=hvm",
+    "xen:scratch=blkfront",
+    "xen:scratch=blkfront,cache=writeback",
+    "xen:scratch=blkfront,format=qcow2",
+    "xen:scratch=blkfront,format=qcow2-backed",
+    "xen:net=bridge",
+];
+
 static CARD: Card = Card {
     kind: "xen",
     summary: "a domain of Xen's, by `xl` in Dom0; not yet run on hardware",
@@ -89,6 +101,8 @@ static CARD: Card = Card {
     both_ways: &["bridge"],
     roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci, RootKind::Packed],
     start_guess: StartGuess::of(5_000),
+    variants: VARIANTS,
+    is_seen_from_outside: false,
     ..Card::MACHINE
 };
 

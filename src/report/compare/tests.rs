@@ -1,5 +1,7 @@
 //! Findings of ledgers made for the purpose.
 
+mod odd_ledgers;
+
 use super::*;
 use crate::ledger::fixture::{add, done, fact, id, ledger, measured, record};
 use crate::trial::disturbance::Disturbance;

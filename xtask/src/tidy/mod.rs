@@ -8,6 +8,7 @@ mod doors;
 mod faults;
 mod headers;
 mod imports;
+mod kinds;
 mod ledger_fields;
 mod links;
 mod names;
@@ -28,6 +29,7 @@ const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     names::check,
     imports::check,
     circles::check,
+    kinds::check,
     doors::check,
     faults::check,
     ledger_fields::check,

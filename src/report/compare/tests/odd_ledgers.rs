@@ -1,6 +1,6 @@
 //! Ledgers that hold too little, or what cannot be: each says so, in every format, and none fails.
 
-use super::*;
+use super::super::*;
 use crate::ledger::fixture::{add, done, id, ledger};
 use crate::report::terminal::{PLAIN, render};
 use crate::report::{export, html, markdown};
