@@ -298,6 +298,8 @@ pub enum Cause {
     NoSuchProgram,
     /// What was asked about is not there.
     Absent,
+    /// A program lacks a shared library.
+    NoSuchLibrary,
     /// A medium is full.
     NoSpace,
     /// Somebody else listens at that port.
@@ -317,7 +319,7 @@ impl Cause {
         match errno {
             libc::ENOSPC | libc::EDQUOT => Some(Self::NoSpace),
             libc::EADDRINUSE => Some(Self::PortTaken),
-            libc::EMFILE | libc::ENFILE => Some(Self::TooManyOpen),
+            libc::EMFILE => Some(Self::TooManyOpen),
             _ => None,
         }
     }

@@ -138,7 +138,7 @@ fn look(path: &Path) -> Result<Place, Fault> {
     if path == Path::new("-") {
         return Ok(Place::Output);
     }
-    if let Some(number) = handed_down(path).filter(|&number| number != 0) {
+    if let Some(number) = handed_down(path).filter(|_| path != Path::new("/dev/stdin")) {
         copy_of(number)?;
         return Ok(Place::HandedDown(number));
     }

@@ -73,12 +73,12 @@ struct Judged {
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
-    let proofs = chosen(&arguments.only, &arguments.parts)?;
+    let size = if arguments.quick { Size::Quick } else { Size::Full };
+    let proofs = chosen(&arguments.only, &arguments.parts, size)?;
     if arguments.list {
         answer(&list(&proofs).text(globals.format_or(Format::Table), globals.table_width()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let size = if arguments.quick { Size::Quick } else { Size::Full };
     let date = calendar::rfc3339(clock::wall());
     let notebook = match &arguments.keep {
         Some(path) => Notebook::open(path, size.word())?,
@@ -120,9 +120,6 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
         size: size.word(),
         lines,
     };
-    if state == "finished" && said.lines.is_empty() {
-        return Err(no_part(&arguments.parts));
-    }
     if state == "finished" || !said.lines.is_empty() {
         answer(&text(&said, globals)?)?;
     }
@@ -135,15 +132,13 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     Ok(if all_met { ExitCode::SUCCESS } else { ExitCode::from(MISSED) })
 }
 
-fn no_part(parts: &[String]) -> Fault {
-    Fault::user(format!("no part of a proof begins with `{}`", parts.join("` or `"))).hint(
-        "write the proof and a stack, such as `kills/qemu`; `surtax prove --only kills --quick` names its parts",
-    )
-}
-
 /// The proofs of these names, in the order of the registry, all without a name; of them those that have one of these
 /// parts, if any is asked for.
-fn chosen(names: &[String], parts: &[String]) -> Result<Vec<&'static dyn Proof>, Fault> {
+fn chosen(
+    names: &[String],
+    parts: &[String],
+    size: Size,
+) -> Result<Vec<&'static dyn Proof>, Fault> {
     for name in names {
         if REGISTRY.iter().all(|proof| proof.name() != name) {
             let known = REGISTRY.iter().map(|proof| proof.name());
@@ -154,12 +149,23 @@ fn chosen(names: &[String], parts: &[String]) -> Result<Vec<&'static dyn Proof>,
     }
     let is_named =
         |proof: &&&dyn Proof| names.is_empty() || names.iter().any(|name| name == proof.name());
-    let has_part = |proof: &&&dyn Proof| {
-        let is_of = |part: &String| part.split('/').next() == Some(proof.name());
-        parts.is_empty() || parts.iter().any(is_of)
+    let named: Vec<_> = REGISTRY.iter().filter(is_named).copied().collect();
+    if parts.is_empty() {
+        return Ok(named);
+    }
+    let known: Vec<String> = named.iter().flat_map(|proof| proof.parts(size)).collect();
+    for part in parts {
+        if !known.iter().any(|it| it.starts_with(part.as_str())) {
+            let known = known.iter().map(String::as_str);
+            return Err(Fault::user(format!("no part of these proofs begins with `{part}`"))
+                .hint(instead(part, "parts", known)));
+        }
+    }
+    let has_part = |proof: &&dyn Proof| {
+        let own = proof.parts(size);
+        own.iter().any(|it| parts.iter().any(|part| it.starts_with(part.as_str())))
     };
-    let chosen: Vec<_> = REGISTRY.iter().filter(is_named).filter(has_part).copied().collect();
-    if chosen.is_empty() { Err(no_part(parts)) } else { Ok(chosen) }
+    Ok(named.into_iter().filter(has_part).collect())
 }
 
 fn list(proofs: &[&dyn Proof]) -> Rows {
@@ -295,18 +301,24 @@ mod tests {
 
     #[test]
     fn an_unknown_proof_is_answered_with_the_nearest() {
-        let Err(fault) = chosen(&[String::from("plantde")], &[]) else { panic!("it is known") };
+        let Err(fault) = chosen(&[String::from("plantde")], &[], Size::Full) else {
+            panic!("it is known")
+        };
         assert!(fault.to_string().contains("use `planted`"), "{fault}");
-        assert_eq!(chosen(&[], &[]).unwrap_or_default().len(), REGISTRY.len());
+        assert_eq!(chosen(&[], &[], Size::Full).unwrap_or_default().len(), REGISTRY.len());
     }
 
     #[test]
     fn a_part_chooses_its_proof() {
         let part = |text: &str| [String::from(text)];
-        let names = chosen(&[], &part("kills/qemu")).unwrap_or_default();
+        let names = chosen(&[], &part("kills/qemu"), Size::Full).unwrap_or_default();
         assert_eq!(names.iter().map(|proof| proof.name()).collect::<Vec<_>>(), ["kills"]);
-        assert!(chosen(&part("planted"), &part("kills/qemu")).is_err());
-        assert!(chosen(&[], &part("nonsense")).is_err());
+        let refused = |names: &[String], parts: &[String]| {
+            chosen(names, parts, Size::Full).is_err_and(|fault| fault.hint.is_some())
+        };
+        assert!(refused(&part("planted"), &part("kills/qemu")));
+        assert!(refused(&[], &part("planted/native")));
+        assert!(refused(&[], &["kills/qemu", "kills/typo"].map(String::from)));
     }
 
     #[test]

@@ -16,7 +16,7 @@ const SIGNS: [(&str, Cause); 8] = [
     ("address in use", Cause::PortTaken),
     ("eaddrinuse", Cause::PortTaken),
     // The loader of shared libraries.
-    ("cannot open shared object file", Cause::Absent),
+    ("cannot open shared object file", Cause::NoSuchLibrary),
     // libvirt's `virsh`.
     ("failed to get domain", Cause::Absent),
     ("failed to connect to the hypervisor", Cause::Absent),

@@ -159,11 +159,6 @@ fn limit(key: &str) -> Option<Limit> {
     }
 }
 
-/// Whether a common option means anything in a layer.
-pub(super) fn takes(card: &Card, key: &str) -> bool {
-    if key == SECRETS { card.conceals() } else { card.takes(key) }
-}
-
 /// Checks the value of one common option, and that the layer can keep it.
 pub(super) fn refuse_value(
     card: &Card,

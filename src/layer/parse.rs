@@ -5,8 +5,7 @@
 
 use crate::fault::Fault;
 use crate::layer::common_options::{
-    ALIASES, ANY_VARIABLE, COMMON, instead_of_huge_machine, refuse_name, refuse_value, takes,
-    variable,
+    ALIASES, ANY_VARIABLE, COMMON, instead_of_huge_machine, refuse_name, refuse_value, variable,
 };
 use crate::layer::nearest::instead;
 use crate::layer::{Card, Choice, LayerSpec, StackSpec, medium};
@@ -235,7 +234,7 @@ impl<'a> Source<'a> {
                     self.check_choice(card, choice, value)?;
                 }
                 None if COMMON.contains(&canonical(key)) => {
-                    let key_means_nothing = !takes(card, canonical(key));
+                    let key_means_nothing = !card.takes(canonical(key));
                     let wrong = if key_means_nothing { key } else { value };
                     refuse_value(card, canonical(key), value, cards).map_err(|fault| Fault {
                         hint: fault.hint,

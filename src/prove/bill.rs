@@ -50,6 +50,10 @@ impl Proof for Bill {
         "CPU time in gVisor and a guest beside a build: how many sums are above what was seen from outside"
     }
 
+    fn parts(&self, _: Size) -> Vec<String> {
+        LAYERS.iter().map(|asked| part_of(asked.layer)).collect()
+    }
+
     fn run_count(&self, size: Size) -> u32 {
         LAYERS.iter().map(|asked| size.pick(asked.quick, asked.full)).sum()
     }
@@ -62,7 +66,7 @@ impl Proof for Bill {
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
         let mut lines = Vec::new();
         for asked in &LAYERS {
-            if !bench.takes(&format!("bill/{}", asked.layer), size.pick(asked.quick, asked.full)) {
+            if !bench.takes(&part_of(asked.layer), size.pick(asked.quick, asked.full)) {
                 continue;
             }
             let mut count = Count::default();
@@ -74,6 +78,10 @@ impl Proof for Bill {
         }
         Ok(lines)
     }
+}
+
+fn part_of(layer: &str) -> String {
+    format!("bill/{layer}")
 }
 
 /// What was counted in one layer.

@@ -19,6 +19,9 @@ use surtax_instrument::wire::{
     Hello, Opener, PROTOCOL, Reply, Request, Sealer, WireError, agents, read_request, write_reply,
 };
 
+/// The part that has no layer.
+const CHANNEL: &str = "channel";
+
 /// Where a command forges, the quick ones first.
 const LAYERS: [&str; 12] = [
     "native",
@@ -58,6 +61,10 @@ impl Proof for Forged {
         "replies forged by the command: how many count"
     }
 
+    fn parts(&self, size: Size) -> Vec<String> {
+        std::iter::once(CHANNEL).chain(layers(size).iter().copied()).map(part_of).collect()
+    }
+
     fn run_count(&self, size: Size) -> u32 {
         layers(size).iter().map(|layer| per_layer(layer, size)).sum()
     }
@@ -74,7 +81,7 @@ impl Proof for Forged {
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
         let mut lines = Vec::new();
         for manner in MANNERS {
-            if !bench.takes("forged/channel", 0) {
+            if !bench.takes(&part_of(CHANNEL), 0) {
                 break;
             }
             let mut count = Count::default();
@@ -85,7 +92,7 @@ impl Proof for Forged {
             }
         }
         for layer in layers(size) {
-            if !bench.takes(&format!("forged/{layer}"), per_layer(layer, size)) {
+            if !bench.takes(&part_of(layer), per_layer(layer, size)) {
                 continue;
             }
             let mut count = Count::default();
@@ -97,6 +104,10 @@ impl Proof for Forged {
         }
         ended(Ok(()), lines)
     }
+}
+
+fn part_of(layer: &str) -> String {
+    format!("forged/{layer}")
 }
 
 fn layers(size: Size) -> &'static [&'static str] {

@@ -59,6 +59,10 @@ impl Proof for Kills {
         "SIGKILL at random moments: how often something is left, lost, or does not open"
     }
 
+    fn parts(&self, size: Size) -> Vec<String> {
+        STACKS.iter().chain(guests(size)).map(|stack| part_of(stack)).collect()
+    }
+
     fn run_count(&self, size: Size) -> u32 {
         let count = |stacks: &[&str]| u32::try_from(stacks.len()).unwrap_or(u32::MAX);
         per_stack(size) * count(&STACKS) + per_guest(size) * count(guests(size))
@@ -75,7 +79,7 @@ impl Proof for Kills {
         let guests = guests(size).iter().map(|&stack| (stack, per_guest(size)));
         let mut all = plain.into_iter().chain(guests);
         let done = all.try_for_each(|(stack, kills)| {
-            if !bench.takes(&format!("kills/{stack}"), kills) {
+            if !bench.takes(&part_of(stack), kills) {
                 return Ok(());
             }
             parts.push(Part { stack, ..Part::default() });
@@ -84,6 +88,10 @@ impl Proof for Kills {
         });
         ended(done, lines(&parts))
     }
+}
+
+fn part_of(stack: &str) -> String {
+    format!("kills/{stack}")
 }
 
 /// In full, 9,500 of them.

@@ -68,6 +68,11 @@ pub trait Proof: Sync {
     /// One line for people: what is asked, and of what.
     fn summary(&self) -> &'static str;
 
+    /// Parts that can be made alone, such as `kills/qemu+runc`; none of a proof that is made whole.
+    fn parts(&self, _size: Size) -> Vec<String> {
+        Vec::new()
+    }
+
     /// How many runs of a plan it makes.
     fn run_count(&self, size: Size) -> u32;
 

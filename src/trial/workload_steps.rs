@@ -119,7 +119,7 @@ impl Task {
                 Some(port) => fault.hint(free(port)),
                 None => fault,
             },
-            Some(Cause::NoSuchProgram) => {
+            Some(Cause::NoSuchProgram | Cause::NoSuchLibrary) => {
                 match self.definition.as_ref().and_then(Definition::remedy) {
                     Some(remedy) => fault.hint(remedy),
                     None => fault,
@@ -179,14 +179,15 @@ pub(super) fn require_success(what: &str, ended: &Outcome) -> Result<(), Fault> 
     }
     let said = [&ended.stderr.tail, &ended.stdout.tail].map(|tail| String::from_utf8_lossy(tail));
     let said = said.iter().map(|said| said.trim()).find(|said| !said.is_empty());
-    let told = said.map_or(String::from(", and said nothing"), |said| {
-        // What a program says last is why it ended.
+    // What a program says last is why it ended.
+    let last = said.map(|said| {
         let before = said.chars().count().saturating_sub(SAID_MAX);
-        format!(": {}", said.chars().skip(before).collect::<String>())
+        said.chars().skip(before).collect::<String>()
     });
     // A shell ends with 127 where it does not find a program.
     let absent = (ended.status == Status::Exit(127)).then_some(Cause::NoSuchProgram);
-    let cause = said.and_then(cause_of).or(absent);
+    let cause = last.as_deref().and_then(cause_of).or(absent);
+    let told = last.map_or(String::from(", and said nothing"), |last| format!(": {last}"));
     let status = &ended.status;
     Err(Fault::machine(format!("{what} of the workload ended with {status}{told}")).because(cause))
 }
@@ -235,6 +236,8 @@ mod tests {
         };
         assert_eq!(cause(1, "bind: Address already in use"), Some(Cause::PortTaken));
         assert_eq!(cause(127, "sh: 1: fio: not found"), Some(Cause::NoSuchProgram));
+        let loader = "fio: error while loading shared libraries: libaio.so.1: cannot open shared object file";
+        assert_eq!(cause(127, loader), Some(Cause::NoSuchLibrary));
         assert_eq!(cause(1, "no"), None);
     }
 }

@@ -402,6 +402,7 @@ enums! {
         3 = PortTaken,
         4 = TooManyOpen,
         5 = Forged,
+        6 = NoSuchLibrary,
     }
     Role { 0 = Workload, 1 = GuestKernel, 2 = Hypervisor, 3 = Engine, 4 = Surtax }
     Status { 0 = Exit(code), 1 = Signal(number), 2 = Deadline, 3 = Cancelled }

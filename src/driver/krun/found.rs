@@ -47,7 +47,7 @@ const REMEDY: &str = "install libkrun 1.19 or later with libkrunfw, of your dist
                       `make install`, or run `setup/krun.sh`, which builds both";
 
 fn missing(fault: Fault) -> Unavailable {
-    let is_absent = fault.cause == Some(Cause::Absent);
+    let is_absent = fault.cause == Some(Cause::NoSuchLibrary);
     let why = if is_absent { format!("the loader finds no `{LIBRARY}`") } else { fault.message };
     Unavailable { why, remedy: Some(String::from(REMEDY)) }
 }

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 const MAKERS: &[&str] = &["Fault::user(", "Fault::machine(", "Fault::bug("];
 
 /// How somebody reads one.
-const READERS: &[&str] = &["contains(", "starts_with(", "ends_with(", "strip_prefix(", "find("];
+const READERS: &[&str] =
+    &["contains(", "starts_with(", "ends_with(", "strip_prefix(", "find(", "split_once("];
 
 /// Where one is read all the same, until the parts of guests know no driver by name.
 const READS: &str = "src/driver/qemu/lent.rs";
@@ -19,11 +20,13 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = shared_or_ended(tree);
     for (path, source) in tree.rust().filter(|(path, _)| path.starts_with("src/") && *path != READS)
     {
-        for reader in READERS {
-            for at in source.find(&format!("message.{reader}")) {
-                if !source.code[..at].ends_with('.') {
-                    continue;
-                }
+        for at in source.find("message") {
+            let rest = source.code[at + "message".len()..].trim_start();
+            let is_read = rest
+                .strip_prefix('.')
+                .map(str::trim_start)
+                .is_some_and(|call| READERS.iter().any(|reader| call.starts_with(reader)));
+            if source.code[..at].ends_with('.') && (is_read || rest.starts_with("== ")) {
                 let message = "decides by a fault's text: give the fault a cause, and ask for that";
                 findings.push(Finding::new(path, source.line_of(at), message));
             }

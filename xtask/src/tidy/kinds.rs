@@ -43,7 +43,8 @@ fn kinds_of(source: &RustSource) -> impl Iterator<Item = &str> {
     let is_of_card = |offset: usize, length: usize| {
         let before = source.code[..offset].trim_end();
         let after: String = source.code[offset + length..].split_whitespace().take(2).collect();
-        before.ends_with("card!(") || before.ends_with("kind:") && after.starts_with(",summary:")
+        let is_named = before.ends_with("KIND: &str =") || before.ends_with("card!(");
+        is_named || before.ends_with("kind:") && after.starts_with(",summary:")
     };
     let literals = source.literals.iter();
     literals.filter(move |it| is_of_card(it.offset, it.text.len() + 2)).map(|it| it.text.as_str())
@@ -58,7 +59,10 @@ mod tests {
         "static CARD: Card = Card {\n    kind: \"xen\",\n    summary: \"x\",\n};\n\
          fn f() { Mount { kind: \"tmpfs\", target }; g(\"xen\") }\n",
     );
-    const OCI: (&str, &str) = ("src/driver/oci.rs", "const A: X = card!(\n    \"runc\", \"y\");\n");
+    const OCI: (&str, &str) = (
+        "src/driver/oci.rs",
+        "const A: X = card!(\n    \"runc\", \"y\");\nconst KIND: &str = \"krun\";\n",
+    );
 
     fn found(path: &str, text: &str) -> Vec<String> {
         let tree = Tree::of(&[DRIVER, OCI, (path, text)]);
@@ -79,6 +83,7 @@ mod tests {
         let text = "fn f() { g(\"use `xen` or xen:type=pv\"); g(\"tmpfs\"); g(\"native\") }\n\
                     #[cfg(test)]\nmod tests { fn f() { g(\"xen\") } }\n";
         assert!(found("src/report/a.rs", text).is_empty());
+        assert_eq!(found("src/report/a.rs", "fn f() { g(\"krun\") }").len(), 1);
         assert!(found("src/prove/a.rs", "fn f() { g(\"xen\") }").is_empty());
         assert!(found("src/driver/b.rs", "fn f() { g(\"xen\") }").is_empty());
     }
