@@ -120,7 +120,7 @@ pub trait Doing<T> {
 impl<T, E: fmt::Display + 'static> Doing<T> for Result<T, E> {
     fn doing(self, what: impl fmt::Display) -> Result<T, Fault> {
         self.map_err(|error| {
-            let cause = errno_of(&error).and_then(Cause::of_errno);
+            let cause = cause_of(&error);
             let fault = Fault::machine(format!("cannot {what}: {error}")).because(cause);
             // Whatever was to be opened, the remedy is the same.
             if cause == Some(Cause::TooManyOpen) { fault.hint(OPEN_MORE) } else { fault }
@@ -128,10 +128,10 @@ impl<T, E: fmt::Display + 'static> Doing<T> for Result<T, E> {
     }
 }
 
-/// The number of a system call's error.
-fn errno_of(error: &dyn Any) -> Option<i32> {
-    let of_std = || error.downcast_ref::<std::io::Error>()?.raw_os_error();
-    let of_rustix = || Some(error.downcast_ref::<rustix::io::Errno>()?.raw_os_error());
+/// The cause that the number of a system call's error tells of.
+fn cause_of(error: &dyn Any) -> Option<Cause> {
+    let of_std = || Cause::of(error.downcast_ref::<std::io::Error>()?);
+    let of_rustix = || Cause::of_errno(error.downcast_ref::<rustix::io::Errno>()?.raw_os_error());
     of_std().or_else(of_rustix)
 }
 

@@ -107,7 +107,7 @@ fn run() -> io::Result<()> {
         if let Err(error) = done {
             eprintln!("surtax agent: `{line}`: {error}");
             let what = format!("the guest could not carry out `{line}`: {error}");
-            let cause = error.raw_os_error().and_then(Cause::of_errno);
+            let cause = Cause::of(&error);
             failure = Some(Failure { cause, what, hint: String::new() });
             break;
         }

@@ -210,10 +210,7 @@ pub fn cannot_start(command: &Command, error: &io::Error) -> Failure {
         ErrorKind::PermissionDenied => format!("make `{name}` executable"),
         _ => String::new(),
     };
-    let cause = match error.kind() {
-        ErrorKind::NotFound => Some(Cause::NoSuchProgram),
-        _ => error.raw_os_error().and_then(Cause::of_errno),
-    };
+    let cause = Cause::of_start(error);
     Failure { cause, what: format!("cannot start `{name}`: {error}"), hint }
 }
 

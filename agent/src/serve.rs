@@ -214,7 +214,7 @@ impl Session {
             Ok(()) => self.reply(&Reply::Written),
             Err(error) => {
                 let what = format!("cannot write `{}`: {error}", path.display());
-                self.fail(error.raw_os_error().and_then(Cause::of_errno), &what, "")
+                self.fail(Cause::of(&error), &what, "")
             }
         }
     }

@@ -323,6 +323,21 @@ impl Cause {
             _ => None,
         }
     }
+
+    /// Reads the cause from an error of the standard library.
+    #[must_use]
+    pub fn of(error: &std::io::Error) -> Option<Self> {
+        error.raw_os_error().and_then(Self::of_errno)
+    }
+
+    /// Reads the cause from the error with which a program was not started.
+    #[must_use]
+    pub fn of_start(error: &std::io::Error) -> Option<Self> {
+        match error.kind() {
+            std::io::ErrorKind::NotFound => Some(Self::NoSuchProgram),
+            _ => Self::of(error),
+        }
+    }
 }
 
 /// One thing that was seen, and where.

@@ -74,7 +74,8 @@ struct Judged {
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
     let size = if arguments.quick { Size::Quick } else { Size::Full };
-    let proofs = chosen(&arguments.only, &arguments.parts, size)?;
+    let selection = Selection { share: arguments.share, parts: arguments.parts.clone() };
+    let proofs = chosen(&arguments.only, &selection, size)?;
     if arguments.list {
         answer(&list(&proofs).text(globals.format_or(Format::Table), globals.table_width()))?;
         return Ok(ExitCode::SUCCESS);
@@ -89,7 +90,6 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     let pace = Pace::new(&proofs, size, globals);
     note(&pace.estimate(), globals);
     let mut lines = Vec::new();
-    let selection = Selection { share: arguments.share, parts: arguments.parts.clone() };
     let proved =
         footing.with_bench(&interrupts, &|| pace.ended(), &notebook, &selection, |bench| {
             for proof in &proofs {
@@ -136,7 +136,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
 /// parts, if any is asked for.
 fn chosen(
     names: &[String],
-    parts: &[String],
+    selection: &Selection,
     size: Size,
 ) -> Result<Vec<&'static dyn Proof>, Fault> {
     for name in names {
@@ -150,21 +150,18 @@ fn chosen(
     let is_named =
         |proof: &&&dyn Proof| names.is_empty() || names.iter().any(|name| name == proof.name());
     let named: Vec<_> = REGISTRY.iter().filter(is_named).copied().collect();
-    if parts.is_empty() {
+    if selection.parts.is_empty() {
         return Ok(named);
     }
     let known: Vec<String> = named.iter().flat_map(|proof| proof.parts(size)).collect();
-    for part in parts {
+    for part in &selection.parts {
         if !known.iter().any(|it| it.starts_with(part.as_str())) {
             let known = known.iter().map(String::as_str);
             return Err(Fault::user(format!("no part of these proofs begins with `{part}`"))
                 .hint(instead(part, "parts", known)));
         }
     }
-    let has_part = |proof: &&dyn Proof| {
-        let own = proof.parts(size);
-        own.iter().any(|it| parts.iter().any(|part| it.starts_with(part.as_str())))
-    };
+    let has_part = |proof: &&dyn Proof| proof.parts(size).iter().any(|part| selection.takes(part));
     Ok(named.into_iter().filter(has_part).collect())
 }
 
@@ -301,20 +298,25 @@ mod tests {
 
     #[test]
     fn an_unknown_proof_is_answered_with_the_nearest() {
-        let Err(fault) = chosen(&[String::from("plantde")], &[], Size::Full) else {
+        let Err(fault) = chosen(&[String::from("plantde")], &Selection::default(), Size::Full)
+        else {
             panic!("it is known")
         };
         assert!(fault.to_string().contains("use `planted`"), "{fault}");
-        assert_eq!(chosen(&[], &[], Size::Full).unwrap_or_default().len(), REGISTRY.len());
+        assert_eq!(
+            chosen(&[], &Selection::default(), Size::Full).unwrap_or_default().len(),
+            REGISTRY.len()
+        );
     }
 
     #[test]
     fn a_part_chooses_its_proof() {
         let part = |text: &str| [String::from(text)];
-        let names = chosen(&[], &part("kills/qemu"), Size::Full).unwrap_or_default();
+        let asked = |parts: &[String]| Selection { parts: parts.to_vec(), ..Selection::default() };
+        let names = chosen(&[], &asked(&part("kills/qemu")), Size::Full).unwrap_or_default();
         assert_eq!(names.iter().map(|proof| proof.name()).collect::<Vec<_>>(), ["kills"]);
         let refused = |names: &[String], parts: &[String]| {
-            chosen(names, parts, Size::Full).is_err_and(|fault| fault.hint.is_some())
+            chosen(names, &asked(parts), Size::Full).is_err_and(|fault| fault.hint.is_some())
         };
         assert!(refused(&part("planted"), &part("kills/qemu")));
         assert!(refused(&[], &part("planted/native")));

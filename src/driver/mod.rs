@@ -70,8 +70,11 @@ pub static REGISTRY: &[&dyn Layer] = &[
 /// # Errors
 /// Ours: the text of a stack is checked against the registry when it is read.
 pub fn find(kind: &str) -> Result<&'static dyn Layer, Fault> {
-    let driver = REGISTRY.iter().find(|driver| driver.card().kind == kind);
-    driver.copied().ok_or_else(|| Fault::bug(format!("no driver is registered for `{kind}`")))
+    known(kind).ok_or_else(|| Fault::bug(format!("no driver is registered for `{kind}`")))
+}
+
+fn known(kind: &str) -> Option<&'static dyn Layer> {
+    REGISTRY.iter().find(|driver| driver.card().kind == kind).copied()
 }
 
 /// The cards of the registry, in its order.
@@ -83,7 +86,7 @@ pub fn registered() -> Vec<&'static Card> {
 /// The card of a kind; none of one that only another surtax knows.
 #[must_use]
 pub fn card(kind: &str) -> Option<&'static Card> {
-    REGISTRY.iter().map(|layer| layer.card()).find(|card| card.kind == kind)
+    known(kind).map(|driver| driver.card())
 }
 
 /// Reads a stack and checks it against the registry.

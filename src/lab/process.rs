@@ -390,17 +390,13 @@ fn refusal(name: &str, error: &std::io::Error, report: &mut File) -> Fault {
         Ok(1) => STEPS.get(usize::from(step[0])).copied(),
         _ => None,
     };
-    let cause = error.raw_os_error().and_then(Cause::of_errno);
     match doing {
         Some(doing) => {
             let why = format!("cannot start `{name}`: it could not {doing}: {error}");
-            Fault::machine(why).because(cause)
+            Fault::machine(why).because(Cause::of(error))
         }
-        None => {
-            let is_absent = error.kind() == std::io::ErrorKind::NotFound;
-            let cause = if is_absent { Some(Cause::NoSuchProgram) } else { cause };
-            Fault::machine(format!("cannot start `{name}`: {error}")).because(cause)
-        }
+        None => Fault::machine(format!("cannot start `{name}`: {error}"))
+            .because(Cause::of_start(error)),
     }
 }
 

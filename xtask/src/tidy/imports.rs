@@ -41,7 +41,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "prove",
         &[
             "report", "campaign", "ledger", "trial", "plan", "workload", "stack", "driver",
-            "layer", "lab", "agent", "fault",
+            "rootfs", "layer", "lab", "agent", "fault",
         ],
     ),
 ];
