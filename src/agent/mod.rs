@@ -4,6 +4,7 @@
 //! Only host stamps become durations. A stamp is taken by the thread that reads the channel, as
 //! soon as a whole frame is there, before anybody else looks at it.
 
+pub(crate) mod arrival;
 mod console;
 mod frames;
 mod pulse;

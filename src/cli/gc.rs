@@ -2,8 +2,8 @@
 
 use super::{Globals, answer, note};
 use crate::fault::Fault;
+use crate::finding::foreign;
 use crate::lab::{self, Swept};
-use crate::report::foreign;
 
 /// Flags of `surtax gc`.
 #[derive(Debug, clap::Args)]

@@ -3,9 +3,10 @@
 use super::rows::Rows;
 use super::{Format, Globals, answer, measuring, note};
 use crate::fault::{Doing, Fault};
+use crate::finding::{foreign, number};
 use crate::layer::StackSpec;
 use crate::ledger::{Ledger, calendar, shelf};
-use crate::report::{foreign, json, number};
+use crate::report::json;
 use std::path::PathBuf;
 
 /// Flags of `surtax list`.

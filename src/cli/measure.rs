@@ -3,12 +3,12 @@
 use super::Globals;
 use crate::driver::registered;
 use crate::fault::{Doing, Fault};
+use crate::finding::threshold::Threshold;
 use crate::layer::{Card, StackSpec, parse_list_with};
 use crate::ledger;
 use crate::plan::{
     Cache, ConductDraft, Decided, Draft, Neighbour, Plan, Surroundings, Word, duration, percentage,
 };
-use crate::report::threshold::Threshold;
 use crate::workload::Workload;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};

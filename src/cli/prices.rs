@@ -4,8 +4,8 @@ use super::Globals;
 use super::measure::{MeasureArguments, Question, ResultArguments};
 use crate::driver::registered;
 use crate::fault::Fault;
+use crate::finding::prices::WORKLOAD;
 use crate::plan::duration;
-use crate::report::prices::WORKLOAD;
 use std::time::Duration;
 use surtax_instrument::engine::price::cache_bytes;
 

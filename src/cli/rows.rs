@@ -1,8 +1,8 @@
 //! Rows of text, printed as a table, as CSV, or as Markdown.
 
 use super::{Format, Globals};
+use crate::finding::foreign;
 use crate::report::export;
-use crate::report::foreign;
 use comfy_table::{ContentArrangement, Table, TableStyle, presets};
 
 /// A table in the making.

@@ -5,7 +5,7 @@
 
 use super::Globals;
 use crate::fault::{Doing, Fault};
-use crate::report::foreign;
+use crate::finding::foreign;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::panic::UnwindSafe;
 use std::process::ExitCode;

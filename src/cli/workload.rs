@@ -4,8 +4,8 @@
 use super::rows::Rows;
 use super::{Format, Globals, answer, note};
 use crate::fault::{Doing, Fault};
+use crate::finding::{foreign, number};
 use crate::lab;
-use crate::report::{foreign, number};
 use crate::workload::definition::{Limits, Rule};
 use crate::workload::{Definition, OUTPUT_LIMIT, Workload, shelf};
 use std::fmt::Write;

@@ -8,9 +8,9 @@
 //! - **Payers** one group: `bwrap`, its PID 1, the agent and the command.
 //! - **Checked against** bubblewrap 0.8.0, `bwrap(1)`.
 
-use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
-use super::oci::NET;
-use crate::driver::oci::config::AGENT;
+use crate::container::oci::NET;
+use crate::container::oci::config::AGENT;
+use crate::container::tool::{ContainerTool, Order, Wanted, agent_words, word};
 use crate::fault::Fault;
 use crate::layer::{Card, Limit, Reach, StartGuess, medium};
 

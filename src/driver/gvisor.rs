@@ -11,14 +11,17 @@
 //!   command: engine.
 //! - **Checked against** runsc 20260905 (`runsc flags`), `g3doc/user_guide/platforms.md`.
 
-use super::first_process::FirstProcess;
-use super::oci::{Oci, PRIVILEGED};
-use super::tool_network::{self, Ground};
-use super::{engine_runtime, impairment};
+use super::qemu::lent;
+use crate::container::engine_runtime::Kernel;
+use crate::container::first_process::FirstProcess;
+use crate::container::oci::{Oci, PRIVILEGED};
+use crate::container::tool_network;
+use crate::container::tool_network::Ground;
 use crate::fault::Fault;
 use crate::lab;
 use crate::layer::{
-    Card, Choice, LayerSpec, Limit, Reach, Site, StartGuess, Unavailable, medium, value_of,
+    Card, Choice, Inner, LayerSpec, Limit, Need, Reach, Site, StartGuess, Unavailable, impairment,
+    medium, value_of,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -85,6 +88,7 @@ pub static GVISOR: Oci = Oci {
     },
     program: "runsc",
     remedy: "CGO_ENABLED=0 go install gvisor.dev/gvisor/runsc@go",
+    kernel: Kernel::Gvisor,
     networks: &[("sandbox", Ground::Prepared)],
     copies_to: None,
     refuses_hybrid: false,
@@ -95,21 +99,23 @@ pub static GVISOR: Oci = Oci {
 };
 
 /// Its kernel is not Linux, and has not all of what others ask of theirs.
-fn holds(spec: &LayerSpec, inside: &LayerSpec) -> Result<(), Fault> {
+fn holds(spec: &LayerSpec, inside: Inner<'_>) -> Result<(), Fault> {
     let shares_network =
         spec.options.get(tool_network::KEY).is_some_and(|network| network == "host");
-    match inside.kind.as_str() {
-        "qemu" => Err(Fault::user(
-            "gvisor: no `qemu` runs in it: virtiofsd, which gives a machine its files, asks for more of \
-             a kernel than gVisor's has",
-        )
-        .hint("put gVisor into the machine, as in `qemu+gvisor`")),
-        "crun" if !shares_network => Err(Fault::user(
-            "gvisor: `crun` cannot make a network in it",
-        )
-        .hint("write `gvisor:net=host+crun`, or `gvisor+runc`")),
-        _ => Ok(()),
+    let kind = &inside.spec.kind;
+    if inside.needs(Need::FileServer) {
+        let message = format!(
+            "gvisor: no `{kind}` runs in it: virtiofsd, which gives a machine its files, asks for more of \
+             a kernel than gVisor's has"
+        );
+        return Err(Fault::user(message)
+            .hint(format!("put gVisor into the machine, as in `{kind}+gvisor`")));
     }
+    if inside.needs(Need::OwnNetwork) && !shares_network {
+        return Err(Fault::user(format!("gvisor: `{kind}` cannot make a network in it"))
+            .hint(format!("write `gvisor:net=host+{kind}`, or `gvisor+runc`")));
+    }
+    Ok(())
 }
 
 fn platform(spec: &LayerSpec) -> &str {
@@ -158,7 +164,7 @@ fn require(runsc: &Path, spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavai
     }
     let remedy = "use `gvisor:platform=systrap`";
     if platform == "kvm" {
-        engine_runtime::require_kvm("platform=kvm", remedy, site)
+        lent::require_reference_guest("platform=kvm", remedy, site)
     } else {
         Ok(())
     }

@@ -7,11 +7,11 @@
 //! - **Payers** one group: the monitor, the agent and the command.
 //! - **Checked against** LXC 5.0.2, `lxc.container.conf(5)`.
 
-use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
-use super::container_users::{self, ContainerUsers};
-use super::tool_network::Ground;
-use super::{container_init, tool_network};
-use crate::driver::oci::config::AGENT;
+use crate::container::oci::config::AGENT;
+use crate::container::tool::{ContainerTool, Order, Wanted, agent_words, word};
+use crate::container::tool_network::Ground;
+use crate::container::users::ContainerUsers;
+use crate::container::{init, tool_network, users};
 use crate::fault::{Doing, Fault};
 use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
@@ -45,8 +45,8 @@ pub static LXC: ContainerTool = ContainerTool {
         reach: &[("host", Reach::Level), ("veth", Reach::Link), ("macvlan", Reach::Link)],
         options: &[
             tool_network::choice(&["none", "host", "veth", "macvlan"]),
-            container_init::CHOICE,
-            container_users::CHOICE,
+            init::CHOICE,
+            users::CHOICE,
             medium::CHOICE,
         ],
         limits: Limit::OF_A_GROUP,
@@ -67,7 +67,7 @@ pub static LXC: ContainerTool = ContainerTool {
 /// It mounts a `/sys` of its own, which the kernel lets users do that have a network of their own.
 fn refuse(spec: &LayerSpec, _: &Limits) -> Result<(), Fault> {
     let is = |key: &str, word: &str| spec.options.get(key).is_some_and(|value| value == word);
-    if is(container_users::CHOICE.key, "private") && is("net", "host") {
+    if is(users::CHOICE.key, "private") && is("net", "host") {
         return Err(Fault::user(
             "lxc: it cannot show `/sys` to `user=private` in this level's network",
         )
@@ -102,7 +102,7 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     if wanted.users == ContainerUsers::Own && lab::find("newuidmap").is_some() {
         let line = format!("root:{FIRST}:{COUNT}");
         let lines = [("subuid", line.clone()), ("subgid", line)];
-        mounts.push(container_users::over_etc(wanted.scratch, &lines)?);
+        mounts.push(users::over_etc(wanted.scratch, &lines)?);
     }
     Ok(Order { argv: words.map(str::to_owned).to_vec(), mounts, ..Order::default() })
 }

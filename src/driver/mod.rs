@@ -1,19 +1,9 @@
 //! Drivers: one entry per environment, and the registry of all.
 
 mod appliance;
-mod arrival;
 mod bubblewrap;
-mod conmon;
-mod container_init;
-mod container_tool;
-mod container_users;
 mod docker;
-mod engine_runtime;
-mod errand;
-mod first_process;
 mod gvisor;
-mod impairment;
-mod jail;
 pub mod krun;
 mod libvirt;
 mod lxc;
@@ -24,22 +14,18 @@ mod nspawn;
 mod oci;
 mod podman;
 mod qemu;
-mod rootless;
 pub mod scratch_proof;
 mod simulated;
 mod ssh;
-mod stdio;
-mod tool_network;
 pub mod untrusted;
-mod version;
 mod xen;
 
-pub use container_users::refuse_users_on_a_layer;
+pub use crate::container::users::refuse_users_on_a_layer;
 /// The kinds of noise that `simulated` knows: what may follow `shape=`.
 pub use simulated::NOISE_SHAPES;
 
 use crate::fault::Fault;
-use crate::layer::{Card, Layer, LayerSpec, StackSpec, parse_list_with};
+use crate::layer::{Card, Inner, Layer, LayerSpec, StackSpec, parse_list_with};
 
 /// Every kind of layer, in the order in which `doctor` lists them.
 pub static REGISTRY: &[&dyn Layer] = &[
@@ -87,6 +73,12 @@ pub fn registered() -> Vec<&'static Card> {
 #[must_use]
 pub fn card(kind: &str) -> Option<&'static Card> {
     known(kind).map(|driver| driver.card())
+}
+
+/// A layer with its card, as the one inside of another; none that only another surtax knows.
+#[must_use]
+pub fn inner(spec: &LayerSpec) -> Option<Inner<'_>> {
+    card(&spec.kind).map(|card| Inner { spec, card })
 }
 
 /// Reads a stack and checks it against the registry.

@@ -9,14 +9,14 @@
 //! - **Payers** the agent and the command, in one group: surtax.
 //! - **Checked against** `namespaces(7)`, `unshare(2)`, Linux 6.18.
 
-use super::first_process::FirstProcess;
 use super::native::{Grouping, PlainProcess, same_kernel};
-use super::oci::NET;
 use crate::agent::Link;
+use crate::container::first_process::FirstProcess;
+use crate::container::oci::NET;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room};
 use crate::layer::{
-    Card, Choice, Layer, LayerSpec, Limit, Network, Payer, Reach, Running, Site, StartGuess,
+    Card, Choice, Inner, Layer, LayerSpec, Limit, Network, Payer, Reach, Running, Site, StartGuess,
     Unavailable, Usable, medium,
 };
 use std::fs;
@@ -108,12 +108,7 @@ impl Layer for Namespaces {
         &CARD
     }
 
-    fn refuse(
-        &self,
-        spec: &LayerSpec,
-        limits: &Limits,
-        _: Option<&LayerSpec>,
-    ) -> Result<(), Fault> {
+    fn refuse(&self, spec: &LayerSpec, limits: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {
         if grouping(spec) == Grouping::Own {
             return Ok(());
         }

@@ -7,9 +7,9 @@
 //! - **Payers** the agent, in one group with the command: surtax.
 //! - **Checked against** `unshare(2)`, `mount(8)`.
 
-use super::first_process::FirstProcess;
-use super::stdio;
 use crate::agent::Link;
+use crate::container::first_process::FirstProcess;
+use crate::container::stdio;
 use crate::fault::{Doing, Fault};
 use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Limits, Process, Program, Room};

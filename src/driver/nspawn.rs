@@ -9,12 +9,12 @@
 //! - **Payers** one group: `systemd-nspawn`, the agent and the command.
 //! - **Checked against** systemd 252, `systemd-nspawn(1)`.
 
-use super::container_init::{self, Init};
-use super::container_tool::{ContainerTool, Order, Wanted, word};
-use super::container_users::{self, ContainerUsers};
-use super::tool_network;
-use super::tool_network::{Ground, ToolNetwork};
-use crate::driver::oci::config::AGENT;
+use crate::container::init::Init;
+use crate::container::oci::config::AGENT;
+use crate::container::tool::{ContainerTool, Order, Wanted, word};
+use crate::container::tool_network::{Ground, ToolNetwork};
+use crate::container::users::ContainerUsers;
+use crate::container::{init, tool_network, users};
 use crate::fault::Fault;
 use crate::lab::Mount;
 use crate::lab::network::{BELOW, BRIDGE, OUTSIDE, PREFIX, WORKLOAD};
@@ -53,8 +53,8 @@ pub static NSPAWN: ContainerTool = ContainerTool {
         ],
         options: &[
             tool_network::choice(&["none", "host", "veth", "bridge", "macvlan"]),
-            container_init::CHOICE,
-            container_users::CHOICE,
+            init::CHOICE,
+            users::CHOICE,
             medium::CHOICE,
         ],
         limits: Limit::OF_A_GROUP,

@@ -1,4 +1,4 @@
-//! Untrusted bytes, handed to the readers of foreign tools: daemons, monitors, kernels, definitions.
+//! Untrusted bytes, handed to the readers of foreign tools: daemons, monitors, kernels, disks, definitions.
 //!
 //! A driver meets them behind sockets and processes. Each function here leads the bytes to the reader that its
 //! driver uses, so that the fuzz targets need neither. Nothing is started, and nothing is left.
@@ -7,11 +7,12 @@ use super::appliance::recipe;
 use super::docker::attach::{self, Output};
 use super::libvirt::definition::Definition;
 use super::monitor::http;
-use super::qemu::elf::{Elf, notes_of};
-use super::qemu::kernel;
+use super::qemu::qcow2::Header;
 use super::qemu::qmp::Qmp;
 use crate::agent::ConsoleTail;
 use crate::fault::Fault;
+use crate::guest::elf::{Elf, notes_of};
+use crate::guest::kernel;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -89,6 +90,15 @@ pub fn domain(xml: &str) -> Result<usize, Fault> {
     let definition = Definition::read(xml)?;
     let _nobody = definition.socket("channel0");
     Ok(definition.devices().len())
+}
+
+/// Reads how a file of this length begins that claims to be the image of a disk: its format, and how large the disk is.
+///
+/// # Errors
+/// Why it is not taken.
+pub fn disk_image(start: &[u8], length: u64) -> Result<(&'static str, u64), String> {
+    let header = Header::parse(start, length).map_err(|(why, _)| why)?;
+    Ok((header.format, header.disk_bytes))
 }
 
 /// Reads a file that claims to be a kernel, a module or a program: how much was found in it.

@@ -6,7 +6,7 @@
 //!
 //! Source: `F_OFD_SETLK` and `F_OFD_GETLK` in `fcntl_locking(2)`.
 
-use super::process::last_errno;
+use super::confinement::last_errno;
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::AsRawFd;

@@ -25,6 +25,10 @@ const SETTINGS: [&str; 5] = [
 /// How the names of files begin that tools may leave in the directory for temporary ones.
 const STRAYS: [&str; 2] = ["rootlesskit", "crun."];
 
+/// What is in the names of groups that the engines which surtax drives make outside of its own.
+const ENGINES: [&str; 7] =
+    ["docker", "libpod", "containerd", "kata", "lxc", "machine", "systemd-nspawn"];
+
 /// The most directories of files of ours that are walked through.
 const FILE_LIMIT: usize = 100_000;
 
@@ -125,7 +129,7 @@ impl Census {
 
     fn count_processes(&mut self) -> Result<(), Fault> {
         let ours = std::process::id().to_string();
-        let mark = format!("/{}", super::PREFIX);
+        let mark = format!("/{}", super::places::PREFIX);
         for entry in fs::read_dir("/proc").doing("list `/proc`")? {
             let Ok(entry) = entry else { continue };
             let pid = entry.file_name().to_string_lossy().into_owned();
@@ -168,10 +172,10 @@ impl Census {
     }
 
     fn count_files(&mut self) -> Result<(), Fault> {
-        let mut places = vec![super::run_directory(), super::state::journals()?];
-        let elsewhere = [super::MEMORY_DIRECTORY, super::DISK_DIRECTORY];
+        let mut places = vec![super::places::run_directory(), super::state::journals()?];
+        let elsewhere = [super::places::MEMORY_DIRECTORY, super::places::DISK_DIRECTORY];
         let labs = elsewhere.into_iter().flat_map(|place| entries(Path::new(place)));
-        places.extend(labs.filter(|path| is_called(path, super::PREFIX)));
+        places.extend(labs.filter(|path| is_called(path, super::places::PREFIX)));
         // What rootlesskit and crun leave when they are killed and were given no directory of a lab.
         let is_stray = |path: &PathBuf| STRAYS.iter().any(|name| is_called(path, name));
         self.count("file", entries(&std::env::temp_dir()).into_iter().filter(is_stray).collect());
@@ -188,8 +192,8 @@ impl Census {
 }
 
 /// Whether a line of a difference is about what others do on this machine, and no leak: a group without our tag that went, or
-/// that came and has members, for all that surtax makes carries its tag, and a process of ours in such a group is counted
-/// as a process; and a process that went, as those of another surtax do when they are done; and what went of a lab, whose owner
+/// that came and has members or is none of an engine's, for all that surtax makes carries its tag, a process of ours in
+/// such a group is counted as a process, and only engines that it drives make groups elsewhere; and a process that went, as those of another surtax do when they are done; and what went of a lab, whose owner
 /// was dead, for whoever starts takes that away.
 #[must_use]
 pub fn is_of_others(line: &str) -> bool {
@@ -199,7 +203,8 @@ pub fn is_of_others(line: &str) -> bool {
     let Some((sign, path)) = line.split_once(": group `") else { return false };
     let path = Path::new(path.trim_end_matches('`'));
     let members = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
-    !line.contains(TAG) && (sign == "went" || !members.is_empty())
+    let is_of_an_engine = ENGINES.iter().any(|name| line.contains(name));
+    !line.contains(TAG) && (sign == "went" || !members.is_empty() || !is_of_an_engine)
 }
 
 /// Whether a line names a lab where labs are named.
@@ -259,7 +264,9 @@ mod tests {
         assert_eq!(after.difference_from(&before), ["came: mount `c`", "went: mount `a`"]);
         assert_eq!(after.difference_from(&after), Vec::<String>::new());
         assert!(is_of_others("went: group `/sys/fs/cgroup/cpu/other`"));
-        assert!(!is_of_others("came: group `/sys/fs/cgroup/cpu/other-and-empty`"));
+        assert!(is_of_others("came: group `/sys/fs/cgroup/cpu/other-and-empty`"));
+        assert!(!is_of_others("came: group `/sys/fs/cgroup/cpu/docker/and-empty`"));
+        assert!(!is_of_others("came: group `/sys/fs/cgroup/cpu/surtax-1a2b3c4d`"));
         assert!(is_of_others("went: group `/sys/fs/cgroup/cpu/surtax-1a2b3c4d`"));
         assert!(is_of_others("went: file `/run/surtax/1a2b3c4d/.memory`"));
         assert!(!is_of_others("went: mount `/srv/labs/data`") && !names_a_lab("/run/surtax/a/b"));

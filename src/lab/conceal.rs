@@ -29,7 +29,9 @@ impl Owners {
     fn of(self, number: u32) -> u32 {
         match self {
             Self::Same => number,
-            Self::From(first) | Self::Theirs(first) => first + number.min(super::users::COUNT - 1),
+            Self::From(first) | Self::Theirs(first) => {
+                first + number.min(super::user_numbers::COUNT - 1)
+            }
         }
     }
 }

@@ -4,9 +4,8 @@
 //! link and enters no mount (`openat2` with `RESOLVE_NO_XDEV`, which knows bind mounts too), so that
 //! what a workload left there cannot lead it to a place outside.
 
-use super::exclusive;
-use super::mount;
-use super::process::c_path;
+use super::exclusive::c_path;
+use super::{exclusive, mount};
 use crate::fault::{Doing, Fault};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
 use rustix::io::Errno;

@@ -1,6 +1,6 @@
 //! The disk on which scratch directories are: where block I/O is limited and looked at.
 
-use super::DISK_DIRECTORY;
+use super::places::DISK_DIRECTORY;
 use crate::fault::{Doing, Fault};
 use crate::lab::IoLimits;
 use std::fs;

@@ -5,14 +5,15 @@
 //! exclusively, below parents that nobody else can rename, and what it turned out to be is read back by
 //! its descriptor. A directory that labs share is taken only from root or from ourselves.
 
-use super::process::c_path;
 use crate::fault::{Doing, Fault};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 /// How many symbolic links one path may lead through, as the kernel has it.
@@ -390,6 +391,12 @@ fn hold(path: &Path) -> Result<OwnedFd, Fault> {
         other => other,
     }
     .doing(format_args!("open the directory {path:?} itself"))
+}
+
+/// A path as the kernel takes it.
+pub(super) fn c_path(path: &Path) -> Result<CString, Fault> {
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| Fault::user(format!("`{}` has a zero byte in it", path.display())))
 }
 
 #[cfg(test)]

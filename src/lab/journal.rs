@@ -103,7 +103,7 @@ pub(super) struct Orphans {
 /// A directory for the journal of a lab in a level of ours, which goes away with the level: the one of the machine
 /// may be seen from there too, and what is in it belongs to labs of another kernel.
 pub(super) fn private_directory() -> Result<PathBuf, Fault> {
-    let run = exclusive::ensure(&super::run_directory(), 0o711)?;
+    let run = exclusive::ensure(&super::places::run_directory(), 0o711)?;
     let path = run.join(format!("{PRIVATE}{}", exclusive::unguessable()?));
     exclusive::make(&path, 0o700)?;
     Ok(path)

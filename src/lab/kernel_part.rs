@@ -1,4 +1,4 @@
-//! Parts of this level's kernel that a machine may be without: looked for, and never loaded.
+//! Parts of this level's kernel that a machine may be without: looked for, and never loaded; and whose kernel it is.
 //!
 //! A module that was not loaded yet is as good as one that was: the kernel loads it when it is asked for.
 //!
@@ -17,6 +17,15 @@ pub fn is_there(module: &str, symbol: &str) -> bool {
     Path::new("/sys/module").join(module).exists()
         || is_listed(module)
         || fs::read_to_string("/proc/kallsyms").is_ok_and(|text| has_symbol(&text, symbol))
+}
+
+/// Whether this level's kernel runs in a machine that surtax made, and is ours to change: it has our agent's port.
+#[must_use]
+pub fn is_of_a_guest_of_ours() -> bool {
+    let ports = fs::read_dir("/sys/class/virtio-ports").into_iter().flatten().flatten();
+    ports
+        .filter_map(|port| fs::read_to_string(port.path().join("name")).ok())
+        .any(|name| name.trim() == "surtax")
 }
 
 fn is_listed(module: &str) -> bool {

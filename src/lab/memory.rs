@@ -5,9 +5,8 @@
 //! is started, so that every mount namespace that copies the host's has it; and it is emptied before it
 //! is taken off, because a copy elsewhere would keep its files.
 
-use super::directory;
-use super::mount;
-use super::{MEMORY_DIRECTORY, exclusive};
+use super::places::MEMORY_DIRECTORY;
+use super::{directory, exclusive, mount};
 use crate::fault::{Doing, Fault};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};

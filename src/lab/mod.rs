@@ -9,13 +9,16 @@ pub mod byte_lock;
 pub mod census;
 mod cgroup;
 pub mod conceal;
+mod confinement;
 mod directory;
 pub mod disk;
 mod domain;
 mod engine;
 mod escaped;
 pub mod exclusive;
+mod ground;
 mod holder;
+mod jail;
 pub mod huge_pages;
 mod journal;
 pub mod kernel_part;
@@ -26,9 +29,10 @@ mod memory;
 mod mount;
 pub mod network;
 pub mod open_files;
+pub mod others;
+mod places;
 mod ports;
 mod process;
-pub mod others;
 mod processes;
 mod reaper;
 mod room;
@@ -38,8 +42,11 @@ mod settings;
 mod shaping;
 pub mod state;
 mod sweep;
+mod tool_run;
+pub mod tool_version;
 mod undo;
 mod unprivileged;
+mod user_numbers;
 pub mod users;
 mod xen_domain;
 
@@ -47,13 +54,16 @@ use crate::fault::{Doing, Fault};
 pub use ask::ask;
 pub use cgroup::limit::{held, list, shares};
 pub use cgroup::{LoggedGroup, labs};
+pub use confinement::{CapabilitySet, Confinement};
 pub use domain::{Domain, DomainState, PROGRAM as VIRSH};
 pub use exclusive::{create, make_for, write};
+pub(crate) use jail::Jail;
 pub use journal::{living, read_untrusted as read_untrusted_journal};
 pub use limits::{IoLimits, Limits, Partition};
 pub use listener::listener;
 pub use mount::{Mount, look_like, unlock_groups};
 pub use network::Network;
+pub use places::{AGENT_BINARY, DISK_DIRECTORY, cache_directory, run_directory};
 pub use ports::Protocol;
 pub use process::{Process, Program, find, path_alone, path_and, pipe, signal, this_program};
 pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};
@@ -61,50 +71,25 @@ pub use room::Room;
 pub use service::Service;
 pub use shaping::Shape;
 pub use sweep::{Swept, gc};
+pub(crate) use tool_run::ToolRun;
 pub use undo::{TAG, Undo};
-pub use unprivileged::{CapabilitySet, Confinement, Unprivileged};
+pub use unprivileged::Unprivileged;
 pub use users::Users;
 pub use xen_domain::forget_consoles;
 
 use cgroup::Groups;
+use ground::{Ground, Setup};
 use journal::{Header, Journal};
+use places::{AGENT, MEMORY_DIRECTORY, PREFIX};
 use reaper::Reaper;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use surtax_instrument::probe::cgroup::{Hierarchies, Version};
 use surtax_instrument::probe::oom;
-
-/// Where directories in memory are made where this process may mount nothing.
-const MEMORY_DIRECTORY: &str = "/dev/shm";
-
-/// Where directories on a disk are made, also on machines whose `/run` and `/tmp` are in memory.
-pub const DISK_DIRECTORY: &str = "/var/tmp";
-
-/// The static agent itself; `build.rs` made it.
-pub const AGENT_BINARY: &[u8] = include_bytes!(env!("SURTAX_AGENT"));
-
-/// The agent's file in a lab's directory; no room has such a name.
-const AGENT: &str = ".surtax-agent";
-
-/// What the lab's id follows in names of groups and directories.
-const PREFIX: &str = "surtax-";
-
-/// How a lab is opened.
-#[derive(Clone, Debug)]
-struct Setup {
-    /// Where the journals are.
-    state_directory: PathBuf,
-    /// The command line of the reaper, to which the path of the journal is appended.
-    reaper: Vec<OsString>,
-    /// What starters are made of, where that is not this process's own file.
-    executable: Option<PathBuf>,
-    /// The cgroup hierarchies to use.
-    groups: Groups,
-}
 
 /// This binary, with the hidden argument.
 #[cfg(not(test))]
@@ -128,117 +113,6 @@ pub struct Lab {
     services: Mutex<Vec<service::Kept>>,
     /// Those of this level's network that no other surtax has; opened when first asked for.
     ports: Mutex<Option<ports::Ports>>,
-}
-
-/// What a lab shares with its rooms.
-#[derive(Debug)]
-struct Ground {
-    id: String,
-    directory: PathBuf,
-    memory_directory: PathBuf,
-    /// Where the memory is where this process may mount nothing.
-    memory_elsewhere: PathBuf,
-    disk_directory: PathBuf,
-    /// Whether the directory on a disk is there.
-    disk_made: Mutex<bool>,
-    group: PathBuf,
-    groups: Groups,
-    /// Where systemd has given the groups their place, if it was asked.
-    scope: Option<PathBuf>,
-    /// `None` once the lab is closed.
-    journal: Mutex<Option<Journal>>,
-}
-
-impl Ground {
-    fn journal(&self) -> MutexGuard<'_, Option<Journal>> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Writes down how to undo the lab, starts the reaper, and only then makes anything.
-    fn prepare(&mut self, setup: &Setup) -> Result<Option<Reaper>, Fault> {
-        let mut undos = vec![
-            Undo::Directory { path: self.directory.clone() },
-            Undo::Memory { path: self.memory_directory.clone() },
-            Undo::Directory { path: self.memory_elsewhere.clone() },
-            Undo::Directory { path: self.disk_directory.clone() },
-        ];
-        if self.scope.is_none()
-            && let Some((path, names)) = self.groups.to_enable()
-        {
-            undos.push(Undo::Controllers { path, names });
-        }
-        undos.push(Undo::Group { path: self.group.clone() });
-        let mut reaper = None;
-        if let Some(journal) = self.journal().as_mut() {
-            journal.will(undos)?;
-            reaper = Some(Reaper::start(&setup.reaper, journal.path())?);
-        }
-        let placed = match (&self.scope, &reaper) {
-            (Some(scope), Some(reaper)) => self.groups.move_in(scope, &self.id, reaper.pid()),
-            _ => Ok(()),
-        };
-        match placed.and_then(|()| self.make()) {
-            Ok(()) => Ok(reaper),
-            Err(fault) => {
-                // It waits for the journal, which we still hold, and we would wait for it.
-                reaper.iter_mut().for_each(Reaper::kill);
-                Err(fault)
-            }
-        }
-    }
-
-    /// Makes what every lab has: its directory, memory and its group.
-    fn make(&mut self) -> Result<(), Fault> {
-        let make = || {
-            exclusive::ensure(&run_directory(), 0o711)?;
-            exclusive::make(&self.directory, 0o700)
-        };
-        // Another lab that ends takes the parent away if it is empty.
-        make().or_else(|_| make()).or_else(|_| make()).map_err(|fault| {
-            fault.during(format_args!("a lab at `{}`", self.directory.display()))
-        })?;
-        if memory::mount(&self.memory_directory)?.is_none() {
-            self.memory_directory = match memory::elsewhere(&self.directory) {
-                true => self.memory_elsewhere.clone(),
-                false => self.memory_directory.clone(),
-            };
-            exclusive::make(&self.memory_directory, 0o700)?;
-        }
-        self.groups.prepare(&self.group)
-    }
-
-    /// The lab's directory on a disk, made the first time. Its name is one that nobody can guess.
-    fn on_a_disk(&self) -> Result<&Path, Fault> {
-        let mut made = self.disk_made.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*made {
-            exclusive::make(&self.disk_directory, 0o700)?;
-            *made = true;
-        }
-        Ok(&self.disk_directory)
-    }
-
-    /// The one of the lab's directories whose programs may be started: many a `/run` forbids that.
-    fn executable_directory(&self) -> Result<&Path, Fault> {
-        let memory = &self.memory_directory;
-        if let Some(found) =
-            [&self.directory, memory].into_iter().find(|path| directory::may_execute(path))
-        {
-            return Ok(found);
-        }
-        let place = directory::mount_point(memory);
-        Err(Fault::machine(format!(
-            "both `{}` and `{}` are mounted `noexec`: the agent cannot be started from either",
-            self.directory.display(),
-            memory.display()
-        ))
-        .hint(format!("mount -o remount,exec {}", place.display())))
-    }
-
-    /// Undoes everything that is still in the journal; nothing the second time.
-    fn end(&self) -> Result<Swept, Fault> {
-        let journal = self.journal().take();
-        journal.map_or_else(|| Ok(Swept::default()), sweep::undo)
-    }
 }
 
 impl Lab {
@@ -448,43 +322,6 @@ impl Drop for Lab {
         let _ = self.end_services();
         let _ = self.ground.end();
     }
-}
-
-/// Where kernels, unpacked images and verdicts are kept between runs; made if absent.
-///
-/// # Errors
-/// The machine's: it cannot be made.
-pub fn cache_directory() -> Result<PathBuf, Fault> {
-    let home = |below: &str| std::env::var_os("HOME").map(|home| Path::new(&home).join(below));
-    let path = if let Some(named) = std::env::var_os("SURTAX_CACHE_DIR") {
-        PathBuf::from(named)
-    } else if rustix::process::geteuid().is_root() {
-        PathBuf::from("/var/cache/surtax")
-    } else if let Some(cache) = std::env::var_os("XDG_CACHE_HOME") {
-        PathBuf::from(cache).join("surtax")
-    } else {
-        home(".cache/surtax")
-            .ok_or_else(|| Fault::machine("there is no `XDG_CACHE_HOME` and no `HOME`"))?
-    };
-    exclusive::ensure(&path, 0o755).map_err(|fault| {
-        let hint = fault.hint.clone().map_or_else(String::new, |hint| format!("{hint}; or "));
-        fault
-            .during("the cache of kernels and images")
-            .hint(format!("{hint}name a directory of your own in `SURTAX_CACHE_DIR`"))
-    })
-}
-
-/// Where the labs' directories are.
-#[must_use]
-pub fn run_directory() -> PathBuf {
-    if rustix::process::geteuid().is_root() {
-        return PathBuf::from("/run/surtax");
-    }
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    runtime.map_or_else(
-        || PathBuf::from(format!("/tmp/surtax-{}", rustix::process::geteuid().as_raw())),
-        |runtime| runtime.join("surtax"),
-    )
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! a private one. What [`unmount_below`] finds was put there by a foreign tool.
 
 use super::conceal::{Owners, conceal};
-use super::process::c_path;
+use super::exclusive::c_path;
 use crate::fault::{Doing, Fault};
 use rustix::fs::CWD;
 use rustix::io::Errno;

@@ -5,8 +5,9 @@
 //! are started from the main one. Between `fork` and `exec` only system calls are made that allocate
 //! nothing and take no lock; everything else is prepared before.
 
+use super::confinement::{Confinement, become_user, last_errno};
+use super::exclusive::c_path;
 use super::open_files;
-use super::unprivileged::Confinement;
 use crate::fault::{Doing, Fault};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -16,7 +17,6 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -233,23 +233,6 @@ impl Entry {
     }
 }
 
-/// Becomes a user and the group of the same number, and nobody else. System calls alone: what the C library
-/// does for all threads is nothing to do after `fork`.
-pub(super) fn become_user(user: u32) -> Result<(), Errno> {
-    let calls = [
-        (libc::SYS_setgroups, [0, 0, 0]),
-        (libc::SYS_setresgid, [user; 3]),
-        (libc::SYS_setresuid, [user; 3]),
-    ];
-    for (number, [first, second, third]) in calls {
-        // SAFETY: the calls take numbers alone: the list of no groups has no address.
-        if unsafe { libc::syscall(number, first, second, third) } != 0 {
-            return Err(last_errno());
-        }
-    }
-    Ok(())
-}
-
 /// Moves the calling thread into a network namespace: for threads that end there.
 pub(super) fn enter_network(namespace: BorrowedFd<'_>) -> Result<(), Fault> {
     let kind = Some(LinkNameSpaceType::Network);
@@ -269,10 +252,6 @@ pub(super) fn close_others_on_exec() -> Result<(), Errno> {
     // SAFETY: the call takes three numbers, and closes nothing itself.
     let result = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOEXEC) };
     if result == 0 { Ok(()) } else { Err(last_errno()) }
-}
-
-pub(super) fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 /// Starts a program in the groups behind these doors.
@@ -450,10 +429,4 @@ pub fn this_program() -> Command {
 /// The machine's: too many files are open.
 pub fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
     rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).doing("make a pipe")
-}
-
-/// A path as the kernel takes it.
-pub(super) fn c_path(path: &Path) -> Result<CString, Fault> {
-    CString::new(path.as_os_str().as_bytes())
-        .map_err(|_| Fault::user(format!("`{}` has a zero byte in it", path.display())))
 }

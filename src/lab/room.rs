@@ -6,13 +6,14 @@
 use super::cgroup::Member;
 use super::domain::Domain;
 use super::escaped::{self, Are, Overlaid};
+use super::ground::Ground;
 use super::holder::{self, Namespace};
 use super::journal::Journal;
 use super::mount::Mount;
 use super::network::Network;
 use super::process::{self, Process, Program};
 use super::undo::Undo;
-use super::{Ground, directory, exclusive, session, settings};
+use super::{directory, exclusive, session, settings};
 use crate::fault::{Doing, Fault};
 use crate::lab::Limits;
 use std::fs;

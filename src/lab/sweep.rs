@@ -4,7 +4,8 @@
 //! our tag but have no journal are reported and never touched.
 
 use super::journal::{self, Journal};
-use super::{directory, undo::Undo};
+use super::undo::Undo;
+use super::{directory, places};
 use crate::fault::{Doing, Fault};
 use std::collections::BTreeSet;
 use std::fs;
@@ -90,7 +91,7 @@ pub(super) fn undo(mut journal: Journal) -> Result<Swept, Fault> {
         }
     }
     // Fails while other labs live there, as it should.
-    let _ = fs::remove_dir(super::run_directory());
+    let _ = fs::remove_dir(places::run_directory());
     Ok(Swept { undone, kept, ..Swept::default() })
 }
 
@@ -107,12 +108,12 @@ fn strays(state: &Path) -> Result<Vec<String>, Fault> {
         .iter()
         .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
         .collect();
-    let elsewhere = [super::MEMORY_DIRECTORY, super::DISK_DIRECTORY];
-    let mut places = vec![(super::run_directory(), "")];
-    places.extend(elsewhere.map(|place| (PathBuf::from(place), super::PREFIX)));
+    let elsewhere = [places::MEMORY_DIRECTORY, places::DISK_DIRECTORY];
+    let mut places = vec![(places::run_directory(), "")];
+    places.extend(elsewhere.map(|place| (PathBuf::from(place), places::PREFIX)));
     let hierarchies = Hierarchies::discover().doing("list the cgroup hierarchies")?;
     places
-        .extend(hierarchies.0.into_iter().map(|hierarchy| (hierarchy.mount_point, super::PREFIX)));
+        .extend(hierarchies.0.into_iter().map(|hierarchy| (hierarchy.mount_point, places::PREFIX)));
     let mut strays = Vec::new();
     for (place, prefix) in places {
         for path in names(&place) {

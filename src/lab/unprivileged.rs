@@ -9,17 +9,15 @@
 //!
 //! Source: `capabilities(7)`, `PR_SET_NO_NEW_PRIVS(2const)`.
 
-use super::{Room, byte_lock, exclusive, journal, process, users};
+use super::confinement::{CapabilitySet, Confinement};
+use super::{Room, byte_lock, exclusive, journal, user_numbers};
 use crate::fault::{Doing, Fault};
-use rustix::io::Errno;
-pub use rustix::thread::CapabilitySet;
-use rustix::thread::{self, CapabilitySets};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The first of the numbers where all of them are mapped: behind those of the containers' users.
-const FIRST: u32 = users::FIRST + users::COUNT;
+const FIRST: u32 = user_numbers::FIRST + user_numbers::COUNT;
 
 /// How many numbers there are.
 const COUNT: u32 = 32_768;
@@ -35,15 +33,6 @@ const MAP: &str = "/proc/self/uid_map";
 pub struct Unprivileged {
     number: u32,
     _held: File,
-}
-
-/// What a program is before its first instruction: whom it runs as, and the little that it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Confinement {
-    /// The user and the group, with no other groups.
-    pub user: u32,
-    /// The capabilities that it keeps, and beyond which nothing it starts can get any.
-    pub capabilities: CapabilitySet,
 }
 
 impl Room {
@@ -93,30 +82,6 @@ impl Unprivileged {
             path.display(),
             self.number
         ))
-    }
-}
-
-impl Confinement {
-    /// Gives up all else; between `fork` and `exec`. Nothing but system calls.
-    pub(super) fn enter(&self) -> Result<(), Errno> {
-        for capability in CapabilitySet::all().iter() {
-            if !self.capabilities.contains(capability) {
-                match thread::remove_capability_from_bounding_set(capability) {
-                    // One that this kernel does not know.
-                    Ok(()) | Err(Errno::INVAL) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        thread::set_keep_capabilities(true)?;
-        process::become_user(self.user)?;
-        let kept = self.capabilities;
-        let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
-        thread::set_capabilities(None, sets)?;
-        for capability in kept.iter() {
-            thread::configure_capability_in_ambient_set(capability, true)?;
-        }
-        thread::set_no_new_privs(true)
     }
 }
 

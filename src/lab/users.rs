@@ -6,6 +6,7 @@
 //!
 //! Source: `user_namespaces(7)`, `mount_setattr(2)` on `MOUNT_ATTR_IDMAP`.
 
+pub use super::user_numbers::{COUNT, FIRST};
 use super::{Program, Room};
 use crate::fault::{Doing, Fault};
 use std::fs::{self, File};
@@ -13,12 +14,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
-
-/// The first of this machine's users that are a container's: far from those that people and tools use.
-pub const FIRST: u32 = 999_948_288;
-
-/// How many users and groups there are.
-pub const COUNT: u32 = 65_536;
 
 /// How long the namespace may take to be made.
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! What a record says as samples: one number per metric, nothing for what is unknown.
 //!
 //! CPU time is what level 0 saw: what was counted inside divides it, and adds nothing (`trial/outside.rs`).
-//! `report/bill.rs` splits it further.
+//! `finding/bill.rs` splits it further.
 
 use super::{Sample, StoredTrial};
 use crate::trial::outside::{Account, Cpu, settle};

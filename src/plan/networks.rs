@@ -67,7 +67,8 @@ fn network(
     card.both_ways.iter().copied().filter(fits).find(|word| {
         let mut with = layer.clone();
         with.options.insert(KEY.to_owned(), (*word).to_owned());
-        driver::find(&layer.kind).is_ok_and(|driver| driver.refuse(&with, &limits, inside).is_ok())
+        let inner = inside.and_then(driver::inner);
+        driver::find(&layer.kind).is_ok_and(|driver| driver.refuse(&with, &limits, inner).is_ok())
     })
 }
 

@@ -105,10 +105,10 @@ impl Draft {
             let limits = spec.limits()?;
             if let Ok(driver) = driver::find(&spec.kind) {
                 let inside = stack.layers.get(depth + 1);
-                let refused = driver.refuse(spec, &limits, inside).and_then(|()| {
-                    let inside = inside.filter(|_| !driver::is_elsewhere(spec));
-                    let inside = inside.and_then(|it| Some((it, driver::card(&it.kind)?)));
-                    inside.map_or(Ok(()), |it| driver::refuse_users_on_a_layer(spec, it))
+                let inner = inside.and_then(driver::inner);
+                let refused = driver.refuse(spec, &limits, inner).and_then(|()| {
+                    let inner = inner.filter(|_| !driver::is_elsewhere(spec));
+                    inner.map_or(Ok(()), |it| driver::refuse_users_on_a_layer(spec, it))
                 });
                 // What the machine lacks is found where the layer is started, and is a gap.
                 refused.or_else(|fault| match fault.blame {

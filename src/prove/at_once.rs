@@ -5,7 +5,8 @@
 
 use super::child::{ChildSurtax, text, trials};
 use super::kills::STACKS;
-use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use super::proof::ended;
+use super::{Bar, Bench, Line, Proof, Size, Stopped};
 use crate::fault::{Doing, Fault};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};

@@ -5,8 +5,9 @@
 
 use super::bench::{draft, toil};
 use super::load::CROWD;
+use super::proof::ended;
 use super::toil::Work;
-use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use super::{Bar, Bench, Line, Proof, Size, Stopped};
 use crate::fault::Fault;
 use crate::ledger::{StoredTrial, TrialState};
 use serde::{Deserialize, Serialize};

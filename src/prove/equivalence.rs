@@ -7,7 +7,7 @@
 use super::bench::{compared, draft};
 use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
 use crate::fault::Fault;
-use crate::report::Verdict;
+use crate::finding::Verdict;
 
 /// Blocks of each run, as `compare` makes them unless told.
 const BLOCKS: u32 = 10;

@@ -8,7 +8,7 @@ use super::bench::{compared, draft};
 use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
 use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
-use crate::report::{Findings, Verdict};
+use crate::finding::{Findings, Verdict};
 
 /// The rate that the bars stand for.
 const RATE: f64 = 0.0083;

@@ -6,7 +6,8 @@
 //! where it reaches none, so that a trial which counts has been lied to.
 
 use super::bench::{TRIALS_OF_A_FAILED_RUN, draft};
-use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use super::proof::ended;
+use super::{Bar, Bench, Line, Proof, Size, Stopped};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Blame, Doing, Fault};
 use crate::plan::Word;

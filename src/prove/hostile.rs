@@ -7,13 +7,14 @@
 
 mod mutated;
 
-use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use super::proof::ended;
+use super::{Bar, Bench, Line, Proof, Size, Stopped};
 use crate::driver;
 use crate::driver::registered;
 use crate::fault::{Doing, Fault};
+use crate::finding::foreign;
 use crate::ledger::{Ledger, RunState};
 use crate::plan::{Draft, Plan, Surroundings, TrialId};
-use crate::report::foreign;
 use crate::trial::TrialResult;
 use mutated::Harm;
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,8 @@
 //! belongs to labs whose owner lives: what others make meanwhile without surtax looks like a leak.
 
 use super::child::{ChildSurtax, text, trials};
-use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use super::proof::ended;
+use super::{Bar, Bench, Line, Proof, Size, Stopped};
 use crate::fault::{Doing, Fault};
 use crate::lab::census::Census;
 use crate::lab::{REAPER_ARGUMENT, signal};

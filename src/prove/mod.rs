@@ -3,7 +3,7 @@
 //! A proof goes the whole path, as a question of the user's does: plan, campaign, ledger (in memory), findings; or it
 //! starts surtax itself as its user has it, and kills it, races it, or gives it what somebody else made. What it counts
 //! are failures: a verdict or an interval that the truth contradicts, something left, lost, or believed. One file per
-//! proof; this one holds the contract and the registry.
+//! proof, `proof.rs` the contract, and this one the registry.
 
 mod at_once;
 mod bare;
@@ -26,6 +26,7 @@ mod order;
 mod place;
 mod planted;
 mod power;
+mod proof;
 pub mod racer;
 mod real_false_positives;
 mod real_planted;
@@ -33,11 +34,10 @@ mod recounted;
 mod selection;
 pub mod toil;
 
-use crate::fault::Fault;
 pub use bench::Bench;
 pub use notebook::Notebook;
+pub use proof::{Bar, Line, Proof, Size, Stopped};
 pub use selection::{Selection, Share};
-use serde::Serialize;
 
 /// Every proof, in the order in which they run.
 pub static REGISTRY: &[&dyn Proof] = &[
@@ -59,151 +59,6 @@ pub static REGISTRY: &[&dyn Proof] = &[
     &kills::Kills,
     &at_once::AtOnce,
 ];
-
-/// A campaign whose truth is known.
-pub trait Proof: Sync {
-    /// The word after `--only`.
-    fn name(&self) -> &'static str;
-
-    /// One line for people: what is asked, and of what.
-    fn summary(&self) -> &'static str;
-
-    /// Parts that can be made alone, such as `kills/qemu+runc`; none of a proof that is made whole.
-    fn parts(&self, _size: Size) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// How many runs of a plan it makes.
-    fn run_count(&self, size: Size) -> u32;
-
-    /// How long one of them takes, about, in milliseconds, counted from 0: for an estimate of what is
-    /// left.
-    fn run_ms(&self, _size: Size, _run: u32) -> u32 {
-        75
-    }
-
-    /// Carries it out.
-    ///
-    /// # Errors
-    /// The user's, the machine's or ours: it was interrupted, or a run could not be made at all. A
-    /// missed bar is no error here.
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped>;
-}
-
-/// A proof that did not come to its end.
-#[derive(Debug)]
-pub struct Stopped {
-    /// Why.
-    pub fault: Fault,
-    /// What it had counted until then.
-    pub lines: Vec<Line>,
-}
-
-impl From<Fault> for Stopped {
-    fn from(fault: Fault) -> Self {
-        Self { fault, lines: Vec::new() }
-    }
-}
-
-/// The lines of a proof, whether or not it came to its end.
-fn ended(how: Result<(), Fault>, lines: Vec<Line>) -> Result<Vec<Line>, Stopped> {
-    match how {
-        Ok(()) => Ok(lines),
-        Err(fault) => Err(Stopped { fault, lines }),
-    }
-}
-
-/// How much of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
-    /// Minutes, with every test run: finds what is badly broken.
-    Quick,
-    /// The numbers that are published; may take hours.
-    Full,
-}
-
-impl Size {
-    /// Its name.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Quick => "quick",
-            Self::Full => "full",
-        }
-    }
-
-    /// One of two numbers.
-    #[must_use]
-    pub fn pick(self, quick: u32, full: u32) -> u32 {
-        match self {
-            Self::Quick => quick,
-            Self::Full => full,
-        }
-    }
-}
-
-/// One figure with its bar.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Line {
-    /// The proof's name.
-    pub proof: &'static str,
-    /// Which part of it: a shape of noise, a planted cost, a kind of fault.
-    pub part: String,
-    /// How often it was tried.
-    pub tried: u32,
-    /// How often `what` happened.
-    pub found: u32,
-    /// What is counted: `called different`, `outside the interval`.
-    pub what: &'static str,
-    /// How many are allowed.
-    pub bar: Bar,
-    /// Where the bar comes from, or why there is none.
-    pub because: String,
-}
-
-impl Line {
-    /// Whether what was found is within the bar; a line without one misses nothing.
-    #[must_use]
-    pub fn is_met(&self) -> bool {
-        self.bar.holds(self.found)
-    }
-}
-
-/// How many are allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Bar {
-    /// So many or fewer.
-    AtMost(u32),
-    /// So many or more.
-    AtLeast(u32),
-    /// From the first to the second.
-    Within(u32, u32),
-    /// Any number: it is shown and not judged.
-    Shown,
-}
-
-impl Bar {
-    fn holds(self, found: u32) -> bool {
-        match self {
-            Self::AtMost(most) => found <= most,
-            Self::AtLeast(least) => found >= least,
-            Self::Within(least, most) => (least..=most).contains(&found),
-            Self::Shown => true,
-        }
-    }
-}
-
-impl std::fmt::Display for Bar {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::AtMost(most) => write!(f, "at most {most}"),
-            Self::AtLeast(least) => write!(f, "at least {least}"),
-            Self::Within(least, most) => write!(f, "{least} to {most}"),
-            Self::Shown => f.write_str("none"),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,8 @@
 //! trial would count. It fails where no trial says which limit of which layer it was, and what would raise it.
 
 use super::bench::{TRIALS_OF_A_FAILED_RUN, draft};
-use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use super::proof::ended;
+use super::{Bar, Bench, Line, Proof, Size, Stopped};
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 

@@ -7,7 +7,7 @@
 use super::bench::{compared, draft, overhead};
 use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
 use crate::fault::Fault;
-use crate::report::{ArmFindings, Findings};
+use crate::finding::{ArmFindings, Findings};
 
 /// What the compared stack truly costs.
 const COST: &str = "1.05";

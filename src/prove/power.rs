@@ -6,7 +6,7 @@
 use super::bare::Run;
 use super::bench::{compared, draft};
 use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
-use crate::report::Verdict;
+use crate::finding::Verdict;
 
 /// The true cost.
 const COST: f64 = 1.05;
@@ -46,7 +46,7 @@ impl Proof for Power {
                 let baseline = format!("simulated:seed={seed}");
                 let arm = format!("{baseline},cost={COST}");
                 let findings = bench.findings(draft(&baseline, &[&arm], blocks, seed)?)?;
-                let differs = |arm: &crate::report::ArmFindings| arm.verdict == Verdict::Differs;
+                let differs = |arm: &crate::finding::ArmFindings| arm.verdict == Verdict::Differs;
                 found += u32::from(compared(&findings).iter().any(differs));
             }
             lines.push(line(blocks, count, found, forecast(blocks)));

@@ -7,7 +7,8 @@
 
 pub mod attacker;
 
-use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use super::proof::ended;
+use super::{Bar, Bench, Line, Proof, Size, Stopped};
 use crate::fault::{Doing, Fault};
 use attacker::{ATTACKER, Tally};
 use std::fs::File;

@@ -6,11 +6,12 @@
 
 use super::bench::{compared, draft, toil};
 use super::load::{BUILD, SURROUNDINGS};
+use super::proof::ended;
 use super::real_planted::LAYERS;
 use super::toil::Work;
-use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial, ended};
+use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
 use crate::fault::Fault;
-use crate::report::Verdict;
+use crate::finding::Verdict;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -8,10 +8,11 @@
 
 use super::bench::{compared, draft, overhead, toil};
 use super::load::{BUILD, SURROUNDINGS};
+use super::proof::ended;
 use super::toil::{WORKS, Work};
-use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial, ended};
+use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
 use crate::fault::Fault;
-use crate::report::Interval;
+use crate::finding::Interval;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -12,8 +12,8 @@ use super::place::Place;
 use super::{Bar, Bench, Line, Proof, Size, Stopped};
 use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
+use crate::finding::{ArmFindings, Findings, Interval, Verdict};
 use crate::plan::{Word, shell_line};
-use crate::report::{ArmFindings, Findings, Interval, Verdict};
 use std::collections::BTreeMap;
 use surtax_statistics::{self as statistics, Block, Estimate};
 

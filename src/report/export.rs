@@ -3,55 +3,10 @@
 //! Field names are those of the findings and of the ledger, units included. What is unknown is an
 //! empty field or `null`; it is never zero. The tests hold the names: a change shows in review.
 
-use super::foreign;
-use super::workload::absent;
-use super::{
-    AbsenceFindings, ArmFindings, Findings, JudgementFindings, MetricFindings, QuantileFindings,
-    Verdict,
-};
+use super::metric_fields::{self, FIELDS, Row, or_empty};
+use crate::finding::workload::absent;
+use crate::finding::{Findings, foreign};
 use std::collections::BTreeSet;
-
-/// Fields of [`csv`].
-const METRIC_FIELDS: [&str; 38] = [
-    "arm",
-    "stack",
-    "part",
-    "trial_count",
-    "metric",
-    "unit",
-    "better",
-    "median",
-    "min",
-    "quartile_first",
-    "quartile_third",
-    "max",
-    "overhead_ratio",
-    "overhead_low",
-    "overhead_high",
-    "confidence",
-    "verdict",
-    "why",
-    "because",
-    "block_count",
-    "more_blocks",
-    "p_value",
-    "p_value_adjusted",
-    "detectable_effect",
-    "p50_low",
-    "p50_high",
-    "p90",
-    "p90_low",
-    "p90_high",
-    "p99",
-    "p99_low",
-    "p99_high",
-    "instance_min",
-    "instance_max",
-    "instance_variation_ratio",
-    "alone_ratio",
-    "alone_low",
-    "alone_high",
-];
 
 /// Fields of [`csv_trials`].
 const TRIAL_FIELDS: [&str; 19] = [
@@ -87,16 +42,16 @@ pub fn json(findings: &Findings) -> String {
 /// its workload could not measure.
 #[must_use]
 pub fn csv(findings: &Findings) -> String {
-    let mut text = row(METRIC_FIELDS.map(String::from));
+    let mut text = row(FIELDS.map(|(name, _)| name.to_owned()));
     for arm in &findings.arms {
         if arm.metrics.is_empty() {
-            text += &row(metric_row(arm, None));
+            text += &row(Row::of(arm, None).values());
         }
         for metric in &arm.metrics {
-            text += &row(metric_row(arm, Some(metric)));
+            text += &row(Row::of(arm, Some(metric)).values());
         }
         for absence in absent(arm) {
-            text += &row(absence_row(arm, absence));
+            text += &row(metric_fields::absence(arm, absence));
         }
     }
     text
@@ -140,111 +95,6 @@ pub fn csv_trials(findings: &Findings) -> String {
     text
 }
 
-/// The word for a verdict in every format.
-#[must_use]
-pub fn verdict_word(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Baseline => "baseline",
-        Verdict::Differs => "differs",
-        Verdict::Equivalent => "equivalent",
-        Verdict::Inconclusive => "inconclusive",
-        Verdict::Invalid { .. } => "invalid",
-    }
-}
-
-/// A metric that the workload could not measure: no number, and why.
-fn absence_row(arm: &ArmFindings, absence: &AbsenceFindings) -> Vec<String> {
-    let field = |name: &&str| match *name {
-        "arm" => arm.arm.to_string(),
-        "stack" => arm.stack.clone(),
-        "part" => arm.part.clone(),
-        "trial_count" => arm.trial_count.to_string(),
-        "metric" => absence.metric.clone(),
-        "why" => absence.why.clone(),
-        _ => String::new(),
-    };
-    METRIC_FIELDS.iter().map(field).collect()
-}
-
-fn metric_row(arm: &ArmFindings, metric: Option<&MetricFindings>) -> [String; 38] {
-    let number = |of: &dyn Fn(&MetricFindings) -> f64| or_empty(metric.map(of));
-    let word = |of: &dyn Fn(&MetricFindings) -> &str| metric.map_or("", of).to_owned();
-    let overhead = metric.and_then(|metric| metric.overhead);
-    // The arm's own verdict, and what it rests on, are of wall time; a metric of a workload has its own.
-    let is_wall = metric.is_none_or(|metric| metric.metric == "wall_ns");
-    let own = metric.and_then(|metric| metric.judgement.as_ref());
-    let of_arm = is_wall.then_some(arm);
-    let verdict = own.map(|own| &own.verdict).or(of_arm.map(|arm| &arm.verdict));
-    let verdict = verdict.map_or("", verdict_word);
-    let because = own.map(|own| &own.because).or(of_arm.map(|arm| &arm.because));
-    let counted = of_arm.filter(|arm| arm.overhead.is_some());
-    let block_count = own.map(|own| own.block_count).or(counted.map(|arm| arm.block_count));
-    let more_blocks = own.map_or(of_arm.and_then(|arm| arm.more_blocks), |own| own.more_blocks);
-    let judged = |of_own: fn(&JudgementFindings) -> Option<f64>, of_wall: Option<f64>| {
-        or_empty(own.map_or(of_wall.filter(|_| is_wall), of_own))
-    };
-    let quantile = |p: f64, of: fn(&QuantileFindings) -> Option<f64>| {
-        let mut quantiles = metric.iter().flat_map(|metric| &metric.quantiles);
-        or_empty(quantiles.find(|found| found.p.total_cmp(&p).is_eq()).and_then(of))
-    };
-    let instances = metric.and_then(|metric| {
-        arm.instances.iter().find(|instances| instances.metric == metric.metric)
-    });
-    // Beside a neighbour: over the same stack alone.
-    let alone = metric.zip(arm.beside.as_ref()).and_then(|(metric, beside)| {
-        let found = beside.overheads.iter().find(|it| it.metric == metric.metric);
-        found.map(|it| it.overhead)
-    });
-    let why = match &arm.verdict {
-        Verdict::Invalid { reason } => reason.as_str(),
-        _ => "",
-    };
-    [
-        arm.arm.to_string(),
-        arm.stack.clone(),
-        arm.part.clone(),
-        arm.trial_count.to_string(),
-        word(&|it| &it.metric),
-        word(&|it| &it.unit),
-        word(&|it| &it.better),
-        number(&|it| it.median),
-        number(&|it| it.min),
-        number(&|it| it.quartiles.0),
-        number(&|it| it.quartiles.1),
-        number(&|it| it.max),
-        or_empty(overhead.map(|it| it.ratio)),
-        or_empty(overhead.map(|it| it.low)),
-        or_empty(overhead.map(|it| it.high)),
-        or_empty(overhead.map(|it| it.confidence)),
-        verdict.into(),
-        why.into(),
-        because.cloned().unwrap_or_default(),
-        or_empty(block_count),
-        or_empty(more_blocks),
-        judged(|own| own.p_value, arm.p_value),
-        judged(|own| own.p_value_adjusted, arm.p_value_adjusted),
-        judged(|own| own.detectable_effect, arm.detectable_effect),
-        quantile(0.5, |it| it.low),
-        quantile(0.5, |it| it.high),
-        quantile(0.9, |it| it.value),
-        quantile(0.9, |it| it.low),
-        quantile(0.9, |it| it.high),
-        quantile(0.99, |it| it.value),
-        quantile(0.99, |it| it.low),
-        quantile(0.99, |it| it.high),
-        or_empty(instances.map(|it| it.min)),
-        or_empty(instances.map(|it| it.max)),
-        or_empty(instances.and_then(|it| it.variation_ratio)),
-        or_empty(alone.map(|it| it.ratio)),
-        or_empty(alone.map(|it| it.low)),
-        or_empty(alone.map(|it| it.high)),
-    ]
-}
-
-fn or_empty<T: ToString>(value: Option<T>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
-}
-
 /// One record of CSV by RFC 4180, ended by its line break; what acts instead of being seen is an escape.
 #[must_use]
 pub fn row(fields: impl IntoIterator<Item = String>) -> String {
@@ -261,7 +111,7 @@ pub fn row(fields: impl IntoIterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::compare::tests::example;
+    use crate::finding::compare::tests::example;
     use serde_json::Value;
 
     fn names(value: &Value) -> Vec<&str> {

@@ -3,7 +3,7 @@
 //! JSON has escapes for the characters below a space, and lets those of C1, marks of writing direction and invisible
 //! joiners stand. A reader of JSON gets the same text either way.
 
-use super::foreign;
+use crate::finding::foreign;
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 use std::io::{self, Write};

@@ -1,12 +1,13 @@
 //! Findings as Markdown, for an issue, a pull request or a wiki.
 
-use super::export::verdict_word;
-use super::findings::MemoryFindings;
-use super::number::{self, GAP};
-use super::prices::{self, List};
-use super::reasons::{self, Failure};
-use super::stacks::Stacks;
-use super::{ArmFindings, Findings, KeyValue, Trouble, foreign, workload};
+use crate::finding::findings::MemoryFindings;
+use crate::finding::number::GAP;
+use crate::finding::prices::List;
+use crate::finding::reasons::Failure;
+use crate::finding::stacks::Stacks;
+use crate::finding::{
+    ArmFindings, Findings, KeyValue, Trouble, foreign, number, prices, reasons, workload,
+};
 
 /// The findings as one Markdown document, ended by a line feed.
 #[must_use]
@@ -97,7 +98,7 @@ fn overheads(findings: &Findings) -> String {
         let of_wall_time = [
             median("wall_ns"),
             overhead.map_or(GAP.into(), |interval| number::overhead(&interval)),
-            verdict_word(&arm.verdict).into(),
+            arm.verdict.word().into(),
         ];
         let mut cells = vec![name(arm), arm.trial_count.to_string()];
         cells.extend(of_wall_time.into_iter().filter(|_| !is_of_fixed_time));
@@ -109,7 +110,7 @@ fn overheads(findings: &Findings) -> String {
         ]);
         text += &format!("| {} |\n", cells.join(" | "));
     }
-    if let Some(remark) = super::memory::remark(findings) {
+    if let Some(remark) = crate::finding::memory::remark(findings) {
         text += &format!("\nMemory, others: {}.\n", sentence(&remark));
     }
     text + "\n"
@@ -133,7 +134,7 @@ fn of_workload(findings: &Findings) -> String {
     if let Some(remark) = workload::remark(&rows) {
         text += &format!("Overhead: {}.\n\n", sentence(&remark));
     }
-    for settings in super::settings::lines(findings) {
+    for settings in crate::finding::settings::lines(findings) {
         text += &format!("Measured with {}.\n\n", sentence(&settings));
     }
     for reason in reasons::of_metrics(&rows) {
@@ -147,7 +148,7 @@ fn of_workload(findings: &Findings) -> String {
 
 /// What a neighbour cost each stack, where there was one.
 fn isolation(findings: &Findings) -> String {
-    let rows = super::isolation::rows(findings);
+    let rows = crate::finding::isolation::rows(findings);
     if rows.is_empty() {
         return String::new();
     }
@@ -163,7 +164,7 @@ fn isolation(findings: &Findings) -> String {
 
 /// How far the instances were apart, where several ran at once.
 fn instances(findings: &Findings) -> String {
-    let rows = super::instances::rows(findings);
+    let rows = crate::finding::instances::rows(findings);
     if rows.is_empty() {
         return String::new();
     }
@@ -300,7 +301,7 @@ fn bill(findings: &Findings) -> String {
             text += &format!("| {} |\n", cells.join(" | "));
         }
     }
-    format!("{text}\n{}\n\n", sentence(super::memory::PARTS))
+    format!("{text}\n{}\n\n", sentence(crate::finding::memory::PARTS))
 }
 
 /// What was read back of each stack: only what tells it from the others, and the begin of what is long.
@@ -360,7 +361,7 @@ fn machine(findings: &Findings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::compare::tests::example;
+    use crate::finding::compare::tests::example;
 
     #[test]
     fn every_arm_has_a_row_and_every_row_has_its_columns() {

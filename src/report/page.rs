@@ -2,7 +2,7 @@
 //!
 //! Whatever comes from outside is escaped here, before it is measured or broken.
 
-use super::foreign;
+use crate::finding::foreign;
 
 /// Text in the making.
 pub struct Page {

@@ -6,11 +6,12 @@
 mod prices;
 mod table;
 
-use super::number;
 use super::page::Page;
-use super::reasons::{self, Failure};
-use super::stacks::Stacks;
-use super::{ArmFindings, Findings, Verdict, foreign, workload};
+use crate::finding::number;
+use crate::finding::reasons;
+use crate::finding::reasons::Failure;
+use crate::finding::stacks::Stacks;
+use crate::finding::{ArmFindings, Findings, Verdict, foreign, workload};
 use crate::plan::shell_line;
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, presets,
@@ -80,11 +81,11 @@ pub fn render(findings: &Findings, look: Look) -> String {
     let mut page = Page::new(width);
     heading(&mut page, findings);
     let look = Look { width, ..look };
-    if let Some(list) = super::prices::list(findings) {
+    if let Some(list) = crate::finding::prices::list(findings) {
         prices::prices(&mut page, &list, look);
     } else {
         page.add(&table::table(findings, look));
-        if let Some(remark) = super::memory::remark(findings) {
+        if let Some(remark) = crate::finding::memory::remark(findings) {
             page.paragraph("Memory of others: ", &remark, 2);
         }
         page.gap();
@@ -172,7 +173,7 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
     if let Some(remark) = workload::remark(&rows) {
         page.paragraph("Overhead: ", &remark, 2);
     }
-    for settings in super::settings::lines(findings) {
+    for settings in crate::finding::settings::lines(findings) {
         page.paragraph("Measured with ", &settings, 2);
     }
     let reasons = reasons::of_metrics(&rows);
@@ -194,8 +195,8 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
 
 /// What a neighbour cost each stack, where there was one.
 fn isolation(page: &mut Page, findings: &Findings) {
-    let Some(neighbour) = super::isolation::neighbour(findings) else { return };
-    let lines = super::isolation::lines(findings);
+    let Some(neighbour) = crate::finding::isolation::neighbour(findings) else { return };
+    let lines = crate::finding::isolation::lines(findings);
     for (metric, stacks) in lines.iter().take(REASONS_MAX) {
         page.paragraph(&format!("Beside {neighbour}, {metric}: "), stacks, 2);
     }
@@ -210,7 +211,7 @@ fn isolation(page: &mut Page, findings: &Findings) {
 
 /// How far the instances were apart, where several ran at once.
 fn instances(page: &mut Page, findings: &Findings) {
-    let lines = super::instances::lines(findings);
+    let lines = crate::finding::instances::lines(findings);
     if lines.is_empty() {
         return;
     }
@@ -316,9 +317,9 @@ mod tests {
         assert!(repeated(&line("/nowhere"), Name::AsRun).starts_with("cd /nowhere && "));
         assert!(!repeated(&line(&here), Name::AsRun).contains("cd "));
     }
-    use crate::report::Trouble;
-    use crate::report::compare::tests::example;
-    use crate::report::number::GAP;
+    use crate::finding::Trouble;
+    use crate::finding::compare::tests::example;
+    use crate::finding::number::GAP;
 
     #[test]
     fn a_terminal_shows_numbers_gaps_reasons_and_how_to_repeat() {

@@ -1,44 +1,14 @@
 //! Workload files: TOML, read with errors that name the line and the nearest key that there is.
 
-use super::definition::{
-    Check, Client, Definition, Kind, Limits, Parameter, Rule, Setting, Version,
-};
-use super::extract::Extract;
-use super::instances::{Fold, INSTANCE, Share};
-use super::metric::{Better, name_fault};
+use super::definition::{Client, Definition, Kind, Parameter};
+use super::instances::{INSTANCE, Share};
+use super::keys::{KEYS, PARAMETER_KEYS};
 use super::parameter::{has_mistaken_braces, is_name, named_in};
 use super::port::PORT;
 use super::reader::{Fields, Reader, Value};
-use super::unit::{self, UNITS};
 use crate::fault::Fault;
 use crate::layer::instead;
-use regex::Regex;
-use serde_json_path::JsonPath;
-use std::ops::Range;
 use toml::de::{DeTable, DeValue};
-
-/// Keys of a file.
-pub const KEYS: [&str; 19] = [
-    "about",
-    "command",
-    "beside",
-    "server",
-    "stop_server",
-    "udp",
-    "listens",
-    "setup",
-    "cleanup",
-    "packages",
-    "scratch",
-    "alone",
-    "fixed_time",
-    "parameters",
-    "version",
-    "check",
-    "metric",
-    "histogram",
-    "setting",
-];
 
 /// What a word of a workload with two sides calls the server's address: where the client finds it, and where
 /// the server itself listens.
@@ -63,26 +33,6 @@ fn client() -> Parameter {
 
 /// How much of a word with wrong braces is shown, in characters.
 const WORD_SHOWN: usize = 80;
-
-/// Keys of a parameter.
-pub const PARAMETER_KEYS: [&str; 7] =
-    ["about", "default", "min", "max", "words", "pattern", "instances"];
-
-/// Keys of `version`.
-pub const VERSION_KEYS: [&str; 4] = ["command", "jsonpath", "regex", "known"];
-
-/// Keys of a check.
-pub const CHECK_KEYS: [&str; 5] = ["about", "jsonpath", "regex", "min", "max"];
-
-/// Keys of a metric.
-pub const METRIC_KEYS: [&str; 10] =
-    ["name", "unit", "better", "jsonpath", "regex", "min", "max", "optional", "why", "instances"];
-
-/// Keys of a histogram.
-pub const HISTOGRAM_KEYS: [&str; 5] = ["name", "unit", "jsonpath", "min", "max"];
-
-/// Keys of a setting.
-pub const SETTING_KEYS: [&str; 3] = ["name", "jsonpath", "regex"];
 
 /// Reads the text of a workload file; `name` is what errors call it.
 ///
@@ -218,7 +168,7 @@ impl Reader<'_> {
     }
 
     /// Words, at least one, that name no other parameters than there are.
-    fn command(
+    pub(super) fn command(
         &self,
         field: &str,
         value: &Value<'_>,
@@ -332,7 +282,7 @@ impl Reader<'_> {
     }
 
     /// What one of these words means.
-    fn one_of<T: Copy>(
+    pub(super) fn one_of<T: Copy>(
         &self,
         field: &str,
         value: &Value<'_>,
@@ -359,147 +309,6 @@ impl Reader<'_> {
             }
             _ => Err(fields.refuse("a parameter that is text has either `words` or `pattern`")),
         }
-    }
-
-    fn version(&self, value: &Value<'_>) -> Result<Version, Fault> {
-        let fields = self.table("`version`", &VERSION_KEYS, value)?;
-        let known = self.strings("known", fields.need("known")?)?;
-        let command = self.command("command", fields.need("command")?, &[])?;
-        Ok(Version { command, extract: self.extract(&fields)?, known })
-    }
-
-    /// Every table of a list of them.
-    fn each<T>(
-        &self,
-        field: &str,
-        value: Option<&Value<'_>>,
-        read: impl Fn(&Value<'_>) -> Result<T, Fault>,
-    ) -> Result<Vec<T>, Fault> {
-        let Some(value) = value else { return Ok(Vec::new()) };
-        let Some(list) = value.get_ref().as_array() else {
-            let hint = format!("write `[[{field}]]` in double brackets");
-            return Err(self.wrong_type(field, "a list of tables", value).hint(hint));
-        };
-        list.iter().map(read).collect()
-    }
-
-    fn check(&self, value: &Value<'_>) -> Result<Check, Fault> {
-        let fields = self.table("a check", &CHECK_KEYS, value)?;
-        let (extract, limits) = (self.extract(&fields)?, limits(&fields)?);
-        Ok(Check { about: fields.string("about")?, extract, limits })
-    }
-
-    fn metric(&self, value: &Value<'_>) -> Result<Rule, Fault> {
-        let fields = self.table("a metric", &METRIC_KEYS, value)?;
-        let better = fields.string("better")?;
-        let better = Better::of_word(&better).ok_or_else(|| {
-            let shown = better.escape_debug();
-            let hint = instead(&better, "directions", Better::ALL.map(Better::word));
-            fields
-                .refuse(format!("`{shown}` is no direction in which a metric is better"))
-                .hint(hint)
-        })?;
-        let why = fields.get("why").map(|path| self.path("why", path)).transpose()?;
-        let rule = self.rule(&fields, better)?;
-        if why.is_some() && !rule.is_optional {
-            return Err(fields
-                .refuse("it says where the reason is, and not that there may be one")
-                .hint("add `optional = true`, or leave `why` out"));
-        }
-        Ok(Rule { why, ..rule })
-    }
-
-    fn histogram(&self, value: &Value<'_>) -> Result<Rule, Fault> {
-        let fields = self.table("a histogram", &HISTOGRAM_KEYS, value)?;
-        let rule = self.rule(&fields, Better::Lower)?;
-        if rule.unit.kept != "ns" {
-            return Err(fields
-                .refuse("a histogram is of times")
-                .hint("use `ns`, `us`, `ms` or `s`"));
-        }
-        Ok(rule)
-    }
-
-    fn setting(&self, value: &Value<'_>) -> Result<Setting, Fault> {
-        let fields = self.table("a setting", &SETTING_KEYS, value)?;
-        let name = fields.string("name")?;
-        if !is_name(&name) {
-            let shown = name.escape_debug();
-            return Err(fields.refuse(format!("`{shown}` cannot be the name of a setting")).hint(
-                "use small letters, digits and `_`, beginning with a letter, as in `placement`",
-            ));
-        }
-        Ok(Setting { name, extract: self.extract(&fields)? })
-    }
-
-    fn rule(&self, fields: &Fields<'_, '_>, better: Better) -> Result<Rule, Fault> {
-        let name = fields.string("name")?;
-        if let Some(why) = name_fault(&name) {
-            let shown = name.escape_debug();
-            return Err(fields.refuse(format!("`{shown}` cannot be a metric: {why}")));
-        }
-        let unit = fields.string("unit")?;
-        let unit = unit::find(&unit).ok_or_else(|| {
-            let hint = match unit::meant(&unit) {
-                Some(meant) => format!("use `{}`", meant.printed),
-                None => instead(&unit, "units", UNITS.iter().map(|unit| unit.printed)),
-            };
-            fields.refuse(format!("`{}` is no unit", unit.escape_debug())).hint(hint)
-        })?;
-        let (extract, limits) = (self.extract(fields)?, limits(fields)?);
-        let is_optional = self.truth("optional", fields.get("optional"))?;
-        let fold = match fields.get("instances") {
-            Some(word) => self.one_of("instances", word, &Fold::ALL.map(|it| (it.word(), it)))?,
-            None => Fold::usual(unit),
-        };
-        Ok(Rule { name, unit, better, extract, limits, is_optional, why: None, fold })
-    }
-
-    fn extract(&self, fields: &Fields<'_, '_>) -> Result<Extract, Fault> {
-        match (fields.get("jsonpath"), fields.get("regex")) {
-            (Some(path), None) => self.path("jsonpath", path),
-            (None, Some(pattern)) => {
-                let text = self.string("regex", pattern)?;
-                let read = self.regex(&text, &pattern.span())?;
-                if read.captures_len() != 2 {
-                    let message = format!("`{text}` has not exactly one group");
-                    let hint = if read.captures_len() == 1 {
-                        "put the number into parentheses `( )`; where only a text shows it, let the command \
-                         print a number: `cmp a b && echo same 1`"
-                    } else {
-                        "keep the parentheses around the number, and write other groups as `(?:…)`"
-                    };
-                    return Err(self.refuse(&pattern.span(), message).hint(hint));
-                }
-                Ok(Extract::Pattern(read))
-            }
-            _ => Err(fields.refuse("it takes either `jsonpath` or `regex`")),
-        }
-    }
-
-    fn path(&self, field: &str, value: &Value<'_>) -> Result<Extract, Fault> {
-        let text = self.string(field, value)?;
-        let read = JsonPath::parse(&text).map_err(|error| {
-            self.refuse(&value.span(), format!("`{text}` is no JSONPath: {error}"))
-                .hint("paths are those of RFC 9535, as in `$.jobs[0].read.iops`")
-        })?;
-        Ok(Extract::Path(read))
-    }
-
-    fn regex(&self, text: &str, span: &Range<usize>) -> Result<Regex, Fault> {
-        Regex::new(text).map_err(|error| {
-            let error = error.to_string();
-            let last = error.lines().last().unwrap_or_default().to_owned();
-            self.refuse(span, format!("`{text}` is no regular expression: {last}"))
-        })
-    }
-}
-
-fn limits(fields: &Fields<'_, '_>) -> Result<Limits, Fault> {
-    let limits = Limits { min: fields.number("min")?, max: fields.number("max")? };
-    match (limits.min, limits.max) {
-        (Some(min), Some(max)) if min > max => Err(fields.refuse("its `min` is above its `max`")),
-        _ => Ok(limits),
     }
 }
 

@@ -11,12 +11,14 @@ mod extract;
 mod file;
 mod histogram;
 pub mod instances;
+mod keys;
 mod lasting;
 pub mod metric;
 mod output;
 mod parameter;
 pub mod port;
 mod reader;
+mod rules;
 pub mod shelf;
 mod unit;
 

@@ -11,10 +11,10 @@ use std::time::Duration;
 use surtax::campaign::interrupts::Interrupts;
 use surtax::campaign::{Campaign, Observer};
 use surtax::driver;
+use surtax::finding::{Findings, compare};
 use surtax::lab::Lab;
 use surtax::ledger::{Ledger, RunState};
 use surtax::plan::{Arm, Conduct, Plan, SCHEMA_VERSION, TrialId};
-use surtax::report::{Findings, compare};
 use surtax::stack::rise::Ground;
 use surtax::trial::Record;
 

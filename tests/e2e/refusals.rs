@@ -68,7 +68,11 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("appliance:grub-xen,machine=q35", "`grub-xen` is for a domain of Xen's", "`xen-pv`"),
     ("appliance:grub-xen,accel=tcg", "a domain of Xen's takes no `accel=`", "leave `accel=` out"),
     ("appliance:grub-xen,numa=0", "a domain of Xen's takes no `numa=`", "leave `numa=` out"),
-    ("qemu+appliance:grub-xen", "no Xen runs in this machine", "`qemu:hypervisor=xen+appliance:…`"),
+    (
+        "qemu+appliance:grub-xen",
+        "no Xen runs in this machine",
+        "`qemu:hypervisor=xen+appliance:grub-xen`",
+    ),
     ("firecracker", "cannot share files with its guest", "`firecracker:root=packed`"),
     ("cloud-hypervisor:cpus=1.5", "whole CPUs", "`cloud-hypervisor:cpus=1+runc:cpus=0.5`"),
     ("krun:root=packed", "`krun` cannot take `packed` as its root", "use `root=dir:PATH`"),

@@ -1,9 +1,10 @@
 //! The command line of QEMU for an appliance: a machine with no more than its recipe names.
 
 use super::recipe::{Found, Place};
-use crate::driver::jail::Jail;
-use crate::driver::qemu::command_line::{Accelerator, Board, PROGRAM, SANDBOX};
+use crate::driver::qemu::accelerator::{Accelerator, PROGRAM, SANDBOX};
+use crate::driver::qemu::board::Board;
 use crate::fault::Fault;
+use crate::lab::Jail;
 use std::path::{Path, PathBuf};
 
 /// The descriptor at which QEMU finds the other end of the serial console.

@@ -23,20 +23,19 @@ mod ready;
 pub(super) mod recipe;
 mod request;
 
-use super::first_process::{FirstProcess, limited_together};
-use super::jail::Jail;
 use super::native::{PlainProcess, same_kernel};
 use super::qemu::check::{accelerator, qemu_version};
-use super::qemu::command_line::{ACCELERATOR, Accelerator, CPU_MODEL, PROGRAM};
-use super::qemu::kernel;
 use super::qemu::qmp::{Qmp, VirtualCpu};
 use super::xen::application;
 use crate::agent::{ConsoleTail, Link};
+use crate::container::first_process::{FirstProcess, limited_together};
+use crate::driver::qemu::accelerator::{ACCELERATOR, Accelerator, CPU_MODEL, PROGRAM};
 use crate::fault::{Doing, Fault};
-use crate::lab::{Limits, Network, Process, Program, Room};
+use crate::guest::kernel;
+use crate::lab::{Jail, Limits, Network, Process, Program, Room};
 use crate::layer::{
-    Card, Choice, Files, Layer, LayerSpec, Limit, Network as ReachedBy, Payer, Reach, Running,
-    Site, Source, Unavailable, Usable,
+    Card, Choice, Files, Inner, Layer, LayerSpec, Limit, Need, Network as ReachedBy, Payer, Reach,
+    Running, Site, Source, Unavailable, Usable,
 };
 use booted::Booted;
 use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
@@ -105,12 +104,16 @@ static CARD: Card = Card {
     has_own_program: true,
     may_prove_kvm: true,
     variants: VARIANTS,
+    needs,
     ..Card::MACHINE
 };
 
-/// Whether an appliance is a domain of Xen's, as far as its text and its recipe say.
-pub(super) fn is_domain(spec: &LayerSpec) -> bool {
-    request::kind_of(spec).is_ok_and(|kind| kind.is_some())
+/// A Xen below it, where it is a domain of Xen's as far as its text and its recipe say.
+fn needs(spec: &LayerSpec) -> &'static [Need] {
+    match request::kind_of(spec) {
+        Ok(Some(_)) => &[Need::Xen],
+        _ => &[],
+    }
 }
 
 impl Layer for Appliance {
@@ -118,12 +121,7 @@ impl Layer for Appliance {
         &CARD
     }
 
-    fn refuse(
-        &self,
-        spec: &LayerSpec,
-        limits: &Limits,
-        _: Option<&LayerSpec>,
-    ) -> Result<(), Fault> {
+    fn refuse(&self, spec: &LayerSpec, limits: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {
         request::refuse(spec, limits)
     }
 

@@ -4,7 +4,7 @@
 //! known is refused: an appliance that is spoken to in another way than its author believes answers
 //! something else.
 
-use crate::driver::qemu::command_line::Board;
+use crate::driver::qemu::board::Board;
 use crate::driver::xen::Kind;
 use crate::fault::{Doing, Fault};
 use crate::regular_file;

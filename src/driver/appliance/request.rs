@@ -3,7 +3,7 @@
 use super::command_line::Machine;
 use super::proxy;
 use super::recipe::{Found, Place, board, domain};
-use crate::driver::qemu::command_line::Accelerator;
+use crate::driver::qemu::accelerator::Accelerator;
 use crate::driver::qemu::request::cpu_model;
 use crate::driver::xen::application::Order;
 use crate::driver::xen::{Kind, image};
@@ -57,7 +57,7 @@ impl Asked {
         let mut machine = Machine::of(&self.found, self.image.as_deref(), accelerator, &words);
         let option = |key: &str| self.spec.options.get(key).map(String::as_str);
         machine.board = option("machine").map_or(machine.board, board);
-        machine.cpu = option("cpu").map(cpu_model).transpose()?;
+        machine.cpu = option("cpu").map(cpu_model).transpose().map_err(named)?;
         if let Some(millis) = site.limits.cpu_millis {
             machine.cpus = whole_cpus(millis)?;
         }
@@ -136,7 +136,7 @@ pub(super) fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
     if kind_of(spec)?.is_some() {
         refuse_for_domain(spec, limits)?;
     }
-    spec.options.get("cpu").map(|name| cpu_model(name)).transpose()?;
+    spec.options.get("cpu").map(|name| cpu_model(name)).transpose().map_err(named)?;
     limits.cpu_millis.map(whole_cpus).transpose().map(drop)
 }
 
@@ -185,6 +185,11 @@ fn whole_cpus(millis: u32) -> Result<u32, Fault> {
         _ => Err(Fault::user(format!("appliance: `cpus={asked}`: its machine has whole CPUs"))
             .hint("write `cpus=1`")),
     }
+}
+
+/// What another part refuses, as ours.
+fn named(fault: Fault) -> Fault {
+    fault.during("appliance")
 }
 
 #[cfg(test)]

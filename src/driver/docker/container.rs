@@ -1,7 +1,7 @@
 //! The body of `POST /containers/create`: what the daemon is told to make.
 
 use super::network::Network;
-use crate::driver::oci::config::{AGENT, capability_names};
+use crate::container::oci::config::{AGENT, capability_names};
 use crate::fault::Fault;
 use crate::lab::disk::Disk;
 use crate::lab::{Limits, list, shares};

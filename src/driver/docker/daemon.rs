@@ -10,10 +10,10 @@
 
 use super::network::Asked;
 use super::rootless::{self as unprivileged, Shown};
-use super::storage::{Storage, default_data};
 use super::{behind, runtimes};
 use crate::agent::ConsoleTail;
-use crate::driver::rootless;
+use crate::container::rootless;
+use crate::container::storage::{Storage, default_data};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Mount, Process, Program, Room, Service};
 use crate::layer::{LayerSpec, Site};

@@ -20,43 +20,40 @@ mod facts;
 mod kata;
 mod network;
 mod rootless;
+mod running;
 mod runtimes;
-pub(super) mod skeleton;
-pub(super) mod storage;
 
-use super::engine_runtime::Kernel;
-use super::first_process::FirstProcess;
-use super::oci::config;
-use super::{engine_runtime, rootless as layer_rootless, version};
+use super::qemu::lent;
 use crate::agent::{ConsoleTail, Link};
+use crate::container::engine_runtime::Kernel;
+use crate::container::first_process::FirstProcess;
+use crate::container::oci::config;
+use crate::container::skeleton::{self, Skeleton};
+use crate::container::storage::{self, Storage};
+use crate::container::{engine_runtime, rootless as layer_rootless};
 use crate::fault::{Doing, Fault};
 use crate::lab::conceal::Owners;
-use crate::lab::{self, Limits, Room, Undo};
+use crate::lab::{self, Limits, Room, Undo, tool_version};
 use crate::layer::{
-    Card, Choice, Layer, LayerSpec, Limit, Network, Payer, Reach, Running, Site, Source,
-    StartGuess, Unavailable, Usable, medium, publish, value_of,
+    Card, Choice, Inner, Layer, LayerSpec, Limit, Reach, Running, Site, StartGuess, Unavailable,
+    Usable, medium, publish,
 };
 use crate::rootfs::root::{Lower, Writes};
 use crate::rootfs::secrets::Hidden;
 use crate::rootfs::{root, scratch, secrets};
-use bollard::models::ContainerInspectResponse;
 use container::{Layered, Wanted};
 use daemon::{Candidate, Daemon};
 use engine::{About, Engine};
 use facts::{container_facts, daemon_facts};
-use skeleton::Skeleton;
+use running::{RunningDocker, pid};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
-use storage::Storage;
-use surtax_instrument::wire::{Fact, Role, SCRATCH};
+use surtax_instrument::wire::{Fact, SCRATCH};
 
 /// How long the daemon may take over one request. Not the layer's deadline: a request that is given
 /// up may still be done, after we have looked for what to remove.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(60);
-
-/// How long a container may take to end after its agent was asked to leave.
-const STOP_DEADLINE: Duration = Duration::from_secs(2);
 
 /// The repository of our skeleton images.
 const REPOSITORY: &str = "surtax/root";
@@ -150,10 +147,10 @@ impl Layer for Docker {
         &self,
         spec: &LayerSpec,
         limits: &Limits,
-        inside: Option<&LayerSpec>,
+        inside: Option<Inner<'_>>,
     ) -> Result<(), Fault> {
-        rootless::refuse(spec, inside)?;
-        engine_runtime::refuse(spec, limits, inside)?;
+        rootless::refuse(spec, inside.is_some())?;
+        engine_runtime::refuse(spec, limits, inside.is_some())?;
         network::Asked::read(spec)?;
         Storage::read(spec).map(drop)
     }
@@ -165,16 +162,16 @@ impl Layer for Docker {
                 let asked = network::Asked::read(spec)?;
                 asked.choose(&about, false, site.lab.id())?;
                 runtimes::require_of(spec, &about)?;
-                Storage::require_of(spec, &about)?;
+                Storage::require_of(spec, about.info.driver.as_deref())?;
                 if Kernel::asked(spec) == Kernel::Machine {
                     let remedy = "use `docker` with another runtime, or `qemu:accel=tcg`";
-                    engine_runtime::require_kvm("runtime=kata", remedy, site)?;
+                    lent::require_reference_guest("runtime=kata", remedy, site)?;
                 }
                 Ok(Usable { facts: daemon_facts("system", &socket, &about) })
             }
             Candidate::Private(program) => {
                 daemon::require_of_private(spec)?;
-                let version = version::of(&program, &[])?;
+                let version = tool_version::of(&program, &[])?;
                 if !rustix::process::geteuid().is_root() {
                     let why = "a private Docker daemon can only be started by root".to_owned();
                     return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
@@ -282,7 +279,7 @@ impl Shared {
         runtimes::require_of(spec, &about)?;
         require_weight(site.limits, &about)?;
         require_place_for_huge_pages(site.limits, &about)?;
-        Storage::require_of(spec, &about)?;
+        Storage::require_of(spec, about.info.driver.as_deref())?;
         let is_private = daemon.private.is_some();
         let network = network::Asked::read(spec)?.choose(&about, is_private, site.lab.id())?;
         daemon.can_share_network(&network.name)?;
@@ -292,133 +289,6 @@ impl Shared {
         let skeleton = Skeleton::read(&lowers[0].source, has_own.then_some(SCRATCH))?;
         let image = image(site, &daemon, &engine, &skeleton)?;
         Ok(Self { daemon, engine, about, network, lowers, skeleton, image })
-    }
-}
-
-struct RunningDocker {
-    /// Whether its daemon serves all trials of a run: further in, it is a trial's own.
-    is_daemon_shared: bool,
-    link: Option<Link>,
-    engine: Engine,
-    daemon: Daemon,
-    name: String,
-    first: FirstProcess,
-    group: PathBuf,
-    spec: LayerSpec,
-    limits: Limits,
-    network: network::Network,
-    inspected: ContainerInspectResponse,
-    facts: Vec<Fact>,
-}
-
-impl Running for RunningDocker {
-    fn link(&mut self) -> Result<Link, Fault> {
-        crate::layer::take_link(&mut self.link, "docker")
-    }
-
-    fn payers(&self) -> Vec<Payer> {
-        let is_machine = self.kernel() == Kernel::Machine;
-        let machine = is_machine.then(|| self.machine().ok()).flatten();
-        let mut payers = match &machine {
-            Some(machine) => machine.payers(Path::new(kata::PROCESSES)),
-            None => vec![payer("container", Source::Group(self.group.clone()), true)],
-        };
-        match &self.daemon.private {
-            Some(service) => {
-                let source = Source::Group(service.group.clone());
-                let names = match self.daemon.is_rootless() {
-                    true => "rootlesskit, slirp4netns, dockerd, containerd, shim",
-                    false => "dockerd, containerd, shim",
-                };
-                let is_shared = self.is_daemon_shared;
-                payers.push(Payer { is_shared, ..payer(names, source, false) });
-            }
-            None => {
-                // That of a machine is among its own.
-                let parent = self.first.parent().ok().filter(|_| !is_machine);
-                let shim = parent.map(|pid| ("shim".to_owned(), pid));
-                let process =
-                    |(name, pid): (String, u32)| payer(&name, Source::Process(pid), false);
-                let daemons = behind::processes(&self.daemon.socket).into_iter().map(process);
-                let is_shared = self.is_daemon_shared;
-                payers.extend(daemons.map(|daemon| Payer { is_shared, ..daemon }));
-                payers.extend(shim.map(process));
-            }
-        }
-        payers
-    }
-
-    fn network(&self) -> Option<Network> {
-        match self.network.word.as_str() {
-            // gVisor has a loopback interface of its own there.
-            "host" if self.kernel() == Kernel::Gvisor => None,
-            "host" => self.first.shares("net").then(Network::of_level),
-            "none" => None,
-            _ => {
-                let (outside, workload) = self.network.addresses(&self.inspected)?;
-                let namespace = self.daemon.network_namespace();
-                let published = self.network.port;
-                let seen = Network { outside, workload, published, ..Network::of_level() };
-                Some(Network { namespace, is_shared: false, ..seen })
-            }
-        }
-    }
-
-    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
-        let mut facts = self.facts.clone();
-        facts.extend(self.network.prove(&self.engine, &self.inspected, inside)?);
-        if self.kernel() == Kernel::Machine {
-            facts.extend(self.machine()?.prove(pid(&self.inspected)?, inside)?);
-            return Ok(facts);
-        }
-        facts.push(self.first.group_is(&self.group)?);
-        facts.extend(self.first.limits(&self.group, &self.limits)?);
-        let privileges = self.first.privileges()?;
-        if self.kernel() == Kernel::Gvisor {
-            let runtime = value_of(&facts, "runtime")?;
-            facts.push(engine_runtime::prove_gvisor("docker", runtime, inside)?);
-        } else {
-            let is_rootless = self.daemon.is_rootless();
-            let shared: &[&str] = match self.network.is_shared() {
-                true => &["net", "user"],
-                false if is_rootless => &[],
-                false => &["user"],
-            };
-            if let Some(pid) = self.daemon.rootless_pid()? {
-                let daemon = FirstProcess::of(pid, self.first.hierarchies());
-                facts.extend(layer_rootless::prove(&daemon, &self.first)?);
-            }
-            facts.push(self.first.is_the_agent(inside)?);
-            facts.extend(storage::prove(&self.spec, inside)?);
-            facts.push(self.first.namespaces(shared)?);
-            engine_runtime::prove_filter(&self.spec, &privileges)?;
-        }
-        facts.extend(privileges);
-        Ok(facts)
-    }
-
-    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
-        drop(self.link.take());
-        let ended = self.engine.ends(&self.name, STOP_DEADLINE);
-        self.engine.remove(&self.name)?;
-        if ended? {
-            return Ok(());
-        }
-        let kind = &self.spec.kind;
-        Err(Fault::machine(format!("{kind}: the container did not end and was removed by force")))
-    }
-}
-
-impl RunningDocker {
-    /// Whose kernel is inside, by the name that the daemon says its runtime has.
-    fn kernel(&self) -> Kernel {
-        Kernel::behind(value_of(&self.facts, "runtime").unwrap_or_default())
-    }
-
-    /// The machine in which it lives.
-    fn machine(&self) -> Result<kata::Machine, Fault> {
-        let id = self.inspected.id.as_deref().unwrap_or_default();
-        kata::Machine::find(Path::new(kata::PROCESSES), id)
     }
 }
 
@@ -522,17 +392,4 @@ fn require_place_for_huge_pages(limits: &Limits, about: &About) -> Result<(), Fa
 /// Whether the daemon takes a path for the parent of a container's group; systemd's names are not ours.
 fn takes_paths(about: &About) -> bool {
     about.info.cgroup_driver.is_some_and(|driver| driver.to_string() == "cgroupfs")
-}
-
-fn pid(inspected: &ContainerInspectResponse) -> Result<u32, Fault> {
-    let state = inspected.state.as_ref();
-    let pid = state.and_then(|state| state.pid).and_then(|pid| u32::try_from(pid).ok());
-    pid.filter(|pid| *pid > 0).ok_or_else(|| {
-        let error = state.and_then(|state| state.error.clone()).unwrap_or_default();
-        Fault::machine(format!("docker: the container ended as soon as it was started: {error}"))
-    })
-}
-
-fn payer(name: &str, source: Source, carries_workload: bool) -> Payer {
-    Payer { name: name.to_owned(), role: Role::Engine, source, carries_workload, is_shared: false }
 }

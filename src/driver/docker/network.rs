@@ -7,9 +7,8 @@
 use super::REQUEST_DEADLINE;
 use super::daemon::Daemon;
 use super::engine::{About, Engine};
-use crate::driver::errand::Errand;
 use crate::fault::{Doing, Fault};
-use crate::lab::{Room, Undo};
+use crate::lab::{Room, ToolRun, Undo};
 use crate::layer::publish::Port;
 use crate::layer::{Choice, LayerSpec, Site, value_of};
 use bollard::models::{
@@ -253,8 +252,11 @@ fn make_parent(daemon: &Daemon, room: &Room) -> Result<(), Fault> {
          link set {parent} up\nlink set {peer} up\n"
     );
     let argv = ["nsenter", &namespace, "ip", "-batch", "-"];
-    let errand =
-        Errand { input: Some(orders.as_bytes()), deadline: REQUEST_DEADLINE, ..Errand::new(&argv) };
+    let errand = ToolRun {
+        input: Some(orders.as_bytes()),
+        deadline: REQUEST_DEADLINE,
+        ..ToolRun::new(&argv)
+    };
     errand.run(room).map(drop)
 }
 

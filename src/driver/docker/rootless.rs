@@ -10,8 +10,8 @@
 //!
 //! Source: Docker's "Rootless mode", `dockerd-rootless.sh` of 20.10.24, rootlesskit 1.1.0.
 
-use crate::driver::container_users::over_etc;
-use crate::driver::rootless;
+use crate::container::rootless;
+use crate::container::users::over_etc;
 use crate::fault::Fault;
 use crate::lab::{self, Limits, Mount, Room};
 use crate::layer::{LayerSpec, Site};
@@ -32,7 +32,7 @@ const PROGRAMS: [(&str, &str); 2] =
 ///
 /// # Errors
 /// The user's: what, and what to write instead.
-pub fn refuse(spec: &LayerSpec, inside: Option<&LayerSpec>) -> Result<(), Fault> {
+pub fn refuse(spec: &LayerSpec, holds_a_layer: bool) -> Result<(), Fault> {
     if !rootless::is_asked(spec) {
         return Ok(());
     }
@@ -48,7 +48,7 @@ pub fn refuse(spec: &LayerSpec, inside: Option<&LayerSpec>) -> Result<(), Fault>
         ("`publish`", "goes through another process, which is not measured yet", "leave it out")
     } else if is("storage", "btrfs") {
         ("`storage=btrfs`", "needs a mount of root's", "use `storage=overlay2` or `storage=vfs`")
-    } else if is("privileged", "true") || inside.is_some() {
+    } else if is("privileged", "true") || holds_a_layer {
         ("a layer inside", "gets no privileges to give", "nest in `docker` without `rootless=on`")
     } else if other_runtime.is_some() {
         ("another runtime than runc", "is not set up for such a user", "leave `runtime` out")
@@ -223,7 +223,7 @@ mod tests {
         let refused = |key: &str, value: &str| {
             let options = [("rootless", "on"), (key, value)];
             let options = options.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-            refuse(&LayerSpec { kind: "docker".into(), options }, None)
+            refuse(&LayerSpec { kind: "docker".into(), options }, false)
                 .map_err(|fault| fault.message)
         };
         assert_eq!(refused("net", "bridge"), Ok(()));

@@ -1,7 +1,7 @@
 //! The OCI runtimes of a private daemon: those that are installed, by the names that people give them.
 
 use super::engine::About;
-use crate::driver::engine_runtime::Kernel;
+use crate::container::engine_runtime::Kernel;
 use crate::fault::{Doing, Fault};
 use crate::lab;
 use crate::layer::LayerSpec;

@@ -2,9 +2,8 @@
 //! makes it.
 
 use super::library::{ARGUMENT, FIRMWARE, LIBRARY};
-use crate::driver::errand::Errand;
 use crate::fault::Fault;
-use crate::lab::Room;
+use crate::lab::{Room, ToolRun};
 use crate::layer::Unavailable;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Cause;
@@ -30,7 +29,7 @@ impl Found {
         let words = [program, Path::new(ARGUMENT), Path::new("look"), &place];
         let words: Vec<String> = words.iter().map(|word| word.display().to_string()).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let said = Errand::new(&words).text(room).map_err(missing)?;
+        let said = ToolRun::new(&words).text(room).map_err(missing)?;
         let mut files = said.lines().map(PathBuf::from);
         let (Some(library), Some(firmware)) = (files.next(), files.next()) else {
             return Err(Unavailable {

@@ -17,15 +17,16 @@
 mod found;
 pub mod library;
 
-use super::first_process::{FirstProcess, limited_together};
 use super::monitor::{names_of_threads, numbered_threads, vsock};
 use super::qemu::lent::{self, Lent};
 use crate::agent::{ConsoleTail, Link};
+use crate::container::first_process::{FirstProcess, limited_together};
 use crate::fault::Fault;
+use crate::guest::kernel::sha256;
 use crate::lab::{self, Limits, Process, Program, Room};
 use crate::layer::{
-    Card, Layer, LayerSpec, Limit, Payer, Running, Site, Source, Unavailable, Usable, medium,
-    take_link,
+    Card, Inner, Layer, LayerSpec, Limit, Payer, Running, Site, Source, Unavailable, Usable,
+    medium, take_link,
 };
 use found::Found;
 use std::net::Shutdown;
@@ -75,12 +76,7 @@ impl Layer for Krun {
         &CARD
     }
 
-    fn refuse(
-        &self,
-        spec: &LayerSpec,
-        limits: &Limits,
-        _: Option<&LayerSpec>,
-    ) -> Result<(), Fault> {
+    fn refuse(&self, spec: &LayerSpec, limits: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {
         let why = format!("libkrun makes at most {CPUS_MAX}");
         lent::require_cpus(spec, limits, CPUS_MAX, &why)
     }
@@ -263,7 +259,7 @@ impl Running for RunningKrun {
                 return Err(Fault::machine(text));
             }
             facts.push(Fact::new(format!("{key}_file"), shown, "/proc/PID/maps"));
-            facts.push(Fact::new(format!("{key}_sha256"), lent::sha256(file)?, "the file"));
+            facts.push(Fact::new(format!("{key}_sha256"), sha256(file)?, "the file"));
         }
         if !names_of_threads(self.process.pid())?.iter().any(|name| name == SERVER) {
             return Err(Fault::machine(format!("krun: none of its threads is called `{SERVER}`")));

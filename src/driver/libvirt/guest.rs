@@ -5,8 +5,8 @@
 //!
 //! Source: QEMU, `interop/qemu-ga-ref.html`.
 
-use crate::driver::arrival;
-use crate::driver::arrival::LEASE;
+use crate::agent::arrival;
+use crate::agent::arrival::LEASE;
 use crate::fault::{Doing, Fault};
 use crate::lab::Domain;
 use base64::Engine as _;

@@ -19,13 +19,15 @@ pub(super) mod definition;
 mod guest;
 mod process;
 
-use super::arrival::{self, Arrival, KEEP_ALIVE, LEASE};
-use super::qemu::lent;
-use crate::agent::{ConsoleTail, Link};
+use super::qemu::accelerator::Accelerator;
+use crate::agent::arrival::{Arrival, KEEP_ALIVE, LEASE};
+use crate::agent::{ConsoleTail, Link, arrival};
 use crate::fault::{Doing, Fault};
+use crate::guest::memory::has_memory;
 use crate::lab::{self, Domain, DomainState, Limits, Room, VIRSH};
 use crate::layer::{
-    Card, Choice, Layer, LayerSpec, Payer, RootKind, Running, Site, Unavailable, Usable, value_of,
+    Card, Choice, Inner, Layer, LayerSpec, Payer, RootKind, Running, Site, Unavailable, Usable,
+    value_of,
 };
 use definition::{Definition, SOURCE};
 use guest::Started;
@@ -161,7 +163,7 @@ impl Layer for Libvirt {
         &CARD
     }
 
-    fn refuse(&self, spec: &LayerSpec, _: &Limits, _: Option<&LayerSpec>) -> Result<(), Fault> {
+    fn refuse(&self, spec: &LayerSpec, _: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {
         Asked::read(spec).map(drop)
     }
 
@@ -275,7 +277,7 @@ impl Running for RunningDomain {
         let memory = stat(&stats, "balloon.current")?;
         let given = memory.parse::<u64>().unwrap_or_default().saturating_mul(1024);
         let seen = value_of(inside, "memory_total_bytes")?;
-        if !lent::has_memory(given, seen) {
+        if !has_memory(given, seen) {
             return Err(Fault::machine(format!(
                 "libvirt: the domain has {given} bytes of memory, and the guest sees {seen}"
             )));
@@ -350,8 +352,8 @@ fn versions(uri: &str) -> Result<Vec<Fact>, Unavailable> {
 /// What a guest sees of the hypervisor that a domain's type names.
 fn signature(accelerator: &str) -> Result<&'static str, Fault> {
     match accelerator {
-        "kvm" => Ok(lent::Accelerator::Kvm.signature()),
-        "qemu" => Ok(lent::Accelerator::Tcg.signature()),
+        "kvm" => Ok(Accelerator::Kvm.signature()),
+        "qemu" => Ok(Accelerator::Tcg.signature()),
         other => Err(Fault::machine(format!("libvirt: a domain of type `{other}` is not known"))),
     }
 }

@@ -25,17 +25,19 @@ pub(super) mod vsock;
 pub use cloud_hypervisor::CLOUD_HYPERVISOR;
 pub use firecracker::FIRECRACKER;
 
-use super::first_process::{FirstProcess, limited_together};
-use super::impairment::{self, Shaped};
 use super::qemu::disk::{AIO, CACHE, DISK_SIZE};
-use super::qemu::lent::{self, Board, Channel, Lent};
+use super::qemu::lent::{self, Lent};
 use super::qemu::nic;
-use super::version;
 use crate::agent::{ConsoleTail, Link};
+use crate::container::first_process::{FirstProcess, limited_together};
+use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Limits, Process, Program, Room};
+use crate::guest::channel::Channel;
+use crate::lab::{self, Limits, Process, Program, Room, tool_version};
+use crate::layer::impairment::Shaped;
 use crate::layer::{
-    Card, Choice, Layer, LayerSpec, Limit, Root, Running, Site, Unavailable, Usable,
+    Card, Choice, Inner, Layer, LayerSpec, Limit, Root, Running, Site, Unavailable, Usable,
+    impairment,
 };
 use http::Api;
 use running::RunningMonitor;
@@ -143,12 +145,7 @@ impl Layer for Monitor {
         self.card
     }
 
-    fn refuse(
-        &self,
-        spec: &LayerSpec,
-        limits: &Limits,
-        _: Option<&LayerSpec>,
-    ) -> Result<(), Fault> {
+    fn refuse(&self, spec: &LayerSpec, limits: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {
         let (kind, most) = (&spec.kind, self.cpus_max);
         if !self.shares_files && spec.root()? != Root::Packed {
             return Err(Fault::user(format!("{kind}: it cannot share files with its guest"))
@@ -245,7 +242,7 @@ impl Monitor {
 
     /// What the program says of its version, if that is one whose API was read.
     fn version(&self, program: &Path) -> Result<String, Fault> {
-        let said = version::of(program, &[])?;
+        let said = tool_version::of(program, &[])?;
         if self.versions.hold(&said) {
             return Ok(said);
         }

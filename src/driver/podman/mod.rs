@@ -13,14 +13,16 @@
 mod network;
 mod storage;
 
-use super::conmon::Conmon;
-use super::container_tool::{ContainerTool, Order, Wanted, agent_words, word};
-use super::container_users::{self, ContainerUsers};
-use super::engine_runtime::{self, Kernel};
-use super::first_process::THROTTLING;
-use super::tool_network::Ground;
-use super::{docker, oci, rootless, tool_network};
-use crate::driver::oci::config::{AGENT, open_files_max};
+use crate::container::conmon::Conmon;
+use crate::container::engine_runtime::Kernel;
+use crate::container::first_process::THROTTLING;
+use crate::container::oci::config::{AGENT, open_files_max};
+use crate::container::tool::{ContainerTool, Order, Wanted, agent_words, word};
+use crate::container::tool_network::Ground;
+use crate::container::users::ContainerUsers;
+use crate::container::{
+    engine_runtime, oci, rootless, storage as engine_storage, tool_network, users,
+};
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
@@ -91,7 +93,7 @@ pub static PODMAN: ContainerTool = ContainerTool {
             engine_runtime::SECCOMP,
             rootless::CHOICE,
             storage::CHOICE,
-            container_users::CHOICE,
+            users::CHOICE,
             medium::choice(&["layer", "bind", "tmpfs", "volume"]),
         ],
         limits: Limit::OF_A_GROUP,
@@ -122,13 +124,13 @@ fn net(spec: &LayerSpec) -> &str {
 
 /// Whether its users are others than those of the level.
 fn has_users(spec: &LayerSpec) -> bool {
-    spec.options.get(container_users::CHOICE.key).is_some_and(|word| word == "private")
+    spec.options.get(users::CHOICE.key).is_some_and(|word| word == "private")
 }
 
 fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
     storage::refuse(spec)?;
     Port::read(spec, net(spec))?;
-    engine_runtime::refuse(spec, limits, None)?;
+    engine_runtime::refuse(spec, limits, false)?;
     refuse_of_gvisor(spec)?;
     refuse_of_rootless(spec)
 }
@@ -209,7 +211,7 @@ fn require_of_rootless(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavaila
 fn require(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailable> {
     require_of_rootless(spec, site)?;
     if spec.options.contains_key(storage::CHOICE.key) {
-        docker::storage::Storage::read(spec)?.require("podman")?;
+        engine_storage::Storage::read(spec)?.require("podman")?;
     }
     Conmon::with(runtime(spec), Path::new(RUN))?;
     network::require(net(spec), spec.options.contains_key(publish::CHOICE.key))

@@ -6,15 +6,13 @@
 //! a btrfs is an image of a disk there, mounted in the namespaces of podman's processes alone.
 
 use super::RUN;
-use crate::driver::conmon::Conmon;
-use crate::driver::container_tool::{Wanted, word};
-use crate::driver::docker::skeleton::Skeleton;
-use crate::driver::docker::storage::Storage;
-use crate::driver::docker::{skeleton, storage};
-use crate::driver::errand::Errand;
-use crate::driver::rootless;
+use crate::container::conmon::Conmon;
+use crate::container::skeleton::Skeleton;
+use crate::container::storage::Storage;
+use crate::container::tool::{Wanted, word};
+use crate::container::{rootless, skeleton, storage};
 use crate::fault::{Doing, Fault};
-use crate::lab::{Mount, Room, Service};
+use crate::lab::{Mount, Room, Service, ToolRun};
 use crate::layer::medium::Medium;
 use crate::layer::{Choice, LayerSpec, Unavailable};
 use std::fs;
@@ -150,5 +148,5 @@ fn import(
     line.extend(words(storage, &data)?);
     line.extend(["import", "--quiet", &word(&file)?, image].map(str::to_owned));
     let argv: Vec<&str> = line.iter().map(String::as_str).collect();
-    Errand { mount_namespace: Some(&namespace), ..Errand::new(&argv) }.run(room).map(drop)
+    ToolRun { mount_namespace: Some(&namespace), ..ToolRun::new(&argv) }.run(room).map(drop)
 }

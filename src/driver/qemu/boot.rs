@@ -3,15 +3,15 @@
 //! Both conversations run over socket pairs that QEMU inherits: no path, no listener that anybody
 //! else could reach, and nothing to remove.
 
-use super::command_line::{AGENT_DESCRIPTOR, Boots, Machine, PROGRAM, QMP_DESCRIPTOR};
+use super::command_line::{AGENT_DESCRIPTOR, Boots, Machine, QMP_DESCRIPTOR};
 use super::image::IMAGE_DESCRIPTOR;
 use super::nic::{TAP_DESCRIPTOR, VHOST_DESCRIPTOR, Wires};
 use super::qmp::{Qmp, VirtualCpu};
 use super::vcpu;
 use crate::agent::{ConsoleTail, Link};
-use crate::driver::jail::Jail;
+use crate::driver::qemu::accelerator::PROGRAM;
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Network, Process, Program, Room};
+use crate::lab::{self, Jail, Network, Process, Program, Room};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use std::time::Duration;
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A machine that was switched on.
-pub(super) struct Guest {
+pub(super) struct Booted {
     /// QEMU.
     pub(super) process: Process,
     /// QEMU's own tongue.
@@ -50,7 +50,7 @@ pub(super) fn boot(
     room: &Room,
     place: Place<'_>,
     console: &ConsoleTail,
-) -> Result<Guest, Fault> {
+) -> Result<Booted, Fault> {
     let (agent, agent_of_qemu) = UnixStream::pair().doing("make a socket pair for the agent")?;
     let (qmp, qmp_of_qemu) = UnixStream::pair().doing("make a socket pair for QMP")?;
     let (output, output_of_qemu) = std::io::pipe().doing("make a pipe for the guest's console")?;
@@ -102,5 +102,5 @@ pub(super) fn boot(
     };
     let reader = agent.try_clone().doing("duplicate the agent's socket")?;
     let link = Link::over("qemu", reader, agent, console)?;
-    Ok(Guest { process, qmp, cpus, link })
+    Ok(Booted { process, qmp, cpus, link })
 }

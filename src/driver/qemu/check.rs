@@ -1,17 +1,16 @@
 //! Whether this level can run a machine, and which accelerator it has: KVM is believed when proved.
 
-use super::command_line::{Accelerator, Board, PROGRAM};
-use super::errand::Errand;
-use super::kernel::{self, Kernel};
-use super::packed::Packed;
 use super::qcow2::Header;
 use super::request::Asked;
-use super::share::Protocol;
-use super::virtiofsd::{self, Virtiofsd};
 use super::{reference_guest, tsc, xen};
-use crate::driver::version;
+use crate::driver::qemu::accelerator::{Accelerator, PROGRAM};
+use crate::driver::qemu::board::Board;
 use crate::fault::Fault;
-use crate::lab::{Limits, Room};
+use crate::guest::kernel::{self, Kernel};
+use crate::guest::packed::Packed;
+use crate::guest::share::Protocol;
+use crate::guest::virtiofsd::{self, Virtiofsd};
+use crate::lab::{Limits, Room, ToolRun, tool_version};
 use crate::layer::{LayerSpec, Root, Site, Unavailable, Usable};
 use std::ffi::OsStr;
 use surtax_instrument::wire::Fact;
@@ -182,7 +181,8 @@ fn kvm(asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Result<String, Str
         return Ok(verdict.as_result());
     }
     // What may have to be fetched is not waited for by others: two that fetch one are in nobody's way.
-    let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
+    let kernel =
+        kernel::acquire(&asked.need(), site.cache, room).map_err(|fault| fault.during("qemu"))?;
     // Who asks at the same time waits for the answer.
     let _turn = reference_guest::turn(site.cache, reference_guest::patience(site))?;
     let verdict = match known() {
@@ -198,8 +198,8 @@ fn kvm(asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Result<String, Str
 /// It does not say, or is not there.
 pub(in crate::driver) fn qemu_version(room: &Room) -> Result<String, Fault> {
     let question = [PROGRAM, "--version"];
-    let ask = || Errand::new(&question).text(room);
-    let text = version::once(question.map(str::to_owned).to_vec(), ask)?;
+    let ask = || ToolRun::new(&question).text(room);
+    let text = tool_version::once(question.map(str::to_owned).to_vec(), ask)?;
     let words = text.lines().next().unwrap_or_default().split_ascii_whitespace();
     let number = words.skip_while(|word| *word != "version").nth(1);
     number.map(String::from).ok_or_else(|| {

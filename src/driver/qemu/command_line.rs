@@ -3,15 +3,17 @@
 //! Nothing is left to QEMU's defaults that a measurement could depend on: one accelerator (never a
 //! list to fall back through), one board, no devices but those named here.
 
+use super::accelerator::{Accelerator, PROGRAM, SANDBOX};
+use super::board::Board;
 use super::disk::Made;
 use super::firmware::Firmware;
 use super::image::Image;
 use super::memory::Memory;
 use super::nic::Nic;
 use super::partition::Overcommit;
-use super::share::Share;
+use super::share;
 use super::xen::{self, Xen};
-use crate::layer::Choice;
+use crate::guest::share::Share;
 use std::path::PathBuf;
 
 /// The descriptor at which QEMU finds the agent's end of the virtio-serial port.
@@ -19,33 +21,6 @@ pub(super) const AGENT_DESCRIPTOR: i32 = 3;
 
 /// The descriptor at which QEMU finds its end of the QMP conversation.
 pub(super) const QMP_DESCRIPTOR: i32 = 4;
-
-/// What QEMU forbids itself by a filter of system calls: old ones, other users, other programs, other scheduling.
-pub(in crate::driver) const SANDBOX: &str =
-    "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
-
-/// The program.
-pub(in crate::driver) const PROGRAM: &str = "qemu-system-x86_64";
-
-/// Who runs the guest's instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::driver) enum Accelerator {
-    /// The processor, under KVM.
-    Kvm,
-    /// QEMU's own translator.
-    Tcg,
-}
-
-/// The board.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::driver) enum Board {
-    /// A PC with PCI Express.
-    Q35,
-    /// A PC of the nineties, with PCI: `i440fx`.
-    Pc,
-    /// No PCI and no BIOS tables to speak of: virtio over memory-mapped registers.
-    Microvm,
-}
 
 /// Everything that decides what machine QEMU makes.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,83 +69,6 @@ pub(super) enum Boots {
     },
     /// A disk of its own.
     Disk(Image),
-}
-
-/// The option that names an accelerator.
-pub(in crate::driver) const ACCELERATOR: Choice = Choice {
-    key: "accel",
-    values: &["kvm", "tcg"],
-    help: "who runs its instructions (default: kvm where a reference guest proved it, else tcg)",
-};
-
-/// The option that names a CPU model.
-pub(in crate::driver) const CPU_MODEL: Choice = Choice {
-    key: "cpu",
-    values: &[],
-    help: "the CPU model, as `qemu-system-x86_64 -cpu help` lists them (default: host under kvm, \
-           max under tcg)",
-};
-
-impl Accelerator {
-    /// What was named, or all that it can give.
-    pub(in crate::driver) fn cpu_model(self, named: Option<&str>) -> &str {
-        match (named, self) {
-            (Some(named), _) => named,
-            (None, Self::Kvm) => "host",
-            (None, Self::Tcg) => "max",
-        }
-    }
-
-    /// The word after `-accel`.
-    pub(in crate::driver) fn name(self) -> &'static str {
-        match self {
-            Self::Kvm => "kvm",
-            Self::Tcg => "tcg",
-        }
-    }
-
-    /// What the guest reads in CPUID leaf 0x40000000.
-    pub(in crate::driver) fn signature(self) -> &'static str {
-        match self {
-            Self::Kvm => "KVMKVMKVM",
-            Self::Tcg => "TCGTCGTCGTCG",
-        }
-    }
-}
-
-impl Board {
-    /// The word after `-machine`.
-    pub(in crate::driver) fn name(self) -> &'static str {
-        match self {
-            Self::Q35 => "q35",
-            Self::Pc => "pc",
-            Self::Microvm => "microvm",
-        }
-    }
-
-    /// What the type of the board that QEMU made has in its name.
-    pub(in crate::driver) fn type_word(self) -> &'static str {
-        match self {
-            Self::Pc => "i440fx",
-            Self::Q35 | Self::Microvm => self.name(),
-        }
-    }
-
-    /// The driver that finds virtio devices on this board.
-    pub(in crate::driver) fn transport_module(self) -> &'static str {
-        match self {
-            Self::Q35 | Self::Pc => "virtio_pci",
-            Self::Microvm => "virtio_mmio",
-        }
-    }
-
-    /// The end of the names of its virtio devices.
-    pub(super) fn bus(self) -> &'static str {
-        match self {
-            Self::Q35 | Self::Pc => "pci",
-            Self::Microvm => "device",
-        }
-    }
 }
 
 impl Machine {
@@ -229,7 +127,7 @@ impl Machine {
         add("-device", format!("virtio-serial-{bus}"));
         add("-chardev", format!("socket,id=agent,fd={AGENT_DESCRIPTOR}"));
         add("-device", "virtserialport,chardev=agent,name=surtax".into());
-        for [option, value] in self.files.iter().flat_map(|share| share.arguments(bus)) {
+        for [option, value] in self.files.iter().flat_map(|it| share::arguments(it, bus)) {
             add(&option, value);
         }
         if let Some(device) = self.memory.balloon(bus) {

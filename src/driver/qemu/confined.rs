@@ -3,12 +3,12 @@
 //! What needs root is opened by us and handed down as a descriptor (taps, `/dev/vhost-net`, the image of a whole
 //! system), or made again for QEMU's user alone (`/dev/kvm`). What QEMU writes to are the disks made for this start.
 
-use super::command_line::{Accelerator, Boots, Machine};
-use super::share::{MACHINE, Share};
+use super::command_line::{Boots, Machine};
 use super::xen::Xen;
-use crate::driver::jail::Jail;
+use crate::driver::qemu::accelerator::Accelerator;
 use crate::fault::Fault;
-use crate::lab::{CapabilitySet, Mount, Room};
+use crate::guest::share::{MACHINE, Share};
+use crate::lab::{CapabilitySet, Jail, Mount, Room};
 use std::path::Path;
 
 /// The device that QEMU opens by itself.

@@ -5,13 +5,11 @@
 //! it is left to QEMU's defaults, and all of it is read back: format and cache from QEMU, the way of
 //! input and output from what its process holds open, the controller from the guest's own drivers.
 
-use super::command_line::Board;
-use super::errand::Errand;
 use super::qmp::{BlockDevice, Qmp};
 use super::vcpu::{IOTHREAD, IOTHREAD_ID};
-use crate::driver::jail::Jail;
+use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
-use crate::lab::Room;
+use crate::lab::{Jail, Room, ToolRun};
 use crate::layer::{Choice, LayerSpec, medium, value_of};
 use crate::rootfs::scratch;
 use std::fs::{self, File};
@@ -148,7 +146,7 @@ impl Disk {
             return match own.into_iter().find(|key| option(key).is_some()) {
                 None => Ok(None),
                 Some(key) => Err(Fault::user(format!(
-                    "qemu: `{key}=` is of a scratch disk, and the machine has none"
+                    "`{key}=` is of a scratch disk, and the machine has none"
                 ))
                 .hint(match spec.kind.as_str() {
                     "xen" => "name one: `scratch=blkfront`",
@@ -158,7 +156,7 @@ impl Disk {
         };
         if board == Board::Microvm && matches!(controller, Controller::Ide | Controller::Nvme) {
             let word = option(medium::KEY).unwrap_or_default();
-            return Err(Fault::user(format!("qemu: a microvm has no PCI for `scratch={word}`"))
+            return Err(Fault::user(format!("a microvm has no PCI for `scratch={word}`"))
                 .hint("use `machine=q35` or `machine=pc`, or `scratch=virtio-blk`"));
         }
         let word = |choice: &Choice| {
@@ -182,14 +180,14 @@ impl Disk {
         if disk.iothread && !matches!(controller, Controller::VirtioBlk | Controller::VirtioScsi) {
             let word = option(medium::KEY).unwrap_or_default();
             return Err(Fault::user(format!(
-                "qemu: a disk by `scratch={word}` has no thread of its own"
+                "a disk by `scratch={word}` has no thread of its own"
             ))
             .hint("use `scratch=virtio-blk` or `scratch=virtio-scsi`, or drop `iothread=on`"));
         }
         if disk.aio == "native" && !disk.is_direct() {
             let cache = disk.cache;
             return Err(Fault::user(format!(
-                "qemu: `aio=native` goes past this level's page cache, and `cache={cache}` through it"
+                "`aio=native` goes past this level's page cache, and `cache={cache}` through it"
             ))
             .hint("use `cache=none` or `cache=directsync`, or `aio=threads` or `aio=io_uring`"));
         }
@@ -228,7 +226,7 @@ impl Disk {
         File::create(&raw)
             .and_then(|file| file.set_len(self.size.0))
             .doing(format_args!("make the disk `{}`", raw.display()))?;
-        Errand::new(&["mke2fs", "-q", "-F", "-t", "ext4", &text(&raw)])
+        ToolRun::new(&["mke2fs", "-q", "-F", "-t", "ext4", &text(&raw)])
             .run(room)
             .map_err(|fault| fault.hint("apt-get install e2fsprogs"))?;
         if self.format == "raw" {
@@ -242,7 +240,7 @@ impl Disk {
             // By its name alone: QEMU finds both in one directory, wherever it sees that.
             &["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", BACKING, &to]
         };
-        let made = Errand::new(argv).run(room);
+        let made = ToolRun::new(argv).run(room);
         made.map_err(|fault| fault.hint("apt-get install qemu-utils"))?;
         if self.format == "qcow2" {
             fs::remove_file(&raw).doing(format_args!("remove `{}`", raw.display()))?;
@@ -301,7 +299,7 @@ impl Made {
             _ => block.device == DRIVE,
         };
         let found = blocks.iter().find(is_ours);
-        let block = found.ok_or_else(|| Fault::machine("qemu: QMP lists no scratch disk"))?;
+        let block = found.ok_or_else(|| Fault::machine("QMP lists no scratch disk"))?;
         let (format, cache) = (format_of(block), cache_of(block));
         let aio = aio_of(pid)?;
         let drivers = value_of(inside, "scratch_drivers")?;
@@ -315,7 +313,7 @@ impl Made {
         ] {
             if asked != found {
                 return Err(Fault::machine(format!(
-                    "qemu: the scratch disk's {what} was to be `{asked}`, and is `{found}`"
+                    "the scratch disk's {what} was to be `{asked}`, and is `{found}`"
                 )));
             }
         }
@@ -332,7 +330,7 @@ impl Made {
 fn size(text: &str) -> Result<Bytes, Fault> {
     let bytes = Bytes::parse(text).map_err(Fault::user)?;
     if bytes < SIZE_LEAST {
-        return Err(Fault::user(format!("qemu: a disk of `{text}` holds no file system"))
+        return Err(Fault::user(format!("a disk of `{text}` holds no file system"))
             .hint("use `disk-size=16M` or more"));
     }
     Ok(bytes)

@@ -2,10 +2,10 @@
 
 use super::command_line::{Boots, Machine};
 use super::inside::Inside;
-use super::kernel::{self, Kernel};
 use super::qmp::{Qmp, VirtualCpu};
 use super::vcpu;
 use crate::fault::Fault;
+use crate::guest::kernel::{self, Kernel};
 use crate::layer::value_of;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
@@ -80,7 +80,7 @@ pub(super) fn of_start(
     inside: &[Fact],
 ) -> Result<Vec<Fact>, Fault> {
     // Xen enters its Dom0 itself, whatever the firmware entered.
-    let kernel = started.kernel.as_ref().filter(|_| machine.xen().is_none());
+    let kernel = started.chosen_kernel().filter(|_| machine.xen().is_none());
     let entry = kernel.map(Kernel::entry);
     let mut facts = machine.firmware.prove(entry, machine.board, qmp, inside)?;
     if let Boots::Disk(image) = &started.boots {
@@ -89,7 +89,7 @@ pub(super) fn of_start(
     if let Some(xen) = machine.xen() {
         facts.extend(xen.prove(inside)?);
     }
-    if let Some(kernel) = &started.kernel {
+    if let Some(kernel) = started.chosen_kernel() {
         facts.extend(of_kernel(kernel, machine, inside)?);
     }
     Ok(facts)

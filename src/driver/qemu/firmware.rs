@@ -7,11 +7,12 @@
 //! `arch/x86/platform/pvh/enlighten.c`), 2.15 or what the kernel's own is after the other, and none where
 //! UEFI started the bzImage as a program.
 
-use super::command_line::{Board, PROGRAM};
-use super::errand::Errand;
+use super::board::Board;
 use super::qmp::Qmp;
+use crate::driver::qemu::accelerator::PROGRAM;
 use crate::fault::Fault;
-use crate::lab::Room;
+use crate::guest::kernel::Entry;
+use crate::lab::{Room, ToolRun};
 use crate::layer::{Choice, LayerSpec, value_of};
 use std::path::Path;
 use surtax_instrument::wire::Fact;
@@ -43,15 +44,6 @@ pub(super) enum Firmware {
     Ovmf,
 }
 
-/// How it enters the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
-    /// The entry that an ELF kernel's note names.
-    Pvh,
-    /// Linux' boot protocol.
-    BzImage,
-}
-
 /// Reads the options; the entry only if one is asked for or needed.
 ///
 /// # Errors
@@ -69,11 +61,11 @@ pub(super) fn read(spec: &LayerSpec, board: Board) -> Result<(Firmware, Option<E
         _ => (firmware == Firmware::Ovmf).then_some(Entry::BzImage),
     };
     if firmware == Firmware::Ovmf && entry == Some(Entry::Pvh) {
-        return Err(Fault::user("qemu: `firmware=ovmf` starts a kernel as a program of UEFI's")
+        return Err(Fault::user("`firmware=ovmf` starts a kernel as a program of UEFI's")
             .hint("use `entry=bzimage`, or `firmware=seabios`"));
     }
     if firmware == Firmware::Ovmf && board == Board::Microvm {
-        return Err(Fault::user("qemu: `firmware=ovmf` knows no microvm")
+        return Err(Fault::user("`firmware=ovmf` knows no microvm")
             .hint("use `machine=q35`, or `firmware=qboot`"));
     }
     Ok((firmware, entry))
@@ -99,7 +91,7 @@ impl Firmware {
             return Ok(());
         }
         let file = self.file(board);
-        let places = Errand::new(&[PROGRAM, "-L", "help"]).text(room)?;
+        let places = ToolRun::new(&[PROGRAM, "-L", "help"]).text(room)?;
         if places.lines().any(|place| Path::new(place.trim()).join(file).is_file()) {
             return Ok(());
         }
@@ -156,15 +148,5 @@ impl Firmware {
         let source = "the kernel's file, and /sys/kernel/boot_params/version inside";
         facts.push(Fact::new("kernel_entry", entry.name(), source));
         Ok(facts)
-    }
-}
-
-impl Entry {
-    /// As it is written down.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Pvh => "PVH",
-            Self::BzImage => "bzImage",
-        }
     }
 }

@@ -12,12 +12,9 @@
 
 use super::qcow2::Header;
 use super::qmp::{BlockDevice, Qmp};
-use super::request::Asked;
 use super::{disk, nic};
-use crate::driver::errand::Errand;
-use crate::driver::jail::Jail;
 use crate::fault::{Doing, Fault};
-use crate::lab::Room;
+use crate::lab::{Jail, Room, ToolRun};
 use crate::layer::{LayerSpec, Root, View, medium, value_of};
 use serde_json::json;
 use std::fs::{self, File};
@@ -97,11 +94,11 @@ impl Eq for Opened {}
 
 /// What a machine is given that its system knows nothing of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Given {
+pub(super) struct Given {
     /// Whether it has a disk for the scratch directory.
-    has_disk: bool,
+    pub(super) has_disk: bool,
     /// The address of its network device with the length of its network, and the way out.
-    network: Option<(String, Ipv4Addr)>,
+    pub(super) network: Option<(String, Ipv4Addr)>,
 }
 
 /// Refuses what a machine from an image cannot have.
@@ -114,16 +111,16 @@ pub(super) fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
     }
     let said = |key: &str| spec.options.get(key).map(String::as_str);
     if let Some((key, why)) = OTHERS.iter().find(|(key, _)| spec.options.contains_key(*key)) {
-        return Err(Fault::user(format!("qemu: `{key}=`: a system from an image {why}"))
+        return Err(Fault::user(format!("`{key}=`: a system from an image {why}"))
             .hint(format!("drop `{key}=`, or the image")));
     }
     let alone = [("machine", "microvm"), ("firmware", "qboot")];
     if let Some((key, value)) = alone.iter().find(|(key, value)| said(key) == Some(value)) {
-        return Err(Fault::user(format!("qemu: `{key}={value}` boots no disk"))
+        return Err(Fault::user(format!("`{key}={value}` boots no disk"))
             .hint("use `machine=q35` with `firmware=seabios` or `firmware=ovmf`"));
     }
     if said(medium::KEY) == Some("bind") {
-        return Err(Fault::user("qemu: a system from an image sees no directory of this level")
+        return Err(Fault::user("a system from an image sees no directory of this level")
             .hint("use `scratch=layer`, `scratch=tmpfs` or a disk, such as `scratch=virtio-blk`"));
     }
     Ok(())
@@ -136,17 +133,15 @@ impl Image {
     /// The user's: directories are to be written to; the machine's: it is no image, or a tool is missing.
     pub(super) fn make(
         source: &Path,
-        asked: &Asked,
+        given: Given,
         view: &View,
         agent: &Path,
         room: &Room,
     ) -> Result<Self, Fault> {
         if let Some(path) = view.writable.first() {
             let path = path.display();
-            return Err(Fault::user(format!(
-                "qemu: `--writable {path}` in a system from an image"
-            ))
-            .hint("such a system has none of this machine's files: leave it out"));
+            return Err(Fault::user(format!("`--writable {path}` in a system from an image"))
+                .hint("such a system has none of this machine's files: leave it out"));
         }
         let (file, header) = Header::open(source)?;
         let place = room.disk_directory()?;
@@ -154,8 +149,7 @@ impl Image {
         // Of the image this tool of root's is told nothing but the size: QEMU is told what lies below, in its jail.
         let (to, size) = (layer.display().to_string(), header.disk_bytes.to_string());
         let argv = ["qemu-img", "create", "-q", "-f", "qcow2", &to, &size];
-        Errand::new(&argv).run(room).map_err(|fault| fault.hint("apt-get install qemu-utils"))?;
-        let given = Given { has_disk: asked.disk.is_some(), network: asked.addresses() };
+        ToolRun::new(&argv).run(room).map_err(|fault| fault.hint("apt-get install qemu-utils"))?;
         write_seed(&seed, &given, view.scratch, agent, room)?;
         let (source, opened) = (source.to_owned(), Opened(Arc::new(file)));
         Ok(Self { source, opened, format: header.format, layer, seed, given })
@@ -348,7 +342,7 @@ fn write_seed(
     fs::copy(agent, place.join(AGENT))
         .doing(format_args!("put the agent `{}` on the seed", agent.display()))?;
     let (from, to) = (place.display().to_string(), seed.display().to_string());
-    Errand::new(&[
+    ToolRun::new(&[
         "genisoimage",
         "-quiet",
         "-rational-rock",

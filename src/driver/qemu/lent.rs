@@ -1,42 +1,34 @@
-//! What this driver lends to those of other monitors: a kernel, and this level's files and agent in it.
+//! What this driver lends to those of other monitors: how it reads what is asked of a guest, and its disk and its network
+//! device in it.
 //!
 //! Their guests are then this one's in all but the monitor: a comparison of the two tells nothing else.
 
-use super::command_line::Boots;
-use super::inside::Inside;
-use super::kernel::{self, Kernel};
+use super::board::Board;
+use super::check::qemu_version;
+use super::disk::Made;
 use super::nic::{self, Nic};
 use super::request::Asked;
-use super::share::{Protocol, Share};
-use super::{Qemu, check, memory, reference_guest};
+use super::{Qemu, reference_guest};
 use crate::fault::{Doing, Fault};
-use crate::lab::{Limits, Network, Room, Shape};
+use crate::guest::channel::Channel;
+use crate::guest::share::{Protocol, Share};
+use crate::guest::{Guest, GuestSpec, kernel, memory, require_seen};
+use crate::lab::{Limits, Network, Room, Shape, network};
 use crate::layer::{Layer, LayerSpec, Site, Unavailable, Usable, value_of};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
-pub(in crate::driver) use super::command_line::{Accelerator, Board};
-#[cfg(test)]
-pub(in crate::driver) use super::disk::Disk;
-pub(in crate::driver) use super::disk::{DISK_SIZE, FORMAT, Made};
-pub(in crate::driver) use super::elf::notes_of;
-pub(in crate::driver) use super::initramfs::Channel;
-pub(in crate::driver) use super::kernel::sha256;
-pub(in crate::driver) use super::reference_guest::is_guest_of_ours;
-pub(in crate::driver) use super::unpack::unpack;
+pub(in crate::driver) use super::disk::{DISK_SIZE, FORMAT};
 
-/// How long virtiofsd may take to notice that its machine has ended.
-const FILES_STOP_DEADLINE: Duration = Duration::from_secs(1);
+/// What a guest reads in CPUID leaf 0x40000000 under KVM.
+const KVM: &str = "KVMKVMKVM";
 
-/// A guest without its monitor.
+/// A guest without its monitor, with the disk and the network device that this driver makes.
 pub(in crate::driver) struct Lent {
     kind: String,
-    kernel: Kernel,
-    initramfs: PathBuf,
-    inside: Inside,
+    guest: Guest,
     cpus: u32,
     memory_mib: u64,
     /// What it may have beside that, in bytes: the place of a kernel that the monitor brings.
@@ -66,6 +58,26 @@ pub(in crate::driver) fn check(spec: &LayerSpec, site: &Site<'_>) -> Result<Usab
     })
 }
 
+/// That KVM runs machines here, for whoever would only try. A device that opens proves nothing: it may spin
+/// without a word. What proves it is the reference guest of `qemu`.
+///
+/// # Errors
+/// Nothing proves it.
+pub(in crate::driver) fn require_reference_guest(
+    what: &str,
+    remedy: &str,
+    site: &Site<'_>,
+) -> Result<(), Unavailable> {
+    let options = [(String::from("accel"), String::from("kvm"))].into();
+    let guest = LayerSpec { kind: String::from("qemu"), options };
+    let refuted = match Qemu.check(&guest, site) {
+        Ok(_) => return Ok(()),
+        Err(refuted) => refuted.why,
+    };
+    let why = format!("nothing proves KVM for `{what}`: {refuted}");
+    Err(Unavailable { why, remedy: Some(remedy.to_owned()) })
+}
+
 /// That nothing says that KVM does not work here: it is there, and no reference guest has failed in this boot. Where
 /// none was tried, the machine itself is the reference guest: it says hello before the deadline.
 ///
@@ -75,7 +87,7 @@ pub(in crate::driver) fn require_kvm(site: &Site<'_>, room: &Room) -> Result<(),
     let refuse = |why: String| Fault::machine(why).hint("use `qemu`, which can do without KVM");
     reference_guest::device(site, room).map_err(refuse)?;
     // Without QEMU there is no reference guest either.
-    let Ok(version) = check::qemu_version(room) else { return Ok(()) };
+    let Ok(version) = qemu_version(room) else { return Ok(()) };
     match reference_guest::known(site.cache, &version) {
         Some(verdict) => verdict.as_result().map(drop).map_err(refuse),
         None => Ok(()),
@@ -93,7 +105,7 @@ pub(in crate::driver) fn require_cpus(
     why: &str,
 ) -> Result<(), Fault> {
     let kind = &spec.kind;
-    let cpus = Asked::read(spec, limits).map_err(|fault| said_by(kind, fault))?.cpus;
+    let cpus = Asked::read(spec, limits)?.cpus;
     if cpus <= most {
         return Ok(());
     }
@@ -110,43 +122,40 @@ impl Lent {
     /// What `qemu` could not have either, or a kernel that cannot be entered by PVH.
     pub(in crate::driver) fn prepare(
         spec: &LayerSpec,
-        way: (Board, Channel),
+        (board, channel): (Board, Channel),
         has_vif: bool,
         site: &Site<'_>,
         room: &Room,
         group: Option<&Path>,
     ) -> Result<Self, Fault> {
-        let mut asked =
-            Asked::read(spec, site.limits).map_err(|fault| said_by(&spec.kind, fault))?;
-        (asked.board, asked.channel) = way;
-        asked.has_vif = has_vif;
-        let disk = asked.disk.clone().map(|disk| disk.make(room)).transpose();
-        let disk = disk.map_err(|fault| said_by(&spec.kind, fault))?;
-        let (signature, teller) = match asked.channel {
+        let named = |fault: Fault| fault.during(&spec.kind);
+        let mut asked = Asked::read(spec, site.limits)?;
+        asked.board = board;
+        let mut guest = GuestSpec { channel, ..asked.guest(None) };
+        if has_vif {
+            guest.modules.push("xen_netfront");
+            let address = format!("{}/{}", network::WORKLOAD, network::PREFIX);
+            guest.network = Some((address, network::OUTSIDE));
+        }
+        let disk = asked.disk.clone().map(|disk| disk.make(room)).transpose().map_err(named)?;
+        let (signature, teller) = match channel {
             // A domain of Xen's has no bus, and no shared memory with others.
             Channel::Console(_) => {
-                asked.files = Protocol::XenNinep;
+                guest.files = Protocol::XenNinep;
                 (None, "xl list")
             }
-            Channel::Port | Channel::Vsock(_) => (Some(Accelerator::Kvm.signature()), "the API"),
+            Channel::Port | Channel::Vsock(_) => (Some(KVM), "the API"),
         };
-        let kernel = kernel::acquire(&asked.need(), site.cache, room)
-            .map_err(|fault| said_by(&spec.kind, fault))?;
+        let kernel = kernel::acquire(&asked.need_of(&guest), site.cache, room).map_err(named)?;
         if !kernel.is_pvh {
             let shown = kernel.image.display();
             return Err(Fault::machine(format!("{}: `{shown}` has no PVH entry", spec.kind))
                 .hint("name another one with `kernel=`"));
         }
-        let inside = Inside::prepare(&asked, Some(kernel.clone()), site, room, group)
-            .map_err(|fault| said_by(&spec.kind, fault))?;
-        let Boots::Kernel { initramfs, .. } = inside.boots.clone() else {
-            return Err(Fault::bug("a monitor was lent a disk to boot"));
-        };
+        let guest = Guest::prepare(&guest, kernel, site, room, group).map_err(named)?;
         Ok(Self {
             kind: spec.kind.clone(),
-            kernel,
-            initramfs,
-            inside,
+            guest,
             cpus: asked.cpus,
             memory_mib: asked.memory.mib,
             beside: 0,
@@ -170,30 +179,31 @@ impl Lent {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<(Self, PathBuf, OwnedFd), Fault> {
-        let of_ours = |fault| said_by(&spec.kind, fault);
-        let mut asked = Asked::read(spec, site.limits).map_err(of_ours)?;
-        (asked.files, asked.first_root) = (Protocol::FirstRoot, Some(name));
-        asked.channel = Channel::Vsock(port);
+        let named = |fault: Fault| fault.during(&spec.kind);
+        let asked = Asked::read(spec, site.limits)?;
+        let guest = GuestSpec {
+            files: Protocol::FirstRoot,
+            first_root: Some(name),
+            channel: Channel::Vsock(port),
+            ..asked.guest(None)
+        };
         let modules = room.directory().join("no-modules");
         fs::create_dir(&modules).doing(format_args!("create `{}`", modules.display()))?;
         let kernel = kernel::bundled(library, modules)?;
-        let mut inside =
-            Inside::prepare(&asked, Some(kernel.clone()), site, room, None).map_err(of_ours)?;
+        let mut guest = Guest::prepare(&guest, kernel, site, room, None).map_err(named)?;
         let Some((Share::Directory(export), Some(namespace))) =
-            inside.offer.as_mut().map(|offer| (offer.share.clone(), offer.namespace.take()))
+            guest.offer.as_mut().map(|offer| (offer.share.clone(), offer.namespace.take()))
         else {
             return Err(Fault::bug("a monitor that serves a directory was lent none"));
         };
         let lent = Self {
             kind: spec.kind.clone(),
-            kernel,
-            initramfs: export.clone(),
-            inside,
+            guest,
             cpus: asked.cpus,
             memory_mib: asked.memory.mib,
             beside: fs::metadata(library).map_or(0, |about| about.len()),
             disk: None,
-            signature: Some(Accelerator::Kvm.signature()),
+            signature: Some(KVM),
             teller: "krun_set_vm_config",
             nic: None,
         };
@@ -212,12 +222,12 @@ impl Lent {
 
     /// An ELF kernel that is entered by PVH.
     pub(in crate::driver) fn kernel(&self) -> &Path {
-        &self.kernel.image
+        &self.guest.kernel.image
     }
 
     /// Its initramfs.
     pub(in crate::driver) fn initramfs(&self) -> &Path {
-        &self.initramfs
+        &self.guest.initramfs
     }
 
     /// The disk of the scratch directory, if that is on one.
@@ -236,7 +246,7 @@ impl Lent {
         room: &Room,
     ) -> Result<Option<(Network, Option<Shape>)>, Fault> {
         let Some(nic) = &self.nic else { return Ok(None) };
-        nic.require(site, room).map_err(|fault| said_by(&self.kind, fault))?;
+        nic.require(site, room).map_err(|fault| fault.during(&self.kind))?;
         let network = room.network()?;
         network.kept_tap()?;
         Ok(Some((network, nic.shape())))
@@ -244,7 +254,7 @@ impl Lent {
 
     /// The socket of virtiofsd; none where the root is packed.
     pub(in crate::driver) fn files(&self) -> Option<&Path> {
-        match &self.inside.offer.as_ref()?.share {
+        match &self.guest.offer.as_ref()?.share {
             Share::Virtiofs(socket) => Some(socket),
             Share::Ninep { .. } | Share::Directory(_) => None,
         }
@@ -252,7 +262,7 @@ impl Lent {
 
     /// The directory that is to be served by 9p, of the mount namespace that is taken with it.
     pub(in crate::driver) fn export(&mut self) -> Option<(PathBuf, OwnedFd)> {
-        let offer = self.inside.offer.as_mut()?;
+        let offer = self.guest.offer.as_mut()?;
         match &offer.share {
             Share::Virtiofs(_) | Share::Directory(_) => None,
             Share::Ninep { export, .. } => Some((export.clone(), offer.namespace.take()?)),
@@ -261,12 +271,12 @@ impl Lent {
 
     /// The process id of virtiofsd.
     pub(in crate::driver) fn server(&self) -> Option<u32> {
-        self.inside.server().map(|server| server.process.pid())
+        self.guest.server().map(|server| server.process.pid())
     }
 
     /// What virtiofsd has said, for the end of a message.
     pub(in crate::driver) fn words(&self) -> String {
-        self.inside.words()
+        self.guest.words()
     }
 
     /// That the guest runs this kernel where it was to, on so many CPUs and in so much memory, with these files.
@@ -277,18 +287,14 @@ impl Lent {
         let cpus = self.cpus.to_string();
         let signature = self.signature.map(|it| ("the hypervisor", it, "hypervisor_vendor"));
         let others = [
-            ("the kernel", self.kernel.found.release.as_str(), "kernel_release"),
+            ("the kernel", self.guest.kernel.found.release.as_str(), "kernel_release"),
             ("the number of CPUs", &cpus, "cpus_online"),
         ];
-        for (what, asked, key) in signature.into_iter().chain(others) {
-            let seen = value_of(inside, key)?;
-            if seen != asked {
-                let kind = &self.kind;
-                let text =
-                    format!("{kind}: {what} was to be `{asked}`, and the guest sees `{seen}`");
-                return Err(Fault::machine(text));
-            }
-        }
+        signature
+            .into_iter()
+            .chain(others)
+            .try_for_each(|claim| require_seen(inside, claim))
+            .map_err(|fault| fault.during(&self.kind))?;
         let (asked, seen) = (self.memory_mib << 20, value_of(inside, "memory_total_bytes")?);
         let plausible = *memory::plausible(asked, asked).start()..=asked + self.beside;
         if !seen.parse().is_ok_and(|seen| plausible.contains(&seen)) {
@@ -297,21 +303,26 @@ impl Lent {
                 format!("{kind}: the guest sees {seen} bytes of memory and was given {asked}");
             return Err(Fault::machine(text));
         }
-        let shipped = &self.kernel.found.file;
+        let found = &self.guest.kernel.found;
         let teller = self.teller;
         let mut facts = vec![
             Fact::new("cpus", cpus, format!("{teller}, and sched_getaffinity(2) inside")),
             Fact::new("memory_bytes", asked.to_string(), format!("{teller}, and MemTotal inside")),
-            Fact::new("kernel_release", &self.kernel.found.release, "uname(2) inside"),
-            Fact::new("kernel_sha256", kernel::sha256(shipped)?, shipped.display().to_string()),
-            Fact::new("kernel_origin", self.kernel.found.origin, "the search for a kernel"),
+            Fact::new("kernel_release", &found.release, "uname(2) inside"),
+            Fact::new(
+                "kernel_sha256",
+                kernel::sha256(&found.file)?,
+                found.file.display().to_string(),
+            ),
+            Fact::new("kernel_origin", found.origin, "the search for a kernel"),
         ];
         if self.signature.is_some() {
             facts.insert(0, Fact::new("accelerator", "kvm", "CPUID leaf 0x40000000 inside"));
         }
-        facts.extend(self.inside.prove(inside)?);
+        let files = self.guest.prove_files(inside);
+        facts.extend(files.map_err(|fault| fault.during(&self.kind))?);
         facts.extend(self.devices(inside)?);
-        facts.append(&mut self.inside.facts);
+        facts.append(&mut self.guest.facts);
         Ok(facts)
     }
 
@@ -344,27 +355,6 @@ impl Lent {
     /// # Errors
     /// The machine's, if it cannot be waited for.
     pub(in crate::driver) fn stop(&mut self) -> Result<(), Fault> {
-        let offer = self.inside.offer.as_mut();
-        if let Some(server) = offer.and_then(|offer| offer.server.as_mut())
-            && server.process.wait(FILES_STOP_DEADLINE)?.is_none()
-        {
-            server.process.kill()?;
-        }
-        Ok(())
+        self.guest.stop_server()
     }
-}
-
-/// Whether a guest that was given so many bytes of memory may say that it has `seen`.
-pub(in crate::driver) fn has_memory(given: u64, seen: &str) -> bool {
-    seen.parse().is_ok_and(|seen| memory::plausible(given, given).contains(&seen))
-}
-
-/// A fault of ours in the name of another layer.
-pub(in crate::driver) fn said_by(kind: &str, fault: Fault) -> Fault {
-    let message = match fault.message.strip_prefix("qemu: ") {
-        Some(rest) => format!("{kind}: {rest}"),
-        None => fault.message,
-    };
-    let hint = fault.hint.map(|hint| hint.replace("`qemu:", &format!("`{kind}:")));
-    Fault { message, hint, ..fault }
 }

@@ -9,22 +9,16 @@
 
 use super::nic;
 use super::qmp::Qmp;
-use super::share::Protocol;
 use crate::fault::{Doing, Fault};
+use crate::guest::memory::{LEAST_MIB, plausible};
+use crate::guest::share::Protocol;
 use crate::lab::huge_pages::{HUGE_PAGE_MIB, Pool};
 use crate::layer::{Choice, LayerSpec, value_of};
 use std::fs;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::quantity::Bytes;
 use surtax_instrument::wire::Fact;
-
-/// The least memory in which a distribution's kernel reaches user space.
-pub(super) const LEAST_MIB: u64 = 192;
-
-/// Memory that a guest's kernel may keep for itself and its image: a part, and a fixed amount.
-const OVERHEAD: (u64, u64) = (10, 96 << 20);
 
 /// A page of the guest, and of its balloon.
 const PAGE_BYTES: u64 = 4 << 10;
@@ -108,7 +102,7 @@ impl Memory {
             dom0_mib: None,
         };
         if memory.hugepages && !mib.is_multiple_of(HUGE_PAGE_MIB) {
-            return Err(Fault::user(format!("qemu: {mib} MiB are no whole number of huge pages"))
+            return Err(Fault::user(format!("{mib} MiB are no whole number of huge pages"))
                 .hint(format!("use `memory={}M`", mib + mib % HUGE_PAGE_MIB)));
         }
         if memory.mergeable && memory.is_shared {
@@ -119,7 +113,7 @@ impl Memory {
                 }
             };
             return Err(Fault::user(format!(
-                "qemu: `mergeable=on`: KSM leaves alone the memory that is shared with {who}"
+                "`mergeable=on`: KSM leaves alone the memory that is shared with {who}"
             ))
             .hint(hint));
         }
@@ -128,7 +122,7 @@ impl Memory {
             && memory.hugepages
         {
             return Err(Fault::user(format!(
-                "qemu: `{key}=` works on pages of 4 KiB, and `hugepages=on` has none"
+                "`{key}=` works on pages of 4 KiB, and `hugepages=on` has none"
             ))
             .hint(format!("drop `hugepages=on`, or `{key}=`")));
         }
@@ -279,21 +273,15 @@ impl Memory {
     }
 }
 
-/// What a guest may say that it has, of `asked` bytes of which it was left `most`.
-pub(super) fn plausible(asked: u64, most: u64) -> RangeInclusive<u64> {
-    let (part, fixed) = OVERHEAD;
-    most.saturating_sub(asked / part + fixed)..=most
-}
-
 fn left_by_balloon(text: &str, mib: u64) -> Result<u64, Fault> {
     let left = Bytes::parse(text).map_err(Fault::user)?.mebibytes();
     if left < LEAST_MIB {
-        return Err(Fault::user(format!("qemu: `balloon={text}` leaves too little for a kernel"))
+        return Err(Fault::user(format!("`balloon={text}` leaves too little for a kernel"))
             .hint(format!("leave it `balloon={LEAST_MIB}M` or more")));
     }
     if left >= mib {
         return Err(Fault::user(format!(
-            "qemu: `balloon={text}` takes nothing from a machine of {mib} MiB"
+            "`balloon={text}` takes nothing from a machine of {mib} MiB"
         ))
         .hint("give it more with `memory=`, or leave it less"));
     }

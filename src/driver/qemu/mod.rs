@@ -12,50 +12,44 @@
 //!   virtiofsd, the vhost workers of this level's kernel and a switch in user space: hypervisor.
 //! - **Checked against** QEMU 7.2.22, virtiofsd 7.2.22 and Linux 6.1.192 of Debian 12.
 
-mod apt;
 mod boot;
 pub(super) mod check;
-pub(super) mod command_line;
+pub(super) mod accelerator;
+pub(super) mod board;
+mod command_line;
 mod confined;
 pub(super) mod disk;
-pub(super) mod elf;
 pub(super) mod evidence;
 mod firmware;
 mod image;
-mod initramfs;
 mod inside;
-pub(super) mod kernel;
 pub(super) mod lent;
 mod memory;
-mod modules;
 pub(super) mod nic;
 mod open_vswitch;
-mod packed;
 mod partition;
-mod qcow2;
+pub(super) mod qcow2;
 pub(super) mod qmp;
 mod reference_guest;
 pub(super) mod request;
 mod share;
 mod switch;
 mod tsc;
-mod unpack;
 mod vcpu;
-mod virtiofsd;
 mod xen;
 
-use super::first_process::{FirstProcess, limited_together};
-use super::jail::Jail;
-use super::{errand, impairment};
 use crate::agent::{ConsoleTail, Link};
+use crate::container::first_process::{FirstProcess, limited_together};
 use crate::fault::Fault;
-use crate::lab::{Limits, Process, Room};
+use crate::guest::Guest;
+use crate::lab::{Jail, Limits, Process, Room};
 use crate::layer::{
-    Card, Choice, Layer, LayerSpec, Limit, Network, Payer, Reach, RootKind, Running, Site, Source,
-    StartGuess, Unavailable, Usable,
+    Card, Choice, Inner, Layer, LayerSpec, Limit, Need, Network, Payer, Reach, RootKind, Running,
+    Site, Source, StartGuess, Unavailable, Usable, impairment,
 };
-use boot::{Guest, Place, boot};
-use command_line::{Machine, PROGRAM};
+use accelerator::PROGRAM;
+use boot::{Booted, Place, boot};
+use command_line::Machine;
 use inside::Inside;
 use nic::Wires;
 use qmp::{IoThread, Qmp, VirtualCpu};
@@ -71,11 +65,13 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 /// How long QEMU may take to end after it was told to; on a crowded machine, nested, it needs seconds.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long virtiofsd may take to notice that QEMU has ended.
-const FILES_STOP_DEADLINE: Duration = Duration::from_secs(1);
-
 /// A virtual machine by QEMU.
 pub struct Qemu;
+
+/// What the common parts of guests refuse, as ours.
+fn named(fault: Fault) -> Fault {
+    fault.during("qemu")
+}
 
 /// What the doctor asks about.
 const VARIANTS: &[&str] = &[
@@ -141,13 +137,13 @@ static CARD: Card = Card {
         ("vhost-user", Reach::Bridge { joins: false }),
     ],
     options: &[
-        command_line::ACCELERATOR,
+        accelerator::ACCELERATOR,
         Choice {
             key: "machine",
             values: &["q35", "pc", "microvm"],
             help: "the board (default q35)",
         },
-        command_line::CPU_MODEL,
+        accelerator::CPU_MODEL,
         Choice {
             key: "kernel",
             values: &[],
@@ -200,6 +196,7 @@ static CARD: Card = Card {
     start_guess: StartGuess { milliseconds: 2_500, translated_milliseconds: 10_000 },
     may_prove_kvm: true,
     variants: VARIANTS,
+    needs: |_| &[Need::FileServer],
     ..Card::MACHINE
 };
 
@@ -212,19 +209,20 @@ impl Layer for Qemu {
         &self,
         spec: &LayerSpec,
         limits: &Limits,
-        inside: Option<&LayerSpec>,
+        inside: Option<Inner<'_>>,
     ) -> Result<(), Fault> {
         let asked = Asked::read(spec, limits)?;
-        let Some(inside) = inside.filter(|_| asked.dom0.is_none()) else { return Ok(()) };
-        let (what, hint) = match inside.kind.as_str() {
-            "xen" => ("`xen`", "write `qemu:hypervisor=xen+xen`"),
-            "appliance" if super::appliance::is_domain(inside) => {
-                ("domain", "write `qemu:hypervisor=xen+appliance:…`")
+        let has_none = |inside: &Inner<'_>| asked.dom0.is_none() && inside.needs(Need::Xen);
+        match inside.filter(has_none) {
+            Some(Inner { spec: inside, .. }) => {
+                let kind = &inside.kind;
+                Err(Fault::user(format!(
+                    "qemu: no Xen runs in this machine for the `{kind}` inside it"
+                ))
+                .hint(format!("write `qemu:hypervisor=xen+{inside}`")))
             }
-            _ => return Ok(()),
-        };
-        Err(Fault::user(format!("qemu: no Xen runs in this machine for the {what} inside it"))
-            .hint(hint))
+            None => Ok(()),
+        }
     }
 
     /// Changes nothing but our own cache: where KVM might be usable, a reference guest is booted
@@ -255,14 +253,15 @@ impl Layer for Qemu {
         asked.nic = asked.nic.map(|nic| nic.beside(site.network));
         asked.memory.require_huge_pages()?;
         asked.firmware.require(asked.board, room)?;
-        asked.nic.as_ref().map_or(Ok(()), |nic| nic.require(site, room))?;
-        let kernel = Inside::kernel(&asked, site, room)?;
+        asked.nic.as_ref().map_or(Ok(()), |nic| nic.require(site, room)).map_err(named)?;
+        let kernel = Inside::kernel(&asked, site, room).map_err(named)?;
         let accelerator = check::choose(&asked, kernel.as_ref(), site, room)?;
         // CPUs and memory are the machine's own; all else is a matter of its group.
         let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
         let is_limited = placed != Limits::default();
         let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
-        let mut inside = Inside::prepare(&asked, kernel, site, room, group.as_deref())?;
+        let mut inside =
+            Inside::prepare(&asked, kernel, site, room, group.as_deref()).map_err(named)?;
         let mut nic = asked.nic.clone();
         let wires = nic.as_mut().map(|nic| nic.make(site, room, group.as_deref())).transpose()?;
         let mut wires = wires.unwrap_or_default();
@@ -278,12 +277,12 @@ impl Layer for Qemu {
             boots: inside.boots.clone(),
             tsc_khz: check::tsc_for(accelerator, &asked)?,
             icount: asked.icount,
-            files: inside.offer.as_ref().map(|offer| offer.share.clone()),
-            disk: asked.disk.clone().map(|disk| disk.make(room)).transpose()?,
+            files: inside.offer().map(|offer| offer.share.clone()),
+            disk: asked.disk.clone().map(|disk| disk.make(room)).transpose().map_err(named)?,
             nic,
         };
         let console = ConsoleTail::new();
-        let served = inside.offer.as_mut().map(|offer| std::mem::take(&mut offer.mounts));
+        let served = inside.offer().map(|offer| std::mem::take(&mut offer.mounts));
         let (machine, jail) = machine.within(served.unwrap_or_default(), room)?;
         let place = Place { group: group.as_deref(), jail: &jail };
         let mut guest = boot(&machine, &mut wires, room, place, &console)
@@ -296,7 +295,7 @@ impl Layer for Qemu {
             inside.facts.extend(qemu.limits(group, &placed)?);
             inside.facts.push(limited_together("vCPUs, QEMU's other threads and virtiofsd"));
         }
-        let Guest { process, qmp, cpus, link } = guest;
+        let Booted { process, qmp, cpus, link } = guest;
         let link = Some(link);
         let patience = site.start_deadline;
         Ok(Box::new(RunningQemu {
@@ -399,9 +398,10 @@ impl Running for RunningQemu {
             &self.machine,
             inside,
         )?);
-        facts.extend(self.inside.prove(inside)?);
+        facts.extend(self.inside.prove(inside).map_err(named)?);
         if let Some(disk) = &self.machine.disk {
-            facts.extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside)?);
+            facts
+                .extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside).map_err(named)?);
             let word = if self.iothread.is_some() { "on" } else { "off" };
             facts.push(Fact::new("disk_iothread", word, "query-iothreads"));
         }
@@ -430,11 +430,7 @@ impl Running for RunningQemu {
         }
         self.wires.switch.take().map_or(Ok(()), switch::Switch::stop)?;
         self.wires.bridge.take().map_or(Ok(()), open_vswitch::Bridge::stop)?;
-        if let Some(server) = self.inside.offer.as_mut().and_then(|offer| offer.server.as_mut())
-            && server.process.wait(FILES_STOP_DEADLINE)?.is_none()
-        {
-            server.process.kill()?;
-        }
+        self.inside.guest.as_mut().map_or(Ok(()), Guest::stop_server)?;
         match ended {
             Some(_) => Ok(()),
             None => Err(Fault::machine("qemu: it did not end when told to and was killed")),

@@ -8,17 +8,14 @@
 
 mod proof;
 
-use super::command_line::{Accelerator, Board};
-use super::errand::Errand;
 use super::open_vswitch::{self, Bridge};
-use super::reference_guest::is_guest_of_ours;
 use super::switch::{self, Switch};
-use crate::driver::impairment;
-use crate::driver::impairment::Shaped;
-use crate::driver::jail::Jail;
+use crate::driver::qemu::accelerator::Accelerator;
+use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Room, Shape, network};
-use crate::layer::{Choice, LayerSpec, Network, Site};
+use crate::lab::{self, Jail, Room, Shape, ToolRun, kernel_part, network};
+use crate::layer::impairment::Shaped;
+use crate::layer::{Choice, LayerSpec, Network, Site, Unavailable, impairment};
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -194,7 +191,7 @@ impl Nic {
             (_, None) => return Ok(None),
             (_, Some(key)) => {
                 return Err(Fault::user(format!(
-                    "qemu: `{key}=` is of a network device, and the machine has none"
+                    "`{key}=` is of a network device, and the machine has none"
                 ))
                 .hint("name what stands behind it, as in `net=tap`"));
             }
@@ -206,18 +203,18 @@ impl Nic {
         };
         if board == Board::Microvm && model != Model::Virtio {
             let word = option(&NIC).unwrap_or_default();
-            return Err(Fault::user(format!("qemu: a microvm has no PCI for `nic={word}`"))
+            return Err(Fault::user(format!("a microvm has no PCI for `nic={word}`"))
                 .hint("use `machine=q35` or `machine=pc`, or `nic=virtio`"));
         }
         if backend == Backend::VhostUser && model != Model::Virtio {
             let word = option(&NIC).unwrap_or_default();
-            return Err(Fault::user(format!("qemu: `net=vhost-user` knows no `nic={word}`"))
+            return Err(Fault::user(format!("`net=vhost-user` knows no `nic={word}`"))
                 .hint("use `nic=virtio`, or `net=tap`"));
         }
         let is_on_tap = matches!(backend, Backend::Tap | Backend::OpenVswitch);
         let is_virtio_on_tap = model == Model::Virtio && is_on_tap;
         if let Some(key) = said(&own[1..]).filter(|_| !is_virtio_on_tap) {
-            return Err(Fault::user(format!("qemu: `{key}=` is of a virtio device on a tap"))
+            return Err(Fault::user(format!("`{key}=` is of a virtio device on a tap"))
                 .hint("use `net=tap` and `nic=virtio`"));
         }
         let queues = option(&QUEUES).map_or(Ok(1), |text| queues(text, cpus))?;
@@ -254,13 +251,13 @@ impl Nic {
     /// # Errors
     /// The machine's: it has no taps, or its kernel moves no frames.
     pub(super) fn require(&self, site: &Site<'_>, room: &Room) -> Result<(), Fault> {
-        if self.backend != Backend::User && site.level > 0 && is_guest_of_ours() {
+        if self.backend != Backend::User && site.level > 0 && kernel_part::is_of_a_guest_of_ours() {
             // Where one is built in, or there is none, what needs it will tell.
             let is_ovs = self.backend == Backend::OpenVswitch;
             let bridge = if is_ovs { open_vswitch::MODULE } else { "bridge" };
-            let _ = Errand::new(&["modprobe", "-a", "tun", bridge, "vhost_net"]).run(room);
+            let _ = ToolRun::new(&["modprobe", "-a", "tun", bridge, "vhost_net"]).run(room);
         }
-        impairment::require(self.shape, site).map_err(|it| it.fault().during("qemu"))?;
+        impairment::require(self.shape, site).map_err(Unavailable::fault)?;
         self.is_possible()
     }
 
@@ -275,10 +272,8 @@ impl Nic {
             open_vswitch::require()?;
         }
         if self.has_vhost && !Path::new(VHOST_DEVICE).exists() {
-            return Err(Fault::machine(format!(
-                "qemu: there is no `{VHOST_DEVICE}` for `vhost=on`"
-            ))
-            .hint("modprobe vhost_net, or leave `vhost=on` out"));
+            return Err(Fault::machine(format!("there is no `{VHOST_DEVICE}` for `vhost=on`"))
+                .hint("modprobe vhost_net, or leave `vhost=on` out"));
         }
         Ok(())
     }
@@ -450,12 +445,12 @@ impl Nic {
 fn queues(text: &str, cpus: u32) -> Result<u32, Fault> {
     let count: u32 =
         text.parse().ok().filter(|count| (1..=QUEUES_MOST).contains(count)).ok_or_else(|| {
-            Fault::user(format!("qemu: `queues={text}` is no number from 1 to {QUEUES_MOST}"))
+            Fault::user(format!("`queues={text}` is no number from 1 to {QUEUES_MOST}"))
                 .hint("write for example `queues=2`")
         })?;
     if count > cpus {
         return Err(Fault::user(format!(
-            "qemu: a guest uses one queue for each CPU: {cpus}, and not `queues={count}`"
+            "a guest uses one queue for each CPU: {cpus}, and not `queues={count}`"
         ))
         .hint(format!("give the machine `cpus={count}`, or `queues={cpus}`")));
     }

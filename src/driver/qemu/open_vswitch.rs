@@ -6,10 +6,9 @@
 //!
 //! Source: Open vSwitch `ovsdb-server(1)`, `ovs-vswitchd(8)`, `ovs-vsctl(8)`, `Documentation/topics/datapath.rst`.
 
-use super::errand::Errand;
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Network, Process, Program, Room, kernel_part, network};
+use crate::lab::{self, Network, Process, Program, Room, ToolRun, kernel_part, network};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -68,13 +67,13 @@ pub(super) struct Bridge {
 pub(super) fn require() -> Result<(), Fault> {
     let missing = [DAEMON, DATABASE].into_iter().chain(TOOLS).find(|it| lab::find(it).is_none());
     if let Some(program) = missing {
-        return Err(Fault::machine(format!("qemu: Open vSwitch's `{program}` is not in `PATH`"))
+        return Err(Fault::machine(format!("Open vSwitch's `{program}` is not in `PATH`"))
             .hint("apt-get install openvswitch-switch, or use `net=tap`"));
     }
     if kernel_part::is_there(MODULE, FUNCTION) {
         return Ok(());
     }
-    Err(Fault::machine("qemu: this kernel has no Open vSwitch for `net=ovs`")
+    Err(Fault::machine("this kernel has no Open vSwitch for `net=ovs`")
         .hint("use a kernel with `CONFIG_OPENVSWITCH`, as in a machine: `qemu+qemu:net=ovs`; or `net=tap`"))
 }
 
@@ -93,7 +92,7 @@ impl Bridge {
         fs::create_dir(&place).doing(format_args!("make `{}`", place.display()))?;
         let at = |name: &str| place.join(name).display().to_string();
         let (file, socket) = (at("conf.db"), format!("unix:{}", at("db.sock")));
-        Errand::new(&["ovsdb-tool", "create", &file, SCHEMA]).run(room)?;
+        ToolRun::new(&["ovsdb-tool", "create", &file, SCHEMA]).run(room)?;
         let words = ConsoleTail::new();
         let daemon = |argv: &[&str], apart: bool| {
             let (output, said) = std::io::pipe().doing("make a pipe for a bridge's words")?;
@@ -120,7 +119,7 @@ impl Bridge {
         let asked = |words: &[&str]| {
             let timeout = format!("--timeout={}", READY_DEADLINE.as_secs());
             let tool = ["ovs-vsctl", &tool, &timeout, "-vsyslog:off"];
-            Errand::new(&[&tool, words].concat()).run(room)
+            ToolRun::new(&[&tool, words].concat()).run(room)
         };
         asked(&["--no-wait", "init"]).map_err(quoted)?;
         wait_for_counted_cpus();
@@ -245,7 +244,7 @@ mod tests {
             assert_eq!(require(), Ok(()));
         } else {
             let fault = require().unwrap_err();
-            assert_eq!(fault.message, "qemu: this kernel has no Open vSwitch for `net=ovs`");
+            assert_eq!(fault.message, "this kernel has no Open vSwitch for `net=ovs`");
             assert!(fault.hint.unwrap().ends_with("or `net=tap`"));
         }
     }

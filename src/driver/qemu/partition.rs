@@ -6,10 +6,10 @@
 //! `mwait` that do not leave the guest. `profile=partition` is all of these at once; each is an option of
 //! its own too, and each is read back.
 
-use super::command_line::Accelerator;
 use super::memory::{HUGEPAGES, PREALLOC};
 use super::qmp::Qmp;
 use super::vcpu::PIN;
+use crate::driver::qemu::accelerator::Accelerator;
 use crate::fault::{Doing, Fault};
 use crate::layer::{Choice, LayerSpec};
 use std::fs;
@@ -68,14 +68,14 @@ pub(super) fn expanded(spec: &LayerSpec) -> Result<LayerSpec, Fault> {
             Some(said) if said == value || (key == PIN.key && said != "off") => {}
             Some("tcg") => {
                 return Err(Fault::user(
-                    "qemu: `profile=partition` is about exits from the guest, and under `accel=tcg` there \
+                    "`profile=partition` is about exits from the guest, and under `accel=tcg` there \
                      are none to avoid: QEMU itself runs every instruction",
                 )
                 .hint("drop `accel=tcg`, or the profile"));
             }
             Some(said) => {
                 return Err(Fault::user(format!(
-                    "qemu: `profile=partition` stands for `{key}={value}`, and `{key}={said}` is asked for"
+                    "`profile=partition` stands for `{key}={value}`, and `{key}={said}` is asked for"
                 ))
                 .hint(format!("drop `{key}={said}`, or name the options that you want one by one")));
             }
@@ -97,7 +97,7 @@ impl Overcommit {
         let overcommit = Self { mem_lock: is_on(&MEM_LOCK), cpu_pm: is_on(&CPU_PM) };
         if overcommit.cpu_pm && spec.options.get("accel").is_none_or(|accel| accel != "kvm") {
             return Err(Fault::user(
-                "qemu: `cpu-pm=on` is of KVM, and QEMU ignores it without a word under tcg",
+                "`cpu-pm=on` is of KVM, and QEMU ignores it without a word under tcg",
             )
             .hint("add `accel=kvm`"));
         }

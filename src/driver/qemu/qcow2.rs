@@ -52,11 +52,11 @@ const F_SETSIG: libc::c_int = 10;
 
 /// What an image says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(in crate::driver) struct Header {
     /// `qcow2` or `raw`, as QEMU calls its drivers.
-    pub(super) format: &'static str,
+    pub(in crate::driver) format: &'static str,
     /// How large its disk is.
-    pub(super) disk_bytes: u64,
+    pub(in crate::driver) disk_bytes: u64,
 }
 
 impl Header {
@@ -68,10 +68,10 @@ impl Header {
         let shown = path.display().to_string();
         let shown = shown.escape_debug();
         let file = regular_file::open(path).map_err(|error| {
-            Fault::user(format!("qemu: the image `{shown}` cannot be opened: {error}"))
+            Fault::user(format!("the image `{shown}` cannot be opened: {error}"))
         })?;
         hold(&file).map_err(|error| {
-            Fault::user(format!("qemu: the image `{shown}` is open for writing: {error}")).hint(
+            Fault::user(format!("the image `{shown}` is open for writing: {error}")).hint(
                 "wait until it is whole: what is read of it now may be something else in a moment",
             )
         })?;
@@ -79,9 +79,8 @@ impl Header {
         let length = file.metadata().doing(&doing)?.len();
         let mut start = Vec::new();
         (&file).take(START).read_to_end(&mut start).doing(&doing)?;
-        let header = Self::parse(&start, length).map_err(|(why, hint)| {
-            Fault::user(format!("qemu: the image `{shown}` {why}")).hint(hint)
-        })?;
+        let header = Self::parse(&start, length)
+            .map_err(|(why, hint)| Fault::user(format!("the image `{shown}` {why}")).hint(hint))?;
         Ok((file, header))
     }
 
@@ -89,7 +88,10 @@ impl Header {
     ///
     /// # Errors
     /// Why it is not taken, and what would help.
-    fn parse(start: &[u8], length: u64) -> Result<Self, (String, &'static str)> {
+    pub(in crate::driver) fn parse(
+        start: &[u8],
+        length: u64,
+    ) -> Result<Self, (String, &'static str)> {
         if !start.starts_with(MAGIC) {
             let is_it = |at: usize, magic| start.get(at..).is_some_and(|it| it.starts_with(magic));
             if let Some((format, ..)) = OTHERS.iter().find(|(_, at, magic)| is_it(*at, magic)) {

@@ -5,17 +5,20 @@
 //! process, and must reach user space in time. The verdict holds for one boot of this level.
 
 use super::boot::{Place, boot};
-use super::command_line::{Accelerator, Board, Boots, Machine};
-use super::errand::Errand;
+use super::command_line::{Boots, Machine};
 use super::firmware::Firmware;
-use super::initramfs::{self, Channel, Contents};
-use super::kernel::{Kernel, write_whole};
 use super::memory::Memory;
 use super::nic::Wires;
 use super::partition::Overcommit;
 use crate::agent::ConsoleTail;
+use crate::driver::qemu::accelerator::Accelerator;
+use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
-use crate::lab::{Room, exclusive};
+use crate::guest::channel::Channel;
+use crate::guest::files::Contents;
+use crate::guest::initramfs;
+use crate::guest::kernel::{Kernel, write_whole};
+use crate::lab::{Room, ToolRun, exclusive, kernel_part};
 use crate::layer::Site;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
@@ -74,7 +77,7 @@ impl Verdict {
 ///
 /// In a guest of ours the driver's module is loaded first: that kernel is ours to change.
 pub(super) fn device(site: &Site<'_>, room: &Room) -> Result<(), String> {
-    if !Path::new(DEVICE).exists() && site.level > 0 && is_guest_of_ours() {
+    if !Path::new(DEVICE).exists() && site.level > 0 && kernel_part::is_of_a_guest_of_ours() {
         load_driver(room);
     }
     let opened = File::options().read(true).write(true).open(DEVICE);
@@ -90,7 +93,7 @@ pub(super) fn known(cache: &Path, qemu_version: &str) -> Option<Verdict> {
 
 /// How long one attempt may take.
 fn deadline(site: &Site<'_>) -> Duration {
-    let is_deep = site.level > 0 || is_guest_of_ours();
+    let is_deep = site.level > 0 || kernel_part::is_of_a_guest_of_ours();
     if is_deep { NESTED_DEADLINE } else { HOST_DEADLINE }
 }
 
@@ -141,8 +144,13 @@ pub(super) fn attempt(
     site: &Site<'_>,
     room: &Room,
 ) -> Result<Verdict, Fault> {
-    let initramfs =
-        initramfs::write(room, site.agent, kernel, (Board::Q35, Channel::Port), Contents::Nothing)?;
+    let initramfs = initramfs::write(
+        room,
+        site.agent,
+        kernel,
+        (Board::Q35.transport(), Channel::Port),
+        Contents::Nothing,
+    )?;
     let machine = Machine {
         accelerator: Accelerator::Kvm,
         board: Board::Q35,
@@ -196,14 +204,6 @@ fn verdict_path(cache: &Path) -> Result<PathBuf, Fault> {
     Ok(cache.join(format!("kvm-{}.json", boot.trim())))
 }
 
-/// Whether this level's kernel runs in a machine that surtax made: it has our agent's port.
-pub(in crate::driver) fn is_guest_of_ours() -> bool {
-    let ports = fs::read_dir("/sys/class/virtio-ports").into_iter().flatten().flatten();
-    ports
-        .filter_map(|port| fs::read_to_string(port.path().join("name")).ok())
-        .any(|name| name.trim() == "surtax")
-}
-
 fn load_driver(room: &Room) {
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = processor.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
@@ -213,7 +213,7 @@ fn load_driver(room: &Room) {
         _ => return,
     };
     // Whether it helped is seen when the device is opened.
-    let _ = Errand::new(&["modprobe", driver]).run(room);
+    let _ = ToolRun::new(&["modprobe", driver]).run(room);
 }
 
 #[cfg(test)]

@@ -1,19 +1,22 @@
 //! What was asked for: the options and the limits of a `qemu` layer, read and completed.
 
-use super::command_line::{Accelerator, Board};
 use super::disk::Disk;
-use super::firmware::{self, Entry, Firmware};
-use super::image;
-use super::initramfs::Channel;
-use super::kernel::{Flavor, Need};
-use super::memory::{LEAST_MIB, Memory};
+use super::firmware::{self, Firmware};
+use super::memory::Memory;
 use super::nic::Nic;
 use super::partition::{self, Overcommit};
-use super::share::Protocol;
 use super::vcpu::Pin;
-use super::xen::{self, Dom0};
+use super::xen::{self, Dom0, Xen};
+use super::{image, share};
+use crate::driver::qemu::accelerator::Accelerator;
+use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
-use crate::lab::{Limits, network};
+use crate::guest::GuestSpec;
+use crate::guest::channel::Channel;
+use crate::guest::kernel::{Entry, Flavor, Need};
+use crate::guest::memory::LEAST_MIB;
+use crate::guest::share::Protocol;
+use crate::lab::Limits;
 use crate::layer::{LayerSpec, Root, medium};
 use std::net::Ipv4Addr;
 use surtax_instrument::quantity::Bytes;
@@ -28,8 +31,6 @@ pub(super) struct Asked {
     pub(super) accelerator: Option<Accelerator>,
     /// The board.
     pub(super) board: Board,
-    /// How its agent and we reach each other.
-    pub(super) channel: Channel,
     /// The kernel's file, if one was named.
     pub(super) kernel: Option<String>,
     /// Virtual CPUs: as many as were named, else one for each CPU that it may run on.
@@ -48,16 +49,12 @@ pub(super) struct Asked {
     pub(super) entry: Option<Entry>,
     /// How files come to the guest.
     pub(super) files: Protocol,
-    /// The agent's name in the guest's first root, where that is a directory and no initramfs.
-    pub(super) first_root: Option<&'static str>,
     /// CPUs of this level on which QEMU and virtiofsd may run.
     pub(super) cpuset: Option<Vec<u32>>,
     /// The disk of the scratch directory, if that is on one.
     pub(super) disk: Option<Disk>,
     /// The network device, if it has one.
     pub(super) nic: Option<Nic>,
-    /// Whether it has one of Xen's, which whoever was lent the guest makes.
-    pub(super) has_vif: bool,
     /// Guest time by instructions: two to this power in nanoseconds each.
     pub(super) icount: Option<u8>,
     /// What is Dom0's, where Xen runs under the guest.
@@ -69,12 +66,16 @@ impl Asked {
     ///
     /// # Errors
     /// The user's: half a virtual CPU, a limit on processes, too little memory, or what a part refuses.
-    pub(super) fn read(spec: &LayerSpec, limits: &Limits) -> Result<Self, Fault> {
+    pub(in crate::driver) fn read(spec: &LayerSpec, limits: &Limits) -> Result<Self, Fault> {
+        Self::read_unnamed(spec, limits).map_err(|fault| fault.during(&spec.kind))
+    }
+
+    fn read_unnamed(spec: &LayerSpec, limits: &Limits) -> Result<Self, Fault> {
         let spec = &partition::expanded(spec)?;
         image::refuse(spec)?;
         let option = |key: &str| spec.options.get(key).map(String::as_str);
         if limits.pids.is_some() {
-            return Err(Fault::user("qemu: a machine has no limit on processes")
+            return Err(Fault::user("a machine has no limit on processes")
                 .hint("put `pids=` on a layer inside it, as in `qemu+runc:pids=100`"));
         }
         let memory_mib = match limits.memory {
@@ -84,10 +85,8 @@ impl Asked {
         let icount = option("icount").and_then(|shift| shift.parse().ok());
         let accelerator = match option("accel") {
             Some("kvm") if icount.is_some() => {
-                return Err(Fault::user(
-                    "qemu: `icount=` counts the instructions that TCG translates",
-                )
-                .hint("drop `accel=kvm`, or `icount=`"));
+                return Err(Fault::user("`icount=` counts the instructions that TCG translates")
+                    .hint("drop `accel=kvm`, or `icount=`"));
             }
             Some("kvm") => Some(Accelerator::Kvm),
             Some("tcg") => Some(Accelerator::Tcg),
@@ -100,7 +99,7 @@ impl Asked {
         };
         let pin = Pin::read(spec)?;
         let cpus = cpus(limits, icount.is_some(), pin.as_ref())?;
-        let files = Protocol::read(spec);
+        let files = share::read(spec);
         if spec.root()? == Root::Packed {
             refuse_files(spec)?;
         }
@@ -111,10 +110,8 @@ impl Asked {
             accelerator,
             icount,
             board,
-            channel: Channel::default(),
             disk: Disk::read(spec, board)?,
             nic: Nic::read(spec, board, cpus)?,
-            has_vif: false,
             kernel: option("kernel").map(String::from),
             cpu: option("cpu").map(cpu_model).transpose()?,
             cpus,
@@ -127,41 +124,58 @@ impl Asked {
             firmware,
             entry,
             files,
-            first_root: None,
             cpuset: limits.cpuset.clone(),
         })
     }
 
     /// Modules of the guest's kernel that its devices need.
-    pub(super) fn drivers(&self) -> Vec<&'static str> {
+    fn drivers(&self) -> Vec<&'static str> {
         let disk = self.disk.as_ref().map(|disk| disk.modules(self.board));
         let nic = self.nic.as_ref().map(Nic::modules);
-        let vif = self.has_vif.then_some("xen_netfront");
         let balloon = self.memory.balloon_mib.map(|_| "virtio_balloon");
         let xen = self.dom0.iter().flat_map(|_| xen::MODULES);
-        disk.into_iter().chain(nic).flatten().chain(vif).chain(balloon).chain(xen).collect()
+        disk.into_iter().chain(nic).flatten().chain(balloon).chain(xen).collect()
     }
 
     /// Its address with the length of its network, and the way out, if it has a network device.
     pub(super) fn addresses(&self) -> Option<(String, Ipv4Addr)> {
-        let of_vif = || (format!("{}/{}", network::WORKLOAD, network::PREFIX), network::OUTSIDE);
-        self.nic.as_ref().map(Nic::addresses).or_else(|| self.has_vif.then(of_vif))
+        self.nic.as_ref().map(Nic::addresses)
     }
 
-    /// What the guest needs of its kernel.
+    /// What is to be in the guest; Dom0 has the tools of this Xen.
+    pub(super) fn guest(&self, xen: Option<&Xen>) -> GuestSpec {
+        GuestSpec {
+            channel: Channel::Port,
+            transport: self.board.transport(),
+            files: self.files,
+            first_root: None,
+            memory_mib: self.memory.mib,
+            modules: self.drivers(),
+            network: self.addresses(),
+            balloon_pages: self.memory.balloon_pages(),
+            dom0: xen.map(Xen::files),
+        }
+    }
+
+    /// What a guest with these needs of its kernel.
     pub(super) fn need(&self) -> Need<'_> {
+        self.need_of(&self.guest(None))
+    }
+
+    /// The same for a guest that differs from it.
+    pub(super) fn need_of(&self, guest: &GuestSpec) -> Need<'_> {
         let is_old = self.nic.as_ref().is_some_and(|nic| !nic.is_virtio())
             || self.disk.as_ref().is_some_and(|disk| disk.is_of_no_cloud(self.board));
         let xen = if self.dom0.is_some() { &xen::MODULES[..] } else { &[] };
-        let channel: Vec<_> = self.channel.module().into_iter().collect();
+        let channel: Vec<_> = guest.channel.module().into_iter().collect();
         Need {
             named: self.kernel.as_deref(),
             // The one for clouds has no drivers of devices that clouds do not have, speaks no 9p, and is no Dom0.
-            flavor: match self.files {
+            flavor: match guest.files {
                 Protocol::Virtiofs if !is_old && self.dom0.is_none() => Flavor::Cloud,
                 _ => Flavor::Full,
             },
-            modules: [self.files.modules(), &self.drivers(), &channel, xen].concat(),
+            modules: [guest.files.modules(), &guest.modules, &channel, xen].concat(),
             // Xen enters an ELF kernel by its notes, and would unpack another in the guest.
             entry: self.entry.or(self.dom0.map(|_| Entry::Pvh)),
         }
@@ -173,7 +187,7 @@ fn cpus(limits: &Limits, is_counted: bool, pin: Option<&Pin>) -> Result<u32, Fau
     let listed = pin.and_then(Pin::len);
     Ok(match limits.cpu_millis {
         Some(millis) if millis > 1000 && is_counted => {
-            return Err(Fault::user("qemu: with `icount=` a machine has one CPU")
+            return Err(Fault::user("with `icount=` a machine has one CPU")
                 .hint("write `cpus=1`, or drop `icount=`"));
         }
         Some(millis) => whole_cpus(millis)?,
@@ -190,11 +204,11 @@ fn cpus(limits: &Limits, is_counted: bool, pin: Option<&Pin>) -> Result<u32, Fau
 /// Refuses what would bring files of this level into a guest that has none of them.
 fn refuse_files(spec: &LayerSpec) -> Result<(), Fault> {
     if spec.options.contains_key("files") {
-        return Err(Fault::user("qemu: a packed root is in memory, and no files are served to it")
+        return Err(Fault::user("a packed root is in memory, and no files are served to it")
             .hint("drop `files=`, or `root=packed`"));
     }
     if medium::of(spec) == Some(medium::Medium::Bind) {
-        return Err(Fault::user("qemu: a packed guest sees no directory of this level")
+        return Err(Fault::user("a packed guest sees no directory of this level")
             .hint("use `scratch=layer`, `scratch=tmpfs` or a disk"));
     }
     Ok(())
@@ -206,14 +220,14 @@ pub(in crate::driver) fn cpu_model(name: &str) -> Result<String, Fault> {
     if !name.is_empty() && name.chars().all(is_plain) {
         return Ok(name.to_owned());
     }
-    Err(Fault::user(format!("qemu: `{name}` is not the name of a CPU model"))
+    Err(Fault::user(format!("`{name}` is not the name of a CPU model"))
         .hint("`qemu-system-x86_64 -cpu help` lists them"))
 }
 
 fn whole_cpus(millis: u32) -> Result<u32, Fault> {
     if millis == 0 || !millis.is_multiple_of(1000) {
         let asked = f64::from(millis) / 1000.0;
-        return Err(Fault::user(format!("qemu: `cpus={asked}`: a machine has whole CPUs"))
+        return Err(Fault::user(format!("`cpus={asked}`: a machine has whole CPUs"))
             .hint("limit a layer inside it, as in `qemu:cpus=1+runc:cpus=0.5`"));
     }
     Ok(millis / 1000)
@@ -222,7 +236,7 @@ fn whole_cpus(millis: u32) -> Result<u32, Fault> {
 fn enough_memory(asked: Bytes) -> Result<u64, Fault> {
     let mib = asked.mebibytes();
     if mib < LEAST_MIB {
-        return Err(Fault::user(format!("qemu: no guest kernel starts in {mib} MiB of memory"))
+        return Err(Fault::user(format!("no guest kernel starts in {mib} MiB of memory"))
             .hint(format!("use `memory={LEAST_MIB}M` or more")));
     }
     Ok(mib)
@@ -277,7 +291,6 @@ mod tests {
             dom0: None,
             accelerator: Some(Accelerator::Tcg),
             board: Board::Microvm,
-            channel: Channel::Port,
             kernel: Some("/k".into()),
             cpus: 2,
             cpu: None,
@@ -287,11 +300,9 @@ mod tests {
             firmware: Firmware::Seabios,
             entry: None,
             files: Protocol::Virtiofs,
-            first_root: None,
             cpuset: Some(vec![1]),
             disk: None,
             nic: None,
-            has_vif: false,
             icount: None,
         };
         assert_eq!(Asked::read(&spec, &limits), Ok(expected));

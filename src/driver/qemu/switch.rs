@@ -45,7 +45,7 @@ pub(super) struct Switch {
 pub(super) fn require() -> Result<(), Fault> {
     match lab::find(PROGRAM) {
         Some(_) => Ok(()),
-        None => Err(Fault::machine(format!("qemu: `{PROGRAM}` is not in `PATH`"))
+        None => Err(Fault::machine(format!("`{PROGRAM}` is not in `PATH`"))
             .hint("apt-get install dpdk-dev, or use `net=tap`")),
     }
 }

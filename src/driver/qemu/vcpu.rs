@@ -52,13 +52,13 @@ impl Pin {
         let parts: Option<Vec<Vec<u32>>> = text.split(';').map(parse_cpus).collect();
         let cpus = parts.map(|parts| parts.concat()).filter(|cpus| !cpus.is_empty());
         let cpus = cpus.ok_or_else(|| {
-            Fault::user(format!("qemu: `pin={text}` is neither `on` nor `off` nor a list of CPUs"))
+            Fault::user(format!("`pin={text}` is neither `on` nor `off` nor a list of CPUs"))
                 .hint("write `pin=on`, or CPUs such as `pin=2;3`")
         })?;
         if let Some(twice) =
             cpus.iter().find(|&cpu| cpus.iter().filter(|it| *it == cpu).count() > 1)
         {
-            return Err(Fault::user(format!("qemu: `pin={text}` has CPU {twice} twice"))
+            return Err(Fault::user(format!("`pin={text}` has CPU {twice} twice"))
                 .hint("give each virtual CPU a CPU of its own"));
         }
         Ok(Some(Self::To(cpus)))
@@ -88,7 +88,7 @@ impl Pin {
         let listed = match self {
             Self::Any => usable.get(..count).ok_or_else(|| {
                 Fault::user(format!(
-                    "qemu: `pin=on`: {count} virtual CPUs, and only the CPUs {usable:?} to pin them to"
+                    "`pin=on`: {count} virtual CPUs, and only the CPUs {usable:?} to pin them to"
                 ))
                 .hint(format!("use `cpus={}` or fewer", usable.len()))
             })?,
@@ -96,13 +96,13 @@ impl Pin {
         };
         if let Some(foreign) = listed.iter().find(|cpu| !usable.contains(cpu)) {
             return Err(Fault::user(format!(
-                "qemu: `pin=`: the machine may not run on CPU {foreign}, but on {usable:?}"
+                "`pin=`: the machine may not run on CPU {foreign}, but on {usable:?}"
             ))
             .hint("take it out of `pin=`, or add it to `cpuset=`"));
         }
         if listed.len() != count {
             return Err(Fault::user(format!(
-                "qemu: `pin=` names {} CPUs for {count} virtual CPUs",
+                "`pin=` names {} CPUs for {count} virtual CPUs",
                 listed.len()
             ))
             .hint(format!("write `cpus={}`, or a CPU for each", listed.len())));
@@ -204,7 +204,7 @@ mod tests {
         let fault = Pin::Any.choose(3, &[0, 1]).unwrap_err();
         assert_eq!(
             fault.message,
-            "qemu: `pin=on`: 3 virtual CPUs, and only the CPUs [0, 1] to pin them to"
+            "`pin=on`: 3 virtual CPUs, and only the CPUs [0, 1] to pin them to"
         );
         let fault = Pin::To(vec![0, 2]).choose(2, &[0, 1]).unwrap_err();
         assert!(fault.message.contains("may not run on CPU 2"), "{fault}");

@@ -10,11 +10,12 @@
 //! Source: Xen `docs/misc/xen-command-line.pandoc`, QEMU `hw/i386/multiboot.c`, and what Debian's
 //! `/etc/init.d/xen` starts in Dom0.
 
-use super::apt;
-use super::command_line::Accelerator;
-use super::kernel::write_whole;
-use super::unpack::unpack;
+use crate::driver::qemu::accelerator::Accelerator;
 use crate::fault::{Doing, Fault};
+use crate::guest;
+use crate::guest::files::Dom0Files;
+use crate::guest::kernel::write_whole;
+use crate::guest::unpack::unpack;
 use crate::lab::Room;
 use crate::layer::{Choice, LayerSpec, value_of};
 use std::fs;
@@ -27,7 +28,7 @@ pub(super) const MODULES: [&str; 5] =
     ["xen_evtchn", "xen_gntdev", "xen_gntalloc", "xen_privcmd", "xenfs"];
 
 /// What the programs of Dom0 expect.
-pub(super) const DIRECTORIES: [&str; 3] = ["/run/xen", "/var/lib/xenstored", "/var/log/xen"];
+const DIRECTORIES: [&str; 3] = ["/run/xen", "/var/lib/xenstored", "/var/log/xen"];
 
 /// The hypervisor first, whose version is that of all; then the tools with their libraries, and the QEMU that
 /// serves a domain's devices.
@@ -107,10 +108,10 @@ impl Dom0 {
         let asked = option(DOM0_MEMORY.key);
         if option(HYPERVISOR.key) != Some("xen") {
             return match asked {
-                Some(text) => Err(Fault::user(format!(
-                    "qemu: `dom0-memory={text}`: without Xen there is no Dom0"
-                ))
-                .hint("add `hypervisor=xen`, or use `memory=`")),
+                Some(text) => {
+                    Err(Fault::user(format!("`dom0-memory={text}`: without Xen there is no Dom0"))
+                        .hint("add `hypervisor=xen`, or use `memory=`"))
+                }
                 None => Ok(None),
             };
         }
@@ -121,14 +122,14 @@ impl Dom0 {
         };
         if mib < DOM0_LEAST_MIB {
             let least = 2 * DOM0_LEAST_MIB;
-            return Err(Fault::user(format!(
-                "qemu: Xen's tools do not run in a Dom0 of {mib} MiB"
-            ))
-            .hint(format!("use `memory={least}M` or more, or `dom0-memory={DOM0_LEAST_MIB}M`")));
+            return Err(Fault::user(format!("Xen's tools do not run in a Dom0 of {mib} MiB"))
+                .hint(format!(
+                    "use `memory={least}M` or more, or `dom0-memory={DOM0_LEAST_MIB}M`"
+                )));
         }
         if memory_mib < mib + REST_LEAST_MIB {
             return Err(Fault::user(format!(
-                "qemu: a Dom0 of {mib} MiB leaves too little of {memory_mib} MiB for Xen and a domain"
+                "a Dom0 of {mib} MiB leaves too little of {memory_mib} MiB for Xen and a domain"
             ))
             .hint(format!("use `memory={}M` or more", mib + REST_LEAST_MIB)));
         }
@@ -154,7 +155,7 @@ fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
     match found {
         Some((key, _, hint)) => {
             let asked = spec.options.get(*key).map_or("", String::as_str);
-            Err(Fault::user(format!("qemu: Xen is not booted with `{key}={asked}`")).hint(*hint))
+            Err(Fault::user(format!("Xen is not booted with `{key}={asked}`")).hint(*hint))
         }
         None => Ok(()),
     }
@@ -191,9 +192,18 @@ impl Xen {
         Ok(Self { image, tools, version, dom0 })
     }
 
+    /// What makes a guest its Dom0.
+    pub(super) fn files(&self) -> Dom0Files {
+        Dom0Files {
+            tools: self.tools.clone(),
+            directories: &DIRECTORIES,
+            programs: Self::programs(),
+        }
+    }
+
     /// What Dom0 runs before it serves anybody: who keeps the store, who writes Dom0 into it, and who keeps
     /// consoles.
-    pub(super) fn programs() -> Vec<String> {
+    fn programs() -> Vec<String> {
         [
             "xenstored --pid-file /run/xenstored.pid",
             "xen-init-dom0",
@@ -260,8 +270,8 @@ pub(super) fn cpu_model(model: &str, accelerator: Accelerator) -> String {
 
 fn fetch(trees: &Path, room: &Room) -> Result<PathBuf, Fault> {
     fs::create_dir_all(trees).doing(format_args!("create `{}`", trees.display()))?;
-    apt::fetch_tree(&PACKAGES, trees, room).map_err(|fault| {
-        let fault = fault.during(format_args!("qemu: cannot fetch Xen by apt"));
+    guest::fetch_tree(&PACKAGES, trees, room).map_err(|fault| {
+        let fault = fault.during(format_args!("cannot fetch Xen by apt"));
         if fault.hint.is_some() { fault } else { fault.hint("Xen 4.17 is in Debian 12") }
     })
 }
@@ -310,7 +320,7 @@ mod tests {
             assert!(fault.hint.is_some());
         }
         let fault = Dom0::read(&spec(&[("dom0-memory", "1G")]), 2048).unwrap_err();
-        assert_eq!(fault.message, "qemu: `dom0-memory=1G`: without Xen there is no Dom0");
+        assert_eq!(fault.message, "`dom0-memory=1G`: without Xen there is no Dom0");
     }
 
     #[test]

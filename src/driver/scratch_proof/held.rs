@@ -4,7 +4,7 @@
 //! memory or a disk. So the kernel is asked of every process that works for the layer, from outside. What only a guest
 //! or a sandbox can tell is said to be its own.
 
-use crate::driver::first_process::{FirstProcess, pids_below};
+use crate::container::first_process::{FirstProcess, pids_below};
 use crate::lab::{DISK_DIRECTORY, disk};
 use crate::layer::medium::Medium;
 use crate::layer::{Payer, Running, Source, value_of};

@@ -20,11 +20,10 @@
 
 mod client;
 
-use super::arrival::{self, Arrival, KEEP_ALIVE, LEASE, SYSTEM};
-use super::version;
-use crate::agent::{ConsoleTail, Link};
+use crate::agent::arrival::{Arrival, KEEP_ALIVE, LEASE, SYSTEM};
+use crate::agent::{ConsoleTail, Link, arrival};
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Process, Program, Room};
+use crate::lab::{self, Process, Program, Room, tool_version};
 use crate::layer::{
     Card, Choice, Files, Layer, LayerSpec, Network, Payer, Reach, RootKind, Running, Site, Source,
     StartGuess, Unavailable, Usable, value_of,
@@ -233,6 +232,6 @@ fn explained(client: &Client, fault: Fault, console: &ConsoleTail) -> Fault {
 
 /// What the client says of its version, on its standard error.
 fn version_fact() -> Result<Fact, Fault> {
-    let version = version::asked([client::PROGRAM, "-V"].map(String::from).to_vec())?;
+    let version = tool_version::asked([client::PROGRAM, "-V"].map(String::from).to_vec())?;
     Ok(Fact::new("ssh_version", version, "ssh -V"))
 }

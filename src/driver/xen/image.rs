@@ -4,8 +4,9 @@
 //! Specification 0.6.96, section 3.1.
 
 use super::{Kind, require_linux};
-use crate::driver::qemu::lent::{notes_of, unpack};
 use crate::fault::{Doing, Fault};
+use crate::guest::elf::notes_of;
+use crate::guest::unpack::unpack;
 use crate::lab::Room;
 use std::fs;
 use std::path::Path;

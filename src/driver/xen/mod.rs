@@ -22,13 +22,15 @@ mod toolstack;
 mod vbd;
 mod vif;
 
-use super::qemu::lent::{self, Board, Channel, Lent};
+use super::qemu::lent::{self, Lent};
 use crate::agent::{ConsoleTail, Link};
+use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
+use crate::guest::channel::Channel;
 use crate::lab::{Limits, Room, Undo};
 use crate::layer::{
-    Card, Choice, Layer, LayerSpec, Limit, Network, Payer, Reach, RootKind, Running, Site, Source,
-    StartGuess, Unavailable, Usable, medium,
+    Card, Choice, Inner, Layer, LayerSpec, Limit, Need, Network, Payer, Reach, RootKind, Running,
+    Site, Source, StartGuess, Unavailable, Usable, medium,
 };
 use configuration::Domain;
 use std::fs;
@@ -103,6 +105,7 @@ static CARD: Card = Card {
     start_guess: StartGuess::of(5_000),
     variants: VARIANTS,
     is_seen_from_outside: false,
+    needs: |_| &[Need::Xen],
     ..Card::MACHINE
 };
 
@@ -162,11 +165,11 @@ impl Layer for Xen {
         &self,
         spec: &LayerSpec,
         limits: &Limits,
-        inside: Option<&LayerSpec>,
+        inside: Option<Inner<'_>>,
     ) -> Result<(), Fault> {
         let why = format!("domains have at most {CPUS_MAX} CPUs");
         lent::require_cpus(spec, limits, CPUS_MAX, &why)?;
-        match inside.filter(|inside| inside.kind == "xen") {
+        match inside.filter(|inside| inside.needs(Need::Xen)) {
             Some(_) => Err(Fault::user("xen: a domain is no Dom0, and starts no other domain")
                 .hint("put a machine with a Xen of its own between them, as in `xen+qemu:hypervisor=xen+xen`")),
             None => Ok(()),

@@ -3,9 +3,8 @@
 //! Source: `xl(1)`, `xenstore-write(1)`, Xen `tools/libs/light/libxl_console.c`.
 
 use super::configuration::CHANNEL;
-use crate::driver::errand::Errand;
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Room};
+use crate::lab::{self, Room, ToolRun};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::os::fd::OwnedFd;
@@ -77,7 +76,7 @@ pub(super) fn create(
     let program = lab::find(XL).unwrap_or_else(|| XL.into()).display().to_string();
     let file = file.display().to_string();
     let words = [program.as_str(), "create", "-p", "-e", "-q", &file];
-    Errand { mount_namespace, deadline: CREATE_DEADLINE, ..Errand::new(&words) }.run(room)?;
+    ToolRun { mount_namespace, deadline: CREATE_DEADLINE, ..ToolRun::new(&words) }.run(room)?;
     let text = tool(&[XL, "domid", name])?;
     text.trim().parse().doing(format_args!("take `{}` for the number of a domain", text.trim()))
 }

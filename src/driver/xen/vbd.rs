@@ -5,7 +5,8 @@
 //! Source: `xl-disk-configuration(5)` of Xen 4.17, QEMU 7.2 `hw/block/xen-block.c`.
 
 use super::toolstack;
-use crate::driver::qemu::lent::{Board, Made, said_by};
+use crate::driver::qemu::board::Board;
+use crate::driver::qemu::disk::Made;
 use crate::driver::qemu::qmp::Qmp;
 use crate::fault::{Doing, Fault};
 use crate::layer::Choice;
@@ -64,7 +65,7 @@ pub(super) fn prove(
         facts.extend(disk.prove(&mut qmp, server, Board::Q35, inside)?);
         Ok(facts)
     });
-    let mut facts = proved.map_err(|fault| said_by("xen", fault))?;
+    let mut facts = proved.map_err(|fault| fault.during("xen"))?;
     facts.push(Fact::new("disk_backend", "qdisk", "xenstore"));
     Ok(facts)
 }
@@ -72,7 +73,7 @@ pub(super) fn prove(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::qemu::lent::Disk;
+    use crate::driver::qemu::disk::Disk;
     use crate::layer::LayerSpec;
 
     #[test]

@@ -8,10 +8,8 @@
 
 use super::toolstack;
 use super::vbd::CONNECTED;
-use crate::driver::errand::Errand;
-use crate::driver::qemu::lent::is_guest_of_ours;
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Room, network};
+use crate::lab::{self, Room, ToolRun, kernel_part, network};
 use crate::layer::{Choice, LayerSpec, Network, Site, Unavailable, value_of};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,7 +53,7 @@ impl Nic {
     pub(super) fn prepare(site: &Site<'_>, room: &Room) -> Result<Self, Fault> {
         if may_load(site) {
             // Where it is built in, or there is none, what needs it will tell.
-            let _ = Errand::new(&["modprobe", "-a", "xen-netback", "bridge"]).run(room);
+            let _ = ToolRun::new(&["modprobe", "-a", "xen-netback", "bridge"]).run(room);
         }
         require_netback().map_err(Unavailable::fault)?;
         let script = lab::find(NO_SCRIPT).ok_or_else(|| {
@@ -80,7 +78,7 @@ pub(super) fn require(site: &Site<'_>) -> Result<(), Unavailable> {
 }
 
 fn may_load(site: &Site<'_>) -> bool {
-    site.level > 0 && is_guest_of_ours()
+    site.level > 0 && kernel_part::is_of_a_guest_of_ours()
 }
 
 fn require_netback() -> Result<(), Unavailable> {

@@ -260,7 +260,7 @@ enum Manner {
 /// Whether the first process of this level is our agent: then everything in it was made by us, and
 /// goes away with it.
 fn is_level_ours() -> bool {
-    fs::read("/proc/1/exe").is_ok_and(|program| program == super::AGENT_BINARY)
+    fs::read("/proc/1/exe").is_ok_and(|program| program == super::places::AGENT_BINARY)
 }
 
 /// Gives controllers to the children of a cgroup v2 group.

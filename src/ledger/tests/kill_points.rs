@@ -2,8 +2,8 @@
 
 use super::super::fixture::{add, done, id, plan};
 use super::super::{Ledger, RunState, TrialState, shelf};
+use crate::finding::compare;
 use crate::lab::tests::tracer::{kill_at_each, mark, place};
-use crate::report::compare;
 use std::collections::HashSet;
 use std::path::Path;
 use surtax_instrument::quantity::Nanoseconds;

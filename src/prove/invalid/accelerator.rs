@@ -4,7 +4,7 @@
 use super::super::bench::{compared, draft};
 use super::super::{Bar, Bench, Line};
 use crate::fault::Fault;
-use crate::report::Verdict;
+use crate::finding::Verdict;
 
 /// How long it takes to be refused, about, in milliseconds.
 pub(super) const RUN_MS: u32 = 400;

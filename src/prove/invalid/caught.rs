@@ -3,7 +3,7 @@
 //! A mark on a trial must be on every trial of the compared stack whose command succeeded. Where
 //! nothing but the fault can leave it, no trial of the baseline may have it.
 
-use crate::report::{ArmFindings, Findings, TrialPoint, Verdict};
+use crate::finding::{ArmFindings, Findings, TrialPoint, Verdict};
 
 fn has_caution(findings: &Findings, code: &str) -> bool {
     findings.cautions.iter().any(|caution| caution.code == code)

@@ -10,10 +10,11 @@ mod kinds;
 
 use super::bench::{compared, draft};
 use super::place::Place;
-use super::{Bar, Bench, Line, Proof, Size, Stopped, ended};
+use super::proof::ended;
+use super::{Bar, Bench, Line, Proof, Size, Stopped};
 use crate::fault::Fault;
+use crate::finding::{ArmFindings, Findings};
 use crate::plan::{Draft, Word};
-use crate::report::{ArmFindings, Findings};
 use kinds::KINDS;
 
 /// A fault: what happens in the compared stack and not in its baseline, which is the same layer.

@@ -3,7 +3,7 @@
 //! The positions of linear and of decimal ticks are the chart library's; ratios have ticks of their
 //! own, because +10 % and 2× are what people say, and 1.25892541 is not.
 
-use super::number;
+use crate::finding::number;
 use kuva::render::render_utils::{generate_ticks, generate_ticks_log};
 
 /// From values to positions.

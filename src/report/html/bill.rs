@@ -3,12 +3,13 @@
 //! A bar adds medians of payers, so it may differ a little from the median of the sum. An arm
 //! without readings keeps its row and says so.
 
-use super::super::PayerFindings;
 use super::axis::Axis;
 use super::chart::{self, Anchor, Canvas, Caption};
+use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
-use super::{escape, number};
+use crate::finding::PayerFindings;
+use crate::finding::number;
 
 /// The parts of a bill: their name in the ledger, for people, and their colour's class.
 const ROLES: [(&str, &str, &str); 6] = [
@@ -53,7 +54,7 @@ pub fn bill(arms: &[Arm<'_>]) -> Option<String> {
         draw(arms, &wide),
         draw(arms, &narrow),
         payers(arms, "CPU time and memory per payer"),
-        escape::line(super::super::memory::PARTS)
+        escape::line(crate::finding::memory::PARTS)
     ))
 }
 

@@ -1,10 +1,10 @@
 //! The comparison: one row per arm with what most readers came for.
 
-use super::super::{Findings, memory};
 use super::escape;
 use super::legend::Arm;
-use super::number;
 use super::table::{Cell, Table};
+use crate::finding::number;
+use crate::finding::{Findings, memory};
 
 /// The section.
 pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {

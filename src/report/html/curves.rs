@@ -4,13 +4,14 @@
 //! that is from p0, and each curve ends with the last nine that ten values support. Source: Tene, "How NOT to Measure
 //! Latency", and the plots of HdrHistogram.
 
-use super::super::{DistributionFindings, Findings, PercentilePoint};
 use super::axis::Axis;
 use super::chart::{self, Anchor, Canvas, Caption, Fill};
+use super::escape;
 use super::legend::{self, Arm};
 use super::table::{Cell, Table};
 use super::trials::real;
-use super::{escape, number};
+use crate::finding::number;
+use crate::finding::{DistributionFindings, Findings, PercentilePoint};
 
 const HEIGHT: f64 = 320.0;
 const TOP: f64 = 10.0;

@@ -1,10 +1,11 @@
 //! The details of each arm: every metric, who paid, what proves where it ran, what went wrong.
 
-use super::super::verdict::TELLING;
-use super::super::{KeyValue, LevelEvidence, MetricFindings, Trouble};
 use super::legend::Arm;
 use super::table::{Cell, Table};
-use super::{bill, escape, number};
+use super::{bill, escape};
+use crate::finding::number;
+use crate::finding::verdict::TELLING;
+use crate::finding::{KeyValue, LevelEvidence, MetricFindings, Trouble};
 
 /// As many different outputs or exit statuses of one arm are listed.
 const VARIANTS_MAX: usize = 8;

@@ -5,7 +5,7 @@
 //! goes through here, through `table.rs`, or through the chart library, which does the second step
 //! itself.
 
-use crate::report::foreign;
+use crate::finding::foreign;
 use std::fmt::Write;
 
 /// Longest text that the report repeats; the ledger has the rest.

@@ -1,8 +1,9 @@
 //! The head of the report: what was asked, where and when, what was found, and what to doubt.
 
-use super::super::{Caution, Findings, KeyValue, RunFacts};
 use super::legend::Arm;
-use super::{details, escape, number};
+use super::{details, escape};
+use crate::finding::number;
+use crate::finding::{Caution, Findings, KeyValue, RunFacts};
 use crate::plan::shell_line;
 use surtax_instrument::quantity::Bytes;
 

@@ -1,9 +1,9 @@
 //! Several instances at once: one row per metric and arm, with the least and the most of them.
 
-use super::super::{Findings, instances};
 use super::legend::Arm;
-use super::number;
 use super::table::{Cell, Table};
+use crate::finding::number;
+use crate::finding::{Findings, instances};
 
 /// The section; nothing where one ran.
 pub fn instances(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {

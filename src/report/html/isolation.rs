@@ -1,7 +1,7 @@
 //! Isolation: one row per metric and stack, beside a neighbour over the same stack alone.
 
-use super::super::{Findings, isolation};
 use super::table::{Cell, Table};
+use crate::finding::{Findings, isolation};
 
 /// The section; nothing where no neighbour ran.
 pub fn isolation(findings: &Findings) -> Option<String> {

@@ -3,9 +3,9 @@
 //! Colour and shape both tell arms apart, and neither alone has to: seven colours that colour-blind
 //! readers can distinguish and six shapes repeat only after 42 arms. The baseline is grey, twice.
 
-use super::super::{ArmFindings, Findings, Interval, MetricFindings, TrialPoint, Verdict};
 use super::chart::{Canvas, Fill, Shape};
 use super::escape;
+use crate::finding::{ArmFindings, Findings, Interval, MetricFindings, TrialPoint, Verdict};
 
 /// An arm as the report shows it.
 pub struct Arm<'a> {

@@ -1,10 +1,11 @@
 //! What the workload measured: one row per metric and arm, with its own verdict.
 
-use super::super::stacks::FEW;
-use super::super::{Findings, reasons, workload};
+use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
-use super::{escape, number};
+use crate::finding::number;
+use crate::finding::stacks::FEW;
+use crate::finding::{Findings, reasons, workload};
 
 /// The section; nothing where an ordinary command was measured.
 pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
@@ -43,7 +44,7 @@ pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     let remark = workload::remark(&rows).map_or_else(String::new, |remark| {
         format!("<p>Overhead: {}.</p>\n", escape::prose(&remark))
     });
-    let settings: String = super::super::settings::lines(findings)
+    let settings: String = crate::finding::settings::lines(findings)
         .iter()
         .map(|line| format!("<p>Measured with {}.</p>\n", escape::prose(line)))
         .collect();

@@ -24,7 +24,7 @@ mod spread;
 mod table;
 mod trials;
 
-use super::{Findings, number};
+use crate::finding::Findings;
 
 const STYLE: &str = concat!(
     include_str!("../../../report-ui/page.css"),
@@ -72,4 +72,4 @@ pub fn html(findings: &Findings) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

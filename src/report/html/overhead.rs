@@ -4,12 +4,13 @@
 //! than a factor of three, so that +5 % and 8× are both legible. It is drawn twice, for wide and
 //! for narrow screens, because a scaled drawing has scaled letters.
 
-use super::super::{Findings, Interval, Verdict};
 use super::axis::Axis;
 use super::chart::{self, Anchor, Canvas, Caption, Fill};
+use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
-use super::{escape, number};
+use crate::finding::number;
+use crate::finding::{Findings, Interval, Verdict};
 
 /// Where things stand in one of the two drawings.
 struct Frame {

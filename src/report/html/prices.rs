@@ -3,13 +3,14 @@
 //! One row for each primitive, one mark for each stack, on one axis: where a stack is dear shows at a
 //! glance, and that it is dear in one thing only as well. Drawn twice, as every chart.
 
-use super::super::prices::{Cell as Price, List, Row, list};
-use super::super::{Findings, Interval, Verdict};
 use super::axis::Axis;
 use super::chart::{self, Anchor, Canvas, Caption, Fill};
+use super::escape;
 use super::legend::{self, Arm};
 use super::table::{Cell, Table};
-use super::{escape, number};
+use crate::finding::number;
+use crate::finding::prices::{Cell as Price, List, Row, list};
+use crate::finding::{Findings, Interval, Verdict};
 
 const HEAD: f64 = 26.0;
 const FOOT: f64 = 34.0;

@@ -5,12 +5,13 @@
 //! thirds, and what is beyond is cut off at its edge. It holds 1 and the margin, too, unless these are
 //! so far away that nothing could be seen of the interval.
 
-use super::super::{Findings, Interval, ProgressPoint};
 use super::axis::Axis;
 use super::chart::{self, Anchor, Canvas, Caption, Fill};
+use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
-use super::{escape, number};
+use crate::finding::number;
+use crate::finding::{Findings, Interval, ProgressPoint};
 
 /// Where things stand in one of the two drawings.
 struct Frame {

@@ -4,13 +4,14 @@
 //! mode and its tail can be compared though one arm takes ten times as long as another. Dots of
 //! quantiles: Kay, Kola, Hullman and Munson, "When (ish) is My Bus?", CHI 2016.
 
-use super::super::{Findings, QuantileFindings};
 use super::axis::Axis;
 use super::chart::{self, Anchor, Canvas, Caption, Fill, Shape};
+use super::escape;
 use super::legend::{self, Arm};
 use super::table::{Cell, Table};
 use super::trials::real;
-use super::{escape, number};
+use crate::finding::number;
+use crate::finding::{Findings, QuantileFindings};
 
 /// As many dots stand for an arm.
 const DOTS_MAX: usize = 200;

@@ -1,7 +1,7 @@
 //! Writes tables. Every cell that holds text escapes it, so that no caller can forget.
 
 use super::escape;
-use super::number::GAP;
+use crate::finding::number::GAP;
 
 /// One cell.
 pub enum Cell {

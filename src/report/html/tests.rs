@@ -1,9 +1,9 @@
 //! Tests of the whole page. What a person must see, `a_sample_to_look_at` writes.
 
-pub(in crate::report) mod sample;
+pub(crate) mod sample;
 
-use super::super::{Caution, Findings, TrialPoint, Trouble, Verdict};
 use super::html;
+use crate::finding::{Caution, Findings, TrialPoint, Trouble, Verdict};
 use sample::{arm, colleague, empty, gap, interval, key_value, payer};
 
 fn section<'a>(page: &'a str, id: &str) -> &'a str {

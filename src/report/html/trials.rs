@@ -7,10 +7,11 @@
 mod draw;
 mod thin;
 
-use super::super::{Findings, TrialPoint};
+use super::escape;
 use super::legend::{self, Arm, counts};
 use super::table::{Cell, Table};
-use super::{escape, number};
+use crate::finding::number;
+use crate::finding::{Findings, TrialPoint};
 use thin::Bin;
 pub use thin::real;
 

@@ -1,8 +1,8 @@
 //! The price list as text.
 
-use super::super::foreign;
-use super::super::prices::{Cell as Price, List, Row};
 use super::{Look, Page, colour, name};
+use crate::finding::foreign;
+use crate::finding::prices::{Cell as Price, List, Row};
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement};
 
 /// The table, what its marks mean, and why there are gaps.

@@ -1,9 +1,8 @@
 //! The first table on a terminal: one row per arm, and as many columns as fit beside its stack.
 
-use super::super::export::verdict_word;
-use super::super::number::{self, GAP};
-use super::super::{ArmFindings, Findings};
 use super::{Look, colour, name, plain};
+use crate::finding::number::GAP;
+use crate::finding::{ArmFindings, Findings, number};
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
 
 /// The columns after the stack's, with what makes room first where the terminal is narrow: all of
@@ -127,7 +126,7 @@ fn row(arm: &ArmFindings) -> [(String, Color); 8] {
         plain(arm.trial_count.to_string()),
         plain(median("wall_ns")),
         plain(overhead.map_or(GAP.into(), |interval| number::overhead(&interval))),
-        (verdict_word(&arm.verdict).into(), colour(&arm.verdict)),
+        (arm.verdict.word().into(), colour(&arm.verdict)),
         plain(command_cpu),
         plain(median("cpu_others_ns")),
         plain(median("memory_peak_bytes")),

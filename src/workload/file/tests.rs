@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::workload::Workload;
+use crate::workload::keys::{CHECK_KEYS, HISTOGRAM_KEYS, METRIC_KEYS, SETTING_KEYS, VERSION_KEYS};
+use crate::workload::metric::Better;
+use crate::workload::unit::UNITS;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 

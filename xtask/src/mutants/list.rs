@@ -55,7 +55,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "disturbed-counted",
         breaks: "a disturbed attempt counts beside its repeat",
-        path: "src/report/column.rs",
+        path: "src/finding/column.rs",
         text: "ended.iter().copied().filter(|trial| trial.state == TrialState::Done).collect()",
         instead: "ended.iter().copied().filter(|trial| matches!(trial.state, TrialState::Done | TrialState::Disturbed)).collect()",
         proofs: "recounted",
@@ -79,7 +79,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "blocks-unpaired",
         breaks: "an arm is compared with the baseline of other blocks too",
-        path: "src/report/estimate.rs",
+        path: "src/finding/estimate.rs",
         text: "blocks.entry(trial.id.block).or_default()",
         instead: "blocks.entry(trial.id.block / 2).or_default()",
         proofs: "recounted",
@@ -87,7 +87,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "second-arm-unused",
         breaks: "the baseline's second arm is left out of the overhead",
-        path: "src/report/estimate.rs",
+        path: "src/finding/estimate.rs",
         text: "let baseline = by_block(self.first.iter().chain(self.again), measure);",
         instead: "let baseline = by_block(self.first.iter(), measure);",
         proofs: "recounted",
@@ -95,7 +95,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "second-arm-equal",
         breaks: "the baseline is compared with itself and not with its second arm",
-        path: "src/report/estimate.rs",
+        path: "src/finding/estimate.rs",
         text: "&by_block(self.again.iter(), measure))",
         instead: "&by_block(self.first.iter(), measure))",
         proofs: "false-positives,recounted",
@@ -152,7 +152,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "outputs-uncompared",
         breaks: "stacks that print something else are not told of",
-        path: "src/report/caution.rs",
+        path: "src/finding/caution.rs",
         text: "arm.trial_count > 0 && hashes(arm) != expected",
         instead: "arm.trial_count > 1_000_000_000 && hashes(arm) != expected",
         proofs: "invalid",
@@ -168,7 +168,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "losses-unsaid",
         breaks: "trials that do not count are not told of",
-        path: "src/report/caution.rs",
+        path: "src/finding/caution.rs",
         text: "if lost == 0 || column.counted.is_empty() {",
         instead: "if lost < 1_000_000_000 || column.counted.is_empty() {",
         proofs: "invalid",
@@ -184,7 +184,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "findings-untamed",
         breaks: "units and names of a ledger are shown as they are",
-        path: "src/report/harmless.rs",
+        path: "src/finding/harmless.rs",
         text: "*text = line(text);",
         instead: "*text = std::mem::take(text);",
         proofs: "hostile",

@@ -13,7 +13,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("lab", &["fault"]),
     ("layer", &["agent", "lab", "fault"]),
     ("rootfs", &["layer", "lab", "fault"]),
-    ("driver", &["rootfs", "layer", "agent", "lab", "fault"]),
+    ("container", &["rootfs", "layer", "agent", "lab", "fault"]),
+    ("guest", &["rootfs", "layer", "agent", "lab", "fault"]),
+    ("driver", &["guest", "container", "rootfs", "layer", "agent", "lab", "fault"]),
     ("stack", &["driver", "rootfs", "layer", "agent", "lab", "fault"]),
     ("workload", &["driver", "layer", "fault"]),
     ("plan", &["workload", "stack", "driver", "layer", "fault"]),
@@ -34,14 +36,15 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     ("campaign", &["ledger", "trial", "plan", "stack", "layer", "fault"]),
     (
-        "report",
+        "finding",
         &["ledger", "trial", "plan", "workload", "stack", "driver", "rootfs", "layer", "fault"],
     ),
+    ("report", &["finding", "plan", "workload", "fault"]),
     (
         "prove",
         &[
-            "report", "campaign", "ledger", "trial", "plan", "workload", "stack", "driver",
-            "rootfs", "layer", "lab", "agent", "fault",
+            "report", "finding", "campaign", "ledger", "trial", "plan", "workload", "stack",
+            "driver", "rootfs", "layer", "lab", "agent", "fault",
         ],
     ),
 ];
@@ -166,7 +169,7 @@ mod tests {
         assert_eq!(
             found,
             ["src/report/html.rs:2: `report` may not know of `lab`; \
-              it may know of ledger, trial, plan, workload, stack, driver, rootfs, layer, fault"]
+              it may know of finding, plan, workload, fault"]
         );
     }
 

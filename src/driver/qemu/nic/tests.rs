@@ -64,7 +64,7 @@ fn a_switch_is_found_at_its_socket_and_has_no_vectors_under_tcg() {
     let line = nic.arguments("pci", Accelerator::Kvm).concat().join(" ");
     assert!(!line.contains("vectors"), "{line}");
     let fault = read(&[("net", "vhost-user"), ("nic", "e1000")], Board::Q35).unwrap_err();
-    assert_eq!(fault.message, "qemu: `net=vhost-user` knows no `nic=e1000`");
+    assert_eq!(fault.message, "`net=vhost-user` knows no `nic=e1000`");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_bridge_of_open_vswitch_is_behind_a_tap_as_any_other() {
         assert_eq!(on("ovs"), on("tap"));
     }
     let fault = read(&[("net", "ovs"), ("nic", "e1000"), ("queues", "2")], Board::Q35).unwrap_err();
-    assert_eq!(fault.message, "qemu: `queues=` is of a virtio device on a tap");
+    assert_eq!(fault.message, "`queues=` is of a virtio device on a tap");
     let shaped = read(&[("net", "ovs"), ("delay", "20ms")], Board::Q35).unwrap().unwrap();
     assert!(shaped.shape().is_some());
 }
@@ -95,7 +95,7 @@ fn a_device_that_cannot_be_is_refused_with_what_can() {
         let fault = refused(&[(key, "on")]);
         assert_eq!(
             fault.message,
-            format!("qemu: `{key}=` is of a network device, and the machine has none")
+            format!("`{key}=` is of a network device, and the machine has none")
         );
     }
     for (key, value) in [("vhost", "on"), ("offloads", "off"), ("queues", "2")] {
@@ -103,7 +103,7 @@ fn a_device_that_cannot_be_is_refused_with_what_can() {
             let fault = refused(&[options[0], options[1], (key, value)]);
             assert_eq!(
                 fault.message,
-                format!("qemu: `{key}=` is of a virtio device on a tap"),
+                format!("`{key}=` is of a virtio device on a tap"),
                 "{options:?}"
             );
         }
@@ -127,6 +127,6 @@ fn a_vhost_that_this_machine_does_not_have_is_refused_before_anything_is_made() 
         return;
     }
     let fault = nic.is_possible().unwrap_err();
-    assert_eq!(fault.message, "qemu: there is no `/dev/vhost-net` for `vhost=on`");
+    assert_eq!(fault.message, "there is no `/dev/vhost-net` for `vhost=on`");
     assert!(fault.hint.unwrap().starts_with("modprobe vhost_net"));
 }

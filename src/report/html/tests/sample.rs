@@ -1,6 +1,6 @@
 //! Findings to write reports from: a run as one would send it to a colleague, and an enormous one.
 
-use super::super::super::*;
+use crate::finding::*;
 use std::collections::BTreeMap;
 
 /// A generator of plausible noise; the same every time.

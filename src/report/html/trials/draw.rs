@@ -3,11 +3,11 @@
 //! The trials that count decide the scale. One that does not may have failed at once or run into a
 //! deadline; it stands in a lane below when it would squeeze the others, or has no time at all.
 
-use super::super::super::{Findings, TrialPoint};
 use super::super::axis::Axis;
 use super::super::chart::{self, Anchor, Canvas, Caption, Fill, Shape};
-use super::super::number;
 use super::{Counted, Series, thin};
+use crate::finding::number;
+use crate::finding::{Findings, TrialPoint};
 
 /// Where things stand in one of the two drawings.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Reduces many trials to few stretches of time, keeping what the eye looks for: level and range.
 
-use super::super::super::TrialPoint;
+use crate::finding::TrialPoint;
 
 /// The trials that began within one stretch of time.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +53,7 @@ fn bin(trials: &[&TrialPoint]) -> Option<Bin> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::TrialUsage;
+    use crate::finding::TrialUsage;
     use std::collections::BTreeMap;
 
     fn trial(at_ns: u64, wall_ns: u64) -> TrialPoint {

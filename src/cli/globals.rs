@@ -1,0 +1,50 @@
+//! What applies to every command, and the form of what is printed.
+
+use crate::report::terminal::{Colour, Look};
+use clap::{Args, ValueEnum};
+
+/// What applies to every command.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Globals {
+    /// Shows no progress and no notes; errors and results stay.
+    #[arg(short, long, global = true, help_heading = "Everywhere")]
+    pub quiet: bool,
+    /// Says of every trial how it ended, not only of every block.
+    #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = "Everywhere")]
+    pub verbose: bool,
+    /// Uses no colour; the environment variable NO_COLOR does the same.
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub no_color: bool,
+    /// The form of what is printed.
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Everywhere")]
+    pub format: Option<Format>,
+}
+
+/// The form of what is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A table for people.
+    #[default]
+    Table,
+    /// One JSON object, with stable field names.
+    Json,
+    /// Comma-separated values with a header.
+    Csv,
+    /// A Markdown table.
+    Markdown,
+}
+
+impl Globals {
+    /// The form that was asked for, or the command's usual one.
+    #[must_use]
+    pub fn format_or(&self, usual: Format) -> Format {
+        self.format.unwrap_or(usual)
+    }
+
+    /// How text may look on standard output.
+    #[must_use]
+    pub fn look(&self) -> Look {
+        let look = Look::of_standard_output();
+        if self.no_color { Look { colour: Colour::No, ..look } } else { look }
+    }
+}

@@ -1,0 +1,354 @@
+//! An init in a container of a tool: a system container, whose first process starts the agent as a service.
+//!
+//! surtax (host) ── TOOL ── init (PID 1) ── agent, a service ── command
+//!
+//! So the start of the container includes that of its init. systemd boots as far as `sysinit.target`, and
+//! what the root enables beyond that is left out: those services would be a workload of their own, and
+//! another one on every machine. When the agent ends, the init ends the container.
+//!
+//! Source: `systemd.unit(5)`, `systemd.service(5)`, `bootup(7)`; BusyBox `init/init.c`.
+
+use crate::agent::{ConsoleTail, Link};
+use crate::container::first_process::FirstProcess;
+use crate::container::oci::config::AGENT;
+use crate::container::stdio;
+use crate::fault::{Doing, Fault};
+use crate::lab::{self, Process};
+use crate::layer::{Choice, LayerSpec, Root, Site, Unavailable};
+use std::fs::{self, File, Permissions};
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::wire::Fact;
+
+/// The option that names the init.
+pub(crate) const CHOICE: Choice = Choice {
+    key: "init",
+    values: &["none", "systemd", "busybox"],
+    help: "who is the container's first process: the agent itself (default), or an init that starts it as a \
+           service",
+};
+
+/// Where the agent finds the host's socket.
+const SOCKET: &str = "/run/surtax-agent.socket";
+
+/// Where systemd is, in the order in which it is looked for.
+const SYSTEMD: [&str; 2] = ["lib/systemd/systemd", "usr/lib/systemd/systemd"];
+
+/// Where busybox is.
+const BUSYBOX: [&str; 2] = ["bin/busybox", "usr/bin/busybox"];
+
+/// Between two looks at the socket.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// Who is the first process of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Init {
+    /// The agent itself.
+    None,
+    /// systemd.
+    Systemd,
+    /// That of BusyBox.
+    Busybox,
+}
+
+/// Units that would hide or empty the root's `/tmp`, where a command may have its files.
+const MASKED: [&str; 2] = ["tmp.mount", "systemd-tmpfiles-setup.service"];
+
+impl Init {
+    /// Reads a spec.
+    pub fn of(spec: &LayerSpec) -> Self {
+        match spec.options.get(CHOICE.key).map(String::as_str) {
+            Some("systemd") => Self::Systemd,
+            Some("busybox") => Self::Busybox,
+            _ => Self::None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::None => "the agent",
+            Self::Systemd => "systemd",
+            Self::Busybox => "busybox",
+        }
+    }
+
+    /// Its program in a root, if it is there.
+    fn program(self, root: &Path) -> Option<PathBuf> {
+        let places: &[&str] = match self {
+            Self::None => &[],
+            Self::Systemd => &SYSTEMD,
+            Self::Busybox => &BUSYBOX,
+        };
+        let place = places.iter().find(|place| root.join(place).exists())?;
+        Some(Path::new("/").join(place))
+    }
+
+    /// The files that it is to find: what is written, and where in the container.
+    fn files(self, agent: &str) -> Vec<(&'static str, String)> {
+        match self {
+            Self::None => Vec::new(),
+            // Not in `/run`, where directories for it would belong to whoever starts the tool.
+            Self::Systemd => vec![
+                (
+                    "/etc/systemd/system/surtax.target",
+                    String::from(
+                        "[Unit]\nDescription=What surtax measures in\n\
+                         Requires=sysinit.target surtax-agent.service\n\
+                         After=sysinit.target surtax-agent.service\n",
+                    ),
+                ),
+                (
+                    "/etc/systemd/system/surtax-agent.service",
+                    format!(
+                        "[Unit]\nDescription=The agent of surtax\nDefaultDependencies=no\n\
+                         Requires=sysinit.target\nAfter=sysinit.target\n\
+                         SuccessAction=poweroff-force\nFailureAction=poweroff-force\n\
+                         [Service]\nExecStart={agent}\nTasksMax=infinity\n"
+                    ),
+                ),
+            ],
+            Self::Busybox => {
+                vec![("/etc/inittab", format!("::wait:{agent}\n::once:/bin/busybox poweroff -f\n"))]
+            }
+        }
+    }
+}
+
+/// Refuses an init in this level's network.
+pub(crate) fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
+    let init = Init::of(spec);
+    if init == Init::None || spec.options.get("net").is_none_or(|word| word != "host") {
+        return Ok(());
+    }
+    let (kind, name) = (&spec.kind, init.name());
+    Err(Fault::user(format!(
+        "{kind}: `init={name}` with `net=host` could set this level's links up anew"
+    ))
+    .hint("use `net=none` or `net=veth`"))
+}
+
+/// That the root of a spec has its init.
+pub(crate) fn require(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailable> {
+    let init = Init::of(spec);
+    if init == Init::None {
+        return Ok(());
+    }
+    let name = init.name();
+    let root = match &site.view.root {
+        Root::Directory(path) => path.as_path(),
+        // An image is unpacked when it is used, and one of a disk is for virtual machines.
+        Root::Oci(_) | Root::Image(_) => return Ok(()),
+        Root::Overlay | Root::Host | Root::Packed => Path::new("/"),
+    };
+    match init.program(root) {
+        Some(_) => Ok(()),
+        None => Err(Unavailable {
+            why: format!("there is no {name} in the root `{}`", root.display()),
+            remedy: Some(match init {
+                Init::Busybox => String::from("apt-get install busybox-static"),
+                _ => String::from("apt-get install systemd"),
+            }),
+        }),
+    }
+}
+
+/// An init with all that it needs, before the tool is started.
+pub(crate) struct Prepared {
+    /// Which.
+    pub init: Init,
+    /// Its command line in the container.
+    pub argv: Vec<String>,
+    /// What the tool must show in the container: a file of the room, and where; the socket is among them.
+    pub shown: Vec<(PathBuf, String)>,
+    listener: UnixListener,
+}
+
+/// Prepares the init of a spec in a directory of the room; nothing without one. `root` is where its program
+/// is looked for, and `words` what the agent is told before it calls the host.
+///
+/// # Errors
+/// The user's: the root has no such init. The machine's: a file cannot be written.
+pub(crate) fn prepare(
+    spec: &LayerSpec,
+    root: &Path,
+    words: &[String],
+    directory: &Path,
+) -> Result<Option<Prepared>, Fault> {
+    let init = Init::of(spec);
+    if init == Init::None {
+        return Ok(None);
+    }
+    let program = init.program(root).ok_or_else(|| {
+        Fault::user(format!("{}: its root has no {}", spec.kind, init.name()))
+            .hint("name a root that has one, or leave `init` out")
+    })?;
+    fs::create_dir_all(directory).doing(format_args!("make `{}`", directory.display()))?;
+    let mut agent = vec![AGENT.to_owned()];
+    agent.extend(words.iter().cloned());
+    agent.extend(["dial", SOCKET].map(String::from));
+    let mut shown = Vec::new();
+    for (index, (place, text)) in init.files(&agent.join(" ")).into_iter().enumerate() {
+        let file = directory.join(index.to_string());
+        fs::write(&file, text).doing(format_args!("write `{}`", file.display()))?;
+        shown.push((file, place.to_owned()));
+    }
+    let socket = directory.join("socket");
+    let listener =
+        UnixListener::bind(&socket).doing(format_args!("listen at `{}`", socket.display()))?;
+    // The agent may be another user here than it is inside.
+    fs::set_permissions(&socket, Permissions::from_mode(0o666))
+        .and_then(|()| listener.set_nonblocking(true))
+        .doing(format_args!("open `{}` to the container", socket.display()))?;
+    shown.push((socket, SOCKET.to_owned()));
+    let program = program.to_string_lossy().into_owned();
+    let argv = match init {
+        Init::Busybox => vec![program, String::from("init")],
+        _ => {
+            let target = [program, String::from("--unit=surtax.target")].into_iter();
+            target.chain(MASKED.iter().map(|unit| format!("systemd.mask={unit}"))).collect()
+        }
+    };
+    Ok(Some(Prepared { init, argv, shown, listener }))
+}
+
+impl Prepared {
+    /// Waits for the agent's call. Whoever called first is asked for its evidence as ever.
+    ///
+    /// # Errors
+    /// The machine's: the tool has ended, or it took too long; with the last words.
+    fn link(
+        &self,
+        kind: &str,
+        tool: &mut Process,
+        console: &ConsoleTail,
+        deadline: Duration,
+    ) -> Result<Link, Fault> {
+        let began = monotonic_raw();
+        let stream = loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => break stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error).doing("take the call of an agent"),
+            }
+            let why = match tool.wait(LOOK_AGAIN)? {
+                Some(status) => format!("ended with {status}"),
+                None if Duration::from(monotonic_raw().since(began)) < deadline => continue,
+                None => format!("started no agent within {:.1} s", deadline.as_secs_f64()),
+            };
+            return Err(Fault::machine(format!(
+                "{kind}: the init `{}` {why}{}",
+                self.init.name(),
+                console.quote()
+            )));
+        };
+        stream.set_nonblocking(false).doing("wait for an agent's frames")?;
+        let copy = stream.try_clone().doing("copy an agent's socket")?;
+        let halves = [OwnedFd::from(stream), OwnedFd::from(copy)].map(File::from);
+        let [replies, requests] = halves;
+        Link::over(kind, replies, requests, console)
+    }
+}
+
+/// The way to an agent whose tool is not started yet.
+pub(crate) enum Way {
+    /// It inherits its channel.
+    Inherited(Link),
+    /// It calls. What the tool says is kept.
+    Called(ConsoleTail),
+}
+
+/// The way to the agent of `kind`, and the three ends that its tool gets.
+///
+/// # Errors
+/// The machine's: too many files are open.
+pub(crate) fn way(
+    kind: &str,
+    init: Option<&Prepared>,
+) -> Result<(Way, [Option<OwnedFd>; 3]), Fault> {
+    if init.is_none() {
+        let (link, ends) = stdio::link(kind)?;
+        return Ok((Way::Inherited(link), ends));
+    }
+    let (words, end) = lab::pipe()?;
+    let copy = end.try_clone().doing("copy the pipe of a tool's words")?;
+    let console = ConsoleTail::new();
+    console.drain(words);
+    Ok((Way::Called(console), [None, Some(copy), Some(end)]))
+}
+
+impl Way {
+    /// The link, once the tool is started.
+    ///
+    /// # Errors
+    /// As [`Prepared::link`].
+    pub fn link(
+        self,
+        kind: &str,
+        init: Option<&Prepared>,
+        tool: &mut Process,
+        deadline: Duration,
+    ) -> Result<Link, Fault> {
+        match (self, init) {
+            (Self::Inherited(link), _) => Ok(link),
+            (Self::Called(console), Some(init)) => init.link(kind, tool, &console, deadline),
+            (Self::Called(_), None) => Err(Fault::bug("nobody is there for an agent to call")),
+        }
+    }
+}
+
+/// That the container's first process is the init that was asked for, and not the agent.
+///
+/// # Errors
+/// The machine's: it is another.
+pub(crate) fn prove(init: Init, first: &FirstProcess) -> Result<Fact, Fault> {
+    let name = first.text("comm")?.trim_end().to_owned();
+    // BusyBox's is called as it was started.
+    let fits = match init {
+        Init::Systemd => name == "systemd",
+        Init::Busybox => name == "busybox" || name == "init",
+        Init::None => false,
+    };
+    if fits {
+        return Ok(Fact::new("init", name, "/proc/PID/comm of its process 1"));
+    }
+    Err(Fault::machine(format!(
+        "`init={}` was asked for, and the container's process 1 is `{name}`",
+        init.name()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::container::init::*;
+
+    #[test]
+    fn an_init_is_told_of_the_agent_and_ends_with_it() {
+        let line = "/run/surtax-agent dial /run/surtax-agent.socket";
+        let units = Init::Systemd.files(line);
+        assert!(units[1].1.contains(&format!("ExecStart={line}\n")), "{}", units[1].1);
+        assert!(units[1].1.contains("SuccessAction=poweroff-force"));
+        assert_eq!(
+            Init::Busybox.files(line),
+            [("/etc/inittab", format!("::wait:{line}\n::once:/bin/busybox poweroff -f\n"))]
+        );
+        assert_eq!(Init::None.files(line), []);
+    }
+
+    #[test]
+    fn an_init_is_found_in_the_root_that_it_is_for() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(Init::Busybox.program(root.path()), None);
+        fs::create_dir(root.path().join("bin")).unwrap();
+        fs::write(root.path().join("bin/busybox"), "").unwrap();
+        assert_eq!(Init::Busybox.program(root.path()), Some("/bin/busybox".into()));
+        let options = [("init".to_owned(), "systemd".to_owned())].into();
+        let spec = LayerSpec { kind: "lxc".into(), options };
+        let fault = prepare(&spec, root.path(), &[], root.path()).err().unwrap();
+        assert_eq!(fault.message, "lxc: its root has no systemd");
+    }
+}

@@ -1,0 +1,393 @@
+//! OCI runtimes: `runc`, `crun`, `youki` and gVisor's `runsc`, by the command line they all share.
+//!
+//! surtax (host) ── runc run ── namespaces, groups, pivot_root ── agent (PID 1) ── command
+//!
+//! - **Needs** the runtime in `PATH`, root, and cgroup v1 or v2.
+//! - **Leaves out** seccomp, AppArmor and user namespaces, which are an engine's choice and not the
+//!   runtime's; links, which are an engine's: `net=veth` prepares a namespace as its plugin would.
+//! - **Payers** the runtime's own process and the container's group: engine. The group carries the command.
+//! - **Checked against** OCI runtime specification 1.0.2; runc 1.1.5, crun 1.8.1, runsc 20260905.
+
+mod command_line;
+pub(crate) mod config;
+mod resources;
+
+use crate::agent::Link;
+use crate::container::engine_runtime::Kernel;
+use crate::container::first_process::FirstProcess;
+use crate::container::tool_network::{Ground, Known, ToolNetwork};
+use crate::container::{stdio, tool_network};
+use crate::fault::{Doing, Fault};
+use crate::lab::{self, Limits, Mount, Process, Program, Room, tool_version};
+use crate::layer::{
+    Card, Choice, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Unavailable, Usable,
+    impairment, medium,
+};
+use crate::rootfs::{root, scratch, secrets};
+use command_line::{CONTAINER, CommandLine, text};
+use config::{Container, Network};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::probe::cgroup::Hierarchies;
+use surtax_instrument::wire::{Fact, Role};
+
+/// How long a runtime may take to end after its container's first process has.
+const STOP_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long a question to a runtime may take.
+const ASK_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A runtime's own proof.
+type Prove = fn(&FirstProcess, &LayerSpec, &[Fact]) -> Result<Vec<Fact>, Fault>;
+
+/// An OCI runtime, and what sets it apart from the others.
+pub struct Oci {
+    /// Its card.
+    pub(crate) card: &'static Card,
+    /// Its program in `PATH`.
+    pub(crate) program: &'static str,
+    /// The command that installs it.
+    pub(crate) remedy: &'static str,
+    /// Whose kernel is inside.
+    pub(crate) kernel: Kernel,
+    /// The networks that are prepared for it.
+    pub(crate) networks: &'static [Known],
+    /// The variable that names the directory where it lays a copy of itself while it starts, which it leaves there when
+    /// it is killed; without it that is `/tmp`.
+    pub(crate) copies_to: Option<&'static str>,
+    /// Whether it refuses to work where cgroup v2 is mounted beside v1.
+    pub(crate) refuses_hybrid: bool,
+    /// Its own options before the word `run`, from those of the layer.
+    pub(crate) arguments: fn(&LayerSpec) -> Vec<String>,
+    /// Refuses a layer that cannot run in its containers.
+    pub(crate) holds: fn(&LayerSpec, Inner<'_>) -> Result<(), Fault>,
+    /// What else must hold for it to be usable: given its path.
+    pub(crate) require: fn(&Path, &LayerSpec, &Site<'_>) -> Result<(), Unavailable>,
+    /// Its own proof, from its first process on this level and what was seen on the inside.
+    pub(crate) prove: Prove,
+}
+
+/// A container's own network and no link, or this level's: the choice of those that prepare none.
+pub(crate) const NET: Choice = Choice {
+    key: "net",
+    values: &["none", "host"],
+    help: "the network: `none` is a namespace with only `lo` (default), `host` is this level's own",
+};
+
+/// Whether layers may be started inside.
+pub(crate) const PRIVILEGED: Choice = Choice {
+    key: "privileged",
+    values: &["true", "false"],
+    help: "all capabilities, devices and groups, as layers inside may need (default: false)",
+};
+
+impl Oci {
+    /// A runtime on this level's kernel that needs nothing special, by its card, its program and what installs it.
+    pub(crate) const fn plain(
+        card: &'static Card,
+        program: &'static str,
+        remedy: &'static str,
+    ) -> Self {
+        Self {
+            card,
+            program,
+            remedy,
+            kernel: Kernel::Shared,
+            networks: &[("veth", Ground::Prepared)],
+            copies_to: None,
+            refuses_hybrid: false,
+            arguments: |_| Vec::new(),
+            holds: |_, _| Ok(()),
+            require: |_, _, _| Ok(()),
+            prove: same_kernel,
+        }
+    }
+}
+
+impl Layer for Oci {
+    fn card(&self) -> &'static Card {
+        self.card
+    }
+
+    fn refuse(&self, spec: &LayerSpec, _: &Limits, inside: Option<Inner<'_>>) -> Result<(), Fault> {
+        self.shape(spec)?;
+        inside.map_or(Ok(()), |inside| (self.holds)(spec, inside))
+    }
+
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+        let Some(path) = lab::find(self.program) else {
+            let why = format!("`{}` is not in `PATH`", self.program);
+            return Err(Unavailable { why, remedy: Some(self.remedy.to_owned()) });
+        };
+        if !rustix::process::geteuid().is_root() {
+            let why = format!("`{}` needs root for mounts and groups", self.program);
+            return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
+        }
+        let version = version(&path).map_err(|fault| Unavailable {
+            why: fault.message,
+            remedy: Some(self.remedy.into()),
+        })?;
+        tool_network::require(spec, self.networks)?;
+        impairment::require(self.shape(spec)?, site)?;
+        (self.require)(&path, spec, site)?;
+        Ok(Usable { facts: runtime_facts(&path, &version) })
+    }
+
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
+        let path = lab::find(self.program).ok_or_else(|| {
+            Fault::machine(format!("{}: it is not in `PATH`", self.card.kind)).hint(self.remedy)
+        })?;
+        if site.level > 0 {
+            // A level that was just made has not been asked before.
+            (self.require)(&path, spec, site)
+                .and_then(|()| impairment::require(self.shape(spec)?, site))
+                .map_err(|it| it.fault().during(self.card.kind))?;
+        }
+        let lowers = root::lowers(&site.view.root, site.cache)?;
+        let bundle = room.memory_directory()?;
+        let above = scratch::above(site.view, room)?;
+        let mut mounts =
+            root::merge((&lowers, &secrets::hidden(site.view)), bundle, above.as_deref())?;
+        if self.refuses_hybrid {
+            mounts.extend(cover_unified(site.lab.hierarchies()));
+        }
+        if site.view.scratch == Some(medium::Medium::Layer) {
+            mounts.extend(scratch::mounts(site.view, &root::merged_at(bundle), room)?);
+        }
+        let namespace = room.mount_namespace(&mounts)?;
+        let network = ToolNetwork::make(spec, self.networks, site, room)?;
+        write_bundle(spec, &network, site, room, bundle)?;
+
+        let (link, ends) = stdio::link(self.card.kind)?;
+        let command_line = CommandLine {
+            program: path.to_string_lossy().into_owned(),
+            own: (self.arguments)(spec),
+            is_nested: site.level > 0,
+            bundle: bundle.to_path_buf(),
+        };
+        let process = room.spawn(Program {
+            argv: command_line.run(),
+            stdio: ends,
+            environment: self.copies_to.map(|name| {
+                let path = std::env::var("PATH").unwrap_or_default();
+                vec![(String::from("PATH"), path), (name.to_owned(), text(bundle))]
+            }),
+            mount_namespace: Some(namespace.try_clone().doing("keep the mount namespace")?),
+            ..Program::default()
+        })?;
+        let mut facts = root::facts(&site.view.root, &lowers);
+        let privileged = is_privileged(spec, site).to_string();
+        facts.push(Fact::new("privileged", privileged, "config.json"));
+        Ok(Box::new(RunningOci {
+            version: version(&path)?,
+            path,
+            process,
+            namespace,
+            command_line,
+            link: Some(link),
+            group: room.group().join(CONTAINER),
+            hierarchies: site.lab.hierarchies().clone(),
+            limits: site.limits.clone(),
+            spec: spec.clone(),
+            network,
+            kernel: self.kernel,
+            prove: self.prove,
+            facts,
+        }))
+    }
+}
+
+impl Oci {
+    /// How bad the link of a spec's network is to be.
+    fn shape(&self, spec: &LayerSpec) -> Result<Option<lab::Shape>, Fault> {
+        impairment::read(spec, &tool_network::made_here(self.networks))
+    }
+}
+
+struct RunningOci {
+    path: PathBuf,
+    version: String,
+    process: Process,
+    namespace: OwnedFd,
+    command_line: CommandLine,
+    link: Option<Link>,
+    group: PathBuf,
+    hierarchies: Hierarchies,
+    limits: Limits,
+    spec: LayerSpec,
+    network: ToolNetwork,
+    kernel: Kernel,
+    prove: Prove,
+    facts: Vec<Fact>,
+}
+
+impl Running for RunningOci {
+    fn link(&mut self) -> Result<Link, Fault> {
+        crate::layer::take_link(&mut self.link, &self.spec.kind)
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        let engine = |name: String, source, carries_workload| Payer {
+            name,
+            role: Role::Engine,
+            source,
+            carries_workload,
+            is_shared: false,
+        };
+        vec![
+            engine(self.spec.kind.clone(), Source::Process(self.process.pid()), false),
+            engine("container".to_owned(), Source::Group(self.group.clone()), true),
+        ]
+    }
+
+    fn network(&self) -> Option<crate::layer::Network> {
+        self.network.reach()
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let first = self.first_process()?;
+        let mut facts = runtime_facts(&self.path, &self.version);
+        let command_line = self.command_line.run().join(" ");
+        facts.push(Fact::new("runtime_command_line", command_line, "its start"));
+        facts.push(first.group_is(&self.group)?);
+        facts.extend(first.limits(&self.group, &self.limits)?);
+        facts.extend((self.prove)(&first, &self.spec, inside)?);
+        let proved = self.network.prove(self.kernel, inside);
+        facts.extend(proved.map_err(|fault| fault.during(&self.spec.kind))?);
+        facts.extend(self.facts.iter().cloned());
+        Ok(facts)
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
+        drop(self.link.take());
+        if self.process.wait(STOP_DEADLINE)?.is_some() {
+            return Ok(());
+        }
+        let namespace = self.namespace.try_clone().doing("enter the mount namespace again")?;
+        // The room's group is killed in any case; this only asks the runtime to do its own part.
+        let deleted = lab::ask(&self.command_line.delete(), Some(namespace), ASK_DEADLINE);
+        let kind = &self.spec.kind;
+        let why = deleted.err().map_or_else(String::new, |fault| format!(": {}", fault.message));
+        Err(Fault::machine(format!(
+            "{kind}: the container did not end and was deleted by force{why}"
+        )))
+    }
+}
+
+impl RunningOci {
+    /// The container's first process. runc says which it is only after that process has begun.
+    fn first_process(&mut self) -> Result<FirstProcess, Fault> {
+        let file = self.command_line.pid_file();
+        let asked = monotonic_raw();
+        loop {
+            match FirstProcess::read(&file, &self.hierarchies) {
+                Err(_) if Duration::from(monotonic_raw().since(asked)) < ASK_DEADLINE => {}
+                other => return other,
+            }
+            if let Some(status) = self.process.wait(Duration::from_millis(1))? {
+                let kind = &self.spec.kind;
+                return Err(Fault::machine(format!("{kind}: it ended with {status}")));
+            }
+        }
+    }
+}
+
+/// Writes the bundle, which needs nothing but the file.
+fn write_bundle(
+    spec: &LayerSpec,
+    network: &ToolNetwork,
+    site: &Site<'_>,
+    room: &Room,
+    bundle: &Path,
+) -> Result<(), Fault> {
+    let network = match network.prepared() {
+        Some(path) => Network::Prepared(path),
+        None if network.is_shared() => Network::Host,
+        None => Network::None,
+    };
+    let system = rustix::system::uname();
+    let disk = scratch::bound(site.view, room)?;
+    let container = Container {
+        root: &root::merged_at(bundle),
+        agent: site.agent,
+        host_name: &system.nodename().to_string_lossy(),
+        group: &Path::new("/").join(room.group()).join(CONTAINER),
+        limits: site.limits,
+        hides_groups: site.lab.hierarchies().0.len() == 1
+            && site.lab.hierarchies().unified().is_some(),
+        counts_swap: counts_swap(site),
+        cpu_groups: site.lab.cpu_groups(),
+        limited_disk: site.limits.io.disk()?,
+        view: site.view,
+        scratch: disk.as_deref(),
+        network,
+        is_privileged: is_privileged(spec, site),
+        bounding_capabilities: config::bounding_capabilities()?,
+        open_files_max: config::open_files_max(),
+    };
+    let file = bundle.join("config.json");
+    let text = format!("{:#}", config::config(&container)?);
+    fs::write(&file, text).doing(format_args!("write `{}`", file.display()))
+}
+
+/// Whether layers may be started inside: the user says so, or one will be.
+fn is_privileged(spec: &LayerSpec, site: &Site<'_>) -> bool {
+    site.carries_layers || spec.options.get("privileged").is_some_and(|value| value == "true")
+}
+
+/// Whether swap can be limited: a kernel without swap accounting refuses to be asked.
+pub(crate) fn counts_swap(site: &Site<'_>) -> bool {
+    site.lab.hierarchies().of("memory").is_some_and(|memory| {
+        memory.mount_point.join("memory.memsw.limit_in_bytes").exists()
+            || site.lab.hierarchies().unified() == Some(memory)
+    })
+}
+
+/// Hides cgroup v2 from a runtime that refuses it beside v1: only in the room's own namespace.
+pub(crate) fn cover_unified(hierarchies: &Hierarchies) -> Option<Mount> {
+    let unified = hierarchies.unified()?;
+    (hierarchies.0.len() > 1).then(|| Mount::Fresh {
+        kind: "tmpfs".to_owned(),
+        target: unified.mount_point.clone(),
+        // It makes a group there nevertheless, in vain.
+        options: String::new(),
+    })
+}
+
+/// A runtime that shares this level's kernel: the agent is the container's first process, in
+/// namespaces that are not ours.
+fn same_kernel(
+    first: &FirstProcess,
+    spec: &LayerSpec,
+    inside: &[Fact],
+) -> Result<Vec<Fact>, Fault> {
+    let shared: &[&str] = match spec.options.get("net").map(String::as_str) {
+        Some("host") => &["net", "user"],
+        _ => &["user"],
+    };
+    let mut facts = vec![first.is_the_agent(inside)?, first.namespaces(shared)?];
+    facts.extend(first.privileges()?);
+    Ok(facts)
+}
+
+fn runtime_facts(path: &Path, version: &str) -> Vec<Fact> {
+    vec![
+        Fact::new("runtime", text(path), "PATH"),
+        Fact::new("runtime_version", version, "--version"),
+    ]
+}
+
+fn version(path: &Path) -> Result<String, Fault> {
+    tool_version::of_runtime(path)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,448 @@
+//! Tools that make one container from their command line alone: bubblewrap, systemd-nspawn, LXC,
+//! Podman.
+//!
+//! surtax (host) ── TOOL ── namespaces, pivot_root ── agent ── command
+//!
+//! - **Needs** the tool in `PATH` and root.
+//! - **Leaves out** what only an init inside would do, unless it is asked for: the agent is the container's
+//!   command.
+//! - **Payers** one group with the tool's own processes and the container: engine. It carries the
+//!   command, so what is left of it is the tool, its monitor and the agent. The limits hold for them
+//!   together, and the tool is inside them before its first instruction.
+//! - **Checked against** what each tool's own file says.
+
+use crate::agent::Link;
+use crate::container::conmon::Conmon;
+use crate::container::engine_runtime::Kernel;
+use crate::container::first_process::{FirstProcess, THROTTLING, empties, limited_together};
+use crate::container::init::{Init, Prepared};
+use crate::container::oci::config::AGENT;
+use crate::container::tool_network::{Known, ToolNetwork};
+use crate::container::users::ContainerUsers;
+use crate::container::{engine_runtime, init, storage, tool_network};
+use crate::fault::Fault;
+use crate::lab::disk::Disk;
+use crate::lab::{self, IoLimits, Lab, Limits, Mount, Process, Program, Room, tool_version};
+use crate::layer::publish::Port;
+use crate::layer::{
+    Card, Inner, Layer, LayerSpec, Network, Payer, Running, Site, Source, Unavailable, Usable,
+    medium,
+};
+use crate::rootfs::root::Lower;
+use crate::rootfs::{root, scratch, secrets};
+use rustix::process::Signal;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::probe::cgroup::Hierarchies;
+use surtax_instrument::wire::{Fact, Role};
+
+/// How long a tool may take to end after the container's command has.
+const STOP_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long an init may take to end its container.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
+
+/// A tool, and what sets it apart from the others.
+pub struct ContainerTool {
+    /// Its card.
+    pub(crate) card: &'static Card,
+    /// Its program in `PATH`.
+    pub(crate) program: &'static str,
+    /// The command that installs it.
+    pub(crate) remedy: &'static str,
+    /// What cannot be, on whatever machine.
+    pub(crate) refuse: fn(&LayerSpec, &Limits) -> Result<(), Fault>,
+    /// What else must be there for a spec.
+    pub(crate) require: fn(&LayerSpec, &Site<'_>) -> Result<(), Unavailable>,
+    /// The networks that it makes itself.
+    pub(crate) networks: &'static [Known],
+    /// What the agent is told before it speaks to the host.
+    pub(crate) agent_words: fn(&ToolNetwork) -> Vec<String>,
+    /// Its command line for one container, and what it needs beside it.
+    pub(crate) order: fn(&Wanted<'_>) -> Result<Order, Fault>,
+}
+
+/// A container, as asked for.
+pub(crate) struct Wanted<'a> {
+    /// What was asked for.
+    pub spec: &'a LayerSpec,
+    /// The hierarchies of this level's groups.
+    pub hierarchies: &'a Hierarchies,
+    /// The tool's file.
+    pub program: &'a str,
+    /// The lab, for what outlives a room.
+    pub lab: &'a Lab,
+    /// The root before it was merged, in which there is nothing but its own top level.
+    pub base: &'a Path,
+    /// The merged root, in the room's mount namespace.
+    pub root: &'a Path,
+    /// The static agent as a file that the tool can see.
+    pub agent: &'a Path,
+    /// The trial's room, for what a tool wants elsewhere.
+    pub room: &'a Room,
+    /// A directory of the room in memory, for what the tool wants to write.
+    pub scratch: &'a Path,
+    /// The group that it is started in, which has the limits.
+    pub group: &'a Path,
+    /// The container's name: ours, and nobody else's on this machine.
+    pub name: &'a str,
+    /// The level's own, so that a command sees the same name everywhere.
+    pub host_name: &'a str,
+    /// Directories of the merged root whose writes are kept.
+    pub writable: &'a [PathBuf],
+    /// Where its scratch directory is; a volume is the tool's to make.
+    pub medium: Option<medium::Medium>,
+    /// What it may do with a disk.
+    pub io: IoLimits,
+    /// That disk, if there is a limit, where a group that the tool makes inside ours is not held by it: in
+    /// cgroup v1. Then the tool must be told.
+    pub throttled_disk: Option<Disk>,
+    /// Its network.
+    pub network: &'a ToolNetwork,
+    /// Who its users are.
+    pub users: ContainerUsers,
+    /// Its init, if the agent is not its first process.
+    pub init: Option<&'a Prepared>,
+    /// Whether it gets a `/run` of its own; else it has the one of its root.
+    pub has_own_run: bool,
+}
+
+/// What is started, and on which mounts.
+#[derive(Default)]
+pub(crate) struct Order {
+    /// The command line, the tool's file first.
+    pub argv: Vec<String>,
+    /// Mounts of the room's namespace that the tool needs, after those of the root.
+    pub mounts: Vec<Mount>,
+    /// Variables of the tool's environment; it gets no others but `PATH`.
+    pub environment: Vec<(String, String)>,
+    /// Who runs the tool, if not root.
+    pub user: Option<u32>,
+    /// A file with the number of a process that the tool leaves behind on purpose, for its next container: it is
+    /// ended with this one.
+    pub left_behind: Option<PathBuf>,
+    /// The monitor that an engine leaves with the container, and the runtime behind it.
+    pub conmon: Option<Conmon>,
+    /// The port that is published.
+    pub port: Option<Port>,
+    /// The image of a file system that the tool needs, and where it is to be mounted after all else.
+    pub image: Option<(PathBuf, PathBuf)>,
+}
+
+impl Layer for ContainerTool {
+    fn card(&self) -> &'static Card {
+        self.card
+    }
+
+    fn refuse(&self, spec: &LayerSpec, limits: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {
+        init::refuse(spec)?;
+        (self.refuse)(spec, limits)
+    }
+
+    fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
+        let Some(path) = lab::find(self.program) else {
+            let why = format!("`{}` is not in `PATH`", self.program);
+            return Err(Unavailable { why, remedy: Some(self.remedy.to_owned()) });
+        };
+        if !rustix::process::geteuid().is_root() {
+            let why = format!("`{}` needs root for a throw-away layer over `/`", self.program);
+            return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
+        }
+        tool_network::require(spec, self.networks)?;
+        init::require(spec, site)?;
+        (self.require)(spec, site)?;
+        let facts = tool_facts(&path).map_err(|fault| Unavailable {
+            why: fault.message,
+            remedy: Some(self.remedy.to_owned()),
+        })?;
+        Ok(Usable { facts })
+    }
+
+    fn start(
+        &self,
+        spec: &LayerSpec,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Box<dyn Running>, Fault> {
+        let kind = self.card.kind;
+        let path = self.find()?;
+        let scratch = room.memory_directory()?;
+        let lowers = root::lowers(&site.view.root, site.cache)?;
+        let merged = root::merged_at(scratch);
+        let agent = scratch.join("agent");
+        let users = ContainerUsers::of(spec);
+        let mapped = users.namespace(room)?;
+        let mut mounts = mounts(&lowers, &agent, mapped.as_ref(), site, room)?;
+        let group = room.subgroup("container", site.limits)?;
+        let network = ToolNetwork::make(spec, self.networks, site, room)?;
+        let words = (self.agent_words)(&network);
+        let base = &lowers.first().ok_or_else(|| Fault::bug("a root of no directories"))?.source;
+        let init = init::prepare(spec, base, &words, &scratch.join("init"))?;
+        let order = (self.order)(&Wanted {
+            spec,
+            hierarchies: site.lab.hierarchies(),
+            program: &path.to_string_lossy(),
+            lab: site.lab,
+            base,
+            root: &merged,
+            agent: &agent,
+            room,
+            scratch,
+            group: &group,
+            name: &site.container_name(room),
+            host_name: &rustix::system::uname().nodename().to_string_lossy(),
+            writable: &site.view.writable,
+            medium: site.view.scratch,
+            io: site.limits.io,
+            throttled_disk: throttled_disk(site)?,
+            network: &network,
+            users,
+            init: init.as_ref(),
+            has_own_run: site.view.root == crate::layer::Root::Overlay,
+        })?;
+        let (way, ends) = init::way(kind, init.as_ref())?;
+        let command_line = room.nameless(&order.argv.join(" "));
+        let (left_behind, conmon) = (order.left_behind.clone(), order.conmon.clone());
+        let port = order.port;
+        mounts.extend(order.mounts.iter().cloned());
+        let mut process = spawn(order, &mounts, &network, ends, &group, room)?;
+        network
+            .finish(&mut process, site.start_deadline)
+            .map_err(|fault| fault.during(format_args!("{kind}")))?;
+        let link = way.link(kind, init.as_ref(), &mut process, site.start_deadline)?;
+        let mut facts = tool_facts(&path)?;
+        facts.push(Fact::new("tool_command_line", command_line, "its start"));
+        facts.extend(root::facts(&site.view.root, &lowers));
+        Ok(Box::new(RunningContainer {
+            process,
+            link: Some(link),
+            init: init.map_or(Init::None, |init| init.init),
+            group,
+            hierarchies: site.lab.hierarchies().clone(),
+            limits: site.limits.clone(),
+            kind,
+            network,
+            users,
+            left_behind,
+            conmon,
+            port,
+            spec: spec.clone(),
+            facts,
+        }))
+    }
+}
+
+/// Starts a tool on its mounts.
+fn spawn(
+    order: Order,
+    mounts: &[Mount],
+    network: &ToolNetwork,
+    stdio: [Option<OwnedFd>; 3],
+    group: &Path,
+    room: &Room,
+) -> Result<Process, Fault> {
+    let namespace = room.mount_namespace_in(network.held(), mounts)?;
+    if let Some((image, target)) = &order.image {
+        storage::mount_image(image, target, &namespace)?;
+    }
+    room.spawn(Program {
+        argv: order.argv,
+        environment: Some(lab::path_and(order.environment)),
+        stdio,
+        group: Some(group.to_path_buf()),
+        mount_namespace: Some(namespace),
+        network_namespace: network.held().map(lab::Network::namespace).transpose()?,
+        user: order.user,
+        ..Program::default()
+    })
+}
+
+impl ContainerTool {
+    /// Its program's file.
+    fn find(&self) -> Result<PathBuf, Fault> {
+        lab::find(self.program).ok_or_else(|| {
+            let kind = self.card.kind;
+            Fault::machine(format!("{kind}: `{}` is not in `PATH`", self.program)).hint(self.remedy)
+        })
+    }
+}
+
+/// The disk that the limits are about, where a tool must be told of it.
+fn throttled_disk(site: &Site<'_>) -> Result<Option<Disk>, Fault> {
+    match site.lab.hierarchies().of(THROTTLING) {
+        Some(_) => site.limits.io.disk(),
+        None => Ok(None),
+    }
+}
+
+/// The mounts of the root with all that surtax puts into it, and the agent at a place that the tool can see:
+/// its own `/run` may cover the one in which the agent is.
+fn mounts(
+    lowers: &[Lower],
+    agent: &Path,
+    users: Option<&lab::Users>,
+    site: &Site<'_>,
+    room: &Room,
+) -> Result<Vec<Mount>, Fault> {
+    let scratch = room.memory_directory()?;
+    let merged = root::merged_at(scratch);
+    let above = scratch::above(site.view, room)?;
+    let mut mounts = root::merge((lowers, &secrets::hidden(site.view)), scratch, above.as_deref())?;
+    mounts.extend(root::writable(site.view, &merged));
+    if let Some(users) = users {
+        room.let_users_pass()?;
+        mounts = root::mapped(mounts, &users.path());
+    }
+    mounts.extend(scratch::mounts(site.view, &merged, room)?);
+    mounts.push(Mount::Bind {
+        source: site.agent.to_path_buf(),
+        target: agent.to_path_buf(),
+        recursive: false,
+        read_only: true,
+    });
+    Ok(mounts)
+}
+
+struct RunningContainer {
+    process: Process,
+    link: Option<Link>,
+    init: Init,
+    group: PathBuf,
+    hierarchies: Hierarchies,
+    limits: Limits,
+    kind: &'static str,
+    network: ToolNetwork,
+    users: ContainerUsers,
+    left_behind: Option<PathBuf>,
+    conmon: Option<Conmon>,
+    port: Option<Port>,
+    spec: LayerSpec,
+    facts: Vec<Fact>,
+}
+
+impl Running for RunningContainer {
+    fn link(&mut self) -> Result<Link, Fault> {
+        crate::layer::take_link(&mut self.link, self.kind)
+    }
+
+    fn payers(&self) -> Vec<Payer> {
+        vec![Payer {
+            name: self.kind.to_owned(),
+            role: Role::Engine,
+            source: Source::Group(self.group.clone()),
+            carries_workload: true,
+            is_shared: false,
+        }]
+    }
+
+    fn network(&self) -> Option<Network> {
+        Some(Network { published: self.port, ..self.network.reach()? })
+    }
+
+    fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let kernel = self.conmon.as_ref().map_or(Kernel::Shared, Conmon::kernel);
+        let first = match &self.conmon {
+            Some(conmon) if kernel == Kernel::Gvisor => conmon.first(&self.hierarchies)?,
+            _ => FirstProcess::among(&self.group, &self.hierarchies, inside)?,
+        };
+        let mut facts = self.facts.clone();
+        facts.push(first.group_is(&self.group)?);
+        facts.extend(first.limits(&self.group, &self.limits)?);
+        if self.limits != Limits::default() {
+            facts.push(limited_together(&format!("{} and the container", self.kind)));
+        }
+        let privileges = first.privileges()?;
+        if let Some(conmon) = &self.conmon {
+            facts.extend(conmon.prove(&self.hierarchies)?);
+        }
+        match (kernel, &self.conmon) {
+            (Kernel::Gvisor, Some(conmon)) => {
+                facts.push(engine_runtime::prove_gvisor(self.kind, &conmon.runtime, inside)?);
+            }
+            _ => {
+                facts.extend(self.isolation(&first, inside)?);
+                engine_runtime::prove_filter(&self.spec, &privileges)?;
+            }
+        }
+        facts.extend(privileges);
+        if self.init != Init::None {
+            let proved = init::prove(self.init, &first.init(&self.group)?);
+            facts.push(proved.map_err(|fault| fault.during(self.kind))?);
+        }
+        if let Some(proved) = storage::prove(&self.spec, inside)? {
+            let asked = self.spec.options.get(storage::CHOICE.key).cloned().unwrap_or_default();
+            facts.extend([Fact::new("storage_driver", asked, "its start"), proved]);
+        }
+        let proved = self.network.prove(kernel, inside);
+        facts.extend(proved.map_err(|fault| fault.during(self.kind))?);
+        if let (Some(port), Some(network)) = (self.port, self.network.reach()) {
+            facts.push(port.prove(&network).map_err(|fault| fault.during(self.kind))?);
+        }
+        Ok(facts)
+    }
+
+    fn obituary(&mut self) -> Option<String> {
+        let status = self.process.wait(Duration::ZERO).ok()??;
+        Some(format!("`{}` has ended with {status}", self.kind))
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
+        drop(self.link.take());
+        let deadline = if self.init == Init::None { STOP_DEADLINE } else { SHUTDOWN_DEADLINE };
+        let ended = self.process.wait(deadline)?;
+        self.end_what_was_left()?;
+        match ended.filter(|_| empties(&self.group, &self.hierarchies, STOP_DEADLINE)) {
+            Some(_) => Ok(()),
+            None => Err(Fault::machine(format!(
+                "{}: the container did not end and was killed",
+                self.kind
+            ))),
+        }
+    }
+}
+
+impl RunningContainer {
+    /// Its namespaces and its users, where it is on this level's kernel.
+    fn isolation(&self, first: &FirstProcess, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let has_users = self.users != ContainerUsers::OfTheLevel;
+        let shared = [(self.network.is_shared(), "net"), (!has_users, "user")];
+        let shared = shared.into_iter().filter_map(|(is_shared, kind)| is_shared.then_some(kind));
+        let mut facts = vec![first.namespaces(&shared.collect::<Vec<_>>())?];
+        let tool = FirstProcess::of(self.process.pid(), &self.hierarchies);
+        let proved = self.users.prove(&tool, first, inside);
+        facts.extend(proved.map_err(|fault| fault.during(self.kind))?);
+        Ok(facts)
+    }
+
+    /// Ends the process that the tool left behind, if it is one of this container's group.
+    fn end_what_was_left(&self) -> Result<(), Fault> {
+        let Some(file) = &self.left_behind else { return Ok(()) };
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let Ok(pid) = text.trim().parse() else { return Ok(()) };
+        let is_ours = FirstProcess::of(pid, &self.hierarchies).group_is(&self.group).is_ok();
+        if is_ours { lab::signal(pid, Signal::TERM) } else { Ok(()) }
+    }
+}
+
+/// Where the tool is, and what it says of its version.
+fn tool_facts(path: &Path) -> Result<Vec<Fact>, Fault> {
+    let version = tool_version::of(path, &[])?;
+    let path = path.to_string_lossy().into_owned();
+    Ok(vec![Fact::new("tool", path, "PATH"), Fact::new("tool_version", version, "--version")])
+}
+
+/// The words that every tool's command line ends with: what runs in the container.
+pub(crate) fn agent_words() -> [String; 2] {
+    [AGENT.to_owned(), "stdio".to_owned()]
+}
+
+/// A path as a word of a command line.
+///
+/// # Errors
+/// The user's: it is not text.
+pub(crate) fn word(path: &Path) -> Result<String, Fault> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Fault::user(format!("`{}` is not UTF-8", path.display())))
+}

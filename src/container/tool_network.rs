@@ -1,0 +1,300 @@
+//! The network of a container: a namespace of the room, in which a tool makes its own links.
+//!
+//! The tool runs in that namespace and finds there what its links hang on: a bridge, or a link for a
+//! macvlan. An OCI runtime makes no links: as an engine's network plugin would, surtax prepares a namespace
+//! for the container, with one end of a pair in it. All of that is gone with the container, and nothing of it
+//! is seen on the machine.
+
+use crate::container::engine_runtime::Kernel;
+use crate::fault::Fault;
+use crate::lab::network::OUTSIDE;
+use crate::lab::{self, Mount, Process, Room};
+use crate::layer::impairment::Shaped;
+use crate::layer::{Choice, LayerSpec, Network, Site, Unavailable, impairment, value_of};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::wire::Fact;
+
+/// The key of the option.
+pub(crate) const KEY: &str = "net";
+
+/// Between two looks for a link.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// What a tool finds in the namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ground {
+    /// A bridge with the address of the outside.
+    Bridge,
+    /// A link for a macvlan, paired with one that has the address of the outside.
+    Pair,
+    /// Nothing but `lo`: the tool's outer end, whose name begins so, gets the address of the outside.
+    OuterEnd(&'static str),
+    /// Nothing but `lo`: the tool makes a bridge and chooses addresses.
+    Bare,
+    /// Nothing but `lo`: the tool makes a bridge with this address, as it was told, and chooses others.
+    Given(Ipv4Addr),
+    /// A bridge, and a namespace for the container that is connected with it.
+    Prepared,
+    /// Nothing but `lo`, which the container reaches through a process that copies its packets.
+    UserMode,
+}
+
+/// A network that a tool has: its word, and on what it is made.
+pub(crate) type Known = (&'static str, Ground);
+
+/// The option of a tool that has these networks.
+pub(crate) const fn choice(values: &'static [&'static str]) -> Choice {
+    Choice {
+        key: KEY,
+        values,
+        help: "the network: only `lo` (`none`, default), this level's own (`host`), or a link in a namespace of \
+               the trial's, that leads to the outside of the container",
+    }
+}
+
+/// The words of those whose link surtax makes: it can be shaped.
+pub(crate) fn made_here(known: &[Known]) -> Vec<&'static str> {
+    let is_made = |(_, ground): &&Known| *ground == Ground::Prepared;
+    known.iter().filter(is_made).map(|(word, _)| *word).collect()
+}
+
+/// That what makes the network of a spec is there.
+pub(crate) fn require(spec: &LayerSpec, known: &[Known]) -> Result<(), Unavailable> {
+    let word = spec.options.get(KEY).map_or("none", String::as_str);
+    if [Ground::Pair, Ground::Prepared].into_iter().any(|ground| known.contains(&(word, ground)))
+        && lab::find("ip").is_none()
+    {
+        return Err(Unavailable {
+            why: format!("`net={word}` takes `ip`, which is not in `PATH`"),
+            remedy: Some(String::from("apt-get install iproute2")),
+        });
+    }
+    Ok(())
+}
+
+/// The network of a container.
+#[derive(Debug)]
+pub(crate) struct ToolNetwork {
+    /// The word of the option.
+    pub word: String,
+    ground: Ground,
+    /// The namespace in which the tool runs, where it is not this level's.
+    held: Option<lab::Network>,
+    /// The one that was prepared for the container.
+    prepared: Option<lab::Network>,
+    /// Its link, where that is worse than it could be.
+    shaped: Option<Shaped>,
+    /// What the agent saw of it.
+    seen: Option<(IpAddr, Option<IpAddr>)>,
+}
+
+impl ToolNetwork {
+    /// Makes what the tool needs for the network that a spec names.
+    ///
+    /// # Errors
+    /// The machine's: no bridges, no veth, or no `ip`.
+    pub fn make(
+        spec: &LayerSpec,
+        known: &[Known],
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Self, Fault> {
+        let word = spec.options.get(KEY).map_or("none", String::as_str);
+        let ground = known.iter().find(|(name, _)| *name == word).map(|(_, ground)| *ground);
+        let held = match ground {
+            None => None,
+            // Beside another stack it stands on that one's bridge.
+            Some(Ground::Prepared) if site.network.is_some() => {
+                site.network.map(|namespace| room.join(namespace)).transpose()?
+            }
+            Some(Ground::Bridge | Ground::Prepared) => Some(room.network()?),
+            Some(Ground::Pair) => Some(room.paired_network()?),
+            Some(Ground::OuterEnd(_) | Ground::Bare | Ground::Given(_) | Ground::UserMode) => {
+                Some(room.bare_network()?)
+            }
+        };
+        let prepared = match (ground, &held) {
+            (Some(Ground::Prepared), Some(outside)) => {
+                let prepared = room.bare_network()?;
+                outside.connect_empty(&prepared)?;
+                Some(prepared)
+            }
+            _ => None,
+        };
+        let shaped = match (&held, impairment::read(spec, &made_here(known))?) {
+            (Some(outside), Some(shape)) => {
+                Some(Shaped::make(outside, outside.outer_end(), shape)?)
+            }
+            _ => None,
+        };
+        let ground = ground.unwrap_or(Ground::Bare);
+        Ok(Self { word: word.to_owned(), ground, held, prepared, shaped, seen: None })
+    }
+
+    /// Whether the container is in this level's network.
+    pub fn is_shared(&self) -> bool {
+        self.word == "host"
+    }
+
+    /// The namespace in which the tool runs, where it is not this level's.
+    pub fn held(&self) -> Option<&lab::Network> {
+        self.held.as_ref()
+    }
+
+    /// The namespace that was prepared for the container, as a file.
+    pub fn prepared(&self) -> Option<PathBuf> {
+        self.prepared.as_ref().map(lab::Network::path)
+    }
+
+    /// Gives the tool's outer end its address as soon as it is there, if nobody else does.
+    ///
+    /// # Errors
+    /// The machine's: it is not there in time. A tool that has ended says why elsewhere.
+    pub fn finish(&self, tool: &mut Process, deadline: Duration) -> Result<(), Fault> {
+        let (Ground::OuterEnd(begins), Some(held)) = (self.ground, &self.held) else {
+            return Ok(());
+        };
+        let began = monotonic_raw();
+        while !held.adopt(begins)? {
+            if tool.wait(LOOK_AGAIN)?.is_some() {
+                return Ok(());
+            }
+            if Duration::from(monotonic_raw().since(began)) > deadline {
+                let seconds = deadline.as_secs_f64();
+                return Err(Fault::machine(format!(
+                    "the tool made no link `{begins}…` within {seconds:.1} s"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// That the link inside is of the kind asked for, with the addresses that it was to have.
+    ///
+    /// # Errors
+    /// The machine's: it is not.
+    pub fn prove(&mut self, kernel: Kernel, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        if self.held.is_none() {
+            return Ok(Vec::new());
+        }
+        let (interfaces, drivers) =
+            (value_of(inside, "interfaces")?, value_of(inside, "link_drivers")?);
+        let route = value_of(inside, "default_route")?;
+        let asked = &self.word;
+        let refuse = || {
+            Fault::machine(format!(
+                "`net={asked}` was asked for, and the container has `{interfaces}` with the drivers \
+                 `{drivers}` and the way out `{route}`"
+            ))
+        };
+        let driver = match asked.as_str() {
+            // A sandbox's own stack has no drivers.
+            _ if kernel == Kernel::Gvisor => None,
+            "macvlan" => Some("macvlan"),
+            "slirp4netns" => Some("tun"),
+            _ => Some("veth"),
+        };
+        let (link, gateway) = route.split_once(' ').ok_or_else(refuse)?;
+        let address = address_of(interfaces, link).ok_or_else(refuse)?;
+        let gateway: Ipv4Addr = gateway.parse().map_err(|_| refuse())?;
+        let workload = self.held.as_ref().map(lab::Network::workload);
+        let is_ours = match self.ground {
+            Ground::Bare | Ground::UserMode => true,
+            Ground::Given(bridge) => gateway == bridge,
+            _ => (Some(address), gateway) == (workload, OUTSIDE),
+        };
+        let is_driver = driver
+            .is_none_or(|driver| drivers.split(' ').any(|told| told == format!("{link}={driver}")));
+        if !is_ours || !is_driver {
+            return Err(refuse());
+        }
+        // Nobody finds the address of a container whose packets a process makes anew.
+        let workload = (self.ground != Ground::UserMode).then_some(address.into());
+        self.seen = Some((gateway.into(), workload));
+        // Where a tool makes the bridge, it also makes others share its address.
+        let translation = match self.ground {
+            Ground::Bare | Ground::Given(_) => "masquerade",
+            Ground::UserMode => "user mode",
+            _ => "none",
+        };
+        let mut facts = vec![
+            Fact::new("network", asked, "its start"),
+            Fact::new("network_driver", driver.unwrap_or("none"), "ethtool_drvinfo inside"),
+            Fact::new("network_translation", translation, "who made the bridge"),
+            Fact::new("network_address", address.to_string(), "getifaddrs(3) inside"),
+            Fact::new("network_gateway", gateway.to_string(), "/proc/net/route inside"),
+        ];
+        if let (Some(shaped), Some(held)) = (&self.shaped, &self.held) {
+            facts.extend(shaped.prove(held)?);
+        }
+        Ok(facts)
+    }
+
+    /// How the workload and the outside reach each other.
+    pub fn reach(&self) -> Option<Network> {
+        if self.is_shared() {
+            return Some(Network::of_level());
+        }
+        let (outside, workload) = self.seen?;
+        let namespace = self.held.as_ref()?.path();
+        Some(Network { namespace, outside, workload, is_shared: false, ..Network::of_level() })
+    }
+}
+
+/// The links of the network namespace where `/sys` shows those of the level: what is not there is no
+/// bridge to a tool, and no link.
+pub(crate) fn own_links(fresh: &Path) -> Vec<Mount> {
+    let mut mounts = vec![Mount::Fresh {
+        kind: String::from("sysfs"),
+        target: fresh.to_path_buf(),
+        // In a user namespace only what is here, whole and as writable, can be mounted again.
+        options: String::from("nosuid,nodev,noexec"),
+    }];
+    mounts.extend(["class/net", "devices/virtual/net"].map(|place| Mount::Bind {
+        source: fresh.join(place),
+        target: Path::new("/sys").join(place),
+        recursive: false,
+        read_only: true,
+    }));
+    mounts
+}
+
+/// The first address of a link, in what the agent says of all of them.
+fn address_of(interfaces: &str, link: &str) -> Option<Ipv4Addr> {
+    let (_, addresses) = interfaces
+        .split(' ')
+        .filter_map(|word| word.split_once('='))
+        .find(|(name, _)| *name == link)?;
+    addresses.split(['/', ',']).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::container::tool_network::*;
+
+    #[test]
+    fn an_address_is_that_of_its_link() {
+        let interfaces = "eth0=198.18.0.2/24,10.0.0.1/8 lo=127.0.0.1/8 tap0";
+        assert_eq!(address_of(interfaces, "eth0"), Some(lab::network::WORKLOAD));
+        assert_eq!(address_of(interfaces, "tap0"), None);
+        assert_eq!(address_of(interfaces, "eth1"), None);
+    }
+
+    #[test]
+    fn a_container_without_a_network_of_its_own_needs_no_namespace_of_the_rooms() {
+        let network = |word: &str| ToolNetwork {
+            word: word.into(),
+            ground: Ground::Bare,
+            held: None,
+            prepared: None,
+            shaped: None,
+            seen: None,
+        };
+        assert!(network("host").reach().unwrap().is_shared);
+        assert!(network("none").reach().is_none());
+        assert_eq!(network("none").prove(Kernel::Shared, &[]), Ok(Vec::new()));
+    }
+}

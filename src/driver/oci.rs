@@ -1,0 +1,75 @@
+//! `runc`, `crun` and `youki`: OCI runtimes on this level's kernel.
+//!
+//! - **Needs** the runtime in `PATH`, root, and cgroup v1 or v2.
+//! - **Leaves out**, **Payers**: see [`crate::container::oci`].
+//! - **Checked against** runc 1.1.5, crun 1.8.1.
+
+use crate::container::oci::{Oci, PRIVILEGED};
+use crate::container::tool_network;
+use crate::layer::{Card, Choice, Limit, Need, Reach, impairment, medium};
+
+/// The options of all three.
+const OPTIONS: &[Choice] = &[
+    tool_network::choice(&["none", "host", "veth"]),
+    impairment::DELAY,
+    impairment::LOSS,
+    impairment::RATE,
+    medium::CHOICE,
+    PRIVILEGED,
+];
+
+const fn card(
+    kind: &'static str,
+    summary: &'static str,
+    variants: &'static [&'static str],
+) -> Card {
+    Card {
+        kind,
+        summary,
+        reach: &[("host", Reach::Level), ("veth", Reach::Bridge { joins: true })],
+        options: OPTIONS,
+        limits: Limit::OF_A_CONTAINER,
+        holds_layers: true,
+        both_ways: &["veth", "host"],
+        variants,
+        ..Card::CONTAINER
+    }
+}
+
+/// The reference runtime, in Go.
+pub static RUNC: Oci = Oci::plain(&RUNC_CARD, "runc", "apt-get install runc");
+
+static RUNC_CARD: Card = card(
+    "runc",
+    "a container by runc, the reference OCI runtime",
+    &[
+        "runc",
+        "runc:net=host",
+        "runc:net=veth",
+        "runc:net=veth,delay=20ms",
+        "runc:privileged=true",
+        "runc+runc",
+    ],
+);
+
+/// The one in C.
+pub static CRUN: Oci = Oci {
+    copies_to: Some("_LIBCONTAINER_STATEDIR"),
+    refuses_hybrid: true,
+    ..Oci::plain(&CRUN_CARD, "crun", "apt-get install crun")
+};
+
+static CRUN_CARD: Card = Card {
+    needs: |_| &[Need::OwnNetwork],
+    ..card("crun", "a container by crun, the OCI runtime in C", &["crun", "crun:net=veth"])
+};
+
+/// The one in Rust.
+pub static YOUKI: Oci = Oci::plain(
+    &YOUKI_CARD,
+    "youki",
+    "cargo install youki --locked --no-default-features --features v1,v2",
+);
+
+static YOUKI_CARD: Card =
+    card("youki", "a container by youki, the OCI runtime in Rust", &["youki", "youki:net=veth"]);

@@ -1,0 +1,49 @@
+//! The boards of QEMU.
+
+use crate::guest::channel::Transport;
+
+/// The board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::driver) enum Board {
+    /// A PC with PCI Express.
+    Q35,
+    /// A PC of the nineties, with PCI: `i440fx`.
+    Pc,
+    /// No PCI and no BIOS tables to speak of: virtio over memory-mapped registers.
+    Microvm,
+}
+
+impl Board {
+    /// The word after `-machine`.
+    pub(in crate::driver) fn name(self) -> &'static str {
+        match self {
+            Self::Q35 => "q35",
+            Self::Pc => "pc",
+            Self::Microvm => "microvm",
+        }
+    }
+
+    /// What the type of the board that QEMU made has in its name.
+    pub(in crate::driver) fn type_word(self) -> &'static str {
+        match self {
+            Self::Pc => "i440fx",
+            Self::Q35 | Self::Microvm => self.name(),
+        }
+    }
+
+    /// What its virtio devices are on.
+    pub(in crate::driver) fn transport(self) -> Transport {
+        match self {
+            Self::Q35 | Self::Pc => Transport::Pci,
+            Self::Microvm => Transport::Mmio,
+        }
+    }
+
+    /// The end of the names of its virtio devices.
+    pub(super) fn bus(self) -> &'static str {
+        match self {
+            Self::Q35 | Self::Pc => "pci",
+            Self::Microvm => "device",
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The bill: who used the CPU time of a trial, each second counted once.
+//!
+//! What was counted inside only divides what was seen from outside (`trial/outside.rs`). Trials in which more was
+//! counted inside than there was have no part in the division; where all are such, it goes as far in as the levels fit
+//! into each other, and names who was seen there with all that ran inside them.
+
+use crate::finding::estimate;
+use crate::finding::memory;
+use crate::finding::memory::Memory;
+use crate::finding::{BillGap, PayerFindings, number};
+use crate::ledger::{StoredTrial, role_word};
+use crate::trial::outside::{Account, Cpu, outer, settle};
+use std::collections::BTreeMap;
+use surtax_instrument::wire::{Reading, Role};
+
+/// Who paid for the trials of one arm.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Bill {
+    /// Medians per trial, the command first, then by level and amount.
+    pub(crate) payers: Vec<PayerFindings>,
+    /// What of it could not be divided.
+    pub(crate) gap: Option<BillGap>,
+}
+
+/// A payer: its level, its part, its name.
+type Key = (u8, Role, String);
+
+/// What one reading is on the bill, with its memory.
+type Part = (Key, Cpu, Memory);
+
+/// The bill of the trials that count. `depth` is the level of the command.
+pub(crate) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
+    let settled = |trial: &&StoredTrial| settle(&trial.readings, trial.cpu_claim());
+    let accounts: Vec<Account> = trials.iter().map(settled).collect();
+    let is_divided = accounts.iter().any(|account| account.split.is_some());
+    let outermost = accounts.iter().filter_map(|account| account.unfit_level).min().unwrap_or(0);
+    let mut columns: BTreeMap<Key, Column> = BTreeMap::new();
+    let mut command = Column::default();
+    for (trial, account) in trials.iter().zip(&accounts) {
+        match &account.split {
+            Some(split) => {
+                let peak = trial.sample("memory_peak_bytes").map(|it| it.whole);
+                command.add(split.command, Memory { peak, ..Memory::default() });
+                add(&mut columns, divided(trial, &split.own));
+            }
+            None if !is_divided => add(&mut columns, undivided(trial, outermost)),
+            None => {}
+        }
+    }
+    let mut others: Vec<PayerFindings> = columns
+        .into_iter()
+        .filter_map(|((level, role, payer), column)| column.findings(&payer, role, level))
+        .collect();
+    others.sort_by(|a, b| a.level.cmp(&b.level).then(b.cpu_ns.total_cmp(&a.cpu_ns)));
+    let mut payers: Vec<PayerFindings> =
+        command.findings("the command", Role::Workload, depth).into_iter().collect();
+    payers.append(&mut others);
+    Bill { payers, gap: gap(trials, &accounts) }
+}
+
+/// What each reading of a trial keeps for itself.
+fn divided<'a>(trial: &'a StoredTrial, own: &'a [Cpu]) -> impl Iterator<Item = Part> + 'a {
+    trial.readings.iter().zip(own).map(|(reading, own)| part(reading, reading.payer.clone(), *own))
+}
+
+/// What the levels down to this one saw, of which those that carry the workload keep what ran inside them.
+fn undivided(trial: &StoredTrial, level: u8) -> impl Iterator<Item = Part> {
+    outer(&trial.readings, level).unwrap_or_default().into_iter().map(move |(reading, own)| {
+        let payer = match reading.carries_workload && reading.level == level {
+            true => format!("{} and all inside", reading.payer),
+            false => reading.payer.clone(),
+        };
+        part(reading, payer, own)
+    })
+}
+
+fn part(reading: &Reading, payer: String, own: Cpu) -> Part {
+    ((reading.level, reading.role, payer), own, Memory::of(reading))
+}
+
+/// Adds what the payers of one trial paid, the parts of one payer together.
+fn add(columns: &mut BTreeMap<Key, Column>, parts: impl Iterator<Item = Part>) {
+    let mut sums: BTreeMap<Key, (Cpu, Memory)> = BTreeMap::new();
+    for (key, cpu, memory) in parts {
+        let (sum, all) = sums.entry(key).or_default();
+        *sum = sum.plus(cpu);
+        *all = all.plus(memory);
+    }
+    for (key, (cpu, memory)) in sums {
+        columns.entry(key).or_default().add(cpu, memory);
+    }
+}
+
+/// Trials whose CPU time could not be divided, though the command made a claim.
+fn gap(trials: &[&StoredTrial], accounts: &[Account]) -> Option<BillGap> {
+    let of_claim = trials.iter().zip(accounts).filter(|(trial, _)| trial.cpu_claim().is_some());
+    let undivided: Vec<&Account> =
+        of_claim.map(|(_, account)| account).filter(|account| account.split.is_none()).collect();
+    let worst = undivided.iter().max_by_key(|account| account.unseen_share_ppm)?;
+    let share = f64::from(worst.unseen_share_ppm) / 1e6;
+    let unseen_ns = estimate::float(worst.unseen_ns);
+    let why = format!(
+        "up to {} were counted inside and not seen outside, {} of what was counted",
+        number::time(unseen_ns),
+        number::percent(share)
+    );
+    let trial_count = u32::try_from(undivided.len()).unwrap_or(u32::MAX);
+    Some(BillGap { trial_count, cpu_unseen_ns: unseen_ns, unseen_share: share, why })
+}
+
+/// The values of one payer, trial by trial.
+#[derive(Default)]
+struct Column {
+    total: Vec<f64>,
+    user: Vec<f64>,
+    system: Vec<f64>,
+    memory: memory::Column,
+}
+
+impl Column {
+    fn add(&mut self, cpu: Cpu, memory: Memory) {
+        self.total.push(estimate::float(cpu.total()));
+        self.user.push(estimate::float(cpu.user));
+        self.system.push(estimate::float(cpu.system));
+        self.memory.add(memory);
+    }
+
+    fn findings(&self, payer: &str, role: Role, level: u8) -> Option<PayerFindings> {
+        Some(PayerFindings {
+            payer: super::foreign::line(payer),
+            role: role_word(role).into(),
+            level,
+            cpu_ns: estimate::median(&self.total)?,
+            cpu_user_ns: estimate::median(&self.user)?,
+            cpu_system_ns: estimate::median(&self.system)?,
+            memory_peak_bytes: self.memory.peak(),
+            memory_parts: self.memory.parts(),
+            is_shared: self.memory.is_shared(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::Findings;
+    use crate::finding::compare::tests::example;
+    use crate::report::{html, markdown, terminal};
+    use crate::trial::TrialResult;
+    use surtax_instrument::wire::Reading;
+
+    /// An example in whose arm `runc` the inside counts so much of the 10 ms that were seen outside.
+    fn claiming(factor: u64) -> Findings {
+        claiming_with(factor, |_| {})
+    }
+
+    fn claiming_with(factor: u64, change: impl Fn(&mut Vec<Reading>)) -> Findings {
+        example(6, |record| {
+            let TrialResult::Done(measured) = &mut record.result else { return };
+            if record.trial.arm != 2 {
+                return;
+            }
+            measured.readings[0].cpu_user.0 = 500_000_000;
+            measured.outcome.cpu_user.0 = 500_000_000 * factor;
+            change(&mut measured.readings);
+        })
+    }
+
+    #[test]
+    fn a_claim_above_what_was_seen_is_in_no_number_of_any_format() {
+        let findings = claiming(3);
+        let arm = &findings.arms[2];
+        let metric = |name: &str| arm.metrics.iter().find(|it| it.metric == name);
+        assert!((metric("cpu_total_ns").unwrap().median - 500_050_000.0).abs() < 1.0);
+        for parted in ["cpu_user_ns", "cpu_system_ns", "cpu_others_ns"] {
+            assert!(metric(parted).is_none(), "{parted}");
+        }
+        let payers: Vec<&str> = arm.payers.iter().map(|payer| payer.payer.as_str()).collect();
+        assert_eq!(payers, ["agent's group and all inside", "dockerd"]);
+        let gap = arm.bill_gap.as_ref().unwrap();
+        assert_eq!((gap.trial_count, arm.command_cpu_ns()), (6, None));
+        for text in [
+            terminal::render(&findings, terminal::PLAIN),
+            markdown::markdown(&findings),
+            html::html(&findings),
+        ] {
+            let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(flat.contains("was not seen outside: in 6 of 6 trials"), "{text}");
+            assert!(!flat.contains("1.50 s") && !flat.contains("1.500 s"), "{text}");
+        }
+    }
+
+    #[test]
+    fn parts_of_one_payer_are_one_line_where_nothing_is_divided_too() {
+        let cost = |extra: u64| {
+            let findings = claiming_with(3, |readings| {
+                for _ in 0..extra {
+                    readings.push(readings[1].clone());
+                }
+            });
+            let payers = &findings.arms[2].payers;
+            assert_eq!(payers.len(), 2, "{payers:?}");
+            payers.iter().find(|it| it.payer == "dockerd").unwrap().cpu_ns
+        };
+        let (one, three) = (cost(0), cost(2));
+        assert!(one > 0.0 && (three / one - 3.0).abs() < 1e-6, "{one} {three}");
+    }
+
+    #[test]
+    fn a_claim_that_fits_is_divided_and_leaves_no_gap() {
+        let findings = claiming(1);
+        let arm = &findings.arms[2];
+        assert!(arm.bill_gap.is_none() && arm.command_cpu_ns().is_some());
+        assert_eq!(arm.payers[0].payer, "the command");
+    }
+}

@@ -1,0 +1,458 @@
+//! Turns a ledger into findings: what each stack costs over the baseline, how sure that is, and why.
+//!
+//! Only trials that are `done` count; all others are shown with the reason. Whatever a guest, a tool
+//! or somebody else's ledger said is escaped here, before any format sees it.
+
+use crate::driver;
+use crate::fault::Fault;
+use crate::finding::bill;
+use crate::finding::bill::Bill;
+use crate::finding::caution;
+use crate::finding::caution::Signs;
+use crate::finding::column::{Column, blocks_done, columns};
+use crate::finding::estimate;
+use crate::finding::estimate::{Baseline, Measure};
+use crate::finding::foreign::{last_words, line};
+use crate::finding::judged::{Judge, Judged};
+use crate::finding::program::Ran;
+use crate::finding::verdict;
+use crate::finding::verdict::{Case, Judgement};
+use crate::finding::wall;
+use crate::finding::wall::{Compared, Wall};
+use crate::finding::{
+    AbsenceFindings, ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence,
+    ProgressPoint, RunFacts, TrialPoint, TrialUsage, Trouble, Verdict, distribution, guest_clock,
+    harmless, instances, isolation, memory, steady, step,
+};
+use crate::ledger::{
+    Absences, Histograms, KnownMetric, Ledger, Proofs, Run, StoredTrial, Stream, TrialState,
+    calendar,
+};
+use crate::plan::{Plan, TrialId, Word};
+use crate::rootfs::secrets;
+use crate::trial::disturbance::Disturbance;
+use sha2::{Digest, Sha256};
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap};
+use surtax_instrument::wire::Fact;
+
+/// Raised when a field of the findings changes its meaning.
+const SCHEMA_VERSION: u32 = 1;
+
+/// How many words of a command, and bytes of them, are looked through for the name of a secret: a stranger's ledger has
+/// a command of any length.
+const WORDS_READ: usize = 1000;
+const WORDS_READ_BYTES: usize = 64 << 10;
+
+/// Reads everything that a report may say from a ledger, and nothing else.
+///
+/// # Errors
+/// The ledger's, when it cannot be read.
+pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
+    let (plan, run, machine) = (ledger.plan()?, ledger.run()?, ledger.machine()?);
+    let (mut trials, proofs) = (ledger.trials()?, ledger.evidence()?);
+    let warm_ups = steady::leave_out(&mut trials);
+    let columns = columns(&plan, &trials);
+    let margin = margin_of(&plan);
+    let counted = |arm: usize| columns.get(arm).map_or(&[][..], |column| &column.counted);
+    let baseline = Baseline { first: counted(0), again: counted(1) };
+    let measures = measures(ledger)?;
+    // A file that this surtax does not understand any more has been run all the same.
+    let workload = plan.workload.as_ref().and_then(|workload| workload.resolve().ok());
+    let is_of_fixed_time = workload.as_ref().is_some_and(|workload| workload.is_of_fixed_time);
+    let noise = baseline.noise_floor(&Measure::wall());
+    let (walls, overheads) = wall::of_columns(&columns, baseline, &measures);
+    let noises: Vec<_> = measures.iter().map(|it| baseline.noise_floor(it)).collect();
+    let step_sizes = step::sizes(workload.as_ref(), &columns, &measures);
+    let (histograms, absences) = (ledger.histograms()?, ledger.absences()?);
+    let ran = |arm: usize| columns.get(arm).map_or_else(Ran::default, |it| Ran::of(it, &proofs));
+    let program = ran(0).or(ran(1));
+    let stack = plan.baseline.to_string();
+    let judge = Judge { baseline, noise, margin, stack, program: &program };
+
+    let page_caches = ledger.conditions_of("payers_page_cache_bytes")?;
+    let sources = Sources {
+        ledger,
+        command: &plan.command,
+        asked_for: OnceCell::new(),
+        proofs: &proofs,
+        first_began_ns: first_began(&trials),
+        measures: &measures,
+        histograms: &histograms,
+        absences: &absences,
+        page_caches: &page_caches,
+    };
+    let judged = Judged { overheads: &overheads, noises: &noises, step_sizes: &step_sizes };
+    let mut arms = arms(&sources, &columns, &walls, &judge, &judged)?;
+    steady::add_to(&mut arms, &warm_ups);
+    isolation::add_to(&mut arms, &columns, &measures);
+    let noise_floor = noise.map(|noise| estimate::interval(&noise.estimate));
+    let run = run_facts(&plan, &run, &trials, blocks_done(&columns), is_of_fixed_time);
+    let signs = Signs {
+        arms: &arms,
+        columns: &columns,
+        proofs: &proofs,
+        mitigations: mitigations(&machine),
+        is_workload: plan.workload.is_some(),
+        is_of_fixed_time,
+        main_metric: workload.as_ref().and_then(|workload| workload.main_metric()),
+        at_once: &ledger.conditions_of("instances_at_once_ratio")?,
+        page_ins: &ledger.conditions_of("page_in_bytes")?,
+        left_running: &ledger.conditions_of("left_running_count")?,
+        walls: &walls,
+        noise,
+        margin,
+        precision: plan.precision(),
+        guest_clock: guest_clock::caution(ledger, &columns)?,
+        block_ns: block_ns(&trials, run.blocks_done),
+    };
+    Ok(harmless::harmless(Findings {
+        cautions: caution::all(&signs),
+        schema_version: SCHEMA_VERSION,
+        surtax_version: env!("CARGO_PKG_VERSION").into(),
+        run,
+        machine: machine.iter().map(key_value).collect(),
+        arms,
+        noise_floor,
+    }))
+}
+
+/// What the run's workload measures.
+fn measures(ledger: &Ledger) -> Result<Vec<Measure>, Fault> {
+    let known = ledger.metrics()?.into_iter();
+    let measure = |it: KnownMetric| Measure { metric: it.name, unit: it.unit, better: it.better };
+    Ok(known.map(measure).collect())
+}
+
+/// Where an arm is read from.
+struct Sources<'a> {
+    ledger: &'a Ledger,
+    command: &'a [Word],
+    /// The secret that the command names, once somebody has asked.
+    asked_for: OnceCell<Option<&'static str>>,
+    proofs: &'a Proofs,
+    first_began_ns: u64,
+    measures: &'a [Measure],
+    histograms: &'a Histograms,
+    absences: &'a Absences,
+    page_caches: &'a HashMap<TrialId, f64>,
+}
+
+/// What was found about every arm.
+fn arms(
+    sources: &Sources<'_>,
+    columns: &[Column<'_>],
+    walls: &[Option<Wall>],
+    judge: &Judge<'_>,
+    judged: &Judged<'_>,
+) -> Result<Vec<ArmFindings>, Fault> {
+    let mut arms = Vec::new();
+    for (column, wall) in columns.iter().zip(walls) {
+        let bill = bill::of(&column.counted, column.depth());
+        let mut arm = arm_findings(sources, column, wall.as_ref(), judge, &bill)?;
+        judged.add_to(&mut arm, sources.measures, judge);
+        arms.push(arm);
+    }
+    Ok(arms)
+}
+
+fn arm_findings(
+    sources: &Sources<'_>,
+    column: &Column<'_>,
+    wall: Option<&Wall>,
+    judge: &Judge<'_>,
+    bill: &Bill,
+) -> Result<ArmFindings, Fault> {
+    let trouble = trouble(sources, column)?;
+    let ran = Ran::of(column, sources.proofs);
+    let Judgement { verdict, because, more_blocks } =
+        judged(column, wall, judge, trouble.as_ref(), &ran);
+    let is_valid = !matches!(verdict, Verdict::Invalid { .. });
+    let wall = wall.filter(|_| is_valid);
+    let distinct = |words: BTreeSet<&str>| words.into_iter().map(String::from).collect();
+    let hashes = column.counted.iter().filter_map(|trial| trial.stdout_hash.as_deref());
+    let statuses = column.ended.iter().filter_map(|trial| trial.exit_status.as_deref());
+    let evidence = evidence(column, sources.proofs);
+    let baseline = (column.is_compared() && is_valid).then_some(judge.baseline);
+    let compared = wall.and_then(|wall| wall.overhead.as_ref().ok());
+    let points = column.ended.iter().map(|trial| point(trial, sources));
+    Ok(ArmFindings {
+        arm: column.arm.index,
+        stack: line(&column.arm.to_string()),
+        name: name(column, &evidence),
+        part: column.part().into(),
+        trials: points.collect(),
+        trial_count: number(column.counted.len()),
+        disturbed_count: number(column.disturbed().count()),
+        repeated_count: number(column.repeated().count()),
+        warm_up: None,
+        metrics: estimate::metrics(&column.counted, baseline, sources.measures),
+        histograms: distribution::of_arm(sources.histograms, column.arm.index),
+        instances: instances::of_arm(&column.counted),
+        beside: None,
+        absences: absences(sources.absences, column.arm.index),
+        overhead: compared.map(|compared| estimate::interval(&compared.estimate)),
+        block_count: compared.map_or(0, |compared| number(compared.estimate.block_count)),
+        progress: progress(column, wall, judge),
+        p_value: compared.map(|compared| compared.p_value),
+        p_value_adjusted: compared.map(|compared| compared.p_value_adjusted),
+        detectable_effect: compared.and_then(Compared::detectable_effect),
+        verdict,
+        because,
+        more_blocks,
+        payers: bill.payers.clone(),
+        bill_gap: bill.gap.clone(),
+        page_cache_bytes: memory::page_cache_of_all(&column.counted, sources.page_caches),
+        evidence,
+        stdout_hashes: distinct(hashes.collect()),
+        exit_statuses: distinct(statuses.collect()),
+        trouble,
+    })
+}
+
+/// What the workload could not measure in an arm.
+fn absences(all: &Absences, arm: u32) -> Vec<AbsenceFindings> {
+    let own = all.iter().filter(|((of, _), _)| *of == arm);
+    own.map(|((_, metric), why)| AbsenceFindings { metric: line(metric), why: line(why) }).collect()
+}
+
+/// How the interval of an arm came to be; of the second baseline arm, that of the noise floor.
+fn progress(column: &Column<'_>, wall: Option<&Wall>, judge: &Judge<'_>) -> Vec<ProgressPoint> {
+    match (wall, column.part()) {
+        (Some(wall), _) => wall.progress.clone(),
+        (None, "baseline-again") => judge
+            .baseline
+            .own_blocks(&Measure::wall())
+            .map_or_else(Vec::new, |blocks| wall::progress(&blocks)),
+        _ => Vec::new(),
+    }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// The stack for people. See [`ArmFindings::name`].
+fn name(column: &Column<'_>, evidence: &[LevelEvidence]) -> String {
+    let chosen = evidence.iter().filter(|level| !level.layer.contains("accel="));
+    let mut said: Vec<&str> = chosen
+        .filter_map(|level| level.facts.iter().find(|fact| fact.key == "accelerator"))
+        .map(|fact| fact.value.as_str())
+        .collect();
+    said.extend((column.part() == "baseline-again").then_some("again"));
+    let stack = line(&column.arm.to_string());
+    if said.is_empty() { stack } else { format!("{stack} ({})", line(&said.join(", "))) }
+}
+
+fn judged(
+    column: &Column<'_>,
+    wall: Option<&Wall>,
+    judge: &Judge<'_>,
+    trouble: Option<&Trouble>,
+    ran: &Ran,
+) -> Judgement {
+    if column.counted.is_empty() {
+        let reason = trouble.map_or("no trial of it has ended yet", |trouble| &trouble.why);
+        let because = format!("no number of it counts: {reason}");
+        return Judgement::without(Verdict::Invalid { reason: reason.into() }, because);
+    }
+    match column.part() {
+        "baseline" => {
+            Judgement::without(Verdict::Baseline, String::from("what the others are compared with"))
+        }
+        "baseline-again" => {
+            let because = "the same once more: how far it is from itself is the noise floor";
+            Judgement::without(Verdict::Baseline, String::from(because))
+        }
+        _ => {
+            if let Some(another) = ran.against(judge.program).filter(|it| !it.is_asked_for) {
+                let verdict = Verdict::Invalid { reason: String::from("another program") };
+                return Judgement::without(verdict, format!("not compared: {}", another.words));
+            }
+            let overhead = wall.map(|wall| &wall.overhead);
+            let (baseline, noise, margin) = (judge.stack.as_str(), judge.noise, judge.margin);
+            verdict::of(&Case { words: verdict::WALL_TIME, baseline, overhead, noise, margin })
+        }
+    }
+}
+
+fn point(trial: &StoredTrial, sources: &Sources<'_>) -> TrialPoint {
+    let of_workload = sources.measures.iter();
+    let value =
+        |measure: &Measure| Some((line(&measure.metric), trial.sample(&measure.metric)?.value));
+    let whole = |metric| trial.sample(metric).map(|sample| sample.whole);
+    TrialPoint {
+        block: trial.id.block,
+        position: trial.id.position,
+        attempt: trial.attempt,
+        at_ns: trial.began_at.0.saturating_sub(sources.first_began_ns),
+        wall_ns: whole("wall_ns"),
+        start_ns: whole("start_ns"),
+        usage: TrialUsage {
+            cpu_user_ns: whole("cpu_user_ns"),
+            cpu_system_ns: whole("cpu_system_ns"),
+            cpu_others_ns: whole("cpu_others_ns"),
+            memory_peak_bytes: whole("memory_peak_bytes"),
+            memory_others_peak_bytes: whole("memory_others_peak_bytes"),
+            memory_others_page_cache_bytes: memory::page_cache(trial, sources.page_caches),
+            memory_shared_peak_bytes: memory::shared(trial),
+        },
+        metrics: of_workload.filter_map(value).collect(),
+        state: trial.state.word().into(),
+        why: line(&trial.why),
+        disturbances: trial.disturbances.iter().map(disturbance).collect(),
+    }
+}
+
+fn disturbance(found: &Disturbance) -> DisturbanceFinding {
+    let (value, limit) = (found.value, found.limit);
+    DisturbanceFinding { key: line(&found.key), value, limit, what: line(&found.words()) }
+}
+
+fn evidence(column: &Column<'_>, proofs: &Proofs) -> Vec<LevelEvidence> {
+    let first = column.counted.iter().chain(&column.ended).find_map(|trial| trial.evidence);
+    let levels = first.and_then(|number| proofs.get(&number)).map_or(&[][..], Vec::as_slice);
+    let level = |level: &surtax_instrument::wire::LevelFacts| LevelEvidence {
+        layer: line(&level.layer),
+        facts: level.facts.iter().map(key_value).collect(),
+    };
+    levels.iter().map(level).collect()
+}
+
+/// What this machine said of its mitigations when the run began.
+fn mitigations(machine: &[Fact]) -> Option<&str> {
+    machine.iter().find(|fact| fact.key == "mitigations").map(|fact| fact.value.as_str())
+}
+
+fn key_value(fact: &Fact) -> KeyValue {
+    KeyValue { key: line(&fact.key), value: line(&fact.value), source: line(&fact.source) }
+}
+
+/// Why an arm has no numbers, or fewer: its last trial that did not succeed; what is `void` is no sign.
+fn trouble(sources: &Sources<'_>, column: &Column<'_>) -> Result<Option<Trouble>, Fault> {
+    let is_trouble = |trial: &&&StoredTrial| {
+        use TrialState::{Disturbed, Done, Running, Void};
+        !matches!(trial.state, Done | Disturbed | Void | Running)
+    };
+    let Some(last) = column.ended.iter().rev().find(is_trouble) else { return Ok(None) };
+    let (why, hint) = match last.why.split_once("\n  hint: ") {
+        Some((why, hint)) => (why, Some(hint)),
+        None => (last.why.as_str(), None),
+    };
+    let why = match (&last.exit_status, last.state) {
+        (Some(status), TrialState::Failed) => format!("the command failed: {status}"),
+        _ => String::from(why),
+    };
+    let ledger = sources.ledger;
+    let words = |stream| -> Result<Option<String>, Fault> {
+        Ok(ledger.tail(column.arm.index, last.state, stream)?.as_deref().and_then(last_words))
+    };
+    // A command that fails without a word on standard error has often said why on the other.
+    let last_words = match words(Stream::Stderr)? {
+        None if last.state == TrialState::Failed => words(Stream::Stdout)?,
+        words => words,
+    };
+    let remedy = last.remedy.as_deref().or(hint).map(line);
+    let missed = (last.state == TrialState::Failed)
+        .then(|| missed_secret(sources, column, last_words.as_deref()));
+    Ok(Some(Trouble {
+        why: super::foreign::lines(&why),
+        remedy: remedy.or(missed.flatten()),
+        stderr: last_words,
+    }))
+}
+
+/// What helps a command that seems to have looked for what its stack conceals: by what it said last, or was told to read.
+fn missed_secret(sources: &Sources<'_>, column: &Column<'_>, said: Option<&str>) -> Option<String> {
+    let outermost = column.arm.stack.layers.first()?;
+    if !driver::conceals_secrets(outermost) {
+        return None;
+    }
+    let of_command = || *sources.asked_for.get_or_init(|| asked_for(sources.command));
+    let name = said.and_then(secrets::spoken_of).or_else(of_command)?;
+    let kind = line(&outermost.kind);
+    Some(format!(
+        "`{name}` is concealed in `{kind}`: `{kind}:secrets=shown` shows it to the command"
+    ))
+}
+
+/// The secret that a command names, among as many of its words as anybody types.
+fn asked_for(command: &[Word]) -> Option<&'static str> {
+    let mut left = WORDS_READ_BYTES;
+    let words = command.iter().take(WORDS_READ).filter_map(Word::text);
+    let mut short = words.take_while(|word| {
+        let is_within = word.len() <= left;
+        left = left.saturating_sub(word.len());
+        is_within
+    });
+    short.find_map(secrets::spoken_of)
+}
+
+fn first_began(trials: &[StoredTrial]) -> u64 {
+    trials.iter().map(|trial| trial.began_at.0).min().unwrap_or(0)
+}
+
+/// The equivalence margin as a share.
+fn margin_of(plan: &Plan) -> f64 {
+    f64::from(plan.equivalence_margin_ppm) / 1e6
+}
+
+fn run_facts(
+    plan: &Plan,
+    run: &Run,
+    trials: &[StoredTrial],
+    blocks_done: u32,
+    is_of_fixed_time: bool,
+) -> RunFacts {
+    let last_ended = trials.iter().filter_map(|trial| trial.ended_at).map(|at| at.0).max();
+    RunFacts {
+        id: line(&run.id),
+        title: line(&plan.title),
+        command: plan.command.clone(),
+        workload: plan.workload.as_ref().map(|workload| line(&workload.typed())),
+        cwd: line(&Word::from(plan.cwd.as_path()).shown()),
+        repeat_with: line(&repeat_with(plan)),
+        began_at: calendar::rfc3339(run.began_at),
+        seed: plan.seed,
+        blocks_planned: plan.runs,
+        blocks_done,
+        state: run.state.word().into(),
+        wall_ns: last_ended.unwrap_or(0).saturating_sub(first_began(trials)),
+        baseline: line(&plan.baseline.to_string()),
+        equivalence_margin: margin_of(plan),
+        precision: plan.precision(),
+        is_of_fixed_time,
+        conduct: steady::conduct(plan, is_of_fixed_time),
+    }
+}
+
+/// The line that repeats a run, without the values of `--env`, which may be secrets: a shell fills them in from its own
+/// variables.
+fn repeat_with(plan: &Plan) -> String {
+    let is_name = |name: &str| {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        name.bytes().all(is_part) && !name.starts_with(|first: char| first.is_ascii_digit())
+    };
+    // A word that is in the line already could stand for no value.
+    let digest = Sha256::digest(plan.repeat_with().as_bytes());
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mark = |place: usize| format!("VALUE_{place}_LEFT_OUT_{digest}");
+    let mut plain = plan.clone();
+    for (place, (name, value)) in plain.environment.iter_mut().enumerate() {
+        *value = if is_name(name) { mark(place).into() } else { Word::from("…") };
+    }
+    let names = plain.environment.iter().enumerate().filter(|(_, (name, _))| is_name(name));
+    names.fold(plain.repeat_with(), |said, (place, (name, _))| {
+        said.replace(&format!("{name}={}", mark(place)), &format!("{name}=\"${name}\""))
+    })
+}
+
+/// What a block took on average, without the time between two sessions of a run that was resumed.
+fn block_ns(trials: &[StoredTrial], blocks_done: u32) -> Option<f64> {
+    let took = |trial: &StoredTrial| Some(trial.ended_at?.0.saturating_sub(trial.began_at.0));
+    let all = trials.iter().filter_map(took).fold(0, u64::saturating_add);
+    (blocks_done > 0).then(|| estimate::float(all) / f64::from(blocks_done))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

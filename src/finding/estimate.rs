@@ -1,0 +1,194 @@
+//! From trials to estimates: pairs them by block and asks the statistics.
+//!
+//! A block pairs when the arm and at least one of the two baseline arms have a trial that counts in
+//! it. A metric that is zero somewhere has no ratio, so it gets no overhead rather than a wrong one.
+
+use crate::finding::{Interval, MetricFindings, QuantileFindings};
+use crate::ledger::StoredTrial;
+use crate::workload::Better;
+use std::collections::BTreeMap;
+use surtax_statistics::{
+    Block, Confidence, Estimate, NoiseFloor, Sample, Summary, critical_value, noise_floor,
+    overhead, quantile_interval, relative_half_width,
+};
+
+/// The metric that gets a verdict and quantiles.
+pub(crate) const WALL: &str = "wall_ns";
+
+/// The quantiles of wall time that are reported as far as the trials support them.
+const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
+
+/// The metrics that every trial has, in their order in a report, with their units. In all of them less is better.
+const METRICS: [(&str, &str); 9] = [
+    ("wall_ns", "ns"),
+    ("cpu_user_ns", "ns"),
+    ("cpu_system_ns", "ns"),
+    ("cpu_others_ns", "ns"),
+    ("cpu_total_ns", "ns"),
+    ("memory_peak_bytes", "bytes"),
+    ("memory_others_peak_bytes", "bytes"),
+    ("start_ns", "ns"),
+    ("stop_ns", "ns"),
+];
+
+/// A metric as it is compared.
+#[derive(Clone, Debug)]
+pub(crate) struct Measure {
+    pub(crate) metric: String,
+    pub(crate) unit: String,
+    pub(crate) better: Better,
+}
+
+impl Measure {
+    /// Wall time.
+    pub(crate) fn wall() -> Self {
+        Self::of_every_trial((WALL, "ns"))
+    }
+
+    fn of_every_trial((metric, unit): (&str, &str)) -> Self {
+        Self { metric: metric.into(), unit: unit.into(), better: Better::Lower }
+    }
+}
+
+/// Whether every trial has this metric; what is none of them is a workload's.
+pub(crate) fn is_of_every_trial(metric: &str) -> bool {
+    METRICS.iter().any(|(known, _)| *known == metric)
+}
+
+/// The trials that count of the baseline's two arms.
+#[derive(Clone, Copy)]
+pub(crate) struct Baseline<'a> {
+    /// Arm 0.
+    pub(crate) first: &'a [&'a StoredTrial],
+    /// Arm 1.
+    pub(crate) again: &'a [&'a StoredTrial],
+}
+
+impl Baseline<'_> {
+    /// The blocks of an arm on one metric, in their order; `None` where a ratio has no meaning.
+    pub(crate) fn blocks(&self, arm: &[&StoredTrial], measure: &Measure) -> Option<Vec<Block>> {
+        let baseline = by_block(self.first.iter().chain(self.again), measure);
+        paired(&baseline, &by_block(arm.iter(), measure))
+    }
+
+    /// The blocks of the second baseline arm against the first.
+    pub(crate) fn own_blocks(&self, measure: &Measure) -> Option<Vec<Block>> {
+        paired(&by_block(self.first.iter(), measure), &by_block(self.again.iter(), measure))
+    }
+
+    /// The median of both arms.
+    pub(crate) fn median(&self, measure: &Measure) -> Option<f64> {
+        let trials = self.first.iter().chain(self.again);
+        let values = trials.filter_map(|trial| Some(trial.sample(&measure.metric)?.value));
+        median(&values.collect::<Vec<_>>())
+    }
+
+    /// How much the baseline differs from itself.
+    pub(crate) fn noise_floor(&self, measure: &Measure) -> Option<NoiseFloor> {
+        noise_floor(&self.own_blocks(measure)?).ok()
+    }
+}
+
+/// Every metric that the arm has, summed up; with overheads if it is compared with a baseline.
+pub(crate) fn metrics(
+    arm: &[&StoredTrial],
+    baseline: Option<Baseline<'_>>,
+    of_workload: &[Measure],
+) -> Vec<MetricFindings> {
+    let mut found = Vec::new();
+    for measure in METRICS.map(Measure::of_every_trial).iter().chain(of_workload) {
+        let metric = measure.metric.as_str();
+        let values: Vec<f64> =
+            arm.iter().filter_map(|trial| Some(trial.sample(metric)?.value)).collect();
+        let Ok(sample) = Sample::counts(&values) else { continue };
+        let summary = Summary::of(&sample);
+        let blocks = baseline.and_then(|baseline| baseline.blocks(arm, measure));
+        let overhead = blocks.and_then(|blocks| overhead(&blocks).ok());
+        let quantiles = if metric == WALL { quantiles(&sample) } else { Vec::new() };
+        found.push(MetricFindings {
+            metric: metric.into(),
+            unit: measure.unit.clone(),
+            better: measure.better.word().into(),
+            median: summary.median,
+            min: summary.min,
+            max: summary.max,
+            quartiles: (summary.quartile_first, summary.quartile_third),
+            quantiles,
+            overhead: overhead.as_ref().map(interval),
+            judgement: None,
+        });
+    }
+    found
+}
+
+/// The quantiles of a sample, each as far as it supports one.
+fn quantiles(sample: &Sample) -> Vec<QuantileFindings> {
+    let of = |p: f64| match quantile_interval(sample, p, Confidence::P95) {
+        Ok(found) => QuantileFindings {
+            p,
+            value: Some(found.quantile),
+            low: Some(found.low),
+            high: Some(found.high),
+            confidence: Some(found.confidence),
+            why: None,
+        },
+        Err(refused) => {
+            let why = Some(refused.to_string());
+            QuantileFindings { p, value: None, low: None, high: None, confidence: None, why }
+        }
+    };
+    QUANTILES.map(of).into()
+}
+
+/// An estimate as a report says it.
+pub(crate) fn interval(estimate: &Estimate) -> Interval {
+    let Estimate { ratio, low, high, .. } = *estimate;
+    Interval { ratio, low, high, confidence: estimate.confidence.share() }
+}
+
+/// Half the interval's width as a share of the ratio, as so many blocks with such noise would give it.
+///
+/// It falls with the square root of the blocks and with Student's t for them.
+pub(crate) fn half_width_with(estimate: &Estimate, block_count: usize) -> f64 {
+    let errors = |block_count: usize| {
+        let blocks = u32::try_from(block_count).unwrap_or(u32::MAX).max(2);
+        critical_value(blocks - 1, estimate.confidence) / f64::from(blocks).sqrt()
+    };
+    relative_half_width(estimate) * errors(block_count) / errors(estimate.block_count)
+}
+
+/// The median; `None` of nothing.
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
+    Sample::counts(values).ok().map(|sample| Summary::of(&sample).median)
+}
+
+/// A count as a number to compute with; exact up to 2^53, which is 104 days in nanoseconds.
+pub(crate) fn float(value: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "exact for every amount that we meet")]
+    let value = value as f64;
+    value
+}
+
+/// What the trials cost, by block: of what is better when it is more, such as a rate, the inverse.
+fn by_block<'a>(
+    trials: impl Iterator<Item = &'a &'a StoredTrial>,
+    measure: &Measure,
+) -> BTreeMap<u32, Vec<f64>> {
+    let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for trial in trials {
+        if let Some(sample) = trial.sample(&measure.metric) {
+            let cost = match measure.better {
+                Better::Lower => sample.value,
+                Better::Higher => sample.value.recip(),
+            };
+            blocks.entry(trial.id.block).or_default().push(cost);
+        }
+    }
+    blocks
+}
+
+/// The blocks that both have; `None` when one holds what has no ratio.
+fn paired(baseline: &BTreeMap<u32, Vec<f64>>, arm: &BTreeMap<u32, Vec<f64>>) -> Option<Vec<Block>> {
+    let both = arm.iter().filter_map(|(block, values)| Some((baseline.get(block)?, values)));
+    both.map(|(baseline, arm)| Block::new(baseline, arm).ok()).collect()
+}

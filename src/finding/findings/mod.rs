@@ -1,0 +1,379 @@
+//! What a report may say about a run: every format is a function of it, and JSON is it whole.
+
+mod metric;
+
+use crate::finding::number;
+use crate::plan::Word;
+pub use metric::{
+    AbsenceFindings, BesideFindings, BesideOverhead, DistributionFindings, InstanceFindings,
+    Interval, JudgementFindings, MetricFindings, PercentilePoint, ProgressPoint, QuantileFindings,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Everything a report may say about one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Findings {
+    /// Raised when a field changes its meaning; additive changes do not.
+    pub schema_version: u32,
+    /// Version of surtax that computed this.
+    pub surtax_version: String,
+    /// The run.
+    pub run: RunFacts,
+    /// The machine: stable key and value, in order of interest.
+    pub machine: Vec<KeyValue>,
+    /// One per arm of the plan, in its order; arms 0 and 1 are the baseline.
+    pub arms: Vec<ArmFindings>,
+    /// Difference between the two baseline arms, on wall time; `None` with too few trials.
+    pub noise_floor: Option<Interval>,
+    /// What the reader must know before believing a number, most important first.
+    pub cautions: Vec<Caution>,
+}
+
+/// The run as such.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunFacts {
+    /// UUID-like identifier.
+    pub id: String,
+    /// For people.
+    pub title: String,
+    /// The command, argument by argument: text, or [`Word`]'s object where one is none.
+    pub command: Vec<Word>,
+    /// The workload whose command it is, as typed.
+    pub workload: Option<String>,
+    /// Working directory.
+    pub cwd: String,
+    /// The shell line that repeats the run.
+    pub repeat_with: String,
+    /// RFC 3339, UTC.
+    pub began_at: String,
+    /// Seed of the order.
+    pub seed: u64,
+    /// Blocks in the plan, when it has a count.
+    pub blocks_planned: Option<u32>,
+    /// Blocks in which every arm that ever counts has an ended trial.
+    pub blocks_done: u32,
+    /// `finished`, `interrupted` or `running`.
+    pub state: String,
+    /// Host time from the first trial's begin to the last one's end.
+    pub wall_ns: u64,
+    /// The baseline's stack.
+    pub baseline: String,
+    /// Half-width of the equivalence margin as a share: 0.03 is ±3 %.
+    pub equivalence_margin: f64,
+    /// Whether the workload runs for a time that it is told, so that wall time says nothing of a stack.
+    pub is_of_fixed_time: bool,
+    /// How each trial was carried out, where that is not the usual way: iterations, caches, rests.
+    pub conduct: String,
+    /// To what share of its ratio every overhead was to be known, if the plan says so.
+    pub precision: Option<f64>,
+}
+
+/// A named value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KeyValue {
+    /// Stable name.
+    pub key: String,
+    /// As text.
+    pub value: String,
+    /// Where it was read; may be empty.
+    pub source: String,
+}
+
+/// One arm.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArmFindings {
+    /// Its place in the plan.
+    pub arm: u32,
+    /// The stack as text.
+    pub stack: String,
+    /// The stack for people: with the accelerator that was chosen where its text names none, as in
+    /// `qemu (tcg)`, and the second arm of the baseline told apart.
+    pub name: String,
+    /// `baseline`, `baseline-again` or `compared`.
+    pub part: String,
+    /// Its trials in time order, those that do not count included.
+    pub trials: Vec<TrialPoint>,
+    /// How many count.
+    pub trial_count: u32,
+    /// How many of those the machine disturbed.
+    pub disturbed_count: u32,
+    /// How many disturbed attempts do not count, because the trial was repeated.
+    pub repeated_count: u32,
+    /// Medians over the trials that count; empty when none does.
+    pub metrics: Vec<MetricFindings>,
+    /// The distributions that its workload measured, over all trials that count.
+    pub histograms: Vec<DistributionFindings>,
+    /// How far several instances of the command, which ran at once, were apart; empty where one ran.
+    pub instances: Vec<InstanceFindings>,
+    /// Where something ran beside it: what that cost the stack.
+    pub beside: Option<BesideFindings>,
+    /// What its workload could not measure in it.
+    pub absences: Vec<AbsenceFindings>,
+    /// What was found about its first iterations, where each start runs the command several times.
+    pub warm_up: Option<WarmUpFindings>,
+    /// The overhead in wall time, of an arm that is compared.
+    pub overhead: Option<Interval>,
+    /// The blocks that it rests on: those in which the arm and the baseline count.
+    pub block_count: u32,
+    /// The interval over the first three blocks and over more and more of them, at most 60 times; of
+    /// the second baseline arm, that of its difference to the first.
+    pub progress: Vec<ProgressPoint>,
+    /// The chance of an overhead at least so far from none, were there none.
+    pub p_value: Option<f64>,
+    /// The same by Holm's adjustment for all compared arms: where there are several, `differs` takes
+    /// less than 0.05, or with blocks too few for so small a p-value an interval of Student's t that
+    /// excludes 1 at 0.05 over their number.
+    pub p_value_adjusted: Option<f64>,
+    /// The smallest overhead, as a share, that so many blocks so noisy call different in 80 of 100
+    /// runs, as one of so many compared arms. It must be above the noise floor, too.
+    pub detectable_effect: Option<f64>,
+    /// The verdict on wall time.
+    pub verdict: Verdict,
+    /// One sentence that explains it.
+    pub because: String,
+    /// About how many more blocks would decide, where no verdict could be given and a reasonable
+    /// number would do.
+    pub more_blocks: Option<u32>,
+    /// Where the CPU time went: medians per trial, the command first, host view.
+    pub payers: Vec<PayerFindings>,
+    /// What of it could not be divided, because more was counted inside than was seen from outside.
+    pub bill_gap: Option<BillGap>,
+    /// Page cache of files on disks that was in the memory of the others when the command had ended: the median.
+    pub page_cache_bytes: Option<f64>,
+    /// What proved where it ran, per level; from its first counted trial, with differences between trials as cautions.
+    pub evidence: Vec<LevelEvidence>,
+    /// Distinct hashes of standard output over counted trials, hexadecimal.
+    pub stdout_hashes: Vec<String>,
+    /// Distinct exit statuses over its trials: `exit 0`, `signal 9`, `deadline`.
+    pub exit_statuses: Vec<String>,
+    /// For a gap or a failure: why, what would help, the command's last error output (escaped).
+    pub trouble: Option<Trouble>,
+}
+
+/// The first iterations of an arm's starts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WarmUpFindings {
+    /// Runs of the command in each start.
+    pub iterations: u32,
+    /// How many of the first ones do not count, since they are not like the later ones.
+    pub left_out: u32,
+    /// Their time by that of the later ones, 1 if there are none; `None` where it takes more starts
+    /// or iterations to say.
+    pub ratio: Option<f64>,
+    /// Whether what counts was found to be alike, or could not be told.
+    pub is_steady: bool,
+}
+
+/// One trial as a point.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrialPoint {
+    /// Block, from 0.
+    pub block: u32,
+    /// Place in the block, from 0.
+    pub position: u32,
+    /// Which attempt at this trial, from 1.
+    pub attempt: u32,
+    /// Host time since the first trial's begin.
+    pub at_ns: u64,
+    /// Wall time of the command, when it ran.
+    pub wall_ns: Option<u64>,
+    /// From the first act to the agent's first frame.
+    pub start_ns: Option<u64>,
+    /// CPU time and memory, as far as they were read.
+    #[serde(flatten)]
+    pub usage: TrialUsage,
+    /// What its workload measured, by metric.
+    pub metrics: BTreeMap<String, f64>,
+    /// `done`, `disturbed`, `failed`, `broken`, `unavailable`, `invalid`, `void`.
+    pub state: String,
+    /// Why it does not count; empty when it does.
+    pub why: String,
+    /// What disturbed it, the worst first; one that is `done` counts all the same.
+    pub disturbances: Vec<DisturbanceFinding>,
+}
+
+/// What one trial used. The others are those who worked for its stack on this host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TrialUsage {
+    /// CPU time of the command in user mode.
+    pub cpu_user_ns: Option<u64>,
+    /// CPU time of the command in its kernel.
+    pub cpu_system_ns: Option<u64>,
+    /// CPU time of the others.
+    pub cpu_others_ns: Option<u64>,
+    /// The command's largest resident set.
+    pub memory_peak_bytes: Option<u64>,
+    /// Peak memory of the others.
+    pub memory_others_peak_bytes: Option<u64>,
+    /// Page cache of files on disks in the memory of the others, right after the command.
+    pub memory_others_page_cache_bytes: Option<u64>,
+    /// Peak memory of those who serve all trials, since their start: in no trial's.
+    pub memory_shared_peak_bytes: Option<u64>,
+}
+
+impl TrialPoint {
+    /// All that disturbed it, in words; empty when nothing did.
+    #[must_use]
+    pub fn disturbed(&self) -> String {
+        let words: Vec<&str> = self.disturbances.iter().map(|found| found.what.as_str()).collect();
+        words.join(", ")
+    }
+}
+
+/// What the machine did during a trial that was too much.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DisturbanceFinding {
+    /// Stable name that ends with its unit: `others_cpu_ratio`, `throttled_count`, …
+    pub key: String,
+    /// How much of it there was.
+    pub value: f64,
+    /// What it had to exceed.
+    pub limit: f64,
+    /// The same in words.
+    pub what: String,
+}
+
+/// One of four, never a bare number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The baseline itself.
+    Baseline,
+    /// The interval excludes 1 and the difference is above the noise floor.
+    Differs,
+    /// The whole interval lies within the margin.
+    Equivalent,
+    /// Neither.
+    Inconclusive,
+    /// No number of this arm counts, or it ran another program than the baseline.
+    Invalid {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Verdict {
+    /// The word for it in every format.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::Differs => "differs",
+            Self::Equivalent => "equivalent",
+            Self::Inconclusive => "inconclusive",
+            Self::Invalid { .. } => "invalid",
+        }
+    }
+}
+
+/// Who paid.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PayerFindings {
+    /// For people: `the command`, `vCPU threads`, `dockerd`.
+    pub payer: String,
+    /// `workload`, `guest-kernel`, `hypervisor`, `engine`, `surtax`.
+    pub role: String,
+    /// The level whose kernel counted it.
+    pub level: u8,
+    /// Median CPU time per trial, net of what runs inside it.
+    pub cpu_ns: f64,
+    /// The user and system parts of it.
+    pub cpu_user_ns: f64,
+    /// See `cpu_user_ns`.
+    pub cpu_system_ns: f64,
+    /// Median peak memory, where it can be read.
+    pub memory_peak_bytes: Option<f64>,
+    /// What its memory consisted of right after the command, where it is a group.
+    pub memory_parts: Option<MemoryFindings>,
+    /// Whether it serves all trials of the run: then its memory is since its own start, and in no trial's.
+    pub is_shared: bool,
+}
+
+/// What the memory of a payer consisted of right after the command: medians. Of the peak no kernel says it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MemoryFindings {
+    /// Memory of processes that no file backs.
+    pub anon_bytes: f64,
+    /// Page cache of files on disks, which the kernel drops where memory is wanted.
+    pub page_cache_bytes: f64,
+    /// Files in memory (tmpfs) and shared memory, which it cannot drop.
+    pub shmem_bytes: f64,
+    /// The kernel's memory on its behalf, where that is counted.
+    pub kernel_bytes: Option<f64>,
+}
+
+/// CPU time that could not be divided between the command and the others. The sum is known all the same.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BillGap {
+    /// In how many of the trials that count.
+    pub trial_count: u32,
+    /// How much was counted inside and not seen outside, in the worst of them.
+    pub cpu_unseen_ns: f64,
+    /// The same as a share of what was counted inside.
+    pub unseen_share: f64,
+    /// The same in words.
+    pub why: String,
+}
+
+impl PayerFindings {
+    /// Its name, with a word where it serves all trials.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.is_shared {
+            true => format!("{} (shared by all trials)", self.payer),
+            false => self.payer.clone(),
+        }
+    }
+}
+
+impl ArmFindings {
+    /// CPU time of the command itself, where it is known.
+    #[must_use]
+    pub fn command_cpu_ns(&self) -> Option<f64> {
+        let of_command = self.payers.iter().filter(|payer| payer.role == "workload");
+        of_command.map(|payer| payer.cpu_ns).reduce(|sum, ns| sum + ns)
+    }
+
+    /// The same for a table, with the number to sort by; where only the sum is known, that it is at most so much.
+    #[must_use]
+    pub fn command_cpu(&self) -> Option<(String, f64)> {
+        if let Some(ns) = self.command_cpu_ns() {
+            return Some((number::time(ns), ns));
+        }
+        self.bill_gap.as_ref()?;
+        let total = self.metrics.iter().find(|metric| metric.metric == "cpu_total_ns")?.median;
+        Some((format!("≤ {}", number::time(total)), total))
+    }
+}
+
+/// Evidence of one level.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LevelEvidence {
+    /// The layer as text.
+    pub layer: String,
+    /// Its facts.
+    pub facts: Vec<KeyValue>,
+}
+
+/// Why an arm has no numbers, or fewer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Trouble {
+    /// What happened.
+    pub why: String,
+    /// What would help.
+    pub remedy: Option<String>,
+    /// The last lines of the command's standard error, control characters escaped.
+    pub stderr: Option<String>,
+}
+
+/// A finding against our own result, with advice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Caution {
+    /// Stable name: `few-trials`, `noisy-machine`, `outputs-differ`, …
+    pub code: String,
+    /// What was found.
+    pub finding: String,
+    /// What to do.
+    pub advice: String,
+}

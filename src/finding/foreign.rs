@@ -1,0 +1,90 @@
+//! Foreign text: what guests, files and tools said, made safe to show anywhere.
+//!
+//! Control characters could move a terminal's cursor or retitle its window; marks of writing
+//! direction could make one stack's name read as another's; invisible joiners could hide in it. All
+//! become visible escapes, here and nowhere else. Escaping twice changes nothing.
+
+/// So many lines of a command's last words are shown.
+const LAST_LINES: usize = 20;
+
+/// One line: every control character is shown as an escape, line feeds too.
+#[must_use]
+pub fn line(text: &str) -> String {
+    shown(text, |_| false)
+}
+
+/// Several lines, each made safe by [`line()`]; tabs become spaces.
+#[must_use]
+pub fn lines(text: &str) -> String {
+    let safe = |text: &str| line(&text.replace('\t', "    "));
+    text.lines().map(safe).collect::<Vec<_>>().join("\n")
+}
+
+/// Our own message with foreign words in it: its line feeds and tabs are meant, all else is escaped.
+#[must_use]
+pub fn message(text: &str) -> String {
+    shown(text, |letter| matches!(letter, '\n' | '\t'))
+}
+
+/// The last lines of an output; what is not UTF-8 is shown as `�`.
+#[must_use]
+pub fn last_words(tail: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(tail);
+    let all: Vec<&str> = text.lines().collect();
+    let last = all.get(all.len().saturating_sub(LAST_LINES)..)?;
+    let words = lines(&last.join("\n"));
+    (!words.trim().is_empty()).then_some(words)
+}
+
+/// Adds one letter to a text that is shown: as itself, or as an escape if it acts.
+pub fn push(text: &mut String, letter: char) {
+    if acts(letter) {
+        text.extend(letter.escape_default());
+    } else {
+        text.push(letter);
+    }
+}
+
+fn shown(text: &str, is_meant: impl Fn(char) -> bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_meant(letter) { shown.push(letter) } else { push(&mut shown, letter) }
+    }
+    shown
+}
+
+/// Whether a letter does something instead of being seen.
+#[must_use]
+pub fn acts(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::foreign::*;
+
+    #[test]
+    fn a_guest_cannot_move_the_cursor_nor_turn_the_writing_around() {
+        assert_eq!(line("a\x1b[2J\rb\u{202e}c"), "a\\u{1b}[2J\\rb\\u{202e}c");
+        assert_eq!(line(&line("\x07")), "\\u{7}");
+        assert_eq!(line("±3 %, größer, 東京"), "±3 %, größer, 東京");
+    }
+
+    #[test]
+    fn a_message_keeps_its_lines_and_nothing_else_that_acts() {
+        assert_eq!(message("a\x1b[2J\u{9b}31m\r\nb\tc"), "a\\u{1b}[2J\\u{9b}31m\\r\nb\tc");
+    }
+
+    #[test]
+    fn last_words_are_the_last_lines_and_nothing_when_nothing_was_said() {
+        let flood = "x\n".repeat(1000) + "out of memory\x1b[0m\n";
+        let words = last_words(flood.as_bytes()).unwrap();
+        assert_eq!(words.lines().count(), LAST_LINES);
+        assert!(words.ends_with("out of memory\\u{1b}[0m"), "{words}");
+        assert_eq!(last_words(b" \n"), None);
+    }
+}

@@ -1,0 +1,67 @@
+//! Whether the command had done its work when it ended.
+//!
+//! One that goes into the background ends at once, and what it left running is killed: its time says nothing about the
+//! work. The end of a pipe may be told of by chance, so only what most trials of an arm did is said.
+
+use crate::finding::Caution;
+use crate::finding::caution::{Signs, caution};
+use crate::finding::stacks::Stacks;
+use std::collections::BTreeSet;
+
+/// The arms whose command left something running.
+pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
+    let left = |column: &super::column::Column<'_>| {
+        let trials = column.counted.iter();
+        trials.filter(|trial| signs.left_running.contains_key(&trial.id)).count()
+    };
+    let arms = signs.columns.iter().zip(signs.arms);
+    let found: BTreeSet<&str> = arms
+        .filter(|(column, _)| 2 * left(column) > column.counted.len())
+        .map(|(_, arm)| arm.stack.as_str())
+        .collect();
+    (!found.is_empty()).then(|| {
+        caution(
+            "left-running",
+            format!(
+                "in {} the command ended while processes that it had started ran on; they were killed, and what they \
+                 would have done is in no number",
+                Stacks::counted(signs.arms).words(&found)
+            ),
+            "keep it in the foreground (a daemon's `--foreground`, a shell's `wait`), or measure its server with a \
+             workload that has one",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::compare;
+    use crate::ledger::fixture::{add, done, id, ledger};
+
+    /// What is said where the compared arm left something running in so many of three trials.
+    fn said(count: u32) -> Option<String> {
+        let shelf = tempfile::tempdir().unwrap();
+        let mut ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);
+        for (block, arm) in (0..3).flat_map(|block| (0..3).map(move |arm| (block, arm))) {
+            let mut record = done(id(block, arm), 1_000_000_000 + u64::from(block));
+            if arm == 2 && block < count {
+                record.conditions.push((String::from("left_running_count"), 1.0));
+            }
+            add(&mut ledger, &record);
+        }
+        let found = compare(&ledger).unwrap();
+        let caution = found.cautions.into_iter().find(|caution| caution.code == "left-running");
+        caution.map(|caution| caution.finding)
+    }
+
+    #[test]
+    fn a_command_that_goes_into_the_background_is_told_of() {
+        assert!(said(3).unwrap().starts_with("in `runc` the command ended while processes"));
+        assert!(said(2).is_some());
+    }
+
+    #[test]
+    fn what_one_trial_left_by_chance_is_no_sign() {
+        assert_eq!((said(0), said(1)), (None, None));
+    }
+}

@@ -1,0 +1,44 @@
+//! Findings: what follows from a ledger and nothing else.
+//!
+//! `compare.rs` turns a ledger into [`Findings`]; what is called different, and what speaks against it, is decided here.
+//! How it is shown is a matter of `report`.
+
+pub(crate) mod bill;
+pub(crate) mod by_metric;
+pub(crate) mod caution;
+pub(crate) mod column;
+pub(crate) mod compare;
+pub(crate) mod distribution;
+pub(crate) mod estimate;
+pub(crate) mod findings;
+pub mod foreign;
+pub(crate) mod guest_clock;
+pub(crate) mod harmless;
+pub(crate) mod instances;
+pub(crate) mod isolation;
+pub(crate) mod judged;
+pub(crate) mod left_running;
+pub(crate) mod memory;
+pub mod number;
+pub(crate) mod page_ins;
+pub(crate) mod position;
+pub mod prices;
+pub(crate) mod program;
+pub(crate) mod reasons;
+pub(crate) mod settings;
+pub(crate) mod stacks;
+pub(crate) mod steady;
+pub(crate) mod step;
+pub mod threshold;
+pub(crate) mod verdict;
+pub(crate) mod wall;
+pub(crate) mod workload;
+
+pub use compare::compare;
+pub use findings::{
+    AbsenceFindings, ArmFindings, BesideFindings, BesideOverhead, BillGap, Caution,
+    DistributionFindings, DisturbanceFinding, Findings, InstanceFindings, Interval,
+    JudgementFindings, KeyValue, LevelEvidence, MetricFindings, PayerFindings, PercentilePoint,
+    ProgressPoint, QuantileFindings, RunFacts, TrialPoint, TrialUsage, Trouble, Verdict,
+    WarmUpFindings,
+};

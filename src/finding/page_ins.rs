@@ -1,0 +1,98 @@
+//! Whether every arm found its files in memory, or none did.
+//!
+//! What a command reads from a disk in one stack and from the page cache in another is charged to the
+//! stack. The counter is this machine's own and whoever reads at the same time is in it, so the words are of the machine,
+//! medians are compared, and only what is large.
+
+use crate::finding::Caution;
+use crate::finding::caution::{Signs, caution};
+use crate::finding::estimate::median;
+use crate::finding::stacks::Stacks;
+use surtax_instrument::quantity::Bytes;
+
+/// Less than this is what programs and their libraries come to, and what others read meanwhile.
+const SLACK_BYTES: f64 = 8.0 * 1_048_576.0;
+
+/// So many times as much is no chance.
+const FACTOR: f64 = 2.0;
+
+/// The arms that read much more or much less from disks than the baseline.
+pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
+    let of = |arms: std::ops::Range<usize>| {
+        let columns = signs.columns.get(arms).unwrap_or_default();
+        let trials = columns.iter().flat_map(|column| &column.counted);
+        let read: Vec<f64> =
+            trials.filter_map(|trial| signs.page_ins.get(&trial.id).copied()).collect();
+        median(&read)
+    };
+    let expected = of(0..2)?;
+    let is_unequal = |read: &f64| {
+        let (less, more) = (read.min(expected), read.max(expected));
+        more - less > SLACK_BYTES && more > FACTOR * less
+    };
+    let found: Vec<(&str, f64)> = (2..signs.arms.len())
+        .filter_map(|arm| Some((signs.arms.get(arm)?, of(arm..arm + 1).filter(is_unequal)?)))
+        .map(|(arm, read)| (arm.stack.as_str(), read))
+        .collect();
+    (!found.is_empty()).then(|| {
+        let all = Stacks::counted(signs.arms);
+        let words = all.with_numbers("ran,", &found, |read| bytes(read).to_string());
+        caution(
+            "unequal-cache",
+            format!(
+                "while the baseline ran, the whole machine read {} from its disks in a trial, but while {words}: what \
+                 one found in memory the other did not, or somebody else read meanwhile, who is counted as well",
+                bytes(expected)
+            ),
+            "let every stack find the same: let the command read its files once more with \
+             `--warmup 1`",
+        )
+    })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count of bytes, for people"
+)]
+fn bytes(count: f64) -> Bytes {
+    Bytes(count as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::compare;
+    use crate::ledger::fixture::{add, done, id, ledger};
+
+    /// What is said where the compared arm read so many MiB per trial, and the baseline so many.
+    fn said(baseline: f64, compared: f64) -> Option<String> {
+        let shelf = tempfile::tempdir().unwrap();
+        let mut ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);
+        for (block, arm) in (0..3).flat_map(|block| (0..3).map(move |arm| (block, arm))) {
+            let mut record = done(id(block, arm), 1_000_000_000 + u64::from(block));
+            let read = if arm == 2 { compared } else { baseline };
+            record.conditions.push((String::from("page_in_bytes"), read * 1_048_576.0));
+            add(&mut ledger, &record);
+        }
+        let found = compare(&ledger).unwrap();
+        let caution = found.cautions.into_iter().find(|caution| caution.code == "unequal-cache");
+        caution.map(|caution| caution.finding)
+    }
+
+    #[test]
+    fn a_stack_that_found_a_cold_cache_is_told_of_and_so_is_a_baseline() {
+        let cold = said(0.0, 32.0).unwrap();
+        let whole = "while the baseline ran, the whole machine read 0 B from its disks in a trial, but while \
+                     `runc` ran, 32.0 MiB";
+        assert!(cold.contains(whole), "{cold}");
+        assert!(!cold.contains("`runc` read"), "nobody knows that it was the stack: {cold}");
+        assert!(said(64.0, 1.0).is_some());
+    }
+
+    #[test]
+    fn a_little_more_or_as_much_is_no_sign() {
+        assert_eq!(said(0.0, 7.0), None);
+        assert_eq!(said(64.0, 65.0), None);
+        assert_eq!(said(20.0, 32.0), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! The price list: what each primitive costs in each stack, one row for each.
+//!
+//! It stands in the place of the table of metrics, and of the one of wall time: the engine measures each
+//! primitive for as long as it is told, so its own time says nothing.
+
+use crate::finding::number;
+use crate::finding::number::GAP;
+use crate::finding::{ArmFindings, Findings, MetricFindings, Verdict};
+use surtax_instrument::engine::price::PRICES;
+
+/// The workload whose metrics are prices.
+pub const WORKLOAD: &str = "prices";
+
+/// Prices by primitive and stack.
+pub(crate) struct List<'a> {
+    /// The stacks, the baseline first, once.
+    pub(crate) arms: Vec<&'a ArmFindings>,
+    /// The primitives, in the order in which they are measured.
+    pub(crate) rows: Vec<Row<'a>>,
+}
+
+/// One primitive.
+pub(crate) struct Row<'a> {
+    pub(crate) name: &'static str,
+    /// What one of it is.
+    pub(crate) operation: &'static str,
+    /// One for each stack.
+    pub(crate) cells: Vec<Cell<'a>>,
+}
+
+/// What it costs in one stack.
+#[derive(Clone, Copy)]
+pub(crate) enum Cell<'a> {
+    Price(&'a MetricFindings),
+    /// There is no price, and the reason if the stack was measured at all.
+    Gap(Option<&'a str>),
+}
+
+/// The list of a run, where the run measured prices and has some.
+pub(crate) fn list(findings: &Findings) -> Option<List<'_>> {
+    let typed = findings.run.workload.as_deref()?;
+    if typed.split_once(':').map_or(typed, |(name, _)| name) != WORKLOAD {
+        return None;
+    }
+    let arms: Vec<&ArmFindings> =
+        findings.arms.iter().filter(|arm| arm.part != "baseline-again").collect();
+    let rows = PRICES.iter().map(|price| Row {
+        name: price.name,
+        operation: price.operation,
+        cells: arms.iter().map(|arm| cell(arm, price.name)).collect(),
+    });
+    let rows: Vec<Row<'_>> = rows.filter(Row::is_measured).collect();
+    (!rows.is_empty()).then_some(List { arms, rows })
+}
+
+fn cell<'a>(arm: &'a ArmFindings, name: &str) -> Cell<'a> {
+    match arm.metrics.iter().find(|metric| metric.metric == name) {
+        Some(found) => Cell::Price(found),
+        None => {
+            let absent = arm.absences.iter().find(|absence| absence.metric == name);
+            Cell::Gap(absent.map(|absence| absence.why.as_str()))
+        }
+    }
+}
+
+impl Row<'_> {
+    /// Whether any stack has a price for it, or a reason why not: a run may have measured some only.
+    fn is_measured(&self) -> bool {
+        self.cells.iter().any(|cell| !matches!(cell, Cell::Gap(None)))
+    }
+}
+
+impl Cell<'_> {
+    /// `44.9 ns`, or the gap.
+    pub(crate) fn price(&self) -> String {
+        match self {
+            Self::Price(found) => number::price(found.median),
+            Self::Gap(_) => GAP.into(),
+        }
+    }
+
+    /// `87× [85, 90]`, marked where it is not shown to differ; nothing of the baseline and of a gap.
+    pub(crate) fn overhead(&self) -> Option<String> {
+        let Self::Price(MetricFindings { overhead: Some(overhead), judgement, .. }) = self else {
+            return None;
+        };
+        let mark = match judgement.as_ref().map(|judged| &judged.verdict) {
+            Some(Verdict::Equivalent) => " =",
+            Some(Verdict::Differs) => "",
+            _ => " ?",
+        };
+        Some(number::overhead(overhead) + mark)
+    }
+}
+
+impl List<'_> {
+    /// What the marks mean, and what is compared.
+    pub(crate) fn legend(&self) -> String {
+        let baseline = self.arms.first().map_or("the baseline", |arm| arm.stack.as_str());
+        format!(
+            "medians for one operation, and the ratio to `{baseline}` with its interval; `=` is equivalent, \
+             `?` could not be told"
+        )
+    }
+
+    /// Why there are gaps: each reason once for each stack, with its primitives.
+    pub(crate) fn gaps(&self) -> Vec<(String, String)> {
+        let mut gaps: Vec<(String, Vec<&str>, &str)> = Vec::new();
+        for row in &self.rows {
+            for (arm, cell) in self.arms.iter().zip(&row.cells) {
+                let Cell::Gap(Some(why)) = cell else { continue };
+                let known = gaps.iter_mut().find(|(stack, _, of)| *stack == arm.name && of == why);
+                match known {
+                    Some((_, names, _)) => names.push(row.name),
+                    None => gaps.push((arm.name.clone(), vec![row.name], why)),
+                }
+            }
+        }
+        let said = |(stack, names, why): (String, Vec<&str>, &str)| {
+            (format!("{stack}, {}", names.join(", ")), why.to_owned())
+        };
+        gaps.into_iter().map(said).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

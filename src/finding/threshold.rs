@@ -1,0 +1,260 @@
+//! Thresholds such as `wall > +3%`, for whoever must decide by an exit code.
+//!
+//! A threshold is crossed when that is shown, and never because a point estimate lies beyond it: the
+//! whole interval must, and of wall time the verdict must be that the stack differs at all. It is
+//! kept when the whole interval lies on the other side. What is neither is undecided.
+
+use crate::fault::Fault;
+use crate::finding::number::percent;
+use crate::finding::{ArmFindings, Findings, Interval, MetricFindings, Verdict};
+use crate::layer::instead;
+use std::fmt;
+use std::str::FromStr;
+
+/// What people call a metric, and what the findings do.
+const METRICS: [(&str, &str); 9] = [
+    ("wall", "wall_ns"),
+    ("cpu", "cpu_total_ns"),
+    ("cpu-user", "cpu_user_ns"),
+    ("cpu-system", "cpu_system_ns"),
+    ("cpu-others", "cpu_others_ns"),
+    ("memory", "memory_peak_bytes"),
+    ("memory-others", "memory_others_peak_bytes"),
+    ("start", "start_ns"),
+    ("stop", "stop_ns"),
+];
+
+/// From this ratio on, percents are hard to read.
+const FACTOR_FROM: f64 = 3.0;
+
+/// A metric, and the overhead above which it is too dear.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Threshold {
+    /// As typed.
+    name: String,
+    /// As the findings call it.
+    metric: String,
+    /// The overhead as a ratio: 1.03 for `+3%`.
+    ratio: f64,
+    typed: String,
+}
+
+/// How an arm stands to a threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Shown to be above it.
+    Crossed,
+    /// Shown to be at most that.
+    Kept,
+    /// Neither.
+    Undecided,
+    /// It has no such number.
+    Unknown,
+}
+
+impl FromStr for Threshold {
+    type Err = Fault;
+
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        let shown = text.escape_debug();
+        let (name, limit) = text.split_once('>').ok_or_else(|| {
+            Fault::user(format!("`{shown}` is no threshold: it has no `>`")).hint(
+                "write it as in `wall > +3%`; of every metric more is worse, so there is no `<`",
+            )
+        })?;
+        let (name, limit) = (name.trim(), limit.trim());
+        let known = METRICS.into_iter().find(|(known, metric)| *known == name || *metric == name);
+        // Any other name may be that of a metric of a workload: `require` asks which it has.
+        let (name, metric) = known.unwrap_or((name, name));
+        let number =
+            |text: &str| text.trim().parse().ok().filter(|number: &f64| number.is_finite());
+        let ratio = match (limit.strip_suffix('%'), limit.strip_suffix(['x', '×'])) {
+            (Some(share), _) => number(share).map(|share| 1.0 + share / 100.0),
+            (None, Some(factor)) => number(factor),
+            (None, None) => None,
+        };
+        let ratio = ratio.filter(|ratio| *ratio > 0.0).ok_or_else(|| {
+            let limit = limit.escape_debug();
+            Fault::user(format!("`{limit}` in `{shown}` is no limit of a cost"))
+                .hint("write a share above -100%, as in `+3%`, or a factor above 0, as in `1.5x`")
+        })?;
+        let (name, metric) = (name.to_owned(), metric.to_owned());
+        Ok(Self { name, metric, ratio, typed: text.trim().to_owned() })
+    }
+}
+
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.typed)
+    }
+}
+
+impl Threshold {
+    /// Refuses a name that is neither one of ours nor among these of the run's workload.
+    ///
+    /// # Errors
+    /// The user's.
+    pub fn require(&self, of_workload: &[String]) -> Result<(), Fault> {
+        let is_ours = METRICS.into_iter().any(|(_, metric)| metric == self.metric);
+        if is_ours || of_workload.contains(&self.metric) {
+            return Ok(());
+        }
+        let (name, typed) = (self.name.escape_debug().to_string(), self.typed.escape_debug());
+        let ours = METRICS.into_iter().map(|(known, _)| known);
+        let known = of_workload.iter().map(String::as_str).chain(ours);
+        Err(Fault::user(format!("`{name}` in `{typed}` is no metric"))
+            .hint(instead(&name, "metrics", known)))
+    }
+
+    /// How an arm stands to it.
+    #[must_use]
+    pub fn standing(&self, arm: &ArmFindings) -> Standing {
+        let Some(overhead) = self.overhead(arm) else { return Standing::Unknown };
+        let judged = self.found(arm).and_then(|metric| metric.judgement.as_ref());
+        let is_shown = match judged {
+            Some(judged) => judged.verdict == Verdict::Differs,
+            None => self.name != "wall" || arm.verdict == Verdict::Differs,
+        };
+        let rounded_away = judged.and_then(|judged| judged.step_share).unwrap_or(0.0);
+        if is_shown && overhead.low > self.ratio {
+            Standing::Crossed
+        } else if overhead.high * (1.0 + rounded_away) <= self.ratio {
+            Standing::Kept
+        } else {
+            Standing::Undecided
+        }
+    }
+
+    fn overhead<'a>(&self, arm: &'a ArmFindings) -> Option<&'a Interval> {
+        self.found(arm)?.overhead.as_ref()
+    }
+
+    fn found<'a>(&self, arm: &'a ArmFindings) -> Option<&'a MetricFindings> {
+        arm.metrics.iter().find(|metric| metric.metric == self.metric)
+    }
+
+    /// Every compared arm with its standing, and a sentence for each that does not keep it.
+    #[must_use]
+    pub fn verdicts(&self, findings: &Findings) -> Vec<(Standing, String)> {
+        let compared = findings.arms.iter().filter(|arm| arm.part == "compared");
+        compared
+            .map(|arm| {
+                let standing = self.standing(arm);
+                (standing, self.sentence(arm, standing))
+            })
+            .collect()
+    }
+
+    fn sentence(&self, arm: &ArmFindings, standing: Standing) -> String {
+        let name = &arm.name;
+        let seen = self.overhead(arm).map_or_else(String::new, |found| {
+            format!(": {} [{}, {}]", cost(found.ratio), cost(found.low), cost(found.high))
+        });
+        match standing {
+            Standing::Crossed => format!("`{self}` is crossed by `{name}`{seen}"),
+            Standing::Kept => format!("`{self}` is not crossed by `{name}`{seen}"),
+            Standing::Undecided => format!("`{self}` is undecided for `{name}`{seen}"),
+            Standing::Unknown => {
+                format!("`{self}` cannot be answered for `{name}`: no such number")
+            }
+        }
+    }
+}
+
+/// `+12 %`, `−3 %`, `7.4×`.
+fn cost(ratio: f64) -> String {
+    if ratio >= FACTOR_FROM {
+        return format!("{}×", super::number::trimmed(ratio, 1));
+    }
+    let sign = if ratio < 1.0 { '−' } else { '+' };
+    format!("{sign}{}", percent((ratio - 1.0).abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::threshold::*;
+    use crate::report::html::tests::sample;
+    use crate::workload::metric::RESERVED;
+
+    fn threshold(text: &str) -> Threshold {
+        text.parse().unwrap()
+    }
+
+    fn arm(low: f64, high: f64, verdict: Verdict) -> ArmFindings {
+        let mut arm = sample::arm(2, "runc", "compared", 1.0, verdict);
+        let overhead = Interval { ratio: f64::midpoint(low, high), low, high, confidence: 0.95 };
+        arm.metrics.retain(|metric| metric.metric == "wall_ns");
+        arm.metrics[0].overhead = Some(overhead);
+        arm
+    }
+
+    #[test]
+    fn a_threshold_is_a_metric_and_an_overhead() {
+        for (text, metric, ratio) in [
+            ("wall > +3%", "wall_ns", 1.03),
+            ("wall>3%", "wall_ns", 1.03),
+            ("cpu > 1.5x", "cpu_total_ns", 1.5),
+            ("start_ns > +200 %", "start_ns", 3.0),
+            ("memory > -5%", "memory_peak_bytes", 0.95),
+        ] {
+            let read = threshold(text);
+            assert_eq!(read.metric, metric, "{text}");
+            assert!((read.ratio - ratio).abs() < 1e-12, "{text}: {}", read.ratio);
+        }
+        for text in ["", "wall", "wall > 3", "wall < 3%", "wall > NaN%", "wall > -100%"] {
+            assert!(text.parse::<Threshold>().is_err(), "{text}");
+        }
+        let fault = threshold("wal > 3%").require(&[]).unwrap_err();
+        assert_eq!(fault.message, "`wal` in `wal > 3%` is no metric");
+        assert!(fault.hint.unwrap().starts_with("use `wall`"));
+        let of_workload = [String::from("latency_p99.9")];
+        assert_eq!(threshold("latency_p99.9 > 2x").require(&of_workload), Ok(()));
+        assert_eq!(threshold("start > 2x").require(&of_workload), Ok(()));
+        let fault = threshold("latency_p9.9 > 2x").require(&of_workload).unwrap_err();
+        assert!(fault.hint.unwrap().starts_with("use `latency_p99.9`"));
+        let fault = "wall < 3%".parse::<Threshold>().unwrap_err();
+        assert_eq!(fault.message, "`wall < 3%` is no threshold: it has no `>`");
+        let fault = "wall > 3".parse::<Threshold>().unwrap_err();
+        assert_eq!(fault.message, "`3` in `wall > 3` is no limit of a cost");
+    }
+
+    #[test]
+    fn a_point_estimate_beyond_the_threshold_crosses_nothing() {
+        let limit = threshold("wall > +3%");
+        assert_eq!(limit.standing(&arm(1.05, 1.09, Verdict::Differs)), Standing::Crossed);
+        assert_eq!(limit.standing(&arm(1.02, 1.20, Verdict::Differs)), Standing::Undecided);
+        assert_eq!(limit.standing(&arm(0.99, 1.02, Verdict::Equivalent)), Standing::Kept);
+    }
+
+    #[test]
+    fn wall_time_that_is_not_said_to_differ_crosses_nothing() {
+        let limit = threshold("wall > +3%");
+        assert_eq!(limit.standing(&arm(1.05, 1.09, Verdict::Inconclusive)), Standing::Undecided);
+    }
+
+    #[test]
+    fn a_metric_of_a_workload_crosses_only_where_its_own_verdict_is_that_it_differs() {
+        let standing = |verdict: Verdict| {
+            let mut arm = arm(1.05, 1.09, Verdict::Equivalent);
+            arm.metrics[0].metric = String::from("rate");
+            arm.metrics[0].judgement = Some(sample::judgement(verdict));
+            threshold("rate > +3%").standing(&arm)
+        };
+        assert_eq!(standing(Verdict::Differs), Standing::Crossed);
+        assert_eq!(standing(Verdict::Inconclusive), Standing::Undecided);
+    }
+
+    #[test]
+    fn every_name_that_people_type_and_that_ledgers_have_is_closed_to_workloads() {
+        for (name, metric) in METRICS {
+            let plain = name.replace('-', "_");
+            assert!([plain.as_str(), metric].iter().all(|it| RESERVED.contains(it)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_stack_without_the_number_is_unknown_and_not_kept() {
+        let gap = arm(1.0, 1.0, Verdict::Invalid { reason: String::from("it is gone") });
+        assert_eq!(threshold("memory > +3%").standing(&gap), Standing::Unknown);
+    }
+}

@@ -1,0 +1,215 @@
+//! What is inside of a guest, whoever runs it: a kernel with the agent, and with files, this level's or the command's own.
+//!
+//! Plain values go in, and nothing in here knows a monitor: guests of two monitors are then alike in all but the
+//! monitor, and a comparison of the two tells nothing else. Texts of errors begin without a name, which the driver
+//! that asked puts before them.
+
+mod apt;
+mod archive;
+pub(crate) mod channel;
+pub(crate) mod elf;
+pub(crate) mod files;
+pub(crate) mod initramfs;
+pub(crate) mod kernel;
+pub(crate) mod memory;
+mod modules;
+pub(crate) mod packed;
+pub(crate) mod share;
+pub(crate) mod unpack;
+pub(crate) mod virtiofsd;
+
+pub(crate) use apt::fetch_tree;
+
+use crate::fault::{Doing, Fault};
+use crate::lab::Room;
+use crate::layer::{Root, Site, medium, value_of};
+use crate::rootfs::{root, scratch, secrets};
+use channel::{Channel, Transport};
+use files::{Contents, Dom0Files, Files};
+use kernel::Kernel;
+use packed::Packed;
+use share::{Offer, Protocol, Served, Share};
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::wire::{Fact, SCRATCH};
+use virtiofsd::Serving;
+
+/// How long virtiofsd may take to notice that its machine has ended.
+const FILES_STOP_DEADLINE: Duration = Duration::from_secs(1);
+
+/// What is to be in a guest.
+#[derive(Clone, Debug)]
+pub(crate) struct GuestSpec {
+    /// How its agent and we reach each other.
+    pub(crate) channel: Channel,
+    /// What its virtio devices are on.
+    pub(crate) transport: Transport,
+    /// How files come to it.
+    pub(crate) files: Protocol,
+    /// The agent's name in its first root, where that is a directory and no initramfs.
+    pub(crate) first_root: Option<&'static str>,
+    /// Its memory, in which a packed root must fit.
+    pub(crate) memory_mib: u64,
+    /// Modules of its kernel that its devices need.
+    pub(crate) modules: Vec<&'static str>,
+    /// Its address with the length of its network, and the way out, if it has a network device.
+    pub(crate) network: Option<(String, Ipv4Addr)>,
+    /// How many pages a balloon takes, if there is one.
+    pub(crate) balloon_pages: Option<u64>,
+    /// What makes it Xen's Dom0, where it is that.
+    pub(crate) dom0: Option<Dom0Files>,
+}
+
+/// A guest without its monitor.
+pub(crate) struct Guest {
+    /// Its kernel.
+    pub(crate) kernel: Kernel,
+    /// Its initramfs, or the directory that is its first root.
+    pub(crate) initramfs: PathBuf,
+    /// How this level's files come to it, where they do.
+    pub(crate) offer: Option<Offer>,
+    /// The packed root with the number of modules beside it, where it is that.
+    packed: Option<(Packed, usize)>,
+    /// What was found on the way.
+    pub(crate) facts: Vec<Fact>,
+}
+
+impl Guest {
+    /// Makes everything ready; who serves files joins `group`.
+    ///
+    /// # Errors
+    /// A module is missing, or the files cannot be served or packed.
+    pub(crate) fn prepare(
+        spec: &GuestSpec,
+        kernel: Kernel,
+        site: &Site<'_>,
+        room: &Room,
+        group: Option<&Path>,
+    ) -> Result<Self, Fault> {
+        let files = Files {
+            release: kernel.found.release.clone(),
+            protocol: spec.files,
+            writable: places(site)?,
+            scratch: site.view.scratch,
+            modules: spec.modules.clone(),
+            network: spec.network.clone(),
+            balloon_pages: spec.balloon_pages,
+            dom0: spec.dom0.clone(),
+        };
+        let way = (spec.transport, spec.channel);
+        let write = |contents| initramfs::write(room, site.agent, &kernel, way, contents);
+        if site.view.root == Root::Packed {
+            let packed = Packed::of(site, spec.memory_mib, room)?;
+            let written = write(Contents::Packed(&packed, &files))?;
+            let packed = Some((packed, written.module_count));
+            return Ok(Self {
+                kernel,
+                initramfs: written.path,
+                offer: None,
+                packed,
+                facts: Vec::new(),
+            });
+        }
+        let lowers = root::lowers(&site.view.root, site.cache)?;
+        let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
+        let mut writable = site.view.writable.clone();
+        writable.extend(scratch::bound(site.view, room)?);
+        // A monitor that serves files itself announces every mount below, over which no guest can lay an overlay.
+        let merged = match spec.files {
+            Protocol::FirstRoot => {
+                let memory = room.memory_directory()?;
+                let hidden = secrets::hidden(site.view);
+                Some((root::merge((&lowers, &hidden), memory, None)?, root::merged_at(memory)))
+            }
+            _ => None,
+        };
+        let served = Served {
+            root: &base.source,
+            merged,
+            hidden: secrets::hidden(site.view),
+            modules: &kernel.found.modules,
+            xen: spec.dom0.as_ref().map(|dom0| dom0.tools.as_path()),
+            writable: &writable,
+        };
+        let mut offer = spec.files.offer(&served, room, group)?;
+        let initramfs = match (&offer.share, spec.first_root) {
+            (Share::Directory(export), Some(name)) => {
+                initramfs::lay(export, (site.agent, name), spec.channel, &files)?;
+                export.clone()
+            }
+            _ => write(Contents::Served(&files))?.path,
+        };
+        let mut facts = root::facts(&site.view.root, &lowers);
+        facts.append(&mut offer.facts);
+        Ok(Self { kernel, initramfs, offer: Some(offer), packed: None, facts })
+    }
+
+    /// Who serves files, if anybody does.
+    pub(crate) fn server(&self) -> Option<&Serving> {
+        self.offer.as_ref().and_then(|offer| offer.server.as_ref())
+    }
+
+    /// What that has said, for the end of a message.
+    pub(crate) fn words(&self) -> String {
+        self.server().map(|server| server.words.quote()).unwrap_or_default()
+    }
+
+    /// That the guest has its files from where it was to have them.
+    ///
+    /// # Errors
+    /// It has others, or by another way.
+    pub(crate) fn prove_files(&self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let mut facts = Vec::new();
+        if let Some(offer) = &self.offer {
+            facts.push(offer.share.protocol().prove(inside)?);
+        }
+        if let Some((packed, module_count)) = &self.packed {
+            facts.extend(packed.prove(*module_count, inside)?);
+        }
+        Ok(facts)
+    }
+
+    /// Waits until who served files has ended after the machine, or ends it.
+    ///
+    /// # Errors
+    /// The machine's, if it cannot be waited for.
+    pub(crate) fn stop_server(&mut self) -> Result<(), Fault> {
+        if let Some(server) = self.offer.as_mut().and_then(|offer| offer.server.as_mut())
+            && server.process.wait(FILES_STOP_DEADLINE)?.is_none()
+        {
+            server.process.kill()?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the guest sees the directories that it may write to, in the order in which it mounts them.
+fn places(site: &Site<'_>) -> Result<Vec<PathBuf>, Fault> {
+    let mut places = Vec::new();
+    for path in &site.view.writable {
+        let real = fs::canonicalize(path).doing(format_args!("find `{}`", path.display()))?;
+        initramfs::check_writable(&real)?;
+        places.push(real);
+    }
+    if site.view.scratch == Some(medium::Medium::Bind) {
+        places.push(PathBuf::from(SCRATCH));
+    }
+    Ok(places)
+}
+
+/// That a guest sees what it was to have: `what` was to be `asked`, and it says so under `key`.
+///
+/// # Errors
+/// The machine's: it sees something else.
+pub(crate) fn require_seen(
+    inside: &[Fact],
+    (what, asked, key): (&str, &str, &str),
+) -> Result<(), Fault> {
+    let seen = value_of(inside, key)?;
+    if seen == asked {
+        return Ok(());
+    }
+    Err(Fault::machine(format!("{what} was to be `{asked}`, and the guest sees `{seen}`")))
+}

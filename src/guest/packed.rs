@@ -1,0 +1,370 @@
+//! A packed root: the command's own file, its libraries and the files that it is given, in the
+//! initramfs, and nothing else. The guest is then a kernel and an application.
+//!
+//! Which libraries a program needs is asked of the loader that it names, `LOADER --list PROGRAM`, which
+//! prints them and starts nothing. What a program opens by itself later (plug-ins, `locale`, name
+//! services) nobody can know before; it is not there. Neither is any other program: a script is refused,
+//! and a shell finds nothing to start but what it has built in.
+
+use crate::fault::{Doing, Fault};
+use crate::guest::archive::Archive;
+use crate::guest::elf::Elf;
+use crate::lab::{Room, ToolRun};
+use crate::layer::{Site, value_of};
+use cpio::newc::ModeFileType;
+use rustix::fs::{Access, access};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+use surtax_instrument::engine::OURSELVES;
+use surtax_instrument::wire::{Command, Fact};
+
+/// Where a program is looked for if the command has no `PATH`, as the C library does.
+const PATH_DEFAULT: &[u8] = b"/bin:/usr/bin";
+
+/// The kernel unpacks what it is given, and so holds it twice for a moment: no more than one part in
+/// so many of the memory.
+const MEMORY_PART: u64 = 4;
+
+/// What the agent mounts: files there are not ours to pack.
+const FRESH: [&str; 3] = ["/dev", "/proc", "/sys"];
+
+/// What a guest has beside the command: `init` and its script.
+const OWN_FILES: usize = 2;
+
+/// What goes into the guest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Packed {
+    /// Where each file is seen there, and where it is here.
+    files: BTreeMap<PathBuf, PathBuf>,
+    /// The working directory.
+    cwd: PathBuf,
+}
+
+impl Packed {
+    /// Finds what the site's command needs.
+    ///
+    /// # Errors
+    /// The user's: the command cannot be packed, or the stack asks for files of this level.
+    pub(crate) fn of(site: &Site<'_>, memory_mib: u64, room: &Room) -> Result<Self, Fault> {
+        if let Some(path) = site.view.writable.first() {
+            let shown = path.display();
+            return Err(Fault::user(format!("a packed guest cannot write to `{shown}`"))
+                .hint("drop `--writable`, or `root=packed`"));
+        }
+        let mut packed = Self { cwd: "/".into(), ..Self::default() };
+        if let Some(command) = site.command {
+            packed.cwd = clean(path(&command.cwd));
+            if command.argv.first().is_none_or(|program| program != OURSELVES.as_bytes()) {
+                packed.add_program(command, room)?;
+            }
+            packed.add_arguments(command)?;
+            packed.require_room(memory_mib)?;
+        }
+        Ok(packed)
+    }
+
+    fn add_program(&mut self, command: &Command, room: &Room) -> Result<(), Fault> {
+        let program = find(command).ok_or_else(|| {
+            let name = String::from_utf8_lossy(command.argv.first().map_or(b"", Vec::as_slice));
+            Fault::user(format!("there is no program `{}` to pack", name.escape_debug()))
+                .hint("check its spelling, and the command's `PATH`")
+        })?;
+        let shown = program.display();
+        let bytes = fs::read(&program).doing(format_args!("read `{shown}`"))?;
+        if bytes.starts_with(b"#!") {
+            return Err(Fault::user(format!(
+                "`{shown}` is a script, and what a script starts cannot be known before"
+            ))
+            .hint("name one program, or leave `root=packed` out"));
+        }
+        let elf = Elf::parse(&bytes).ok_or_else(|| {
+            Fault::user(format!("`{shown}` is not a 64-bit program, and cannot be packed"))
+        })?;
+        if let Some(loader) = elf.interpreter() {
+            for library in libraries(loader, &program, command, room)? {
+                self.add(&library);
+            }
+        }
+        self.add(&program);
+        Ok(())
+    }
+
+    /// Arguments that are the names of files. A directory's files would have to be guessed at.
+    fn add_arguments(&mut self, command: &Command) -> Result<(), Fault> {
+        let cwd = path(&command.cwd);
+        for argument in command.argv.iter().skip(1).filter(|argument| !argument.is_empty()) {
+            let named = clean(&cwd.join(path(argument)));
+            if FRESH.iter().any(|fresh| named.starts_with(fresh)) {
+                continue;
+            }
+            match fs::metadata(&named) {
+                Ok(about) if about.is_file() => self.add(&named),
+                Ok(about) if about.is_dir() && argument.contains(&b'/') => {
+                    let shown = named.display();
+                    return Err(Fault::user(format!(
+                        "`{shown}` is a directory, and only files are packed"
+                    ))
+                    .hint("name files, or leave `root=packed` out"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, file: &Path) {
+        self.files.insert(clean(file), file.to_owned());
+    }
+
+    fn require_room(&self, memory_mib: u64) -> Result<(), Fault> {
+        let limit = (memory_mib << 20) / MEMORY_PART;
+        let bytes = self.bytes()?;
+        if bytes <= limit {
+            return Ok(());
+        }
+        let mib = bytes.div_ceil(1 << 20);
+        let enough = mib * MEMORY_PART;
+        Err(Fault::user(format!(
+            "the packed command has {mib} MiB of files, too many for a guest with {memory_mib} MiB"
+        ))
+        .hint(format!("use `memory={enough}M`, or leave `root=packed` out")))
+    }
+
+    fn bytes(&self) -> Result<u64, Fault> {
+        let size = |file: &PathBuf| {
+            let about = fs::metadata(file).doing(format_args!("look at `{}`", file.display()))?;
+            Ok(about.len())
+        };
+        self.files.values().map(size).sum()
+    }
+
+    /// Puts the files behind what the archive holds, parents before children.
+    ///
+    /// # Errors
+    /// One cannot be read, or its name is not text.
+    pub(crate) fn add_to(&self, archive: &mut Archive) -> Result<(), Fault> {
+        let mut directories = BTreeSet::from([PathBuf::from("/tmp"), self.cwd.clone()]);
+        for file in self.files.keys() {
+            directories.extend(file.ancestors().skip(1).map(Path::to_owned));
+        }
+        let above = self.cwd.ancestors().map(Path::to_owned).collect::<Vec<_>>();
+        directories.extend(above);
+        for directory in directories {
+            let mode = if directory == Path::new("/tmp") { 0o1777 } else { 0o755 };
+            if let Some(name) = name(&directory)? {
+                archive.add(name, mode, ModeFileType::Directory, b"")?;
+            }
+        }
+        for (at, file) in &self.files {
+            let doing = format!("pack `{}`", file.display());
+            let mode = fs::metadata(file).doing(&doing)?.permissions().mode() & 0o777;
+            let bytes = fs::read(file).doing(&doing)?;
+            if let Some(name) = name(at)? {
+                archive.add(name, mode, ModeFileType::Regular, &bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// That the guest has this root, and as many files as were packed.
+    ///
+    /// # Errors
+    /// It has another root, or files that nobody packed.
+    pub(crate) fn prove(&self, module_count: usize, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+        let root = value_of(inside, "root_mount")?;
+        if !root.starts_with("rootfs ") {
+            return Err(Fault::machine(format!(
+                "its root was packed, and the guest's is `{root}`"
+            )));
+        }
+        let expected = (self.files.len() + module_count + OWN_FILES).to_string();
+        let seen = value_of(inside, "root_files")?;
+        if seen != expected {
+            return Err(Fault::machine(format!(
+                "{expected} files were packed, and the guest has {seen}"
+            )));
+        }
+        let names: Vec<_> = self.files.keys().map(|file| file.display().to_string()).collect();
+        Ok(vec![
+            Fact::new("root", "packed", "the initramfs, and /proc/self/mountinfo inside"),
+            Fact::new("root_files", expected, "the initramfs, and a walk over `/` inside"),
+            Fact::new("root_packed", names.join(" "), "the command, and its loader's `--list`"),
+            Fact::new("root_packed_bytes", self.bytes()?.to_string(), "stat(2)"),
+        ])
+    }
+}
+
+/// The name of a file in an archive: without the first `/`; none for the root itself.
+fn name(path: &Path) -> Result<Option<&str>, Fault> {
+    let relative = path.strip_prefix("/").unwrap_or(path);
+    let text = relative.to_str().ok_or_else(|| {
+        Fault::user(format!("the name `{}` is not text, and cannot be packed", path.display()))
+    })?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
+}
+
+/// What the loader says that a program needs, itself among it.
+fn libraries(
+    loader: &str,
+    program: &Path,
+    command: &Command,
+    room: &Room,
+) -> Result<Vec<PathBuf>, Fault> {
+    let shown = program.display().to_string();
+    let own = command.env.iter().rfind(|(key, _)| key == b"LD_LIBRARY_PATH");
+    let own = own.map(|(_, value)| String::from_utf8_lossy(value).into_owned());
+    let mut argv = vec![loader];
+    if let Some(own) = &own {
+        argv.extend(["--library-path", own]);
+    }
+    argv.extend(["--list", &shown]);
+    let text = ToolRun::new(&argv).text(room).map_err(|fault| {
+        Fault::user(format!("the libraries of `{shown}` are not known: {}", fault.message))
+            .hint("see that it runs here, or leave `root=packed` out")
+    })?;
+    let mut libraries = listed(&text)?;
+    libraries.push(PathBuf::from(loader));
+    Ok(libraries)
+}
+
+/// Reads `NAME => PATH (0x…)` and `PATH (0x…)`, a line each; the kernel's own page has no file.
+///
+/// # Errors
+/// The user's: a library is not found.
+fn listed(text: &str) -> Result<Vec<PathBuf>, Fault> {
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let line = line.trim();
+        let file = line.split_once(" => ").map_or(line, |(_, file)| file);
+        if file.starts_with("not found") {
+            return Err(Fault::user(format!("the loader says `{}`", line.escape_debug()))
+                .hint("install that library, or leave `root=packed` out"));
+        }
+        let file = file.rsplit_once(" (").map_or(file, |(file, _)| file);
+        if file.starts_with('/') {
+            found.push(PathBuf::from(file));
+        }
+    }
+    Ok(found)
+}
+
+/// The command's program, looked up as `execvp(3)` does.
+fn find(command: &Command) -> Option<PathBuf> {
+    let program = command.argv.first().filter(|program| !program.is_empty())?;
+    let cwd = path(&command.cwd);
+    if program.contains(&b'/') {
+        return Some(cwd.join(path(program))).filter(|path| is_program(path));
+    }
+    let places = command.env.iter().rfind(|(key, _)| key == b"PATH");
+    let places = places.map_or(PATH_DEFAULT, |(_, value)| value.as_slice());
+    let mut candidates =
+        places.split(|byte| *byte == b':').map(|place| cwd.join(path(place)).join(path(program)));
+    candidates.find(|path| is_program(path))
+}
+
+fn path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file()) && access(path, Access::EXEC_OK).is_ok()
+}
+
+/// An absolute path without `.` and `..`, as text alone: symbolic links become plain directories.
+fn clean(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::from("/");
+    for part in path.components() {
+        match part {
+            Component::Normal(part) => clean.push(part),
+            Component::ParentDir => drop(clean.pop()),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(words: &[&str]) -> Command {
+        Command {
+            argv: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
+            env: vec![(b"PATH".to_vec(), b"/usr/bin:/bin".to_vec())],
+            cwd: b"/".to_vec(),
+            ..Command::default()
+        }
+    }
+
+    #[test]
+    fn what_the_loader_lists_are_files_and_not_the_kernel_s_page() {
+        let text = "\tlinux-vdso.so.1 (0x00007ffd)\n\
+                    \tlibcrypto.so.3 => /lib/x86_64-linux-gnu/libcrypto.so.3 (0x00007f00)\n\
+                    \t/lib64/ld-linux-x86-64.so.2 (0x00007f01)\n";
+        let expected = ["/lib/x86_64-linux-gnu/libcrypto.so.3", "/lib64/ld-linux-x86-64.so.2"];
+        assert_eq!(listed(text).unwrap(), expected.map(PathBuf::from));
+        assert!(listed("\tstatically linked\n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_library_that_is_not_there_is_named() {
+        let fault = listed("\tlibodd.so.1 => not found\n").unwrap_err();
+        assert_eq!(fault.message, "the loader says `libodd.so.1 => not found`");
+    }
+
+    #[test]
+    fn a_program_is_looked_up_as_the_shell_would() {
+        assert!(find(&command(&["sha256sum"])).unwrap().ends_with("sha256sum"));
+        assert_eq!(find(&command(&["/etc/passwd"])), None);
+        assert_eq!(find(&command(&["surtax-no-such-program"])), None);
+        assert_eq!(find(&command(&[])), None);
+    }
+
+    #[test]
+    fn arguments_that_are_files_come_along_and_directories_are_refused() {
+        let mut packed = Packed::default();
+        packed
+            .add_arguments(&command(&["cat", "/etc/passwd", "etc/../etc/group", "/dev/null"]))
+            .unwrap();
+        let names: Vec<_> = packed.files.keys().map(|path| path.display().to_string()).collect();
+        assert_eq!(names, ["/etc/group", "/etc/passwd"]);
+        packed.add_arguments(&command(&["echo", "etc", "absent", ""])).unwrap();
+        assert_eq!(packed.files.len(), 2);
+        let fault = packed.add_arguments(&command(&["ls", "/etc"])).unwrap_err();
+        assert_eq!(fault.message, "`/etc` is a directory, and only files are packed");
+    }
+
+    #[test]
+    fn a_command_too_large_for_the_guest_is_refused_with_a_size_that_suffices() {
+        let mut packed = Packed::default();
+        packed.add(Path::new("/proc/self/exe"));
+        let fault = packed.require_room(4).unwrap_err();
+        assert!(fault.message.contains("too many for a guest with 4 MiB"), "{fault}");
+        assert!(packed.require_room(1 << 20).is_ok());
+    }
+
+    #[test]
+    fn a_guest_with_more_files_than_were_packed_is_no_proof() {
+        let packed = Packed {
+            files: [("/bin/true".into(), "/bin/true".into())].into(),
+            ..Packed::default()
+        };
+        let inside = |root: &str, files: &str| {
+            [Fact::new("root_mount", root, ""), Fact::new("root_files", files, "")]
+        };
+        let prove = |root, files| packed.prove(3, &inside(root, files));
+        assert!(prove("rootfs rootfs rw", "6").is_ok());
+        assert!(prove("rootfs rootfs rw", "7").unwrap_err().message.contains("the guest has 7"));
+        assert!(prove("overlay overlay rw", "6").unwrap_err().message.contains("the guest's is"));
+    }
+
+    #[test]
+    fn a_path_is_cleaned_of_dots_by_its_text() {
+        assert_eq!(clean(Path::new("/usr/lib/x/../lib/./f")), PathBuf::from("/usr/lib/lib/f"));
+        assert_eq!(clean(Path::new("/../..")), PathBuf::from("/"));
+    }
+}

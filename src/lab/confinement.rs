@@ -1,0 +1,61 @@
+//! What a program is before its first instruction: whom it runs as, and the little that it may.
+//!
+//! Source: `capabilities(7)`, `PR_SET_NO_NEW_PRIVS(2const)`.
+
+use rustix::io::Errno;
+pub use rustix::thread::CapabilitySet;
+use rustix::thread::{self, CapabilitySets};
+
+/// What a program is before its first instruction: whom it runs as, and the little that it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confinement {
+    /// The user and the group, with no other groups.
+    pub user: u32,
+    /// The capabilities that it keeps, and beyond which nothing it starts can get any.
+    pub capabilities: CapabilitySet,
+}
+
+impl Confinement {
+    /// Gives up all else; between `fork` and `exec`. Nothing but system calls.
+    pub(super) fn enter(&self) -> Result<(), Errno> {
+        for capability in CapabilitySet::all().iter() {
+            if !self.capabilities.contains(capability) {
+                match thread::remove_capability_from_bounding_set(capability) {
+                    // One that this kernel does not know.
+                    Ok(()) | Err(Errno::INVAL) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        thread::set_keep_capabilities(true)?;
+        become_user(self.user)?;
+        let kept = self.capabilities;
+        let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
+        thread::set_capabilities(None, sets)?;
+        for capability in kept.iter() {
+            thread::configure_capability_in_ambient_set(capability, true)?;
+        }
+        thread::set_no_new_privs(true)
+    }
+}
+
+/// Becomes a user and the group of the same number, and nobody else. System calls alone: what the C library
+/// does for all threads is nothing to do after `fork`.
+pub(super) fn become_user(user: u32) -> Result<(), Errno> {
+    let calls = [
+        (libc::SYS_setgroups, [0, 0, 0]),
+        (libc::SYS_setresgid, [user; 3]),
+        (libc::SYS_setresuid, [user; 3]),
+    ];
+    for (number, [first, second, third]) in calls {
+        // SAFETY: the calls take numbers alone: the list of no groups has no address.
+        if unsafe { libc::syscall(number, first, second, third) } != 0 {
+            return Err(last_errno());
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}

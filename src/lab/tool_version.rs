@@ -1,0 +1,111 @@
+//! What a foreign tool says of its version: each program is asked once by each process of ours.
+
+use crate::fault::Fault;
+use crate::lab;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long the answer may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+static KNOWN: LazyLock<Mutex<HashMap<Vec<String>, String>>> = LazyLock::new(Mutex::default);
+
+/// The first line of the answer to `--version`, asked with these words before it.
+///
+/// # Errors
+/// The machine's: the tool does not answer in time, or fails.
+pub fn of(path: &Path, words: &[&str]) -> Result<String, Fault> {
+    let mut question = vec![path.to_string_lossy().into_owned()];
+    question.extend(words.iter().map(|&word| word.to_owned()));
+    question.push(String::from("--version"));
+    asked(question)
+}
+
+/// The same of an OCI runtime, so that nothing of it is left where it is killed meanwhile: without a directory that is there
+/// crun makes `/run/crun`, and without one in which it can make nothing, a file in `/tmp` for a copy of itself.
+///
+/// # Errors
+/// As [`of`].
+pub fn of_runtime(path: &Path) -> Result<String, Fault> {
+    asked(of_runtime_words(path))
+}
+
+fn of_runtime_words(path: &Path) -> Vec<String> {
+    let path = path.to_string_lossy();
+    ["env", "_LIBCONTAINER_STATEDIR=/proc", &path, "--root", "/proc", "--version"]
+        .map(String::from)
+        .to_vec()
+}
+
+/// The first line of the answer to a question that has one answer for as long as this process lives.
+///
+/// # Errors
+/// As [`of`].
+pub fn asked(question: Vec<String>) -> Result<String, Fault> {
+    let argv = question.clone();
+    once(question, || lab::ask(&argv, None, DEADLINE))
+}
+
+/// The same, asked in a way of the caller's own.
+///
+/// # Errors
+/// That of the caller's way.
+pub fn once(
+    question: Vec<String>,
+    ask: impl FnOnce() -> Result<String, Fault>,
+) -> Result<String, Fault> {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(version) = known.get(&question) {
+        return Ok(version.clone());
+    }
+    let answer = ask()?;
+    let version = answer.lines().next().unwrap_or_default().trim().to_owned();
+    known.insert(question, version.clone());
+    Ok(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::lab::tool_version::*;
+
+    /// Who is killed between the two leaves what was made.
+    #[test]
+    fn a_runtime_that_says_its_version_makes_nothing_in_a_directory_of_all() {
+        use rustix::fs::inotify;
+        let Some(crun) = lab::find("crun") else {
+            println!("SKIPPED: there is no crun");
+            return;
+        };
+        let made_by = |words: &[String]| {
+            let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+            inotify::add_watch(&watch, "/tmp", inotify::WatchFlags::CREATE).unwrap();
+            lab::ask(words, None, DEADLINE).unwrap();
+            let mut buffer = [std::mem::MaybeUninit::uninit(); 64 << 10];
+            let mut events = inotify::Reader::new(watch, &mut buffer);
+            let mut made = 0;
+            while let Ok(event) = events.next() {
+                let name = event.file_name().map(|name| name.to_string_lossy().into_owned());
+                made += u32::from(name.is_some_and(|name| name.starts_with("crun.")));
+            }
+            made
+        };
+        let plain = [&crun.to_string_lossy(), "--root", "/proc", "--version"].map(String::from);
+        if made_by(&plain) == 0 {
+            println!("SKIPPED: this crun copies itself in memory");
+        }
+        assert_eq!(made_by(&of_runtime_words(&crun)), 0);
+    }
+
+    #[test]
+    fn a_question_is_asked_until_it_is_answered_and_then_no_more() {
+        let question = || vec![String::from("a tool of this test's"), String::from("--version")];
+        let refused = once(question(), || Err(Fault::machine("it is not there")));
+        assert_eq!(refused.unwrap_err().message, "it is not there");
+        let answer = || Ok(String::from("tool 1.2 \nand more\n"));
+        assert_eq!(once(question(), answer).unwrap(), "tool 1.2");
+        let again = once(question(), || Err(Fault::machine("it was asked again")));
+        assert_eq!(again.unwrap(), "tool 1.2");
+    }
+}

@@ -1,0 +1,7 @@
+//! Numbers of users that are nobody on this machine, for those who seem to be somebody in a container.
+
+/// The first of this machine's users that are a container's: far from those that people and tools use.
+pub const FIRST: u32 = 999_948_288;
+
+/// How many users and groups there are.
+pub const COUNT: u32 = 65_536;

@@ -1,0 +1,216 @@
+//! Impairments: what a longer, narrower or worse network does to the frames on their way to a workload.
+//!
+//! It is done on this level's end of the workload's link, one way only: a round trip takes as much longer as
+//! `delay=` says, and what the workload itself sends is as fast as ever. On links that are made by surtax alone: who
+//! else makes one may have shaped it.
+
+use crate::fault::Fault;
+use crate::lab::{self, Network, Shape, kernel_part};
+use crate::layer::{Choice, LayerSpec, Site, Unavailable};
+use std::time::Duration;
+use surtax_instrument::wire::Fact;
+
+/// The kernel's module, and a function of it.
+const MODULE: &str = "sch_netem";
+const FUNCTION: &str = "netem_enqueue";
+
+/// How long a module may take to be loaded.
+const MODPROBE_DEADLINE: Duration = Duration::from_secs(30);
+
+/// The most that is believed: beyond it every protocol has given up.
+const DELAY_MOST: Duration = Duration::from_secs(60);
+
+/// The slowest link, in bits per second: a telephone's.
+const RATE_LEAST: u64 = 8_000;
+
+/// Its options.
+pub(crate) const DELAY: Choice = Choice {
+    key: "delay",
+    values: &[],
+    help: "how much later every frame reaches the workload, as in `20ms` or `150us`: by the kernel's netem on this \
+           level's end of the link (default: not at all)",
+};
+pub(crate) const LOSS: Choice = Choice {
+    key: "loss",
+    values: &[],
+    help: "the share of frames that are lost on their way to the workload, as in `1%` (default: none)",
+};
+pub(crate) const RATE: Choice = Choice {
+    key: "rate",
+    values: &[],
+    help: "how many bits of frames a second go to the workload at most, as in `100M` (default: no limit)",
+};
+
+/// What a spec asks for; nothing where it asks for none.
+///
+/// # Errors
+/// The user's: a value that cannot be read, or a network whose link is not made here.
+pub(crate) fn read(spec: &LayerSpec, links: &[&str]) -> Result<Option<Shape>, Fault> {
+    let text = |choice: &Choice| spec.options.get(choice.key).map(String::as_str);
+    let Some(key) = [&DELAY, &LOSS, &RATE].iter().find(|it| text(it).is_some()).map(|it| it.key)
+    else {
+        return Ok(None);
+    };
+    if !spec.options.get("net").is_some_and(|word| links.contains(&word.as_str())) {
+        let (kind, first) = (&spec.kind, links.first().copied().unwrap_or_default());
+        return Err(Fault::user(format!(
+            "{kind}: `{key}=` is of a link that surtax makes, and there is none"
+        ))
+        .hint(format!("write `{kind}:net={first},{key}=…`")));
+    }
+    let bad = |choice: &Choice, why: &str| {
+        let (key, value) = (choice.key, text(choice).unwrap_or_default());
+        Fault::user(format!("{}: `{key}={value}` is no {why}", spec.kind))
+    };
+    Ok(Some(Shape {
+        delay: text(&DELAY)
+            .map(|value| {
+                delay(value).ok_or_else(|| {
+                    bad(&DELAY, "delay from 1us to 60s").hint("write for example `delay=20ms`")
+                })
+            })
+            .transpose()?,
+        loss: text(&LOSS)
+            .map(|value| {
+                loss(value).ok_or_else(|| {
+                    bad(&LOSS, "share of frames below 100 %").hint("write for example `loss=0.1%`")
+                })
+            })
+            .transpose()?,
+        rate: text(&RATE)
+            .map(|value| {
+                rate(value).ok_or_else(|| {
+                    bad(&RATE, "number of bits a second from 8k up")
+                        .hint("write for example `rate=100M`")
+                })
+            })
+            .transpose()?,
+    }))
+}
+
+/// That this level can do it; looks, and loads nothing. Only in a guest of ours the module is loaded first: that
+/// kernel is ours to change.
+///
+/// # Errors
+/// There is no `tc`, or the kernel has no netem.
+pub(crate) fn require(asked: Option<Shape>, site: &Site<'_>) -> Result<(), Unavailable> {
+    if asked.is_none() {
+        return Ok(());
+    }
+    let refuse = |why: &str, remedy: &str| {
+        Err(Unavailable { why: why.to_owned(), remedy: Some(remedy.to_owned()) })
+    };
+    if lab::find("tc").is_none() {
+        return refuse("`tc`, which shapes links, is not in `PATH`", "apt-get install iproute2");
+    }
+    if site.level > 0 && kernel_part::is_of_a_guest_of_ours() {
+        // Where it is built in, or there is none, what follows will tell.
+        let _ = lab::ask(&["modprobe", MODULE].map(String::from), None, MODPROBE_DEADLINE);
+    }
+    if !kernel_part::is_there(MODULE, FUNCTION) {
+        return refuse(
+            "this kernel has no netem, which delays and loses frames",
+            "use a kernel with `CONFIG_NET_SCH_NETEM`, as in a machine: `qemu+runc:net=veth,delay=20ms`",
+        );
+    }
+    Ok(())
+}
+
+/// A link of a network that was shaped.
+#[derive(Debug)]
+pub(crate) struct Shaped {
+    link: &'static str,
+    shape: Shape,
+}
+
+impl Shaped {
+    /// Shapes what leaves by a link.
+    ///
+    /// # Errors
+    /// The machine's: the link is not there, or the kernel refuses.
+    pub(crate) fn make(network: &Network, link: &'static str, shape: Shape) -> Result<Self, Fault> {
+        network.shape(link, shape)?;
+        Ok(Self { link, shape })
+    }
+
+    /// That the kernel does what was asked for.
+    ///
+    /// # Errors
+    /// The machine's: it does something else.
+    pub(crate) fn prove(&self, network: &Network) -> Result<Vec<Fact>, Fault> {
+        network.require_shape(self.link, self.shape)?;
+        let source = "tc -json qdisc show";
+        let Shape { delay, loss, rate } = self.shape;
+        let delay = delay.map(|it| Fact::new("link_delay_us", it.as_micros().to_string(), source));
+        let loss = loss.map(|it| Fact::new("link_loss", it.to_string(), source));
+        let rate = rate.map(|it| Fact::new("link_rate_bps", it.to_string(), source));
+        let netem = Fact::new("link_shaped_by", "netem", source);
+        Ok([delay, loss, rate].into_iter().flatten().chain([netem]).collect())
+    }
+}
+
+fn delay(text: &str) -> Option<Duration> {
+    let (number, unit) = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0)]
+        .into_iter()
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))?;
+    let seconds = number.parse::<f64>().ok().filter(|it| it.is_finite() && *it > 0.0)? * unit;
+    let delay = Duration::try_from_secs_f64(seconds).ok()?;
+    // netem is told microseconds.
+    let delay =
+        Duration::from_micros(u64::try_from((delay + Duration::from_nanos(500)).as_micros()).ok()?);
+    (!delay.is_zero() && delay <= DELAY_MOST).then_some(delay)
+}
+
+fn loss(text: &str) -> Option<f64> {
+    let percent: f64 = text.strip_suffix('%')?.parse().ok()?;
+    (percent > 0.0 && percent < 100.0).then_some(percent / 100.0)
+}
+
+fn rate(text: &str) -> Option<u64> {
+    let units = [("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
+    let (number, unit) = units
+        .into_iter()
+        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))
+        .unwrap_or((text, 1));
+    number.parse::<u64>().ok()?.checked_mul(unit).filter(|bits| *bits >= RATE_LEAST)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::layer::impairment::*;
+
+    fn asked(options: &[(&str, &str)]) -> Result<Option<Shape>, Fault> {
+        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+        read(&LayerSpec { kind: "runc".into(), options }, &["veth"])
+    }
+
+    #[test]
+    fn a_link_is_shaped_by_delay_loss_and_rate() {
+        assert_eq!(asked(&[("net", "veth")]), Ok(None));
+        let options = [("net", "veth"), ("delay", "1.5ms"), ("loss", "0.1%"), ("rate", "100M")];
+        let shape = asked(&options).unwrap().unwrap();
+        assert_eq!(shape.delay, Some(Duration::from_micros(1500)));
+        assert_eq!(shape.rate, Some(100_000_000));
+        assert!((shape.loss.unwrap() - 0.001).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_no_shape_or_has_no_link_is_refused_with_what_to_write() {
+        for (key, value) in [
+            ("delay", "20"),
+            ("delay", "61s"),
+            ("delay", "0ms"),
+            ("loss", "1"),
+            ("loss", "100%"),
+            ("loss", "NaN%"),
+            ("rate", "1k"),
+            ("rate", "fast"),
+        ] {
+            let fault = asked(&[("net", "veth"), (key, value)]).unwrap_err();
+            assert!(fault.message.contains(&format!("`{key}={value}` is no ")), "{fault}");
+            assert!(fault.hint.is_some());
+        }
+        let fault = asked(&[("net", "host"), ("delay", "1ms")]).unwrap_err();
+        assert_eq!(fault.hint.unwrap(), "write `runc:net=veth,delay=…`");
+    }
+}

@@ -1,0 +1,74 @@
+//! Sites: where a layer is started, and what is to be seen inside.
+
+use super::medium;
+use crate::lab::{Lab, Limits, Room};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surtax_instrument::wire::Command;
+
+/// Where a layer is started: the level, what is at hand there, and what the command must see.
+pub struct Site<'a> {
+    /// The one door to the level's objects.
+    pub lab: &'a Lab,
+    /// 0 is the host.
+    pub level: u8,
+    /// The static agent, as a file of this level.
+    pub agent: &'a Path,
+    /// Kernels, unpacked images and verdicts that outlive a run.
+    pub cache: &'a Path,
+    /// What the command must see.
+    pub view: &'a View,
+    /// The command that will run, where that is known: for a layer that is made for it alone.
+    pub command: Option<&'a Command>,
+    /// The layer's share of the common limits.
+    pub limits: &'a Limits,
+    /// Whether another layer will be started inside: then it gets the privileges that takes, as
+    /// with `docker run --privileged`, and its evidence says so.
+    pub carries_layers: bool,
+    /// The network namespace of a process of this level that is to stand in another than the level's own:
+    /// of `native` alone, with which the outside of another stack is made.
+    pub network: Option<&'a Path>,
+    /// How long the layer may take to start.
+    pub start_deadline: Duration,
+}
+
+impl Site<'_> {
+    /// A name for the container of this room: ours, and nobody else's on this machine.
+    pub fn container_name(&self, room: &Room) -> String {
+        let room = room.directory().file_name().unwrap_or_default().to_string_lossy();
+        format!("surtax-{}-{room}", self.lab.id())
+    }
+}
+
+/// What a command sees: the same files in every stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Where its root comes from.
+    pub root: Root,
+    /// Directories whose writes are kept.
+    pub writable: Vec<PathBuf>,
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// Where its scratch directory is, if it has one.
+    pub scratch: Option<medium::Medium>,
+    /// Whether it sees what this level keeps secret.
+    pub shows_secrets: bool,
+}
+
+/// Where a root file system comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// The level's own root under a throw-away upper layer: `root=overlay`, the default.
+    Overlay,
+    /// The level's own root as it is, writes and all: `root=host`, for `native`, and the only one of another
+    /// machine.
+    Host,
+    /// A directory under a throw-away upper layer: `root=dir:/path`.
+    Directory(PathBuf),
+    /// An OCI image layout, a directory or an archive: `root=oci:/path`.
+    Oci(PathBuf),
+    /// The image of a disk with a whole system, for virtual machines: `root=image:/path`.
+    Image(PathBuf),
+    /// The command's own file and its libraries, and nothing else: `root=packed`, for a machine of its own.
+    Packed,
+}
