@@ -3,7 +3,9 @@
 //! surtax is often root, to whom every name gives way: a run, a device, or what a link leads to in a directory that is
 //! open to all. So a name is looked at before anything is measured, and again before it is written. A link of one's own is
 //! followed once, by what it was read to be; from then on no name is followed any more, since somebody else may
-//! exchange it at any moment.
+//! exchange it at any moment. On the way to its directory, too, no link of somebody else's is followed.
+
+mod way;
 
 use super::say;
 use crate::fault::{Doing, Fault};
@@ -85,9 +87,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Fault> {
 fn replace(path: &Path, text: &str) -> Result<(), Fault> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let name = path.file_name().unwrap_or_default();
-    let access = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = rustix::fs::open(parent.unwrap_or(Path::new(".")), access, Mode::empty())
-        .doing("open its directory")?;
+    let directory = way::open(parent.unwrap_or(Path::new(".")))?;
     let known = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).ok();
     let known =
         known.filter(|known| FileType::from_raw_mode(known.st_mode) == FileType::RegularFile);
@@ -234,11 +234,17 @@ fn require_no_run(path: &Path) -> Result<(), Fault> {
 /// That what somebody else could have put there is not obeyed.
 fn require_ours(path: &Path, what: &str, found: &Metadata) -> Result<(), Fault> {
     let owner = found.uid();
-    if exclusive::is_trusted(owner) {
+    if exclusive::is_trusted(owner) || Some(owner) == asker() {
         return Ok(());
     }
     Err(Fault::user(format!("the {what} `{}` belongs to user {owner}", path.display()))
         .hint("name a file of your own"))
+}
+
+/// Who asked root by `sudo`: what is theirs is ours.
+fn asker() -> Option<u32> {
+    let is_root = rustix::process::geteuid().is_root();
+    std::env::var("SUDO_UID").ok()?.parse().ok().filter(|_| is_root)
 }
 
 fn quoted(path: &Path) -> String {
