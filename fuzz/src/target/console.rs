@@ -3,7 +3,7 @@
 use super::Target;
 use crate::text::assert_inert;
 use surtax::agent::ConsoleTail;
-use surtax::report::foreign;
+use surtax::finding::foreign;
 
 pub const TARGET: Target = Target {
     name: "console",

@@ -1,6 +1,7 @@
 //! Targets: one file for each reader, each with what it is given to begin with.
 
 mod console;
+mod disk_image;
 mod docker;
 mod domain;
 mod executable;
@@ -72,7 +73,7 @@ fn none() -> Vec<Vec<u8>> {
 }
 
 /// Every target, in the order in which they are run.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 19] = [
     wire::TARGET,
     link::TARGET,
     session::TARGET,
@@ -88,6 +89,7 @@ pub const TARGETS: [Target; 18] = [
     plan::TARGET,
     stack::TARGET,
     image::TARGET,
+    disk_image::TARGET,
     recipe::TARGET,
     executable::TARGET,
     histogram::TARGET,
