@@ -31,7 +31,11 @@ ADVISORIES   ?= required
 FUZZ_SECONDS ?= 10
 FUZZ_ROUNDS  ?= 1
 
-.PHONY: help setup appliance build demo test bench protocol mutants fuzz check install clean
+# mdBook builds docs/ into a book. It is no part of surtax: `make docs` installs it below the target directory.
+MDBOOK_VERSION = 0.5.4
+MDBOOK         = $(TARGET)/mdbook/bin/mdbook
+
+.PHONY: help setup appliance build demo test bench protocol mutants fuzz check docs install clean
 
 help: ## Lists these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
@@ -82,6 +86,18 @@ check: ## Checks formatting, lints, the tidy rules, the documentation, and every
 	$(CARGO) xtask tidy
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	@ADVISORIES=$(ADVISORIES) setup/dependencies.sh
+
+# Tidy looks at links: each leads to a file, and each page is in the book. One that leads out of docs/ is text in the book (`book.toml`).
+docs: ## Builds the book of docs/ into target/book; a link that leads nowhere fails
+	$(CARGO) xtask tidy
+	@$(MDBOOK) --version 2>/dev/null | grep -qx 'mdbook v$(MDBOOK_VERSION)' || { \
+	    echo "mdbook: building $(MDBOOK_VERSION) (a few minutes on two cores)"; \
+	    $(CARGO) install mdbook --locked --version $(MDBOOK_VERSION) --no-default-features --features search \
+	        --force --root $(TARGET)/mdbook; }
+	$(MDBOOK) build --dest-dir $(abspath $(TARGET)/book)
+	@sed -i 's|<a href="\.\./[^"]*">|<a>|g' $(TARGET)/book/*.html
+	@sed -i 's|<a href="\.\./\.\./[^"]*">|<a>|g' $(TARGET)/book/decisions/*.html
+	@echo "The book: file://$(abspath $(TARGET)/book/index.html)"
 
 install: build ## Installs surtax, its completions and its manual below PREFIX (default /usr/local)
 	$(AS_ROOT) install -D -m 755 $(TARGET)/release/surtax $(DESTDIR)$(PREFIX)/bin/surtax

@@ -33,7 +33,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 /// The targets of links outside code blocks, other sites and anchors left out.
-fn targets(text: &str) -> Vec<(usize, &str)> {
+pub(super) fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut targets = Vec::new();
     for (line, text) in outside_code(text) {
         for (at, mark) in text.match_indices("](") {
@@ -46,7 +46,8 @@ fn targets(text: &str) -> Vec<(usize, &str)> {
     targets
 }
 
-fn outside_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+/// The lines outside code blocks, each with its number.
+pub(super) fn outside_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fenced = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
         let fence = line.starts_with("```");

@@ -3,6 +3,7 @@
 //! Each rule is a function from the tree to findings. It stands in a file of its own, beside tests
 //! that show it catching a violation and sparing what is allowed.
 
+mod book;
 mod circles;
 mod doors;
 mod faults;
@@ -14,6 +15,7 @@ mod links;
 mod names;
 mod path_of_data;
 mod promises;
+mod readme;
 mod rust_source;
 mod sizes;
 mod tree;
@@ -36,6 +38,8 @@ const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     promises::check,
     path_of_data::check,
     links::check,
+    readme::check,
+    book::check,
 ];
 
 /// One place that breaks a rule.
