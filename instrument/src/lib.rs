@@ -9,6 +9,7 @@ pub mod engine;
 pub mod held;
 pub mod histogram;
 pub mod link;
+pub mod mountinfo;
 pub mod probe;
 pub mod quantity;
 pub mod wire;

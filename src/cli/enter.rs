@@ -7,7 +7,7 @@ use crate::driver;
 use crate::driver::registered;
 use crate::fault::Fault;
 use crate::layer::StackSpec;
-use crate::plan::{Draft, Plan, Word};
+use crate::plan::{Draft, Plan, Word, duration};
 use crate::stack::rise::Ground;
 use crate::stack::shell;
 use crate::trial::command;
@@ -17,6 +17,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 use surtax_instrument::wire::Status;
 
 /// The room of a visit.
@@ -39,6 +40,9 @@ pub struct Arguments {
     /// what keys and tokens are among them.
     #[arg(long)]
     clear_env: bool,
+    /// Gives up on a layer that takes longer than this to start [default: 3m].
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    start_deadline: Option<Duration>,
     /// The command and its arguments, after `--`; by default the shell named by SHELL.
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -64,6 +68,7 @@ impl Arguments {
             inherit_environment: self.clear_env.then_some(false),
             writable: self.writable.clone(),
             runs: Some(1),
+            start_deadline: self.start_deadline,
             ..Draft::default()
         };
         draft.complete(&surroundings(&cards)?).map(|decided| decided.plan)

@@ -21,6 +21,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surtax_instrument::mountinfo;
 
 /// How often the list of processes is read again: what is forked meanwhile is killed by the next pass.
 const PASS_LIMIT: u32 = 200;
@@ -103,7 +104,7 @@ fn is_rooted_in(pid: u32, overlays: &[Overlaid], are: Are) -> bool {
     match are {
         Are::Held => of_number.next().is_some(),
         Are::Left => of_number.any(|it| {
-            let table = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+            let table = fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
             has_root(&table, &it.upper)
         }),
     }
@@ -117,13 +118,10 @@ fn device_of_root(pid: u32) -> Option<u64> {
 }
 
 /// Whether the mount table of a process says that its root is an overlay over this directory.
-fn has_root(table: &str, upper: &Path) -> bool {
-    table.lines().any(|line| {
-        let Some((mount, system)) = line.split_once(" - overlay ") else { return false };
-        let options = system.split(' ').nth(1).unwrap_or_default();
-        let found = options.split(',').find_map(|word| word.strip_prefix("upperdir="));
-        mount.split(' ').nth(4) == Some("/") && found.is_some_and(|it| Path::new(it) == upper)
-    })
+fn has_root(table: &[u8], upper: &Path) -> bool {
+    mountinfo::parse(table)
+        .iter()
+        .any(|it| it.point == Path::new("/") && it.upper().as_deref() == Some(upper))
 }
 
 #[cfg(test)]
@@ -136,12 +134,12 @@ mod tests {
             22 1 254:0 / / rw - ext4 /dev/vda rw\n\
             61 22 0:44 / / rw - overlay surtax rw,lowerdir=/usr,upperdir=/run/surtax/1/a/root/0/upper,workdir=/w\n\
             62 61 0:45 / /home rw - overlay surtax rw,lowerdir=/home,upperdir=/run/surtax/2/b/upper,workdir=/w\n";
-        assert!(has_root(table, Path::new("/run/surtax/1/a/root/0/upper")));
+        assert!(has_root(table.as_bytes(), Path::new("/run/surtax/1/a/root/0/upper")));
         assert!(
-            !has_root(table, Path::new("/run/surtax/1/a/root/0")),
+            !has_root(table.as_bytes(), Path::new("/run/surtax/1/a/root/0")),
             "a name is compared as a whole"
         );
-        assert!(!has_root(table, Path::new("/run/surtax/2/b/upper")), "it is no root");
+        assert!(!has_root(table.as_bytes(), Path::new("/run/surtax/2/b/upper")), "it is no root");
     }
 
     /// Somebody in namespaces of their own, whose root is an overlay over this directory; `None` where users may make no
@@ -161,7 +159,7 @@ mod tests {
         let table = format!("/proc/{}/mountinfo", other.id());
         let upper = place.join("upper");
         while other.try_wait().ok()?.is_none() {
-            if has_root(&fs::read_to_string(&table).unwrap_or_default(), &upper) {
+            if has_root(&fs::read(&table).unwrap_or_default(), &upper) {
                 let device = device_of_root(other.id())?;
                 return Some((other, Overlaid { upper, device }));
             }

@@ -15,7 +15,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::probe::cgroup::{Hierarchies, unescape};
+use surtax_instrument::mountinfo;
+use surtax_instrument::probe::cgroup::Hierarchies;
 
 /// One mount of a private namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -406,10 +407,7 @@ fn split_options(options: &str) -> Result<(MountFlags, CString), Fault> {
 pub(super) fn below(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
     let list = "/proc/thread-self/mountinfo";
     let text = fs::read(list).doing(format_args!("read `{list}`"))?;
-    let points = text.split(|&byte| byte == b'\n').filter_map(|line| {
-        let field = line.split(|&byte| byte == b' ').nth(4)?;
-        Some(unescape(field))
-    });
+    let points = mountinfo::parse(&text).into_iter().map(|mounted| mounted.point);
     Ok(points.filter(|point| point.starts_with(directory)).collect())
 }
 

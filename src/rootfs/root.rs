@@ -5,7 +5,7 @@
 //! of the room's private mount namespace and is gone with it, or in a directory of the room where a disk was asked
 //! for. Nothing is copied and no image is built. Not seen are the kernel's own file systems, `/run`, and what container engines keep mounted.
 
-mod mountinfo;
+mod visible;
 
 use crate::fault::{Doing, Fault};
 use crate::lab::conceal::Owners;
@@ -13,9 +13,9 @@ use crate::lab::{Mount, users};
 use crate::layer::{Root, View};
 use crate::rootfs::secrets::Hidden;
 use crate::rootfs::{image, secrets};
-use mountinfo::Mounted;
 use std::fs;
 use std::path::{Path, PathBuf};
+use surtax_instrument::mountinfo::Mounted;
 use surtax_instrument::wire::Fact;
 
 /// Where a level keeps its kernel's file systems and its sockets: never part of a merged root.
@@ -60,8 +60,8 @@ pub fn lowers(root: &Root, cache: &Path) -> Result<Vec<Lower>, Fault> {
         }
         Root::Packed => return Err(Fault::bug("a packed root was to be merged")),
     };
-    let text = fs::read_to_string("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
-    Ok(lowers_in(&mountinfo::visible(&text), &base))
+    let table = fs::read("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
+    Ok(lowers_in(&visible::visible(&table), &base))
 }
 
 /// The mounts that put a merged root at [`merged_at`]`(scratch)`. `scratch` is a directory of the room;
@@ -234,8 +234,11 @@ fn directory(path: &Path) -> Result<PathBuf, Fault> {
 
 fn lowers_in(mounted: &[Mounted], base: &Path) -> Vec<Lower> {
     let first = Lower { source: base.to_path_buf(), place: "/".into(), writes: Writes::ThrownAway };
-    let mut rest: Vec<Lower> =
-        mounted.iter().filter(|mount| mount.is_real()).filter_map(|m| part_of(m, base)).collect();
+    let mut rest: Vec<Lower> = mounted
+        .iter()
+        .filter(|mount| visible::is_real(mount))
+        .filter_map(|m| part_of(m, base))
+        .collect();
     rest.sort_by_key(|lower| lower.place.components().count());
     std::iter::once(first).chain(rest).collect()
 }
@@ -249,7 +252,7 @@ fn part_of(mount: &Mounted, base: &Path) -> Option<Lower> {
     // A user's FUSE mount answers "permission denied" to root: it cannot be merged, nor could root
     // see it natively.
     let kind = fs::metadata(&mount.point).ok()?;
-    let refused = mount.read_only || !kind.is_dir();
+    let refused = mount.is_read_only() || !kind.is_dir();
     let writes = if refused { Writes::Refused } else { Writes::ThrownAway };
     Some(Lower { source: mount.point.clone(), place, writes })
 }

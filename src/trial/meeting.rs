@@ -44,6 +44,12 @@ pub(super) struct Meeting {
 }
 
 impl Meeting {
+    /// The same by a port that the stack publishes, if there is one: the client calls the level.
+    pub(super) fn at_published(self, port: Option<Port>, stack: &Network) -> Self {
+        let address = port.map_or(self.address, |_| stack.outside);
+        Self { address, published: port, ..self }
+    }
+
     /// Where it is, as evidence. The addresses of machines themselves are nobody's business, and the link is.
     pub(super) fn facts(&self) -> Vec<Fact> {
         if !self.is_far {

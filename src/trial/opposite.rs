@@ -160,14 +160,10 @@ impl Opposite {
         let mut outside = spec
             .raise(&ground, &format!("{name}-outside"))
             .map_err(|fault| fault.during("the outside"))?;
-        let mut meeting = meet(network, outside.network(), &place)?;
         // What is published is what the outside of such a stack would call.
         let published =
             network.published.filter(|port| sides.len() == 1 && is_at(definition, *port));
-        if let Some(port) = published {
-            meeting.address = network.outside;
-            meeting.published = Some(port);
-        }
+        let meeting = meet(network, outside.network(), &place)?.at_published(published, network);
         let words = |words: &[String], address: IpAddr| -> Vec<Vec<u8>> {
             let address = address.to_string();
             words.iter().map(|word| word.replace(ADDRESS, &address).into_bytes()).collect()

@@ -21,12 +21,11 @@
 //! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/{cpuacct,memory}.rst`.
 
 use super::cpu_time::CpuTime;
+use crate::mountinfo::{self, Mounted};
 use crate::quantity::{Bytes, Nanoseconds};
 use crate::wire::MemoryParts;
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -86,10 +85,9 @@ impl Hierarchies {
     }
 
     /// Reads the text of a `mountinfo` file; of hierarchies mounted twice the first counts.
-    fn parse(mountinfo: &[u8]) -> Self {
+    fn parse(table: &[u8]) -> Self {
         let mut all: Vec<Hierarchy> = Vec::new();
-        for line in mountinfo.split(|&byte| byte == b'\n') {
-            let Some(hierarchy) = Hierarchy::parse(line) else { continue };
+        for hierarchy in mountinfo::parse(table).into_iter().filter_map(Hierarchy::of) {
             let known = all.iter().any(|other| {
                 other.version == hierarchy.version && other.controllers == hierarchy.controllers
             });
@@ -114,22 +112,18 @@ impl Hierarchies {
 }
 
 impl Hierarchy {
-    fn parse(line: &[u8]) -> Option<Self> {
-        let mut fields = line.split(|&byte| byte == b' ');
-        let root = unescape(fields.nth(3)?);
-        let mount_point = unescape(fields.next()?);
-        let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
-        let version = match fields.next()? {
-            b"cgroup" => Version::One,
-            b"cgroup2" => Version::Two,
+    fn of(mounted: Mounted) -> Option<Self> {
+        let version = match mounted.kind.as_str() {
+            "cgroup" => Version::One,
+            "cgroup2" => Version::Two,
             _ => return None,
         };
-        let options = std::str::from_utf8(fields.nth(1)?).ok()?;
         let not_controllers =
             ["rw", "ro", "xattr", "noprefix", "clone_children", "cpuset_v2_mode", "favordynmods"];
         let controllers = match version {
             Version::Two => Vec::new(),
-            Version::One => options
+            Version::One => mounted
+                .system_options
                 .split(',')
                 .filter(|word| {
                     !not_controllers.contains(word) && !word.starts_with("release_agent")
@@ -137,7 +131,7 @@ impl Hierarchy {
                 .map(String::from)
                 .collect(),
         };
-        Some(Self { mount_point, root, version, controllers })
+        Some(Self { mount_point: mounted.point, root: mounted.root, version, controllers })
     }
 
     /// The directory of a group, given its path relative to the mount point.
@@ -173,32 +167,6 @@ impl Hierarchy {
         all.push(self.mount_point.clone());
         all
     }
-}
-
-/// Undoes what the kernel does to spaces in `mountinfo`: `\040` is a space.
-///
-/// Source: `proc_pid_mountinfo(5)`.
-#[must_use]
-pub fn unescape(field: &[u8]) -> PathBuf {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&byte, tail)) = rest.split_first() {
-        let octal = |digits: &[u8]| {
-            let text = std::str::from_utf8(digits).ok()?;
-            u8::from_str_radix(text, 8).ok()
-        };
-        match (byte, tail.get(..3).and_then(octal)) {
-            (b'\\', Some(escaped)) => {
-                bytes.push(escaped);
-                rest = &tail[3..];
-            }
-            _ => {
-                bytes.push(byte);
-                rest = tail;
-            }
-        }
-    }
-    PathBuf::from(OsString::from_vec(bytes))
 }
 
 /// Reads a list of CPUs as the kernel writes it, `0-2,4`, sorted; `None` when it is no such list.

@@ -222,7 +222,7 @@ fn of_a_workload_of_fixed_time_no_format_for_people_judges_the_wall_time() {
     assert_eq!(row.matches('|').count(), 7, "{row}");
     assert!(!text.contains("Noise floor") && !text.contains("fast as"), "{text}");
     let page = html::html(&findings);
-    for id in ["verdicts", "overhead", "progress"] {
+    for id in ["verdicts", "overhead", "progress", "spread"] {
         assert!(!page.contains(&format!("<section id=\"{id}\"")), "{id}");
     }
     assert!(!words(&page).contains("fast as"), "{}", words(&page));

@@ -53,8 +53,11 @@ struct Dot {
     is_disturbed: bool,
 }
 
-/// The section; `None` when no trial counts.
+/// The section; `None` when no trial counts, or wall time says nothing.
 pub fn spread(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
+    if findings.run.is_of_fixed_time {
+        return None;
+    }
     let each = (DOTS_OF_ALL_MAX / arms.len().max(1)).clamp(10, DOTS_MAX);
     let heaps: Vec<Heap<'_>> = arms.iter().filter_map(|arm| Heap::of(arm, each)).collect();
     if heaps.is_empty() {

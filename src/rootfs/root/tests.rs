@@ -19,7 +19,7 @@ const WORKSTATION: &str = "\
 ";
 
 fn points(text: &str) -> Vec<String> {
-    let real = mountinfo::visible(text).into_iter().filter(Mounted::is_real);
+    let real = visible::visible(text.as_bytes()).into_iter().filter(visible::is_real);
     real.map(|mount| mount.point.display().to_string()).collect()
 }
 
@@ -39,8 +39,8 @@ fn only_file_systems_with_files_of_a_user_are_merged() {
             "/run/user/1000"
         ]
     );
-    let mounted = mountinfo::visible(WORKSTATION);
-    let read_only = mounted.iter().filter(|mount| mount.read_only).map(|mount| &mount.point);
+    let mounted = visible::visible(WORKSTATION.as_bytes());
+    let read_only = mounted.iter().filter(|mount| mount.is_read_only()).map(|mount| &mount.point);
     assert_eq!(read_only.collect::<Vec<_>>(), [Path::new("/snap/core/1"), Path::new("/boot")]);
 }
 
@@ -49,7 +49,7 @@ fn a_hidden_mount_is_not_merged() {
     let stacked =
         "1 0 8:0 / / rw - ext4 a rw\n2 1 8:1 / /a rw - ext4 b rw\n3 2 8:2 / /a rw - xfs c rw\n";
     assert_eq!(points(stacked), ["/", "/a"]);
-    assert_eq!(mountinfo::visible(stacked)[1].kind, "xfs");
+    assert_eq!(visible::visible(stacked.as_bytes())[1].kind, "xfs");
 
     let covered =
         "1 0 8:0 / / rw - ext4 a rw\n2 1 8:1 / /a/b rw - ext4 b rw\n3 1 8:2 / /a rw - xfs c rw\n";
@@ -61,8 +61,8 @@ fn a_hidden_mount_is_not_merged() {
 
 #[test]
 fn parents_are_mounted_before_children_and_the_kernels_places_not_at_all() {
-    let mounted = mountinfo::visible(
-        "1 0 8:0 / / rw - ext4 a rw\n\
+    let mounted = visible::visible(
+        b"1 0 8:0 / / rw - ext4 a rw\n\
          2 4 8:1 / /usr/lib rw - ext4 b rw\n\
          4 1 8:2 / /usr rw - ext4 c rw\n\
          5 1 0:9 / /tmp ro - tmpfs d rw\n\
@@ -83,8 +83,8 @@ fn parents_are_mounted_before_children_and_the_kernels_places_not_at_all() {
 
 #[test]
 fn a_directory_as_root_takes_only_what_is_mounted_below_it() {
-    let mounted = mountinfo::visible(
-        "1 0 8:0 / / rw - ext4 a rw\n2 1 8:1 / /tmp rw - ext4 b rw\n3 1 8:2 / /usr/lib rw - ext4 c rw\n",
+    let mounted = visible::visible(
+        b"1 0 8:0 / / rw - ext4 a rw\n2 1 8:1 / /tmp rw - ext4 b rw\n3 1 8:2 / /usr/lib rw - ext4 c rw\n",
     );
     let lowers = lowers_in(&mounted, Path::new("/usr"));
     let places: Vec<_> = lowers.iter().map(|lower| lower.place.display().to_string()).collect();
