@@ -145,6 +145,26 @@ fn plan(blocks: u32) -> Plan {
     }
 }
 
+/// What an engine and its container used.
+fn readings(cost: f64, near: &mut dyn FnMut(f64) -> Nanoseconds) -> Vec<Reading> {
+    let mut reading = |payer: &str, role, typical: f64, carries_workload| Reading {
+        payer: payer.into(),
+        role,
+        level: 0,
+        cpu_user: near(typical),
+        cpu_system: near(typical / 10.0),
+        memory_peak: Some(Bytes(30 << 20)),
+        memory_parts: None,
+        oom_kill_count: None,
+        carries_workload,
+        is_shared: false,
+    };
+    vec![
+        reading("container", Role::Engine, 1.05e9 * cost, true),
+        reading("the engine", Role::Engine, 0.02e9, false),
+    ]
+}
+
 fn record(
     trial: TrialId,
     began_at: Nanoseconds,
@@ -162,22 +182,7 @@ fn record(
         length: Bytes(text.len() as u64),
         tail: text.into(),
     };
-    let mut reading = |payer: &str, role, typical: f64, carries_workload| Reading {
-        payer: payer.into(),
-        role,
-        level: 0,
-        cpu_user: near(typical),
-        cpu_system: near(typical / 10.0),
-        memory_peak: Some(Bytes(30 << 20)),
-        memory_parts: None,
-        oom_kill_count: None,
-        carries_workload,
-        is_shared: false,
-    };
-    let readings = vec![
-        reading("container", Role::Engine, 1.05e9 * cost, true),
-        reading("the engine", Role::Engine, 0.02e9, false),
-    ];
+    let readings = readings(cost, &mut near);
     let facts = vec![fact("kernel_release", "6.1"), fact("runtime", layer)];
     let evidence = Evidence::of(vec![LevelFacts { layer: layer.into(), facts }]);
     let measured = Measured {

@@ -61,16 +61,7 @@ pub fn facts() -> Vec<Fact> {
         say("scratch_serial", serial, "/sys/class/block");
     }
     if let Some(name) = network::of_the_machine() {
-        let place = format!("/sys/class/net/{name}");
-        say("link_name", Some(name.to_owned()), "/sys/class/net");
-        say("link_driver", link::driver(name), &format!("{place}/device"));
-        say("link_address", read(&format!("{place}/address")), &place);
-        let queues = link::queues(name).map(|count| count.to_string());
-        say("link_queues", queues, &format!("{place}/queues"));
-        let offloads = link::offloads(name).ok().map(|names| names.join(" "));
-        say("link_offloads", offloads, &format!("ethtool(8) of {name}"));
-        let features = format!("{place}/device/features");
-        say("link_virtio_features", virtio_features(&features), &features);
+        of_link(name, &mut say);
     }
     say("seccomp", status_line(&status, "Seccomp"), "/proc/self/status");
     say("capabilities", status_line(&status, "CapEff"), "/proc/self/status");
@@ -85,6 +76,20 @@ pub fn facts() -> Vec<Fact> {
     }
     say("kernel_log_first_line", kernel_log_first_line(), "syslog(2)");
     facts
+}
+
+/// What can be seen of the machine's network device.
+fn of_link(name: &str, say: &mut dyn FnMut(&str, Option<String>, &str)) {
+    let place = format!("/sys/class/net/{name}");
+    say("link_name", Some(name.to_owned()), "/sys/class/net");
+    say("link_driver", link::driver(name), &format!("{place}/device"));
+    say("link_address", read(&format!("{place}/address")), &place);
+    let queues = link::queues(name).map(|count| count.to_string());
+    say("link_queues", queues, &format!("{place}/queues"));
+    let offloads = link::offloads(name).ok().map(|names| names.join(" "));
+    say("link_offloads", offloads, &format!("ethtool(8) of {name}"));
+    let features = format!("{place}/device/features");
+    say("link_virtio_features", virtio_features(&features), &features);
 }
 
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";

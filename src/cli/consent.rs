@@ -35,6 +35,16 @@ pub(super) fn require(plan: &Plan, path: &Path, is_wanted: bool) -> Result<(), F
     )))
 }
 
+fn headed(path: &Path) -> Page {
+    let mut page = Page::new(WIDTH);
+    let heading = format!(
+        "The run in `{}` was not begun by this user on this machine, or its plan was changed. To go on with it executes:",
+        path.display()
+    );
+    page.paragraph("", &heading, 0);
+    page
+}
+
 /// Everything that a plan makes this machine do. It is taken apart field by field, so that a new one does not compile
 /// before somebody has said whether it does.
 fn shown(plan: &Plan, path: &Path) -> String {
@@ -60,12 +70,7 @@ fn shown(plan: &Plan, path: &Path) -> String {
         equivalence_margin_ppm: _,
         seed: _,
     } = plan;
-    let mut page = Page::new(WIDTH);
-    let heading = format!(
-        "The run in `{}` was not begun by this user on this machine, or its plan was changed. To go on with it executes:",
-        path.display()
-    );
-    page.paragraph("", &heading, 0);
+    let mut page = headed(path);
     page.unbroken("  command    ", &shell_line(command));
     if let Some(workload) = workload {
         page.unbroken("  workload   ", &workload.typed());
@@ -89,12 +94,7 @@ fn shown(plan: &Plan, path: &Path) -> String {
     for directory in writable {
         page.unbroken("  writes to  ", &directory.to_string_lossy());
     }
-    let length = |nanoseconds| duration::text(Duration::from_nanos(nanoseconds));
-    let blocks = match (runs, time_budget_ns) {
-        (Some(runs), _) => format!("{runs} runs"),
-        (None, Some(budget)) => format!("as many runs as begin within {}", length(*budget)),
-        (None, None) => String::from("as many runs as it takes"),
-    };
+    let blocks = blocks(*runs, *time_budget_ns);
     page.unbroken(
         "  how often  ",
         &format!("{blocks} of each stack, {}", each(*conduct, *warm_up)),
@@ -107,6 +107,19 @@ fn shown(plan: &Plan, path: &Path) -> String {
         );
     }
     page.finish()
+}
+
+fn length(nanoseconds: u64) -> String {
+    duration::text(Duration::from_nanos(nanoseconds))
+}
+
+/// How many runs there will be.
+fn blocks(runs: Option<u32>, time_budget_ns: Option<u64>) -> String {
+    match (runs, time_budget_ns) {
+        (Some(runs), _) => format!("{runs} runs"),
+        (None, Some(budget)) => format!("as many runs as begin within {}", length(budget)),
+        (None, None) => String::from("as many runs as it takes"),
+    }
 }
 
 /// What is done in one started stack.

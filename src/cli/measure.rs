@@ -392,27 +392,13 @@ seed = 5
         assert_eq!(draft.complete(&around()), read.complete(&around()));
     }
 
-    #[test]
-    #[expect(clippy::disallowed_methods, reason = "a real shell reads the line")]
-    fn the_line_that_repeats_a_run_asks_for_the_same_plan() {
-        #[derive(clap::Parser)]
-        struct Line {
-            #[command(flatten)]
-            measure: MeasureArguments,
-            #[arg(last = true)]
-            command: Vec<OsString>,
-        }
-        let texts = |words: &[&str]| words.iter().map(|word| Word::from(*word)).collect();
-        let plain = Draft {
-            stacks: parse_list_with("native,runc", CARDS).unwrap(),
-            command: texts(&["make"]),
-            ..Draft::default()
-        };
-        let rich = Draft {
+    /// A draft in which nothing is as usual.
+    fn rich() -> Draft {
+        Draft {
             title: Some(String::from("a title")),
             stacks: parse_list_with("runc,qemu:mem=1G,accel=tcg+runc", CARDS).unwrap(),
             baseline: Some(StackSpec::parse_with("runc", CARDS).unwrap()),
-            command: texts(&["sh", "-c", "echo 'a b' $HOME; -- --runs"]),
+            command: ["sh", "-c", "echo 'a b' $HOME; -- --runs"].map(Word::from).to_vec(),
             environment: vec![(String::from("A"), Word::from("b = c"))],
             inherit_environment: Some(false),
             writable: vec![PathBuf::from("/tmp")],
@@ -432,6 +418,24 @@ seed = 5
             start_deadline: Some(Duration::from_secs(70)),
             margin_ppm: Some(15_000),
             ..Draft::default()
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a real shell reads the line")]
+    fn the_line_that_repeats_a_run_asks_for_the_same_plan() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            measure: MeasureArguments,
+            #[arg(last = true)]
+            command: Vec<OsString>,
+        }
+        let texts = |words: &[&str]| words.iter().map(|word| Word::from(*word)).collect();
+        let plain = Draft {
+            stacks: parse_list_with("native,runc", CARDS).unwrap(),
+            command: texts(&["make"]),
+            ..Draft::default()
         };
         let workload = Some(Workload::find("cpu.sysbench:threads=2").unwrap());
         let with_one = Draft { command: Vec::new(), workload, ..plain.clone() };
@@ -441,7 +445,7 @@ seed = 5
             environment: vec![(String::from("A"), no_text)],
             ..plain.clone()
         };
-        for draft in [plain, rich, with_one, bytes] {
+        for draft in [plain, rich(), with_one, bytes] {
             let plan = draft.complete(&around()).unwrap().plan;
             let line = plan.repeat_with();
             // A shell splits the line into words, each ended by a zero byte.

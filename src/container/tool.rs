@@ -120,15 +120,22 @@ pub(crate) struct Order {
     pub environment: Vec<(String, String)>,
     /// Who runs the tool, if not root.
     pub user: Option<u32>,
+    /// What there is beside the container.
+    pub beside: Beside,
+    /// The image of a file system that the tool needs, and where it is to be mounted after all else.
+    pub image: Option<(PathBuf, PathBuf)>,
+}
+
+/// What an engine makes beside its container.
+#[derive(Clone, Default)]
+pub(crate) struct Beside {
     /// A file with the number of a process that the tool leaves behind on purpose, for its next container: it is
     /// ended with this one.
     pub left_behind: Option<PathBuf>,
-    /// The monitor that an engine leaves with the container, and the runtime behind it.
+    /// The monitor that stays with the container, and the runtime behind it.
     pub conmon: Option<Conmon>,
     /// The port that is published.
     pub port: Option<Port>,
-    /// The image of a file system that the tool needs, and where it is to be mounted after all else.
-    pub image: Option<(PathBuf, PathBuf)>,
 }
 
 impl Layer for ContainerTool {
@@ -170,7 +177,6 @@ impl Layer for ContainerTool {
         let path = self.find()?;
         let scratch = room.memory_directory()?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
-        let merged = root::merged_at(scratch);
         let agent = scratch.join("agent");
         let users = ContainerUsers::of(spec);
         let mapped = users.namespace(room)?;
@@ -186,7 +192,7 @@ impl Layer for ContainerTool {
             program: &path.to_string_lossy(),
             lab: site.lab,
             base,
-            root: &merged,
+            root: &root::merged_at(scratch),
             agent: &agent,
             room,
             scratch,
@@ -204,17 +210,15 @@ impl Layer for ContainerTool {
         })?;
         let (way, ends) = init::way(kind, init.as_ref())?;
         let command_line = room.nameless(&order.argv.join(" "));
-        let (left_behind, conmon) = (order.left_behind.clone(), order.conmon.clone());
-        let port = order.port;
+        let beside = order.beside.clone();
         mounts.extend(order.mounts.iter().cloned());
         let mut process = spawn(order, &mounts, &network, ends, &group, room)?;
-        network
-            .finish(&mut process, site.start_deadline)
-            .map_err(|fault| fault.during(format_args!("{kind}")))?;
-        let link = way.link(kind, init.as_ref(), &mut process, site.start_deadline)?;
-        let mut facts = tool_facts(&path)?;
-        facts.push(Fact::new("tool_command_line", command_line, "its start"));
-        facts.extend(root::facts(&site.view.root, &lowers));
+        let patience = site.start_deadline;
+        network.finish(&mut process, patience).map_err(|fault| fault.during(kind))?;
+        let link = way.link(kind, init.as_ref(), &mut process, patience)?;
+        let started = Fact::new("tool_command_line", command_line, "its start");
+        let of_root = root::facts(&site.view.root, &lowers);
+        let facts = [tool_facts(&path)?, vec![started], of_root].concat();
         Ok(Box::new(RunningContainer {
             process,
             link: Some(link),
@@ -225,9 +229,7 @@ impl Layer for ContainerTool {
             kind,
             network,
             users,
-            left_behind,
-            conmon,
-            port,
+            beside,
             spec: spec.clone(),
             facts,
         }))
@@ -315,9 +317,7 @@ struct RunningContainer {
     kind: &'static str,
     network: ToolNetwork,
     users: ContainerUsers,
-    left_behind: Option<PathBuf>,
-    conmon: Option<Conmon>,
-    port: Option<Port>,
+    beside: Beside,
     spec: LayerSpec,
     facts: Vec<Fact>,
 }
@@ -338,12 +338,12 @@ impl Running for RunningContainer {
     }
 
     fn network(&self) -> Option<Network> {
-        Some(Network { published: self.port, ..self.network.reach()? })
+        Some(Network { published: self.beside.port, ..self.network.reach()? })
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
-        let kernel = self.conmon.as_ref().map_or(Kernel::Shared, Conmon::kernel);
-        let first = match &self.conmon {
+        let kernel = self.beside.conmon.as_ref().map_or(Kernel::Shared, Conmon::kernel);
+        let first = match &self.beside.conmon {
             Some(conmon) if kernel == Kernel::Gvisor => conmon.first(&self.hierarchies)?,
             _ => FirstProcess::among(&self.group, &self.hierarchies, inside)?,
         };
@@ -354,10 +354,10 @@ impl Running for RunningContainer {
             facts.push(limited_together(&format!("{} and the container", self.kind)));
         }
         let privileges = first.privileges()?;
-        if let Some(conmon) = &self.conmon {
+        if let Some(conmon) = &self.beside.conmon {
             facts.extend(conmon.prove(&self.hierarchies)?);
         }
-        match (kernel, &self.conmon) {
+        match (kernel, &self.beside.conmon) {
             (Kernel::Gvisor, Some(conmon)) => {
                 facts.push(engine_runtime::prove_gvisor(self.kind, &conmon.runtime, inside)?);
             }
@@ -377,7 +377,7 @@ impl Running for RunningContainer {
         }
         let proved = self.network.prove(kernel, inside);
         facts.extend(proved.map_err(|fault| fault.during(self.kind))?);
-        if let (Some(port), Some(network)) = (self.port, self.network.reach()) {
+        if let (Some(port), Some(network)) = (self.beside.port, self.network.reach()) {
             facts.push(port.prove(&network).map_err(|fault| fault.during(self.kind))?);
         }
         Ok(facts)
@@ -418,7 +418,7 @@ impl RunningContainer {
 
     /// Ends the process that the tool left behind, if it is one of this container's group.
     fn end_what_was_left(&self) -> Result<(), Fault> {
-        let Some(file) = &self.left_behind else { return Ok(()) };
+        let Some(file) = &self.beside.left_behind else { return Ok(()) };
         let text = fs::read_to_string(file).unwrap_or_default();
         let Ok(pid) = text.trim().parse() else { return Ok(()) };
         let is_ours = FirstProcess::of(pid, &self.hierarchies).group_is(&self.group).is_ok();

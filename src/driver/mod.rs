@@ -7,6 +7,7 @@ mod gvisor;
 pub mod krun;
 mod libvirt;
 mod lxc;
+mod machine_group;
 mod monitor;
 mod namespaces;
 mod native;

@@ -15,23 +15,22 @@ use crate::finding::estimate::{Baseline, Measure};
 use crate::finding::foreign::{last_words, line};
 use crate::finding::judged::{Judge, Judged};
 use crate::finding::program::Ran;
+use crate::finding::run_facts::{block_ns, first_began, margin_of, run_facts};
 use crate::finding::verdict;
 use crate::finding::verdict::{Case, Judgement};
 use crate::finding::wall;
 use crate::finding::wall::{Compared, Wall};
 use crate::finding::{
     AbsenceFindings, ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence,
-    ProgressPoint, RunFacts, TrialPoint, TrialUsage, Trouble, Verdict, distribution, guest_clock,
-    harmless, instances, isolation, memory, steady, step,
+    ProgressPoint, TrialPoint, TrialUsage, Trouble, Verdict, distribution, guest_clock, harmless,
+    instances, isolation, memory, steady, step,
 };
 use crate::ledger::{
-    Absences, Histograms, KnownMetric, Ledger, Proofs, Run, StoredTrial, Stream, TrialState,
-    calendar,
+    Absences, Histograms, KnownMetric, Ledger, Proofs, StoredTrial, Stream, TrialState,
 };
-use crate::plan::{Plan, TrialId, Word};
+use crate::plan::{TrialId, Word};
 use crate::rootfs::secrets;
 use crate::trial::disturbance::Disturbance;
-use sha2::{Digest, Sha256};
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use surtax_instrument::wire::Fact;
@@ -53,9 +52,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let (mut trials, proofs) = (ledger.trials()?, ledger.evidence()?);
     let warm_ups = steady::leave_out(&mut trials);
     let columns = columns(&plan, &trials);
-    let margin = margin_of(&plan);
-    let counted = |arm: usize| columns.get(arm).map_or(&[][..], |column| &column.counted);
-    let baseline = Baseline { first: counted(0), again: counted(1) };
+    let baseline = baseline_of(&columns);
     let measures = measures(ledger)?;
     // A file that this surtax does not understand any more has been run all the same.
     let workload = plan.workload.as_ref().and_then(|workload| workload.resolve().ok());
@@ -65,10 +62,9 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let noises: Vec<_> = measures.iter().map(|it| baseline.noise_floor(it)).collect();
     let step_sizes = step::sizes(workload.as_ref(), &columns, &measures);
     let (histograms, absences) = (ledger.histograms()?, ledger.absences()?);
-    let ran = |arm: usize| columns.get(arm).map_or_else(Ran::default, |it| Ran::of(it, &proofs));
-    let program = ran(0).or(ran(1));
+    let program = program_of(&columns, &proofs);
     let stack = plan.baseline.to_string();
-    let judge = Judge { baseline, noise, margin, stack, program: &program };
+    let judge = Judge { baseline, noise, margin: margin_of(&plan), stack, program: &program };
 
     let page_caches = ledger.conditions_of("payers_page_cache_bytes")?;
     let sources = Sources {
@@ -86,7 +82,6 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let mut arms = arms(&sources, &columns, &walls, &judge, &judged)?;
     steady::add_to(&mut arms, &warm_ups);
     isolation::add_to(&mut arms, &columns, &measures);
-    let noise_floor = noise.map(|noise| estimate::interval(&noise.estimate));
     let run = run_facts(&plan, &run, &trials, blocks_done(&columns), is_of_fixed_time);
     let signs = Signs {
         arms: &arms,
@@ -101,7 +96,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         left_running: &ledger.conditions_of("left_running_count")?,
         walls: &walls,
         noise,
-        margin,
+        margin: judge.margin,
         precision: plan.precision(),
         guest_clock: guest_clock::caution(ledger, &columns)?,
         block_ns: block_ns(&trials, run.blocks_done),
@@ -113,8 +108,20 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         run,
         machine: machine.iter().map(key_value).collect(),
         arms,
-        noise_floor,
+        noise_floor: noise.map(|noise| estimate::interval(&noise.estimate)),
     }))
+}
+
+/// The trials of both arms of the baseline.
+fn baseline_of<'a>(columns: &'a [Column<'a>]) -> Baseline<'a> {
+    let counted = |arm: usize| columns.get(arm).map_or(&[][..], |column| &column.counted);
+    Baseline { first: counted(0), again: counted(1) }
+}
+
+/// Which program the baseline ran.
+fn program_of(columns: &[Column<'_>], proofs: &Proofs) -> Ran {
+    let ran = |arm: usize| columns.get(arm).map_or_else(Ran::default, |it| Ran::of(it, proofs));
+    ran(0).or(ran(1))
 }
 
 /// What the run's workload measures.
@@ -386,72 +393,6 @@ fn asked_for(command: &[Word]) -> Option<&'static str> {
         is_within
     });
     short.find_map(secrets::spoken_of)
-}
-
-fn first_began(trials: &[StoredTrial]) -> u64 {
-    trials.iter().map(|trial| trial.began_at.0).min().unwrap_or(0)
-}
-
-/// The equivalence margin as a share.
-fn margin_of(plan: &Plan) -> f64 {
-    f64::from(plan.equivalence_margin_ppm) / 1e6
-}
-
-fn run_facts(
-    plan: &Plan,
-    run: &Run,
-    trials: &[StoredTrial],
-    blocks_done: u32,
-    is_of_fixed_time: bool,
-) -> RunFacts {
-    let last_ended = trials.iter().filter_map(|trial| trial.ended_at).map(|at| at.0).max();
-    RunFacts {
-        id: line(&run.id),
-        title: line(&plan.title),
-        command: plan.command.clone(),
-        workload: plan.workload.as_ref().map(|workload| line(&workload.typed())),
-        cwd: line(&Word::from(plan.cwd.as_path()).shown()),
-        repeat_with: line(&repeat_with(plan)),
-        began_at: calendar::rfc3339(run.began_at),
-        seed: plan.seed,
-        blocks_planned: plan.runs,
-        blocks_done,
-        state: run.state.word().into(),
-        wall_ns: last_ended.unwrap_or(0).saturating_sub(first_began(trials)),
-        baseline: line(&plan.baseline.to_string()),
-        equivalence_margin: margin_of(plan),
-        precision: plan.precision(),
-        is_of_fixed_time,
-        conduct: steady::conduct(plan, is_of_fixed_time),
-    }
-}
-
-/// The line that repeats a run, without the values of `--env`, which may be secrets: a shell fills them in from its own
-/// variables.
-fn repeat_with(plan: &Plan) -> String {
-    let is_name = |name: &str| {
-        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        name.bytes().all(is_part) && !name.starts_with(|first: char| first.is_ascii_digit())
-    };
-    // A word that is in the line already could stand for no value.
-    let digest = Sha256::digest(plan.repeat_with().as_bytes());
-    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mark = |place: usize| format!("VALUE_{place}_LEFT_OUT_{digest}");
-    let mut plain = plan.clone();
-    for (place, (name, value)) in plain.environment.iter_mut().enumerate() {
-        *value = if is_name(name) { mark(place).into() } else { Word::from("…") };
-    }
-    let names = plain.environment.iter().enumerate().filter(|(_, (name, _))| is_name(name));
-    names.fold(plain.repeat_with(), |said, (place, (name, _))| {
-        said.replace(&format!("{name}={}", mark(place)), &format!("{name}=\"${name}\""))
-    })
-}
-
-/// What a block took on average, without the time between two sessions of a run that was resumed.
-fn block_ns(trials: &[StoredTrial], blocks_done: u32) -> Option<f64> {
-    let took = |trial: &StoredTrial| Some(trial.ended_at?.0.saturating_sub(trial.began_at.0));
-    let all = trials.iter().filter_map(took).fold(0, u64::saturating_add);
-    (blocks_done > 0).then(|| estimate::float(all) / f64::from(blocks_done))
 }
 
 #[cfg(test)]

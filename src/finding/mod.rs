@@ -25,6 +25,7 @@ pub(crate) mod position;
 pub mod prices;
 pub(crate) mod program;
 pub(crate) mod reasons;
+mod run_facts;
 pub(crate) mod settings;
 pub(crate) mod stacks;
 pub(crate) mod steady;

@@ -23,6 +23,7 @@ pub(crate) use apt::fetch_tree;
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::{Root, Site, medium, value_of};
+use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
 use channel::{Channel, Transport};
 use files::{Contents, Dom0Files, Files};
@@ -113,27 +114,7 @@ impl Guest {
             });
         }
         let lowers = root::lowers(&site.view.root, site.cache)?;
-        let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
-        let mut writable = site.view.writable.clone();
-        writable.extend(scratch::bound(site.view, room)?);
-        // A monitor that serves files itself announces every mount below, over which no guest can lay an overlay.
-        let merged = match spec.files {
-            Protocol::FirstRoot => {
-                let memory = room.memory_directory()?;
-                let hidden = secrets::hidden(site.view);
-                Some((root::merge((&lowers, &hidden), memory, None)?, root::merged_at(memory)))
-            }
-            _ => None,
-        };
-        let served = Served {
-            root: &base.source,
-            merged,
-            hidden: secrets::hidden(site.view),
-            modules: &kernel.found.modules,
-            xen: spec.dom0.as_ref().map(|dom0| dom0.tools.as_path()),
-            writable: &writable,
-        };
-        let mut offer = spec.files.offer(&served, room, group)?;
+        let mut offer = serve(spec, &kernel, &lowers, (site, room), group)?;
         let initramfs = match (&offer.share, spec.first_root) {
             (Share::Directory(export), Some(name)) => {
                 initramfs::lay(export, (site.agent, name), spec.channel, &files)?;
@@ -183,6 +164,37 @@ impl Guest {
         }
         Ok(())
     }
+}
+
+/// Makes ready what is served to a guest.
+fn serve(
+    spec: &GuestSpec,
+    kernel: &Kernel,
+    lowers: &[Lower],
+    (site, room): (&Site<'_>, &Room),
+    group: Option<&Path>,
+) -> Result<Offer, Fault> {
+    let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
+    let mut writable = site.view.writable.clone();
+    writable.extend(scratch::bound(site.view, room)?);
+    // A monitor that serves files itself announces every mount below, over which no guest can lay an overlay.
+    let merged = match spec.files {
+        Protocol::FirstRoot => {
+            let memory = room.memory_directory()?;
+            let hidden = secrets::hidden(site.view);
+            Some((root::merge((lowers, &hidden), memory, None)?, root::merged_at(memory)))
+        }
+        _ => None,
+    };
+    let served = Served {
+        root: &base.source,
+        merged,
+        hidden: secrets::hidden(site.view),
+        modules: &kernel.found.modules,
+        xen: spec.dom0.as_ref().map(|dom0| dom0.tools.as_path()),
+        writable: &writable,
+    };
+    spec.files.offer(&served, room, group)
 }
 
 /// Where the guest sees the directories that it may write to, in the order in which it mounts them.

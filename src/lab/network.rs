@@ -11,9 +11,12 @@
 //!
 //! Source: `network_namespaces(7)`, `netdevice(7)`, Linux `Documentation/networking/tuntap.rst`.
 
+mod bridge;
+
 use super::process::{self, Program};
 use super::{Room, ask};
 use crate::fault::{Doing, Fault};
+use bridge::{TUNSETPERSIST, index_of, make_bridge, plug_in, tap};
 use rustix::thread::UnshareFlags;
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
@@ -57,12 +60,6 @@ const TUN: &str = "/dev/net/tun";
 
 /// How long `ip` or `tc` may take.
 const TOOL_DEADLINE: Duration = Duration::from_secs(10);
-
-/// Requests that `libc` does not name. Source: Linux `uapi/linux/sockios.h`, `uapi/linux/if_tun.h`.
-const SIOCBRADDBR: libc::Ioctl = 0x89a0;
-const SIOCBRADDIF: libc::Ioctl = 0x89a2;
-const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
-const TUNSETPERSIST: libc::Ioctl = 0x4004_54cb;
 
 /// The first port at which everybody may listen, in the namespace of whoever reads it.
 const FIRST_OPEN_PORT: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
@@ -397,49 +394,6 @@ fn leave_for_a_new_one() -> Result<OwnedFd, Fault> {
     File::open("/proc/thread-self/ns/net")
         .map(OwnedFd::from)
         .doing("open `/proc/thread-self/ns/net`")
-}
-
-/// One queue of a tap of this name in this thread's namespace.
-fn tap(name: &str, queues: u32) -> Result<OwnedFd, Fault> {
-    let tun = File::options()
-        .read(true)
-        .write(true)
-        .open(TUN)
-        .doing(format_args!("open `{TUN}`"))
-        .map_err(|fault| fault.hint("modprobe tun"))?;
-    let mut flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
-    if queues > 1 {
-        flags |= libc::IFF_MULTI_QUEUE;
-    }
-    let made = link::request(name).and_then(|mut request| {
-        request.ifr_ifru.ifru_flags = link::short(flags);
-        // SAFETY: the descriptor is open and `request` is a live `ifreq`, as this request wants.
-        link::said(unsafe { libc::ioctl(tun.as_raw_fd(), TUNSETIFF, &raw mut request) })
-    });
-    made.doing("make a tap")?;
-    Ok(tun.into())
-}
-
-/// Makes the bridge in this thread's namespace.
-fn make_bridge() -> std::io::Result<()> {
-    let (socket, request) = (link::socket()?, link::request(BRIDGE)?);
-    // SAFETY: this request reads a name that ends with a zero byte, and `ifr_name` is one.
-    link::said(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCBRADDBR, request.ifr_name.as_ptr()) })
-}
-
-/// The number of a link of this thread's namespace, if it has one of that name.
-fn index_of(name: &str) -> Option<libc::c_int> {
-    let request = link::request(name).ok()?;
-    // SAFETY: the name ends with a zero byte.
-    let index = unsafe { libc::if_nametoindex(request.ifr_name.as_ptr()) };
-    libc::c_int::try_from(index).ok().filter(|index| *index > 0)
-}
-
-/// Makes a link of this thread's namespace a port of the bridge.
-fn plug_in(name: &str) -> Result<(), Fault> {
-    let index = index_of(name).unwrap_or_default();
-    link::send(SIOCBRADDIF, BRIDGE, |request| request.ifr_ifru.ifru_ifindex = index)
-        .doing(format_args!("make `{name}` a port of the bridge"))
 }
 
 /// Whether taps can be made here; looks, and makes none.

@@ -95,6 +95,16 @@ impl Plan {
         let variables = self.environment.iter();
         let variables = variables.map(|(name, value)| value.after(&format!("{name}=")));
         flags.extend(variables.map(|variable| ("--env", Some(variable))));
+        flags.extend(self.flags_of_conduct());
+        if !self.inherit_environment {
+            flags.push(("--clear-env", None));
+        }
+        flags
+    }
+
+    /// How often, how long, and in which surroundings.
+    fn flags_of_conduct(&self) -> Flags {
+        let mut flags = Flags::new();
         let mut flag = |name: &'static str, value: String| flags.push((name, Some(value.into())));
         // Said by the precision already.
         let usual = self.precision_ppm.is_some() && self.time_budget_ns.is_none();
@@ -137,9 +147,6 @@ impl Plan {
             flag("--margin", percentage::text(self.equivalence_margin_ppm));
         }
         flag("--seed", self.seed.to_string());
-        if !self.inherit_environment {
-            flags.push(("--clear-env", None));
-        }
         flags
     }
 }

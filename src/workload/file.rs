@@ -88,6 +88,13 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
              a `[[check]]`, if wall time is what counts",
         ));
     }
+    require_names(&definition, &file)?;
+    definition.parameters.shrink_to_fit();
+    Ok(definition)
+}
+
+/// That no two things which are measured, and no two settings, have one name.
+fn require_names(definition: &Definition, file: &Fields<'_, '_>) -> Result<(), Fault> {
     let mut names = definition.metric_names();
     names.extend(definition.histograms.iter().map(|rule| rule.name.clone()));
     names.sort();
@@ -96,11 +103,10 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
     }
     let mut names: Vec<&str> = definition.settings.iter().map(|it| it.name.as_str()).collect();
     names.sort_unstable();
-    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(file.refuse(format!("two of its settings are called `{}`", twice[0])));
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(twice) => Err(file.refuse(format!("two of its settings are called `{}`", twice[0]))),
+        None => Ok(()),
     }
-    definition.parameters.shrink_to_fit();
-    Ok(definition)
 }
 
 /// That what is said of a server fits the sides that the workload has.

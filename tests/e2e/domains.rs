@@ -28,22 +28,9 @@ fn a_paravirtual_domain_proves_what_it_is_and_dom0_is_on_the_bill() {
     if !is_usable(&machine, &stack) {
         return;
     }
-    let answer = machine.json(&[
-        "compare",
-        "--in",
-        &stack,
-        "--runs",
-        "1",
-        "--start-deadline",
-        "3m",
-        "--format",
-        "json",
-        "--",
-        "sh",
-        "-e",
-        "-c",
-        INSIDE,
-    ]);
+    let words = ["compare", "--in", &stack, "--runs", "1", "--start-deadline", "3m"];
+    let command = ["--format", "json", "--", "sh", "-e", "-c", INSIDE];
+    let answer = machine.json(&[&words[..], &command].concat());
     let arm = arm(&answer, &stack);
     assert_eq!(arm["trial_count"], 1, "{}", arm["trouble"]);
     let (outer, inner) = (&arm["evidence"][0], &arm["evidence"][1]);

@@ -185,6 +185,26 @@ pub fn requests() -> Vec<Request> {
     ]
 }
 
+fn reading() -> Reading {
+    Reading {
+        payer: String::from("vCPU threads"),
+        role: Role::GuestKernel,
+        level: 1,
+        cpu_user: Nanoseconds(2),
+        cpu_system: Nanoseconds(3),
+        memory_peak: Some(Bytes(4096)),
+        memory_parts: Some(MemoryParts {
+            anon: Bytes(1),
+            page_cache: Bytes(2),
+            shmem: Bytes(3),
+            kernel: Some(Bytes(4)),
+        }),
+        oom_kill_count: Some(0),
+        carries_workload: true,
+        is_shared: true,
+    }
+}
+
 /// One reply of every kind.
 pub fn replies() -> Vec<Reply> {
     let output = Output { hash: 7, length: Bytes(3), tail: b"out".to_vec() };
@@ -211,23 +231,7 @@ pub fn replies() -> Vec<Reply> {
         stderr: output,
         instances: vec![instance.clone(), instance],
     };
-    let reading = Reading {
-        payer: String::from("vCPU threads"),
-        role: Role::GuestKernel,
-        level: 1,
-        cpu_user,
-        cpu_system,
-        memory_peak: Some(memory_peak),
-        memory_parts: Some(MemoryParts {
-            anon: Bytes(1),
-            page_cache: Bytes(2),
-            shmem: Bytes(3),
-            kernel: Some(Bytes(4)),
-        }),
-        oom_kill_count: Some(0),
-        carries_workload: true,
-        is_shared: true,
-    };
+    let reading = reading();
     let facts = vec![Fact::new("kernel_release", "6.1", "uname")];
     let levels = vec![LevelFacts { layer: String::from("runc"), facts: facts.clone() }];
     let failure = Failure {

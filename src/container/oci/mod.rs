@@ -23,6 +23,7 @@ use crate::layer::{
     Card, Choice, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Unavailable, Usable,
     impairment, medium,
 };
+use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
 use command_line::{CONTAINER, CommandLine, text};
 use config::{Container, Network};
@@ -153,15 +154,7 @@ impl Layer for Oci {
         }
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let bundle = room.memory_directory()?;
-        let above = scratch::above(site.view, room)?;
-        let mut mounts =
-            root::merge((&lowers, &secrets::hidden(site.view)), bundle, above.as_deref())?;
-        if self.refuses_hybrid {
-            mounts.extend(cover_unified(site.lab.hierarchies()));
-        }
-        if site.view.scratch == Some(medium::Medium::Layer) {
-            mounts.extend(scratch::mounts(site.view, &root::merged_at(bundle), room)?);
-        }
+        let mounts = self.mounts(&lowers, bundle, site, room)?;
         let namespace = room.mount_namespace(&mounts)?;
         let network = ToolNetwork::make(spec, self.networks, site, room)?;
         write_bundle(spec, &network, site, room, bundle)?;
@@ -206,6 +199,26 @@ impl Layer for Oci {
 }
 
 impl Oci {
+    /// What a container's root is made of, in the room's own namespace.
+    fn mounts(
+        &self,
+        lowers: &[Lower],
+        bundle: &Path,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Vec<Mount>, Fault> {
+        let above = scratch::above(site.view, room)?;
+        let hidden = secrets::hidden(site.view);
+        let mut mounts = root::merge((lowers, &hidden), bundle, above.as_deref())?;
+        if self.refuses_hybrid {
+            mounts.extend(cover_unified(site.lab.hierarchies()));
+        }
+        if site.view.scratch == Some(medium::Medium::Layer) {
+            mounts.extend(scratch::mounts(site.view, &root::merged_at(bundle), room)?);
+        }
+        Ok(mounts)
+    }
+
     /// How bad the link of a spec's network is to be.
     fn shape(&self, spec: &LayerSpec) -> Result<Option<lab::Shape>, Fault> {
         impairment::read(spec, &tool_network::made_here(self.networks))

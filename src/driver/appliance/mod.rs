@@ -23,12 +23,13 @@ mod ready;
 pub(super) mod recipe;
 mod request;
 
+use super::machine_group::MachineGroup;
 use super::native::{PlainProcess, same_kernel};
 use super::qemu::check::{accelerator, qemu_version};
 use super::qemu::qmp::{Qmp, VirtualCpu};
 use super::xen::application;
 use crate::agent::{ConsoleTail, Link};
-use crate::container::first_process::{FirstProcess, limited_together};
+use crate::container::first_process::FirstProcess;
 use crate::driver::qemu::accelerator::{ACCELERATOR, Accelerator, CPU_MODEL, PROGRAM};
 use crate::fault::{Doing, Fault};
 use crate::guest::kernel;
@@ -206,6 +207,24 @@ fn confine(machine: &Machine, room: &Room) -> Result<Option<Held>, Fault> {
     Ok(Some(Held { jail, argv, environment }))
 }
 
+/// QEMU and its virtual CPUs, once it has greeted.
+fn greeted(
+    qmp: UnixStream,
+    process: &mut Process,
+    tail: &ConsoleTail,
+) -> Result<(Vec<VirtualCpu>, Qmp), Fault> {
+    match Qmp::open(qmp).and_then(|mut qmp| Ok((qmp.cpus()?, qmp))) {
+        Ok(greeted) => Ok(greeted),
+        Err(fault) => {
+            if process.wait(LAST_WORDS)?.is_some() {
+                tail.settle(LAST_WORDS);
+            }
+            let words = tail.quote();
+            Err(Fault::machine(format!("appliance: {}{words}", fault.message)))
+        }
+    }
+}
+
 impl RunningAppliance {
     fn boot(machine: Machine, asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Self, Fault> {
         let (console, console_of_qemu) =
@@ -215,10 +234,7 @@ impl RunningAppliance {
         let (errors, errors_of_qemu) = std::io::pipe().doing("make a pipe for QEMU's errors")?;
         let tail = ConsoleTail::new();
         tail.drain(errors.into());
-        // CPUs and memory are the machine's own; all else is a matter of its group.
-        let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
-        let is_limited = placed != Limits::default();
-        let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
+        let group = MachineGroup::make(site, room)?;
         let network = machine.network.as_ref().map(|_| room.open_network()).transpose()?;
         let held = confine(&machine, room)?;
         let argv = held.as_ref().map_or_else(|| machine.command_line(), |held| held.argv.clone());
@@ -236,31 +252,16 @@ impl RunningAppliance {
                 (console_of_qemu.into(), CONSOLE_DESCRIPTOR),
                 (qmp_of_qemu.into(), QMP_DESCRIPTOR),
             ],
-            group: group.clone(),
+            group: group.path().map(Path::to_owned),
             network_namespace: network.as_ref().map(Network::namespace).transpose()?,
             ..Program::default()
         })?;
-        let greeted = Qmp::open(qmp).and_then(|mut qmp| Ok((qmp.cpus()?, qmp)));
-        let (cpus, qmp) = match greeted {
-            Ok(greeted) => greeted,
-            Err(fault) => {
-                if process.wait(LAST_WORDS)?.is_some() {
-                    tail.settle(LAST_WORDS);
-                }
-                let words = tail.quote();
-                return Err(Fault::machine(format!("appliance: {}{words}", fault.message)));
-            }
-        };
+        let (cpus, qmp) = greeted(qmp, &mut process, &tail)?;
         let mut facts = vec![
             Fact::new("recipe", &asked.found.name, "the stack's own text"),
             Fact::new("recipe_about", &asked.found.recipe.about, "the recipe"),
         ];
-        if let Some(group) = &group {
-            let qemu = FirstProcess::of(process.pid(), site.lab.hierarchies());
-            facts.push(qemu.group_is(group)?);
-            facts.extend(qemu.limits(group, &placed)?);
-            facts.push(limited_together("vCPUs and QEMU's other threads"));
-        }
+        facts.extend(group.prove(process.pid(), "vCPUs and QEMU's other threads", site)?);
         let (link, client, console) = (None, None, Some(console));
         let (qmp, network) = (Arc::new(Mutex::new(qmp)), network.map(Arc::new));
         let port = asked.found.recipe.command.port;

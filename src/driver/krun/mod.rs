@@ -17,10 +17,11 @@
 mod found;
 pub mod library;
 
+use super::machine_group::MachineGroup;
 use super::monitor::{names_of_threads, numbered_threads, vsock};
 use super::qemu::lent::{self, Lent};
 use crate::agent::{ConsoleTail, Link};
-use crate::container::first_process::{FirstProcess, limited_together};
+use crate::container::first_process::FirstProcess;
 use crate::fault::Fault;
 use crate::guest::kernel::sha256;
 use crate::lab::{self, Limits, Process, Program, Room};
@@ -105,10 +106,7 @@ impl Layer for Krun {
             Found::look(site.cache, room, &program).map_err(|it| it.fault().during(KIND))?;
         // It would spin without a word where KVM is not what it says.
         lent::require_kvm(site, room).map_err(|fault| fault.during(KIND))?;
-        // CPUs and memory are the machine's own; all else is a matter of its group.
-        let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
-        let is_limited = placed != Limits::default();
-        let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
+        let group = MachineGroup::make(site, room)?;
         let (lent, export, namespace) =
             Lent::lay(spec, &found.firmware, (library::AGENT, PORT), site, room)?;
         let size = (lent.cpus(), lent.memory_mib());
@@ -116,16 +114,12 @@ impl Layer for Krun {
             &words(&program, &found, size, &export, room),
             (namespace, lent.cpus()),
             room,
-            group.as_deref(),
+            group.path(),
             site.start_deadline,
         )?;
         let seen = FirstProcess::of(booted.process.pid(), site.lab.hierarchies());
-        let mut facts = Vec::new();
-        if let Some(group) = &group {
-            facts.push(seen.group_is(group)?);
-            facts.extend(seen.limits(group, &placed)?);
-            facts.push(limited_together("vCPUs and libkrun's other threads"));
-        }
+        let who = "vCPUs and libkrun's other threads";
+        let facts = group.prove(booted.process.pid(), who, site)?;
         let Booted { process, vcpus, link, call } = booted;
         Ok(Box::new(RunningKrun {
             link: Some(link),

@@ -25,11 +25,11 @@ pub(super) mod vsock;
 pub use cloud_hypervisor::CLOUD_HYPERVISOR;
 pub use firecracker::FIRECRACKER;
 
+use super::machine_group::MachineGroup;
 use super::qemu::disk::{AIO, CACHE, DISK_SIZE};
 use super::qemu::lent::{self, Lent};
 use super::qemu::nic;
 use crate::agent::{ConsoleTail, Link};
-use crate::container::first_process::{FirstProcess, limited_together};
 use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
@@ -177,12 +177,9 @@ impl Layer for Monitor {
         let said = self.version(&program)?;
         // A device that opens proves nothing: these monitors would hang without a word.
         lent::check(spec, site).map_err(|it| it.fault().during(kind))?;
-        // CPUs and memory are the machine's own; all else is a matter of its group.
-        let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
-        let is_limited = placed != Limits::default();
-        let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
+        let group = MachineGroup::make(site, room)?;
         let way = (self.board, Channel::Vsock(vsock::PORT));
-        let lent = Lent::prepare(spec, way, false, site, room, group.as_deref())?;
+        let lent = Lent::prepare(spec, way, false, site, room, group.path())?;
         let network = lent.network(site, room)?;
         let machine = Machine {
             cpus: lent.cpus(),
@@ -194,19 +191,14 @@ impl Layer for Monitor {
             has_tap: network.is_some(),
             disk: lent.disk().map(|made| self.disk(spec, &made.file)),
         };
-        let place = (group.as_deref(), network.as_ref().map(|(network, _)| network));
+        let place = (group.path(), network.as_ref().map(|(network, _)| network));
         let booted = self
             .boot(&program, &machine, room, place, site.start_deadline)
             .map_err(|fault| Fault { message: fault.message + &lent.words(), ..fault })?;
         let wires = network.map(|(network, shape)| Wires::lay(network, shape)).transpose()?;
-        let mut facts = Vec::new();
-        if let Some(group) = &group {
-            let process = FirstProcess::of(booted.process.pid(), site.lab.hierarchies());
-            facts.push(process.group_is(group)?);
-            facts.extend(process.limits(group, &placed)?);
-            let server = if lent.server().is_some() { " and virtiofsd" } else { "" };
-            facts.push(limited_together(&format!("vCPUs, the monitor's other threads{server}")));
-        }
+        let server = if lent.server().is_some() { " and virtiofsd" } else { "" };
+        let who = format!("vCPUs, the monitor's other threads{server}");
+        let facts = group.prove(booted.process.pid(), &who, site)?;
         Ok(Box::new(RunningMonitor::new(self, booted, machine, (lent, wires), said, facts)))
     }
 }

@@ -17,7 +17,7 @@ use crate::container::conmon::Conmon;
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::THROTTLING;
 use crate::container::oci::config::{AGENT, open_files_max};
-use crate::container::tool::{ContainerTool, Order, Wanted, agent_words, word};
+use crate::container::tool::{Beside, ContainerTool, Order, Wanted, agent_words, word};
 use crate::container::tool_network::Ground;
 use crate::container::users::ContainerUsers;
 use crate::container::{
@@ -253,30 +253,8 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
         Some(store) => store.words()?,
         None => places(&books, wanted.medium.map(|medium| (medium, volumes.as_path())))?,
     });
-    argv.extend(["run", "--rm", "--interactive", "--log-driver=none"].map(str::to_owned));
-    argv.extend(["--name".to_owned(), wanted.name.to_owned()]);
-    argv.push(format!("--hostname={}", wanted.host_name));
-    argv.push(format!("--network={network}"));
-    argv.extend(conmon.words());
     let port = Port::read(wanted.spec, &wanted.network.word)?;
-    argv.extend(told_if_asked(wanted, port));
-    // A user without privileges makes no groups: all that it starts stays in the one where it was started.
-    if !is_rootless {
-        argv.push(format!("--cgroup-parent=/{}", word(wanted.group)?));
-    }
-    if wanted.has_own_run {
-        argv.push(String::from("--tmpfs=/run:rw,exec,nosuid,nodev,mode=755,notmpcopyup"));
-    }
-    argv.push(format!("--volume={}:{AGENT}:ro", word(wanted.agent)?));
-    if wanted.medium == Some(medium::Medium::Volume) {
-        argv.push(format!("--mount=type=volume,destination={SCRATCH}"));
-    }
-    argv.push(String::from("--no-hosts"));
-    argv.extend(match &store {
-        Some(store) => store.container(wanted.root)?,
-        None => vec![String::from("--rootfs"), word(wanted.root)?],
-    });
-    argv.extend(agent_words());
+    argv.extend(run_words(wanted, &network, &conmon, port, store.as_ref())?);
     let mut environment = vec![(String::from("CONTAINERS_CONF"), word(&file)?)];
     // Plugins for networks keep their books where no option moves them.
     let places = ["/run", "/var/lib"];
@@ -287,15 +265,51 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     let conmon = Some(conmon);
     if !is_rootless {
         let image = store.and_then(|store| store.image_to_mount());
-        return Ok(Order { argv, mounts, environment, image, conmon, port, ..Order::default() });
+        let beside = Beside { left_behind: None, conmon, port };
+        return Ok(Order { argv, mounts, environment, image, beside, user: None });
     }
     let (home, session) = (books.join("home"), Path::new(RUN));
     make(&home)?;
     mounts.push(rootless::known(wanted.scratch, &home)?);
     mounts.push(rootless::session(session));
     environment.extend(rootless::environment(&home, session));
-    let (user, left_behind) = (Some(rootless::USER), Some(temporary.join("pause.pid")));
-    Ok(Order { argv, mounts, environment, user, left_behind, image: None, conmon, port })
+    let beside = Beside { left_behind: Some(temporary.join("pause.pid")), conmon, port };
+    Ok(Order { argv, mounts, environment, user: Some(rootless::USER), image: None, beside })
+}
+
+/// The words from `run` on: the container, and the agent in it.
+fn run_words(
+    wanted: &Wanted<'_>,
+    network: &str,
+    conmon: &Conmon,
+    port: Option<Port>,
+    store: Option<&Store>,
+) -> Result<Vec<String>, Fault> {
+    let mut argv = Vec::new();
+    argv.extend(["run", "--rm", "--interactive", "--log-driver=none"].map(str::to_owned));
+    argv.extend(["--name".to_owned(), wanted.name.to_owned()]);
+    argv.push(format!("--hostname={}", wanted.host_name));
+    argv.push(format!("--network={network}"));
+    argv.extend(conmon.words());
+    argv.extend(told_if_asked(wanted, port));
+    // A user without privileges makes no groups: all that it starts stays in the one where it was started.
+    if wanted.users != ContainerUsers::OfAnEngine {
+        argv.push(format!("--cgroup-parent=/{}", word(wanted.group)?));
+    }
+    if wanted.has_own_run {
+        argv.push(String::from("--tmpfs=/run:rw,exec,nosuid,nodev,mode=755,notmpcopyup"));
+    }
+    argv.push(format!("--volume={}:{AGENT}:ro", word(wanted.agent)?));
+    if wanted.medium == Some(medium::Medium::Volume) {
+        argv.push(format!("--mount=type=volume,destination={SCRATCH}"));
+    }
+    argv.push(String::from("--no-hosts"));
+    argv.extend(match store {
+        Some(store) => store.container(wanted.root)?,
+        None => vec![String::from("--rootfs"), word(wanted.root)?],
+    });
+    argv.extend(agent_words());
+    Ok(argv)
 }
 
 /// Where podman keeps what it makes, where no storage driver is named.

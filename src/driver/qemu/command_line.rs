@@ -102,23 +102,8 @@ impl Machine {
             add(&option, value);
         }
         add("-overcommit", self.overcommit.argument());
-        match &self.boots {
-            Boots::Kernel { image, initramfs, xen: Some(xen) } => {
-                let words = self.kernel_command_line();
-                add("-kernel", xen.image.display().to_string());
-                add("-append", xen.command_line());
-                add("-initrd", Xen::modules(image, &words, initramfs));
-            }
-            Boots::Kernel { image, initramfs, xen: None } => {
-                add("-kernel", image.display().to_string());
-                add("-initrd", initramfs.display().to_string());
-                add("-append", self.kernel_command_line());
-            }
-            Boots::Disk(image) => {
-                for [option, value] in image.arguments(bus) {
-                    add(&option, value);
-                }
-            }
+        for [option, value] in self.boot_arguments(bus) {
+            add(&option, value);
         }
         add("-chardev", "stdio,id=console,signal=off".into());
         add("-serial", "chardev:console".into());
@@ -145,6 +130,27 @@ impl Machine {
             argv.push(flag.into());
         }
         argv
+    }
+
+    /// What it boots.
+    fn boot_arguments(&self, bus: &str) -> Vec<[String; 2]> {
+        let argument = |option: &str, value: String| [option.to_owned(), value];
+        match &self.boots {
+            Boots::Kernel { image, initramfs, xen: Some(xen) } => {
+                let words = self.kernel_command_line();
+                vec![
+                    argument("-kernel", xen.image.display().to_string()),
+                    argument("-append", xen.command_line()),
+                    argument("-initrd", Xen::modules(image, &words, initramfs)),
+                ]
+            }
+            Boots::Kernel { image, initramfs, xen: None } => vec![
+                argument("-kernel", image.display().to_string()),
+                argument("-initrd", initramfs.display().to_string()),
+                argument("-append", self.kernel_command_line()),
+            ],
+            Boots::Disk(image) => image.arguments(bus),
+        }
     }
 
     /// The model, with what Xen cannot have.

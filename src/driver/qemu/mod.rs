@@ -38,8 +38,8 @@ mod tsc;
 mod vcpu;
 mod xen;
 
+use super::machine_group::MachineGroup;
 use crate::agent::{ConsoleTail, Link};
-use crate::container::first_process::{FirstProcess, limited_together};
 use crate::fault::Fault;
 use crate::guest::Guest;
 use crate::lab::{Jail, Limits, Process, Room};
@@ -256,14 +256,11 @@ impl Layer for Qemu {
         asked.nic.as_ref().map_or(Ok(()), |nic| nic.require(site, room)).map_err(named)?;
         let kernel = Inside::kernel(&asked, site, room).map_err(named)?;
         let accelerator = check::choose(&asked, kernel.as_ref(), site, room)?;
-        // CPUs and memory are the machine's own; all else is a matter of its group.
-        let placed = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
-        let is_limited = placed != Limits::default();
-        let group = is_limited.then(|| room.subgroup("machine", &placed)).transpose()?;
+        let group = MachineGroup::make(site, room)?;
         let mut inside =
-            Inside::prepare(&asked, kernel, site, room, group.as_deref()).map_err(named)?;
+            Inside::prepare(&asked, kernel, site, room, group.path()).map_err(named)?;
         let mut nic = asked.nic.clone();
-        let wires = nic.as_mut().map(|nic| nic.make(site, room, group.as_deref())).transpose()?;
+        let wires = nic.as_mut().map(|nic| nic.make(site, room, group.path())).transpose()?;
         let mut wires = wires.unwrap_or_default();
         let machine = Machine {
             accelerator,
@@ -284,17 +281,13 @@ impl Layer for Qemu {
         let console = ConsoleTail::new();
         let served = inside.offer().map(|offer| std::mem::take(&mut offer.mounts));
         let (machine, jail) = machine.within(served.unwrap_or_default(), room)?;
-        let place = Place { group: group.as_deref(), jail: &jail };
+        let place = Place { group: group.path(), jail: &jail };
         let mut guest = boot(&machine, &mut wires, room, place, &console)
             .map_err(|fault| Fault { message: fault.message + &inside.words(), ..fault })?;
         let has_iothread = asked.disk.as_ref().is_some_and(|disk| disk.iothread);
         let iothread = vcpu::iothread(&mut guest.qmp, has_iothread)?;
-        if let Some(group) = &group {
-            let qemu = FirstProcess::of(guest.process.pid(), site.lab.hierarchies());
-            inside.facts.push(qemu.group_is(group)?);
-            inside.facts.extend(qemu.limits(group, &placed)?);
-            inside.facts.push(limited_together("vCPUs, QEMU's other threads and virtiofsd"));
-        }
+        let who = "vCPUs, QEMU's other threads and virtiofsd";
+        inside.facts.extend(group.prove(guest.process.pid(), who, site)?);
         let Booted { process, qmp, cpus, link } = guest;
         let link = Some(link);
         let patience = site.start_deadline;

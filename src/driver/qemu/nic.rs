@@ -7,6 +7,7 @@
 //! three places: from QEMU, from its process and the tap on this level, and from the guest.
 
 mod proof;
+mod queues;
 
 use super::open_vswitch::{self, Bridge};
 use super::switch::{self, Switch};
@@ -16,7 +17,9 @@ use crate::fault::{Doing, Fault};
 use crate::lab::{self, Jail, Room, Shape, ToolRun, kernel_part, network};
 use crate::layer::impairment::Shaped;
 use crate::layer::{Choice, LayerSpec, Network, Site, Unavailable, impairment};
-use std::fs::{self, File};
+use queues::queues;
+pub(super) use queues::vhost_workers;
+use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -45,9 +48,6 @@ const USER_OUTSIDE: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
 /// Where the host's kernel copies frames itself.
 const VHOST_DEVICE: &str = "/dev/vhost-net";
-
-/// The most queues that are asked for: more than anybody measures.
-const QUEUES_MOST: u32 = 64;
 
 /// What of virtio's features are offloads, by QEMU's name.
 const VIRTIO_OFFLOADS: [&str; 12] = [
@@ -440,38 +440,6 @@ impl Nic {
             Backend::VhostUser => "vhost-user",
         }
     }
-}
-
-fn queues(text: &str, cpus: u32) -> Result<u32, Fault> {
-    let count: u32 =
-        text.parse().ok().filter(|count| (1..=QUEUES_MOST).contains(count)).ok_or_else(|| {
-            Fault::user(format!("`queues={text}` is no number from 1 to {QUEUES_MOST}"))
-                .hint("write for example `queues=2`")
-        })?;
-    if count > cpus {
-        return Err(Fault::user(format!(
-            "a guest uses one queue for each CPU: {cpus}, and not `queues={count}`"
-        ))
-        .hint(format!("give the machine `cpus={count}`, or `queues={cpus}`")));
-    }
-    Ok(count)
-}
-
-/// The workers of this level's kernel that move frames for a QEMU: threads of it since Linux 6.4, and
-/// processes of the kernel before. Source: Linux `drivers/vhost/vhost.c`, `kernel/vhost_task.c`.
-pub(super) fn vhost_workers(pid: u32) -> (Vec<u32>, Vec<u32>) {
-    let named = |directory: &str| -> Vec<u32> {
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let is_worker = |entry: &fs::DirEntry| {
-            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-            name.trim_end() == format!("vhost-{pid}")
-        };
-        let numbers = entries
-            .filter(is_worker)
-            .filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()));
-        numbers.collect()
-    };
-    (named(&format!("/proc/{pid}/task")), named("/proc"))
 }
 
 #[cfg(test)]

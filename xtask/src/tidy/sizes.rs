@@ -8,7 +8,7 @@ use std::path::Path;
 const AIM: usize = 400;
 
 /// Lines, tests left out, above which a file needs a reviewed reason.
-const MAX: usize = 700;
+const MAX: usize = 450;
 
 /// Files that may be longer, to which length, and why. Each entry was agreed on in a review.
 const EXCEPTIONS: &[(&str, usize, &str)] = &[];
@@ -75,7 +75,7 @@ mod tests {
         let tested = format!("fn a() {{}}\n#[cfg(test)]\nmod tests {{\n{long}}}\n");
         let found = check_with(&Tree::of(&[("src/a.rs", &long), ("src/b.rs", &tested)]), &[]);
         assert_eq!(found.len(), 1);
-        assert!(found[0].to_string().starts_with("src/a.rs:701: 701 lines"));
+        assert!(found[0].to_string().starts_with("src/a.rs:451: 451 lines"));
     }
 
     #[test]

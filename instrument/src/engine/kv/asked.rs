@@ -2,8 +2,8 @@
 
 use super::arrival::Gaps;
 use super::protocol::Protocol;
-use super::round::Updates;
 use super::size::Size;
+use super::work::Updates;
 use crate::engine::net::{address, rate};
 use crate::engine::{Options, Refused};
 use crate::histogram::SHARES;

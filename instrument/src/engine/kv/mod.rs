@@ -24,6 +24,7 @@ mod server;
 mod size;
 mod tell;
 mod text;
+mod work;
 
 use super::{Answer, Choice, Engine, Options, Refused, cpu};
 use asked::{Asked, Pace};

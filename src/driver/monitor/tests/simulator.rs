@@ -293,6 +293,38 @@ fn link(name: &Value) -> Result<(), String> {
     is_there.then_some(()).ok_or(format!("no `{name}` among the links"))
 }
 
+const NET: [&str; 14] = [
+    "id",
+    "tap",
+    "ip",
+    "mask",
+    "mac",
+    "host_mac",
+    "mtu",
+    "iommu",
+    "num_queues",
+    "queue_size",
+    "vhost_user",
+    "vhost_socket",
+    "vhost_mode",
+    "pci_segment",
+];
+
+const DISK: [&str; 12] = [
+    "id",
+    "path",
+    "readonly",
+    "direct",
+    "iommu",
+    "num_queues",
+    "queue_size",
+    "vhost_user",
+    "vhost_socket",
+    "pci_segment",
+    "rate_limit_group",
+    "serial",
+];
+
 fn vm_config(body: &Value) -> Result<(), String> {
     let optional = &["cpus", "memory", "fs", "serial", "console", "vsock", "net", "disks"];
     Schema { required: &["payload"], optional }.holds(body)?;
@@ -313,42 +345,12 @@ fn vm_config(body: &Value) -> Result<(), String> {
         }
     }
     for one in body["net"].as_array().into_iter().flatten() {
-        let optional = &[
-            "id",
-            "tap",
-            "ip",
-            "mask",
-            "mac",
-            "host_mac",
-            "mtu",
-            "iommu",
-            "num_queues",
-            "queue_size",
-            "vhost_user",
-            "vhost_socket",
-            "vhost_mode",
-            "pci_segment",
-        ];
-        Schema { required: &[], optional }.holds(one)?;
+        Schema { required: &[], optional: &NET }.holds(one)?;
         at_least(one, "/num_queues", 2)?;
         link(&one["tap"])?;
     }
     for one in body["disks"].as_array().into_iter().flatten() {
-        let optional = &[
-            "id",
-            "path",
-            "readonly",
-            "direct",
-            "iommu",
-            "num_queues",
-            "queue_size",
-            "vhost_user",
-            "vhost_socket",
-            "pci_segment",
-            "rate_limit_group",
-            "serial",
-        ];
-        Schema { required: &[], optional }.holds(one)?;
+        Schema { required: &[], optional: &DISK }.holds(one)?;
         file(one, "/path")?;
     }
     Schema { required: &["cid", "socket"], optional: &["id"] }.holds(&part("vsock")?)?;

@@ -84,14 +84,18 @@ impl Nic {
                 facts.extend(shaped.prove(network)?);
             }
         }
-        for (what, asked, found) in claims {
-            if asked != found {
-                return Err(Fault::machine(format!(
-                    "qemu: the network device's {what} was to be `{asked}`, and is `{found}`"
-                )));
-            }
-        }
+        require(claims)?;
         Ok(facts)
+    }
+}
+
+/// That each of these is what was asked for.
+fn require(claims: Vec<(&str, String, String)>) -> Result<(), Fault> {
+    match claims.into_iter().find(|(_, asked, found)| asked != found) {
+        Some((what, asked, found)) => Err(Fault::machine(format!(
+            "qemu: the network device's {what} was to be `{asked}`, and is `{found}`"
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -44,10 +44,7 @@ pub fn interval(ratio: f64, half: f64) -> Interval {
     }
 }
 
-/// An arm that ran: its overhead, its share of CPU by others, and its verdict.
-pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) -> ArmFindings {
-    let median = 2.412e9 * ratio;
-    let compared = (part != "baseline").then(|| interval(ratio, 0.012));
+fn metrics(median: f64, ratio: f64, compared: Option<Interval>) -> Vec<MetricFindings> {
     let metric = |name: &str, unit: &str, median: f64| MetricFindings {
         metric: name.into(),
         unit: unit.into(),
@@ -60,6 +57,21 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
         overhead: compared,
         judgement: None,
     };
+    vec![
+        metric("wall_ns", "ns", median),
+        metric("cpu_user_ns", "ns", 7.9e9),
+        metric("cpu_system_ns", "ns", 0.64e9 * ratio),
+        metric("cpu_others_ns", "ns", 3.1e8 * (ratio - 1.0).max(0.01)),
+        metric("memory_peak_bytes", "bytes", 412e6 + 5e6 * ratio),
+        metric("memory_others_peak_bytes", "bytes", 38e6 * ratio),
+        metric("start_ns", "ns", 1.2e7 * ratio * ratio),
+    ]
+}
+
+/// An arm that ran: its overhead, its share of CPU by others, and its verdict.
+pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) -> ArmFindings {
+    let median = 2.412e9 * ratio;
+    let compared = (part != "baseline").then(|| interval(ratio, 0.012));
     ArmFindings {
         arm: place,
         stack: stack.into(),
@@ -69,15 +81,7 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
         trial_count: 0,
         disturbed_count: 0,
         repeated_count: 0,
-        metrics: vec![
-            metric("wall_ns", "ns", median),
-            metric("cpu_user_ns", "ns", 7.9e9),
-            metric("cpu_system_ns", "ns", 0.64e9 * ratio),
-            metric("cpu_others_ns", "ns", 3.1e8 * (ratio - 1.0).max(0.01)),
-            metric("memory_peak_bytes", "bytes", 412e6 + 5e6 * ratio),
-            metric("memory_others_peak_bytes", "bytes", 38e6 * ratio),
-            metric("start_ns", "ns", 1.2e7 * ratio * ratio),
-        ],
+        metrics: metrics(median, ratio, compared),
         because: because(&verdict),
         histograms: vec![latency(ratio)],
         instances: Vec::new(),

@@ -1,0 +1,43 @@
+//! Queues of a network device, and who moves their frames.
+
+use crate::fault::Fault;
+use std::fs;
+
+/// The most queues that are asked for: more than anybody measures.
+const QUEUES_MOST: u32 = 64;
+
+/// Reads how many there are.
+///
+/// # Errors
+/// The user's: too many, or more than there are CPUs.
+pub(super) fn queues(text: &str, cpus: u32) -> Result<u32, Fault> {
+    let count: u32 =
+        text.parse().ok().filter(|count| (1..=QUEUES_MOST).contains(count)).ok_or_else(|| {
+            Fault::user(format!("`queues={text}` is no number from 1 to {QUEUES_MOST}"))
+                .hint("write for example `queues=2`")
+        })?;
+    if count > cpus {
+        return Err(Fault::user(format!(
+            "a guest uses one queue for each CPU: {cpus}, and not `queues={count}`"
+        ))
+        .hint(format!("give the machine `cpus={count}`, or `queues={cpus}`")));
+    }
+    Ok(count)
+}
+
+/// The workers of this level's kernel that move frames for a QEMU: threads of it since Linux 6.4, and
+/// processes of the kernel before. Source: Linux `drivers/vhost/vhost.c`, `kernel/vhost_task.c`.
+pub(in crate::driver::qemu) fn vhost_workers(pid: u32) -> (Vec<u32>, Vec<u32>) {
+    let named = |directory: &str| -> Vec<u32> {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let is_worker = |entry: &fs::DirEntry| {
+            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+            name.trim_end() == format!("vhost-{pid}")
+        };
+        let numbers = entries
+            .filter(is_worker)
+            .filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()));
+        numbers.collect()
+    };
+    (named(&format!("/proc/{pid}/task")), named("/proc"))
+}

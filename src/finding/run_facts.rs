@@ -1,0 +1,75 @@
+//! What is said of a run as a whole: what was asked, when, and how it is repeated.
+
+use super::foreign::line;
+use super::{RunFacts, estimate, steady};
+use crate::ledger::{Run, StoredTrial, calendar};
+use crate::plan::{Plan, Word};
+use sha2::{Digest, Sha256};
+
+/// When the first trial began, since the run did.
+pub(super) fn first_began(trials: &[StoredTrial]) -> u64 {
+    trials.iter().map(|trial| trial.began_at.0).min().unwrap_or(0)
+}
+
+/// The equivalence margin as a share.
+pub(super) fn margin_of(plan: &Plan) -> f64 {
+    f64::from(plan.equivalence_margin_ppm) / 1e6
+}
+
+/// What is said of a run as a whole.
+pub(super) fn run_facts(
+    plan: &Plan,
+    run: &Run,
+    trials: &[StoredTrial],
+    blocks_done: u32,
+    is_of_fixed_time: bool,
+) -> RunFacts {
+    let last_ended = trials.iter().filter_map(|trial| trial.ended_at).map(|at| at.0).max();
+    RunFacts {
+        id: line(&run.id),
+        title: line(&plan.title),
+        command: plan.command.clone(),
+        workload: plan.workload.as_ref().map(|workload| line(&workload.typed())),
+        cwd: line(&Word::from(plan.cwd.as_path()).shown()),
+        repeat_with: line(&repeat_with(plan)),
+        began_at: calendar::rfc3339(run.began_at),
+        seed: plan.seed,
+        blocks_planned: plan.runs,
+        blocks_done,
+        state: run.state.word().into(),
+        wall_ns: last_ended.unwrap_or(0).saturating_sub(first_began(trials)),
+        baseline: line(&plan.baseline.to_string()),
+        equivalence_margin: margin_of(plan),
+        precision: plan.precision(),
+        is_of_fixed_time,
+        conduct: steady::conduct(plan, is_of_fixed_time),
+    }
+}
+
+/// The line that repeats a run, without the values of `--env`, which may be secrets: a shell fills them in from its own
+/// variables.
+fn repeat_with(plan: &Plan) -> String {
+    let is_name = |name: &str| {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        name.bytes().all(is_part) && !name.starts_with(|first: char| first.is_ascii_digit())
+    };
+    // A word that is in the line already could stand for no value.
+    let digest = Sha256::digest(plan.repeat_with().as_bytes());
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mark = |place: usize| format!("VALUE_{place}_LEFT_OUT_{digest}");
+    let mut plain = plan.clone();
+    for (place, (name, value)) in plain.environment.iter_mut().enumerate() {
+        *value = if is_name(name) { mark(place).into() } else { Word::from("…") };
+    }
+    let names = plain.environment.iter().enumerate().filter(|(_, (name, _))| is_name(name));
+    names.fold(plain.repeat_with(), |said, (place, (name, _))| {
+        said.replace(&format!("{name}={}", mark(place)), &format!("{name}=\"${name}\""))
+    })
+}
+
+/// What a block took on average, without the time between two sessions of a run that was resumed.
+pub(super) fn block_ns(trials: &[StoredTrial], blocks_done: u32) -> Option<f64> {
+    let took = |trial: &StoredTrial| Some(trial.ended_at?.0.saturating_sub(trial.began_at.0));
+    let all = trials.iter().filter_map(took).fold(0, u64::saturating_add);
+    (blocks_done > 0).then(|| estimate::float(all) / f64::from(blocks_done))
+}
