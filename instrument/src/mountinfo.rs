@@ -25,8 +25,8 @@ pub struct Mounted {
     pub kind: String,
     /// What it was mounted from: `/dev/vda`, or any word.
     pub source: String,
-    /// Options of the file system.
-    pub system_options: String,
+    /// Options of the file system, which may be no text.
+    pub system_options: Vec<u8>,
 }
 
 impl Mounted {
@@ -51,16 +51,16 @@ impl Mounted {
             options,
             kind: text(of_system.next()?),
             source: unescape(of_system.next()?).to_string_lossy().into_owned(),
-            system_options: of_system.map(text).collect::<Vec<_>>().join(" "),
+            system_options: of_system.next().unwrap_or_default().to_vec(),
         })
     }
 
     /// Whether the mount or its file system is read-only.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        [&self.options, &self.system_options]
+        [self.options.as_bytes(), &self.system_options]
             .into_iter()
-            .any(|options| options.split(',').any(|option| option == "ro"))
+            .any(|options| options.split(|&byte| byte == b',').any(|option| option == b"ro"))
     }
 
     /// The upper directory, of an overlay that has one.
@@ -69,9 +69,9 @@ impl Mounted {
         if self.kind != "overlay" {
             return None;
         }
-        let mut options = self.system_options.split(',');
-        let upper = options.find_map(|option| option.strip_prefix("upperdir="))?;
-        Some(unescape(upper.as_bytes()))
+        let mut options = self.system_options.split(|&byte| byte == b',');
+        let upper = options.find_map(|option| option.strip_prefix(b"upperdir="))?;
+        Some(unescape(upper))
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
             options: String::from("rw,noatime"),
             kind: String::from("ext3"),
             source: String::from("/dev/e f"),
-            system_options: String::from("rw,ro"),
+            system_options: b"rw,ro".to_vec(),
         };
         assert_eq!(mounted, expected);
         assert!(mounted.is_read_only());
@@ -139,10 +139,11 @@ mod tests {
     #[test]
     fn a_path_that_is_no_text_stays_what_it_is_and_only_an_overlay_has_an_upper_directory() {
         let line =
-            b"47 30 0:43 / /\xff rw - overlay o rw,lowerdir=/,upperdir=/a\\040b/0,workdir=/w";
+            b"47 30 0:43 / /\xff rw - overlay o rw,lowerdir=/,upperdir=/a\\040b\xff/0,workdir=/w";
         let mounted = Mounted::parse(line).unwrap();
         assert_eq!(mounted.point, PathBuf::from(OsString::from_vec(b"/\xff".to_vec())));
-        assert_eq!(mounted.upper(), Some(PathBuf::from("/a b/0")));
+        let upper = OsString::from_vec(b"/a b\xff/0".to_vec());
+        assert_eq!(mounted.upper(), Some(PathBuf::from(upper)));
         assert_eq!(Mounted { kind: String::from("ext4"), ..mounted }.upper(), None);
         let lower = b"47 30 0:43 / / ro - overlay x ro,lowerdir=/a:/b";
         assert_eq!(Mounted::parse(lower).unwrap().upper(), None, "nothing is written to it");

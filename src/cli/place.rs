@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -33,16 +33,60 @@ const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 const LINK_LIMIT: usize = 40;
 
 /// What a name is.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Place {
     /// Standard output.
     Output,
     /// This file, which is made, or replaced as a whole.
-    File(PathBuf),
+    File(Named),
     /// A pipe or a device, which takes it as it comes.
-    Stream(PathBuf),
+    Stream(Named),
     /// What the caller has opened under this number.
     HandedDown(i32),
+}
+
+/// A name in a directory that is held open, so that nobody exchanges what lies above it.
+#[derive(Debug)]
+struct Named {
+    directory: OwnedFd,
+    name: OsString,
+    /// For people.
+    path: PathBuf,
+}
+
+impl Named {
+    /// Goes the way to the directory of a path, which begins in this one where it is relative.
+    fn from(beginning: BorrowedFd<'_>, path: &Path, shown: PathBuf) -> Result<Self, Fault> {
+        let Some(name) = path.file_name() else { return Err(is_a_directory(&shown)) };
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = way::open(beginning, parent.unwrap_or(Path::new(".")))?;
+        Ok(Self { directory, name: name.to_owned(), path: shown })
+    }
+
+    /// Opens it, and follows no link.
+    fn open(&self, access: OFlags) -> std::io::Result<File> {
+        let access = access | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.directory, &self.name, access, Mode::empty())?.into())
+    }
+
+    /// What it is, also where that is a link.
+    fn metadata(&self) -> std::io::Result<Metadata> {
+        self.open(OFlags::PATH)?.metadata()
+    }
+
+    /// Where a link leads, which must be one that nobody else could have put there.
+    fn target(&self) -> std::io::Result<Result<Self, Fault>> {
+        let held = self.open(OFlags::PATH)?;
+        let refused = require_ours(&self.path, "link", &held.metadata()?)
+            .and_then(|()| way::require_plain(&held, &self.name, &self.path));
+        if let Err(fault) = refused {
+            return Ok(Err(fault));
+        }
+        let words = rustix::fs::readlinkat(&held, "", Vec::new())?;
+        let words = PathBuf::from(OsString::from_vec(words.into_bytes()));
+        let shown = self.path.parent().unwrap_or(Path::new("")).join(&words);
+        Ok(Self::from(self.directory.as_fd(), &words, shown))
+    }
 }
 
 /// Refuses early what would be refused after hours of measuring.
@@ -62,39 +106,33 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Fault> {
     match look(path)? {
         Place::Output => say::answer(text),
         Place::HandedDown(number) => copy_of(number)?.write_all(text.as_bytes()).doing(doing()),
-        Place::Stream(path) => {
+        Place::Stream(named) => {
             // A pipe that nobody reads is not waited for, and what somebody put in its place since is not obeyed.
-            let access = OFlags::WRONLY
-                | OFlags::NONBLOCK
-                | OFlags::NOCTTY
-                | OFlags::NOFOLLOW
-                | OFlags::CLOEXEC;
-            let stream = rustix::fs::open(&path, access, Mode::empty()).doing(doing())?;
-            let found = File::from(stream.try_clone().doing(doing())?).metadata().doing(doing())?;
-            require_ours(&path, "stream", &found)?;
+            let access = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+            let mut stream = named.open(access).doing(doing())?;
+            let found = stream.metadata().doing(doing())?;
+            require_ours(path, "stream", &found)?;
             if !found.file_type().is_fifo() && !found.file_type().is_char_device() {
                 return Err(Fault::user(format!("`{}` is no stream any more", path.display()))
                     .hint("choose a name in a directory that nobody else can change"));
             }
             rustix::fs::fcntl_setfl(&stream, OFlags::empty()).doing(doing())?;
-            File::from(stream).write_all(text.as_bytes()).doing(doing())
+            stream.write_all(text.as_bytes()).doing(doing())
         }
-        Place::File(path) => replace(&path, text).map_err(|fault| fault.during(doing())),
+        Place::File(named) => replace(&named, text).map_err(|fault| fault.during(doing())),
     }
 }
 
 /// Puts a whole file in the place of a name, which is not followed. Who could not read what it was cannot read what it is.
-fn replace(path: &Path, text: &str) -> Result<(), Fault> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let name = path.file_name().unwrap_or_default();
-    let directory = way::open(parent.unwrap_or(Path::new(".")))?;
-    let known = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+fn replace(named: &Named, text: &str) -> Result<(), Fault> {
+    let Named { directory, name, .. } = named;
+    let known = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok();
     let known =
         known.filter(|known| FileType::from_raw_mode(known.st_mode) == FileType::RegularFile);
     let part = format!(".surtax-{}.part", exclusive::unguessable()?);
     let fresh = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // Its owner's alone until it is known whose else it may be.
-    let file = rustix::fs::openat(&directory, &part, fresh, Mode::RUSR | Mode::WUSR);
+    let file = rustix::fs::openat(directory, &part, fresh, Mode::RUSR | Mode::WUSR);
     let mut file = File::from(file.doing("make a new file beside it")?);
     // Nobody else chooses who may write to it, and of somebody else's file nothing is kept.
     let known = known.filter(|known| exclusive::is_trusted(known.st_uid));
@@ -107,10 +145,10 @@ fn replace(path: &Path, text: &str) -> Result<(), Fault> {
             rustix::fs::fchmod(&file, mode).doing("set its permissions")
         })
         .and_then(|()| {
-            rustix::fs::renameat(&directory, &part, &directory, name).doing("put it in its place")
+            rustix::fs::renameat(directory, &part, directory, name).doing("put it in its place")
         });
     if filled.is_err() {
-        let _ = rustix::fs::unlinkat(&directory, &part, AtFlags::empty());
+        let _ = rustix::fs::unlinkat(directory, &part, AtFlags::empty());
     }
     filled
 }
@@ -153,9 +191,10 @@ fn look(path: &Path) -> Result<Place, Fault> {
         Fault::user(format!("`{shown}` leads to no file: {error}"))
             .hint(format!("remove it, and ask again: rm {}", quoted(path)))
     };
-    let mut place = path.to_owned();
-    let mut found = match place.symlink_metadata() {
-        Err(error) if error.kind() == ErrorKind::NotFound => return absent(path),
+    require_directory(path)?;
+    let mut named = Named::from(rustix::fs::CWD, path, path.to_owned())?;
+    let mut found = match named.metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Place::File(named)),
         found => found.doing(format_args!("look at `{shown}`"))?,
     };
     for _ in 0..LINK_LIMIT {
@@ -163,37 +202,29 @@ fn look(path: &Path) -> Result<Place, Fault> {
             break;
         }
         // Looked at again by a descriptor of the link itself, which nobody exchanges.
-        place = target(&place).map_err(leads_nowhere)??;
-        found = place.symlink_metadata().map_err(leads_nowhere)?;
+        named = named.target().map_err(leads_nowhere)??;
+        found = named.metadata().map_err(leads_nowhere)?;
     }
     if found.is_symlink() {
         return Err(leads_nowhere(Errno::LOOP.into()));
     }
     if found.is_dir() {
-        return Err(Fault::user(format!("`{shown}` is a directory"))
-            .hint(format!("name a file in it: {}", quoted(&path.join("report.html")))));
+        return Err(is_a_directory(path));
     }
     if found.is_file() {
-        return require_no_run(&place).map(|()| Place::File(place));
+        return require_no_run(&named).map(|()| Place::File(named));
     }
     if found.file_type().is_block_device() || found.file_type().is_socket() {
         return Err(Fault::user(format!("`{shown}` is neither a file nor a stream"))
             .hint("name a file, or leave it out for standard output"));
     }
     require_ours(path, "stream", &found)?;
-    Ok(Place::Stream(place))
+    Ok(Place::Stream(named))
 }
 
-/// Where a link leads, which must be one that nobody else could have put there.
-fn target(link: &Path) -> std::io::Result<Result<PathBuf, Fault>> {
-    let access = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let held = File::from(rustix::fs::open(link, access, Mode::empty())?);
-    if let Err(fault) = require_ours(link, "link", &held.metadata()?) {
-        return Ok(Err(fault));
-    }
-    let words = rustix::fs::readlinkat(&held, "", Vec::new())?;
-    let words = PathBuf::from(OsString::from_vec(words.into_bytes()));
-    Ok(Ok(link.parent().unwrap_or(Path::new("")).join(words)))
+fn is_a_directory(path: &Path) -> Fault {
+    Fault::user(format!("`{}` is a directory", path.display()))
+        .hint(format!("name a file in it: {}", quoted(&path.join("report.html"))))
 }
 
 fn is_called_like_a_run(path: &Path) -> bool {
@@ -203,30 +234,30 @@ fn is_called_like_a_run(path: &Path) -> bool {
         || name.ends_with(&ending)
 }
 
-/// A name that is free, in a directory that is there.
-fn absent(path: &Path) -> Result<Place, Fault> {
+/// That there is a directory for a name.
+fn require_directory(path: &Path) -> Result<(), Fault> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
         let (shown, missing) = (path.display(), parent.display());
         return Err(Fault::user(format!("there is no directory `{missing}` for `{shown}`"))
             .hint(format!("mkdir -p {}", quoted(parent))));
     }
-    Ok(Place::File(path.to_owned()))
+    Ok(())
 }
 
 /// That a file is no database: a run may have any name.
-fn require_no_run(path: &Path) -> Result<(), Fault> {
+fn require_no_run(named: &Named) -> Result<(), Fault> {
     let mut begin = [0; DATABASE.len()];
-    let access = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let is_database = rustix::fs::open(path, access, Mode::empty())
-        .is_ok_and(|file| File::from(file).read_exact(&mut begin).is_ok())
+    let is_database = named
+        .open(OFlags::RDONLY | OFlags::NONBLOCK)
+        .is_ok_and(|mut file| file.read_exact(&mut begin).is_ok())
         && begin == DATABASE;
     if !is_database {
         return Ok(());
     }
     Err(Fault::user(format!(
         "`{}` is a run or another database, and would be lost",
-        path.display()
+        named.path.display()
     ))
     .hint("choose another name"))
 }
@@ -234,17 +265,11 @@ fn require_no_run(path: &Path) -> Result<(), Fault> {
 /// That what somebody else could have put there is not obeyed.
 fn require_ours(path: &Path, what: &str, found: &Metadata) -> Result<(), Fault> {
     let owner = found.uid();
-    if exclusive::is_trusted(owner) || Some(owner) == asker() {
+    if exclusive::is_trusted(owner) {
         return Ok(());
     }
     Err(Fault::user(format!("the {what} `{}` belongs to user {owner}", path.display()))
-        .hint("name a file of your own"))
-}
-
-/// Who asked root by `sudo`: what is theirs is ours.
-fn asker() -> Option<u32> {
-    let is_root = rustix::process::geteuid().is_root();
-    std::env::var("SUDO_UID").ok()?.parse().ok().filter(|_| is_root)
+        .hint("name what it leads to, or a file of your own"))
 }
 
 fn quoted(path: &Path) -> String {

@@ -35,7 +35,7 @@ impl Conmon {
     /// What installs the runtime.
     pub fn with(runtime: &str, directory: &Path) -> Result<Self, Unavailable> {
         let path = lab::find(runtime).ok_or_else(|| Unavailable {
-            why: format!("podman: the runtime `{runtime}` is not in `PATH`"),
+            why: format!("the runtime `{runtime}` is not in `PATH`"),
             remedy: Some(String::from(
                 "install it, as `surtax doctor` says of the layer of its name",
             )),
@@ -74,7 +74,7 @@ impl Conmon {
         let path = self.path.to_string_lossy();
         if told != path {
             return Err(Fault::machine(format!(
-                "podman: the runtime was to be `{path}`, and its monitor was told `{told}`"
+                "the runtime was to be `{path}`, and its monitor was told `{told}`"
             )));
         }
         let source = "/proc/PID/cmdline of conmon";

@@ -54,7 +54,7 @@ impl Storage {
             None => Self::Default,
             Some("vfs") => Self::Vfs,
             Some("btrfs") => Self::Btrfs,
-            Some("devicemapper") => return Err(no_device_mapper()),
+            Some("devicemapper") => return Err(no_device_mapper(&spec.kind)),
             Some(_) => Self::Overlay2,
         })
     }
@@ -97,8 +97,9 @@ impl Storage {
         if found == asked {
             return Ok(());
         }
+        let kind = &spec.kind;
         Err(Fault::user(format!(
-            "docker: `storage={asked}` was asked for, and the daemon's driver is `{found}`"
+            "{kind}: `storage={asked}` was asked for, and the daemon's driver is `{found}`"
         ))
         .hint("stop the machine's own daemon, so that a private one has the driver"))
     }
@@ -131,12 +132,12 @@ pub fn default_data(room: &Room, otherwise: &Path) -> Result<PathBuf, Fault> {
     Ok(directory.join("data"))
 }
 
-fn no_device_mapper() -> Fault {
+fn no_device_mapper(kind: &str) -> Fault {
     let why = match Path::new("/dev/mapper/control").exists() {
         true => "its pools would stay on this machine",
         false => "this kernel has no device mapper",
     };
-    Fault::user(format!("docker: a private daemon cannot have `storage=devicemapper`: {why}"))
+    Fault::user(format!("{kind}: a private daemon cannot have `storage=devicemapper`: {why}"))
         .hint("use `storage=overlay2`, `vfs` or `btrfs`")
 }
 

@@ -355,7 +355,8 @@ impl Running for RunningContainer {
         }
         let privileges = first.privileges()?;
         if let Some(conmon) = &self.beside.conmon {
-            facts.extend(conmon.prove(&self.hierarchies)?);
+            let proved = conmon.prove(&self.hierarchies);
+            facts.extend(proved.map_err(|fault| fault.during(self.kind))?);
         }
         match (kernel, &self.beside.conmon) {
             (Kernel::Gvisor, Some(conmon)) => {

@@ -124,7 +124,9 @@ impl ToolNetwork {
             }
             _ => None,
         };
-        let shaped = match (&held, impairment::read(spec, &made_here(known))?) {
+        let shape =
+            impairment::read(spec, &made_here(known)).map_err(|fault| fault.during(&spec.kind))?;
+        let shaped = match (&held, shape) {
             (Some(outside), Some(shape)) => {
                 Some(Shaped::make(outside, outside.outer_end(), shape)?)
             }

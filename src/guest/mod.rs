@@ -197,8 +197,11 @@ fn serve(
     spec.files.offer(&served, room, group)
 }
 
-/// Where the guest sees the directories that it may write to, in the order in which it mounts them.
-fn places(site: &Site<'_>) -> Result<Vec<PathBuf>, Fault> {
+/// Where a guest sees the directories that it may write to, in the order in which it mounts them.
+///
+/// # Errors
+/// The user's: one that a script cannot hold.
+pub(crate) fn places(site: &Site<'_>) -> Result<Vec<PathBuf>, Fault> {
     let mut places = Vec::new();
     for path in &site.view.writable {
         let real = fs::canonicalize(path).doing(format_args!("find `{}`", path.display()))?;

@@ -25,9 +25,22 @@ const SETTINGS: [&str; 5] = [
 /// How the names of files begin that tools may leave in the directory for temporary ones.
 const STRAYS: [&str; 2] = ["rootlesskit", "crun."];
 
-/// What is in the names of groups that the engines which surtax drives make outside of its own.
-const ENGINES: [&str; 7] =
-    ["docker", "libpod", "containerd", "kata", "lxc", "machine", "systemd-nspawn"];
+/// What is in the names of groups that engines, runtimes and tools which surtax drives make, or could make, outside of its
+/// own.
+const ENGINES: [&str; 12] = [
+    "docker",
+    "libpod",
+    "container",
+    "kata",
+    "lxc",
+    "machine",
+    "nspawn",
+    "runc",
+    "crun",
+    "youki",
+    "runsc",
+    "buildkit",
+];
 
 /// The most directories of files of ours that are walked through.
 const FILE_LIMIT: usize = 100_000;

@@ -41,7 +41,7 @@ pub(crate) const RATE: Choice = Choice {
     help: "how many bits of frames a second go to the workload at most, as in `100M` (default: no limit)",
 };
 
-/// What a spec asks for; nothing where it asks for none.
+/// What a spec asks for; nothing where it asks for none. Texts of errors begin without the name of the layer.
 ///
 /// # Errors
 /// The user's: a value that cannot be read, or a network whose link is not made here.
@@ -54,13 +54,13 @@ pub(crate) fn read(spec: &LayerSpec, links: &[&str]) -> Result<Option<Shape>, Fa
     if !spec.options.get("net").is_some_and(|word| links.contains(&word.as_str())) {
         let (kind, first) = (&spec.kind, links.first().copied().unwrap_or_default());
         return Err(Fault::user(format!(
-            "{kind}: `{key}=` is of a link that surtax makes, and there is none"
+            "`{key}=` is of a link that surtax makes, and there is none"
         ))
         .hint(format!("write `{kind}:net={first},{key}=…`")));
     }
     let bad = |choice: &Choice, why: &str| {
         let (key, value) = (choice.key, text(choice).unwrap_or_default());
-        Fault::user(format!("{}: `{key}={value}` is no {why}", spec.kind))
+        Fault::user(format!("`{key}={value}` is no {why}"))
     };
     Ok(Some(Shape {
         delay: text(&DELAY)

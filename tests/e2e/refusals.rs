@@ -71,7 +71,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "qemu+appliance:grub-xen",
         "no Xen runs in this machine",
-        "`qemu:hypervisor=xen+appliance:grub-xen`",
+        "`qemu:hypervisor=xen+appliance:recipe=grub-xen`",
     ),
     ("firecracker", "cannot share files with its guest", "`firecracker:root=packed`"),
     ("cloud-hypervisor:cpus=1.5", "whole CPUs", "`cloud-hypervisor:cpus=1+runc:cpus=0.5`"),

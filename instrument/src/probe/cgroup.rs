@@ -122,8 +122,7 @@ impl Hierarchy {
             ["rw", "ro", "xattr", "noprefix", "clone_children", "cpuset_v2_mode", "favordynmods"];
         let controllers = match version {
             Version::Two => Vec::new(),
-            Version::One => mounted
-                .system_options
+            Version::One => String::from_utf8_lossy(&mounted.system_options)
                 .split(',')
                 .filter(|word| {
                     !not_controllers.contains(word) && !word.starts_with("release_agent")

@@ -222,6 +222,7 @@ impl Oci {
     /// How bad the link of a spec's network is to be.
     fn shape(&self, spec: &LayerSpec) -> Result<Option<lab::Shape>, Fault> {
         impairment::read(spec, &tool_network::made_here(self.networks))
+            .map_err(|fault| fault.during(&spec.kind))
     }
 }
 

@@ -243,7 +243,8 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
         make(&volumes)?;
         wanted.room.let_users_pass()?;
     }
-    let conmon = Conmon::with(runtime(wanted.spec), &books).map_err(Unavailable::fault)?;
+    let conmon =
+        Conmon::with(runtime(wanted.spec), &books).map_err(|it| it.fault().during("podman"))?;
     let (network, networks) = network::known(&wanted.network.word, &books)?;
     let text = configuration(&conmon, &books, &volumes, &temporary) + &networks;
     lab::write(&file, text)?;

@@ -14,7 +14,7 @@ use crate::container::{rootless, skeleton, storage};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Mount, Room, Service, ToolRun};
 use crate::layer::medium::Medium;
-use crate::layer::{Choice, LayerSpec, Unavailable};
+use crate::layer::{Choice, LayerSpec};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::SCRATCH;
@@ -136,7 +136,8 @@ fn import(
     fs::write(&file, archive).doing(format_args!("write `{}`", file.display()))?;
     fs::create_dir_all(&books).doing(format_args!("make `{}`", books.display()))?;
     let configuration = books.join("containers.conf");
-    let conmon = Conmon::with(super::runtime(wanted.spec), &books).map_err(Unavailable::fault)?;
+    let conmon = Conmon::with(super::runtime(wanted.spec), &books)
+        .map_err(|it| it.fault().during("podman"))?;
     let text =
         super::configuration(&conmon, &books, &books.join("volumes"), &Path::new(RUN).join("tmp"));
     fs::write(&configuration, text).doing(format_args!("write `{}`", configuration.display()))?;

@@ -18,6 +18,11 @@ use surtax_instrument::wire::Fact;
 /// Counting instructions, QEMU's time stamp counter counts the nanoseconds that they stand for.
 const ICOUNT_TSC_KHZ: u64 = 1_000_000;
 
+/// What the common parts of guests refuse, as ours.
+pub(super) fn named(fault: Fault) -> Fault {
+    fault.during("qemu")
+}
+
 /// Looks at what a machine needs.
 ///
 /// # Errors
@@ -34,10 +39,10 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
     let mut facts = vec![Fact::new("qemu_version", version, "qemu-system-x86_64 --version")];
     let is_image = matches!(site.view.root, Root::Image(_));
     if let Root::Image(path) = &site.view.root {
-        Header::open(path)?;
+        Header::open(path).map_err(named)?;
     }
     if site.view.root == Root::Packed {
-        Packed::of(site, asked.memory.mib, room)?;
+        Packed::of(site, asked.memory.mib, room).map_err(named)?;
     } else if asked.files == Protocol::Virtiofs && !is_image {
         let found = Virtiofsd::find(room)?;
         let virtiofsd = found.ok_or_else(virtiofsd::missing)?;
@@ -45,10 +50,10 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
     }
     asked.firmware.require(asked.board, room)?;
     if let Some(nic) = &asked.nic {
-        nic.require(site, room)?;
+        nic.require(site, room).map_err(named)?;
     }
     if !is_image {
-        let found = kernel::find(&asked.need(), site.cache)?;
+        let found = kernel::find(&asked.need(), site.cache).map_err(named)?;
         let kernel = found.map_or(String::from("not yet here; apt-get will fetch it"), |found| {
             format!("{}, {}", found.release, found.origin)
         });
@@ -63,7 +68,7 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
         }
     }
 
-    let accelerator = match kvm(&asked, site, room)? {
+    let accelerator = match kvm(&asked, site, room).map_err(named)? {
         Ok(proof) => {
             facts.push(Fact::new("kvm", proof, "a reference guest"));
             Accelerator::Kvm
@@ -110,7 +115,7 @@ pub(super) fn choose(
     if asked.accelerator == Some(Accelerator::Kvm) && is_untried()? {
         return Ok(Accelerator::Kvm);
     }
-    match (kvm(asked, site, room)?, asked.accelerator) {
+    match (kvm(asked, site, room).map_err(named)?, asked.accelerator) {
         (Ok(_), _) => Ok(Accelerator::Kvm),
         (Err(why), Some(Accelerator::Kvm)) => {
             Err(Fault::machine(format!("qemu: {why}")).hint(without_kvm(asked)))
@@ -181,8 +186,7 @@ fn kvm(asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Result<String, Str
         return Ok(verdict.as_result());
     }
     // What may have to be fetched is not waited for by others: two that fetch one are in nobody's way.
-    let kernel =
-        kernel::acquire(&asked.need(), site.cache, room).map_err(|fault| fault.during("qemu"))?;
+    let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
     // Who asks at the same time waits for the answer.
     let _turn = reference_guest::turn(site.cache, reference_guest::patience(site))?;
     let verdict = match known() {

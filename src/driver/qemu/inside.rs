@@ -5,10 +5,10 @@ use super::image::{Given, Image};
 use super::request::Asked;
 use super::xen::Xen;
 use crate::fault::Fault;
-use crate::guest::Guest;
 use crate::guest::kernel::{self, Kernel};
 use crate::guest::share::Offer;
 use crate::guest::virtiofsd::Serving;
+use crate::guest::{self, Guest};
 use crate::lab::Room;
 use crate::layer::{Root, Site};
 use std::path::Path;
@@ -61,6 +61,7 @@ impl Inside {
             }
             (None, _) => return Err(Fault::bug("a machine has neither a kernel nor an image")),
         };
+        guest::places(site)?;
         let xen = asked.dom0.map(|dom0| Xen::acquire(dom0, site.cache, room)).transpose()?;
         let mut guest = Guest::prepare(&asked.guest(xen.as_ref()), kernel, site, room, group)?;
         let (image, initramfs) = (guest.kernel.image.clone(), guest.initramfs.clone());

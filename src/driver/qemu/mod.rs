@@ -49,6 +49,7 @@ use crate::layer::{
 };
 use accelerator::PROGRAM;
 use boot::{Booted, Place, boot};
+use check::named;
 use command_line::Machine;
 use inside::Inside;
 use nic::Wires;
@@ -67,11 +68,6 @@ const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A virtual machine by QEMU.
 pub struct Qemu;
-
-/// What the common parts of guests refuse, as ours.
-fn named(fault: Fault) -> Fault {
-    fault.during("qemu")
-}
 
 /// What the doctor asks about.
 const VARIANTS: &[&str] = &[

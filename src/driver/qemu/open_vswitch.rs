@@ -87,7 +87,7 @@ impl Bridge {
         room: &Room,
         group: Option<&Path>,
     ) -> Result<Self, Fault> {
-        require()?;
+        require().map_err(|fault| fault.during("qemu"))?;
         let place = room.directory().join("ovs");
         fs::create_dir(&place).doing(format_args!("make `{}`", place.display()))?;
         let at = |name: &str| place.join(name).display().to_string();

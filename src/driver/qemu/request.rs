@@ -98,7 +98,7 @@ impl Asked {
             _ => Board::Q35,
         };
         let pin = Pin::read(spec)?;
-        let cpus = cpus(limits, icount.is_some(), pin.as_ref())?;
+        let cpus = cpus(&spec.kind, limits, icount.is_some(), pin.as_ref())?;
         let files = share::read(spec);
         if spec.root()? == Root::Packed {
             refuse_files(spec)?;
@@ -183,14 +183,14 @@ impl Asked {
 }
 
 /// As many as were named, or as there are CPUs in a list to pin them to, or that it may run on.
-fn cpus(limits: &Limits, is_counted: bool, pin: Option<&Pin>) -> Result<u32, Fault> {
+fn cpus(kind: &str, limits: &Limits, is_counted: bool, pin: Option<&Pin>) -> Result<u32, Fault> {
     let listed = pin.and_then(Pin::len);
     Ok(match limits.cpu_millis {
         Some(millis) if millis > 1000 && is_counted => {
             return Err(Fault::user("with `icount=` a machine has one CPU")
                 .hint("write `cpus=1`, or drop `icount=`"));
         }
-        Some(millis) => whole_cpus(millis)?,
+        Some(millis) => whole_cpus(millis, kind)?,
         // With more, the guest's kernel waits for ever for the second one.
         None if is_counted => 1,
         None => match (listed, &limits.cpuset) {
@@ -224,11 +224,11 @@ pub(in crate::driver) fn cpu_model(name: &str) -> Result<String, Fault> {
         .hint("`qemu-system-x86_64 -cpu help` lists them"))
 }
 
-fn whole_cpus(millis: u32) -> Result<u32, Fault> {
+fn whole_cpus(millis: u32, kind: &str) -> Result<u32, Fault> {
     if millis == 0 || !millis.is_multiple_of(1000) {
         let asked = f64::from(millis) / 1000.0;
         return Err(Fault::user(format!("`cpus={asked}`: a machine has whole CPUs"))
-            .hint("limit a layer inside it, as in `qemu:cpus=1+runc:cpus=0.5`"));
+            .hint(format!("limit a layer inside it, as in `{kind}:cpus=1+runc:cpus=0.5`")));
     }
     Ok(millis / 1000)
 }

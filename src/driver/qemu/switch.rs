@@ -61,7 +61,7 @@ impl Switch {
         room: &Room,
         group: Option<&Path>,
     ) -> Result<Self, Fault> {
-        require()?;
+        require().map_err(|fault| fault.during("qemu"))?;
         let socket = room.directory().join("network.sock");
         let argv = command_line(&socket, &cpus(site)?);
         let words = ConsoleTail::new();
