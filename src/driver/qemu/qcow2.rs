@@ -33,6 +33,9 @@ const EXTERNAL_DATA: u64 = 1 << 2;
 /// What the length of a disk is a multiple of.
 const SECTOR: u64 = 512;
 
+/// The largest disk: QEMU counts bytes with a sign.
+const DISK_BYTES_MAX: u64 = u64::MAX >> 1;
+
 /// Formats that are not taken, and by what they are known. Some name other files, too.
 const OTHERS: [(&str, usize, &[u8]); 10] = [
     ("vmdk", 0, b"KDMV"),
@@ -131,7 +134,14 @@ impl Header {
                 FLATTEN,
             ));
         }
-        Ok(Self { format: "qcow2", disk_bytes: whole_sectors(word(24)) })
+        let disk_bytes = word(24);
+        if disk_bytes > DISK_BYTES_MAX {
+            return Err((
+                format!("says that its disk has {disk_bytes} bytes, more than there can be"),
+                "fetch or make it again",
+            ));
+        }
+        Ok(Self { format: "qcow2", disk_bytes: whole_sectors(disk_bytes) })
     }
 }
 
@@ -236,6 +246,8 @@ mod tests {
         }
         assert_eq!(refused(&qcow2(1, &[])), "is of version 1 of qcow, and 2 and 3 are known");
         assert_eq!(Header::parse(b"", 0).unwrap_err().0, "is empty");
+        let endless = refused(&qcow2(3, &[(24, &u64::MAX.to_be_bytes())]));
+        assert!(endless.ends_with("bytes, more than there can be"), "{endless}");
     }
 
     #[test]
