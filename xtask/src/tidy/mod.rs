@@ -12,6 +12,7 @@ mod imports;
 mod kinds;
 mod ledger_fields;
 mod links;
+mod mentions;
 mod names;
 mod path_of_data;
 mod promises;
@@ -38,6 +39,7 @@ const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     promises::check,
     path_of_data::check,
     links::check,
+    mentions::check,
     readme::check,
     book::check,
 ];
