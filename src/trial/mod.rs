@@ -2,6 +2,7 @@
 
 pub mod acts;
 pub mod check;
+mod came_of;
 mod clock_check;
 mod cold;
 pub mod command;

@@ -1,6 +1,7 @@
 //! The protocol of one trial. The order of the lines in [`run`], and the list in `companions`, are the protocol.
 
 use super::acts::{Act, Acts, Who};
+use super::came_of::{broken, judge};
 use super::clock_check::ClockCheck;
 use super::command::{command, padding, variable_of};
 use super::companion::{Companion, Seen};
@@ -15,15 +16,14 @@ use super::stage::{NotPlaced, Placed, Stage};
 use super::task::Task;
 use super::usage::{Bill, PeerUsage};
 use super::workload_steps::WorkloadSteps;
-use super::{Measured, Record, TrialResult, disturbance};
-use crate::fault::{Blame, Fault};
+use super::{Record, TrialResult, disturbance};
+use crate::fault::Fault;
 use crate::layer::StackSpec;
 use crate::plan::{Plan, TrialId};
 use crate::stack::rise::Ground;
 use std::path::Path;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::Status;
 
 /// Runs one trial, from the machine as it is to a record. What goes wrong is in the record. `acts` is told of each act.
 #[must_use]
@@ -187,27 +187,4 @@ fn measure(
 /// A failure of the command, with what companions know of it.
 fn explained(stage: &Stage<'_>, all: &[Box<dyn Companion>], fault: Fault) -> Fault {
     all.iter().rev().fold(fault, |fault, it| it.explained(stage, fault))
-}
-
-/// Only a command that ended by itself with status 0 counts, and of a workload only what can be believed; and none of
-/// whose stack the kernel has killed somebody.
-fn judge(measured: Measured, killed: Option<String>, flaw: Option<String>) -> TrialResult {
-    let measured = Box::new(measured);
-    if let Some(why) = killed {
-        return TrialResult::Invalid { why, measured: Some(measured) };
-    }
-    match flaw {
-        _ if measured.outcome.status != Status::Exit(0) => TrialResult::CommandFailed(measured),
-        Some(why) => TrialResult::Invalid { why, measured: Some(measured) },
-        None => TrialResult::Done(measured),
-    }
-}
-
-/// A trial without an outcome. What somebody inside made of it is invalid.
-fn broken(fault: &Fault) -> TrialResult {
-    let why = fault.to_string();
-    match fault.blame {
-        Blame::Inside => TrialResult::Invalid { why, measured: None },
-        Blame::User | Blame::Machine | Blame::Surtax => TrialResult::Broken { why },
-    }
 }

@@ -71,7 +71,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "failures-counted",
         breaks: "a command that fails counts as one that succeeds",
-        path: "src/trial/protocol.rs",
+        path: "src/trial/came_of.rs",
         text: "_ if measured.outcome.status != Status::Exit(0) => TrialResult::CommandFailed(measured),",
         instead: "_ if measured.outcome.status != Status::Exit(0) && measured.wall.0 == 0 => TrialResult::CommandFailed(measured),",
         proofs: "invalid",

@@ -1,0 +1,32 @@
+//! What came of a trial: whether it counts.
+
+use super::{Measured, TrialResult};
+use crate::fault::{Blame, Fault};
+use surtax_instrument::wire::Status;
+
+/// Only a command that ended by itself with status 0 counts, and of a workload only what can be believed; and none of
+/// whose stack the kernel has killed somebody.
+pub(super) fn judge(
+    measured: Measured,
+    killed: Option<String>,
+    flaw: Option<String>,
+) -> TrialResult {
+    let measured = Box::new(measured);
+    if let Some(why) = killed {
+        return TrialResult::Invalid { why, measured: Some(measured) };
+    }
+    match flaw {
+        _ if measured.outcome.status != Status::Exit(0) => TrialResult::CommandFailed(measured),
+        Some(why) => TrialResult::Invalid { why, measured: Some(measured) },
+        None => TrialResult::Done(measured),
+    }
+}
+
+/// A trial without an outcome. What somebody inside made of it is invalid.
+pub(super) fn broken(fault: &Fault) -> TrialResult {
+    let why = fault.to_string();
+    match fault.blame {
+        Blame::Inside => TrialResult::Invalid { why, measured: None },
+        Blame::User | Blame::Machine | Blame::Surtax => TrialResult::Broken { why },
+    }
+}
