@@ -142,7 +142,7 @@ fn what_cannot_be_entered_says_why_and_what_helps() {
     let output = machine.surtax(&["enter", "rnuc", "--", "true"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("use `runc`"), "{}", text(&output.stderr));
-    let soon = ["enter", "namespaces", "--start-deadline", "1ms", "--", "true"];
+    let soon = ["enter", "runc", "--start-deadline", "1ms", "--", "true"];
     let output = machine.surtax(&soon);
     assert_eq!(output.status.code(), Some(3));
     assert!(text(&output.stderr).contains("--start-deadline"), "{}", text(&output.stderr));
