@@ -3,6 +3,7 @@
 //!
 //! Their guests are then this one's in all but the monitor: a comparison of the two tells nothing else.
 
+use super::accelerator::Accelerator;
 use super::board::Board;
 use super::check::qemu_version;
 use super::disk::Made;
@@ -21,9 +22,6 @@ use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
 
 pub(in crate::driver) use super::disk::{DISK_SIZE, FORMAT};
-
-/// What a guest reads in CPUID leaf 0x40000000 under KVM.
-const KVM: &str = "KVMKVMKVM";
 
 /// A guest without its monitor, with the disk and the network device that this driver makes.
 pub(in crate::driver) struct Lent {
@@ -144,7 +142,7 @@ impl Lent {
                 guest.files = Protocol::XenNinep;
                 (None, "xl list")
             }
-            Channel::Port | Channel::Vsock(_) => (Some(KVM), "the API"),
+            Channel::Port | Channel::Vsock(_) => (Some(Accelerator::Kvm.signature()), "the API"),
         };
         let kernel = kernel::acquire(&asked.need_of(&guest), site.cache, room).map_err(named)?;
         if !kernel.is_pvh {
@@ -203,7 +201,7 @@ impl Lent {
             memory_mib: asked.memory.mib,
             beside: fs::metadata(library).map_or(0, |about| about.len()),
             disk: None,
-            signature: Some(KVM),
+            signature: Some(Accelerator::Kvm.signature()),
             teller: "krun_set_vm_config",
             nic: None,
         };
