@@ -193,7 +193,7 @@ pub struct Choice {
     pub help: &'static str,
 }
 
-/// The names of the fields of [`Limits`].
+/// The names of the fields of [`crate::lab::Limits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// `cpus`
