@@ -14,7 +14,7 @@ pub(crate) fn plausible(asked: u64, most: u64) -> RangeInclusive<u64> {
     most.saturating_sub(asked / part + fixed)..=most
 }
 
-/// Whether a guest that was given so many bytes of memory may say that it has `seen`.
-pub(crate) fn has_memory(given: u64, seen: &str) -> bool {
-    seen.parse().is_ok_and(|seen| plausible(given, given).contains(&seen))
+/// Whether a guest may say that it has `seen`, of `asked` bytes of which it was left `most`.
+pub(crate) fn has_memory(asked: u64, most: u64, seen: &str) -> bool {
+    seen.parse().is_ok_and(|seen| plausible(asked, most).contains(&seen))
 }

@@ -148,8 +148,8 @@ impl Layer for Appliance {
         if let Some(order) = asked.order(site, room)? {
             return domain::start(&asked, order, site, room);
         }
-        let chosen = accelerator(asked.accelerator.as_deref(), site, room)
-            .map_err(|fault| fault.during("appliance"))?;
+        let chosen =
+            accelerator(asked.accelerator.as_deref(), site, room).map_err(request::named)?;
         let machine = asked.machine(chosen, site)?;
         let mut running = RunningAppliance::boot(machine, &asked, site, room)?;
         running.open(&asked, site, room)?;
@@ -415,8 +415,7 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
         });
     }
     let version = qemu_version(room)?;
-    let chosen = accelerator(asked.accelerator.as_deref(), site, room)
-        .map_err(|fault| fault.during("appliance"))?;
+    let chosen = accelerator(asked.accelerator.as_deref(), site, room).map_err(request::named)?;
     let image = machine.image().unwrap_or(Path::new("")).display().to_string();
     Ok(Usable {
         facts: vec![

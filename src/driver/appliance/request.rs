@@ -188,7 +188,7 @@ fn whole_cpus(millis: u32) -> Result<u32, Fault> {
 }
 
 /// What another part refuses, as ours.
-fn named(fault: Fault) -> Fault {
+pub(super) fn named(fault: Fault) -> Fault {
     fault.during("appliance")
 }
 

@@ -277,7 +277,7 @@ impl Running for RunningDomain {
         let memory = stat(&stats, "balloon.current")?;
         let given = memory.parse::<u64>().unwrap_or_default().saturating_mul(1024);
         let seen = value_of(inside, "memory_total_bytes")?;
-        if !has_memory(given, seen) {
+        if !has_memory(given, given, seen) {
             return Err(Fault::machine(format!(
                 "libvirt: the domain has {given} bytes of memory, and the guest sees {seen}"
             )));

@@ -61,7 +61,10 @@ impl Inside {
             }
             (None, _) => return Err(Fault::bug("a machine has neither a kernel nor an image")),
         };
-        guest::places(site)?;
+        if asked.dom0.is_some() {
+            // Before anything is fetched for a guest that cannot be.
+            guest::places(site)?;
+        }
         let xen = asked.dom0.map(|dom0| Xen::acquire(dom0, site.cache, room)).transpose()?;
         let mut guest = Guest::prepare(&asked.guest(xen.as_ref()), kernel, site, room, group)?;
         let (image, initramfs) = (guest.kernel.image.clone(), guest.initramfs.clone());

@@ -10,7 +10,7 @@
 use super::nic;
 use super::qmp::Qmp;
 use crate::fault::{Doing, Fault};
-use crate::guest::memory::{LEAST_MIB, plausible};
+use crate::guest::memory::{LEAST_MIB, has_memory};
 use crate::guest::share::Protocol;
 use crate::lab::huge_pages::{HUGE_PAGE_MIB, Pool};
 use crate::layer::{Choice, LayerSpec, value_of};
@@ -242,7 +242,7 @@ impl Memory {
             )));
         }
         let most = self.balloon_mib.or(self.dom0_mib).map_or(asked, |left| left << 20);
-        if !seen.parse().is_ok_and(|seen| plausible(asked, most).contains(&seen)) {
+        if !has_memory(asked, most, seen) {
             return Err(Fault::machine(format!(
                 "qemu: the guest sees {seen} bytes of memory, of {most} that it was left"
             )));
