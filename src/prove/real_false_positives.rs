@@ -60,8 +60,8 @@ fn per_part(size: Size, surroundings: &str) -> u32 {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Compared {
     differs: bool,
-    /// Whether the estimate is above the baseline, where there is one.
-    is_above: Option<bool>,
+    /// The stack over the baseline, where there is an estimate.
+    ratio: Option<f64>,
 }
 
 /// What was counted of one layer, alone or beside a build.
@@ -105,8 +105,8 @@ impl Part {
     fn add(&mut self, compared: Compared) {
         self.tried += 1;
         self.differ += u32::from(compared.differs);
-        self.estimates += u32::from(compared.is_above.is_some());
-        self.above += u32::from(compared.is_above == Some(true));
+        self.estimates += u32::from(compared.ratio.is_some());
+        self.above += u32::from(compared.ratio.is_some_and(|ratio| ratio > 1.0));
     }
 }
 
@@ -127,7 +127,7 @@ fn compare(bench: &Bench<'_>, layer: &str, size: Size, seed: u64) -> Result<Comp
         }
         Verdict::Baseline => return Err(no_twin()),
     };
-    Ok(Compared { differs, is_above: arm.overhead.map(|overhead| overhead.ratio > 1.0) })
+    Ok(Compared { differs, ratio: arm.overhead.map(|overhead| overhead.ratio) })
 }
 
 /// A line for each part, one for all, and one for their signs.

@@ -50,13 +50,13 @@ pub fn p_value(blocks: &[Block]) -> Result<f64, TooFew> {
     }
     let sorted = ascending(blocks, Block::ln_ratio);
     let centre = signed_rank::hodges_lehmann(&sorted);
+    // The same rounding as where the interval is made, or a tie with 1 could fall to either side.
+    let shift = skew_shift(blocks, centre);
     let method = method_of(blocks.len(), Confidence::P95);
     let of_promise = |p: f64| (p / method.spent()).min(1.0);
     if method == Method::Student {
-        return Ok(of_promise(student::p_value(&sorted, within(blocks), centre)));
+        return Ok(of_promise(student::p_value(&sorted, within(blocks), centre + shift)));
     }
-    // The same rounding as where the interval is made, or a tie with 1 could fall to either side.
-    let shift = skew_shift(blocks, centre);
     let ratio = |average: f64| (average + shift).exp();
     let of_interval = signed_rank::p_value(
         &sorted,

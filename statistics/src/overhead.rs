@@ -2,10 +2,11 @@
 //!
 //! A block's log-ratio, ln(median of the arm) − ln(median of the baseline), is free of whatever
 //! slowed the whole block down: drift and neighbours cancel before anything is averaged. The ratio is
-//! the Hodges–Lehmann centre of those log-ratios; the interval comes from
+//! their Hodges–Lehmann centre, taken of one value over one so that skewed noise does not move it (see
+//! [`skew_shift`]); the interval comes from
 //! - Wilcoxon's signed ranks, from 13 blocks on: the confidence of symmetric noise of any shape, and
 //!   a burst hardly widens it;
-//! - Student's t with fewer, where ranks are coarse and no safer from a burst. Its standard error is
+//! - Student's t with fewer, around their mean, where ranks are coarse and no safer from a burst. Its standard error is
 //!   that of the log-ratios, or what these and the differences within the blocks (between the two arms
 //!   of the baseline) say together, whichever is greater. Three blocks on a machine with a slow mode are
 //!   alike by luck in one of forty runs; the baseline then differs from itself in each of them.
@@ -26,9 +27,6 @@ use crate::student::{self, Within};
 
 /// Two blocks have a difference but no reliable error of it: t would be 12.7 standard errors wide.
 pub(crate) const BLOCKS_MIN: usize = 3;
-
-/// Below this, a correction for skewed noise would add more error of its own than it removes.
-const SKEW_FROM: usize = 16;
 
 /// One randomised block: what the baseline and one arm took, checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -246,16 +244,19 @@ pub(crate) fn estimate(
     }
     // Sorted before anything is summed: the order of the blocks cannot reach the last bit.
     let sorted = ascending(blocks, Block::ln_ratio);
-    let Centred { centre, low, high, method } =
-        centred_interval(&sorted, within(blocks), confidence, guard);
-    let shift = skew_shift(blocks, centre);
+    let found = centred_interval(&sorted, within(blocks), confidence, guard);
+    let shift = skew_shift(blocks, found.centre);
+    let centre = found.centre + shift;
+    // Ranks are around the centre of the log-ratios and are off as it is; their mean, around which t is, is not.
+    let ends_shift = if found.method == Method::SignedRank { shift } else { 0.0 };
+    let (low, high) = (found.low + ends_shift, found.high + ends_shift);
     Ok(Estimate {
-        ratio: (centre + shift).exp(),
-        low: (low + shift).exp(),
-        high: (high + shift).exp(),
+        ratio: centre.exp(),
+        low: low.min(centre).exp(),
+        high: high.max(centre).exp(),
         confidence,
         block_count: blocks.len(),
-        method,
+        method: found.method,
     })
 }
 
@@ -279,9 +280,9 @@ pub(crate) fn centred_interval(
     if let Some((low, high)) = signed_rank::interval(sorted, level(Method::SignedRank)) {
         return Centred { centre, low, high, method: Method::SignedRank };
     }
-    // Around the mean, for which t is exact; the centre lies within, or the end gives way.
+    // Around the mean, for which t is exact; where a centre lies beyond an end, who shows it lets the end give way.
     let (low, high) = student::interval(sorted, within, level(Method::Student));
-    Centred { centre, low: low.min(centre), high: high.max(centre), method: Method::Student }
+    Centred { centre, low, high, method: Method::Student }
 }
 
 /// What the differences within blocks say of the variance of a log-ratio; nothing where no block has
@@ -307,12 +308,10 @@ pub(crate) fn method_of(block_count: usize, confidence: Confidence) -> Method {
 ///
 /// Noise that only slows (bursts, a slow mode) is skewed alike in one value of the arm and one of the
 /// baseline, so their log-ratio is symmetric about the true one. That of one value and the mean of
-/// two is not: its centre is off by a little that no number of blocks cures, until the interval is
-/// as narrow as that. The centres of the single log-ratios say by how much.
+/// two is not: its centre is too low by a little (a quarter of a percent where noise is of three), and
+/// no number of blocks cures that. The centres of the single log-ratios say by how much, and
+/// scatter no more with three blocks or with forty: see decision 45 in `docs/decisions`.
 pub(crate) fn skew_shift(blocks: &[Block], centre: f64) -> f64 {
-    if blocks.len() < SKEW_FROM {
-        return 0.0;
-    }
     let [first, last] = [0, 1].map(|side| {
         let single = ascending(blocks, |block| block.ln_single_ratios[side]);
         signed_rank::hodges_lehmann(&single)

@@ -19,8 +19,8 @@ use crate::power::blocks_until;
 
 /// The first number of blocks at which the rule may stop.
 ///
-/// Not below the number from which the interval is corrected for skewed noise: until then it covers
-/// a little too seldom where the machine has a slow mode, and the rule would add to that.
+/// Not among the first with ranks: there an interval covers a little too seldom where the machine has a
+/// slow mode, and the rule would add to that.
 pub const LOOK_FROM: usize = 16;
 
 /// At so many blocks the width must be half of what is asked.

@@ -130,8 +130,8 @@ fn is_warm(boots: &[Boot], iteration: usize) -> bool {
     let centre = hodges_lehmann(&ascending(boots, |boot| boot.ln_over_later(iteration)));
     let differences = ascending(boots, |boot| boot.ln_over_counterpart(iteration));
     let found = centred_interval(&differences, Within::NOTHING, Confidence::P99, Guard::Dropped);
-    let is_slower = found.low > 0.0 && centre > NEGLIGIBLE_LN;
-    let is_faster = found.high < 0.0 && centre < -NEGLIGIBLE_LN;
+    let is_slower = found.low.min(found.centre) > 0.0 && centre > NEGLIGIBLE_LN;
+    let is_faster = found.high.max(found.centre) < 0.0 && centre < -NEGLIGIBLE_LN;
     !(is_slower || is_faster)
 }
 

@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a run that cannot be evaluated must fail its test")]
 
+mod centre;
 mod coverage;
 mod family;
 mod noise;
