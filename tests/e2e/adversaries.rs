@@ -5,7 +5,7 @@ use crate::machine::{Machine, is_usable, text};
 
 #[test]
 fn an_adversary_that_nothing_holds_is_not_let_go() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     for (words, why) in [
         ("forkbomb", "no limit on processes holds this adversary"),
         ("allocbomb", "no limit on memory holds this adversary"),
@@ -26,7 +26,7 @@ fn an_adversary_that_nothing_holds_is_not_let_go() {
 
 #[test]
 fn what_holds_an_adversary_stops_it() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let count = |answer: &serde_json::Value, key: &str| answer[key].as_u64().unwrap();
     for stack in ["native:pids=40,memory=128M", "runc:pids=40,memory=128M"] {
         if !is_usable(&machine, stack) {

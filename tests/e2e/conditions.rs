@@ -78,7 +78,7 @@ fn attempts(answer: &Value, state: &str) -> BTreeMap<(u64, u64), usize> {
 
 #[test]
 fn trials_beside_a_busy_process_are_repeated_three_times_in_vain_and_all_are_marked() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let ledger = machine.path("run.surtax");
     let ledger = ledger.to_str().unwrap();
     let mut hogs = Hogs::start();
@@ -111,7 +111,7 @@ fn trials_beside_a_busy_process_are_repeated_three_times_in_vain_and_all_are_mar
 
 #[test]
 fn a_kill_before_the_repeat_of_a_disturbed_trial_ends_counts_it_once() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let ledger = machine.path("run.surtax");
     let ledger = ledger.to_str().unwrap();
     let mut hogs = Hogs::start();
@@ -214,7 +214,7 @@ fn compare_inside(machine: &Machine, quota: &Quota, hierarchy: &Hierarchy, ledge
 
 #[test]
 fn a_cpu_quota_on_a_group_above_is_caught_as_throttling_and_without_it_there_is_none() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let hierarchies = Hierarchies::discover().unwrap();
     let Some(hierarchy) = hierarchies.of("cpu") else {
         skip("a CPU quota", "no cgroup hierarchy has the controller `cpu`");

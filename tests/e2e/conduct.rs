@@ -32,7 +32,7 @@ fn number(file: &Connection, query: &str) -> f64 {
 
 #[test]
 fn a_start_runs_the_command_several_times_and_counts_as_one() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     for stack in ["runc", "qemu:accel=tcg"] {
         if !is_usable(&machine, stack) {
             continue;
@@ -68,7 +68,7 @@ fn a_start_runs_the_command_several_times_and_counts_as_one() {
 
 #[test]
 fn an_iteration_that_fails_fails_its_trial() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let script = "mkdir /var/tmp/surtax-once 2>/dev/null";
     let file = machine.path("fails.surtax");
     let answer = machine.json_of_a_failure(&[
@@ -94,7 +94,7 @@ fn an_iteration_that_fails_fails_its_trial() {
 
 #[test]
 fn a_cold_cache_reads_the_disk_again_and_a_warm_one_does_not() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let data = machine.path("data");
     std::fs::write(&data, vec![7u8; 48 << 20]).unwrap();
     let place = machine.path("");
@@ -123,7 +123,7 @@ fn a_cold_cache_reads_the_disk_again_and_a_warm_one_does_not() {
 
 #[test]
 fn a_guest_drops_its_own_cache_too() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let stack = "qemu:accel=tcg,memory=1G";
     if !is_usable(&machine, stack) {
         return;
@@ -150,7 +150,7 @@ fn a_guest_drops_its_own_cache_too() {
 /// They mount an identity of their own over the kernel's, and may not drop its cache themselves.
 #[test]
 fn a_container_with_a_boot_id_of_its_own_shares_the_cache_that_is_dropped() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     for stack in ["runc", "nspawn", "lxc"] {
         if !is_usable(&machine, stack) {
             continue;
@@ -167,7 +167,7 @@ fn a_container_with_a_boot_id_of_its_own_shares_the_cache_that_is_dropped() {
 
 #[test]
 fn a_cache_that_cannot_be_dropped_between_two_runs_is_a_fault_with_a_way_out() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, "gvisor") {
         return;
     }
@@ -184,7 +184,7 @@ fn a_cache_that_cannot_be_dropped_between_two_runs_is_a_fault_with_a_way_out() {
 
 #[test]
 fn the_environment_has_another_size_in_every_trial_unless_told() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let flags = ["--in", "native", "--runs", "4", "--seed", "1"];
     let script = "printf %s \"$SURTAX_PADDING\" | wc -c";
     let (_, file) = run(&machine, &flags, script);
@@ -201,7 +201,7 @@ fn the_environment_has_another_size_in_every_trial_unless_told() {
 
 #[test]
 fn a_pinned_comparison_holds_every_stack_to_the_same_cpus() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let stacks = if is_usable(&machine, "runc") { "native,runc" } else { "native" };
     let (answer, file) = run(&machine, &["--in", stacks, "--runs", "1", "--pin", "1"], "nproc");
     for stack in stacks.split(',') {
@@ -214,7 +214,7 @@ fn a_pinned_comparison_holds_every_stack_to_the_same_cpus() {
 
 #[test]
 fn the_clock_of_a_guest_is_compared_with_this_machines() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let stack = "qemu:accel=tcg";
     if !is_usable(&machine, stack) {
         return;

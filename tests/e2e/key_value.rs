@@ -23,7 +23,7 @@ fn median(arm: &Value, name: &str) -> f64 {
 
 #[test]
 fn a_rate_that_memcached_cannot_reach_is_a_shortfall() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let workload = "kv.memcached_rate:time=100,keys=100,rate=10000000";
     let answer = machine.json(&compare("native", workload));
     let native = arm(&answer, "native");
@@ -43,7 +43,7 @@ fn changed(machine: &Machine, name: &str, from: &str, to: &str) -> String {
 
 #[test]
 fn what_goes_wrong_with_a_server_is_told_and_nothing_of_it_is_left() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     for (name, from, to, parameters, expected) in [
         // Not there at all, and where it is to be had.
         (
@@ -106,7 +106,7 @@ fn what_goes_wrong_with_a_server_is_told_and_nothing_of_it_is_left() {
 
 #[test]
 fn a_server_of_somebody_elses_is_neither_filled_nor_ended() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let line = "-u root -A -U 0 -l 127.0.0.1 -p 21297 -m 8";
     let mut theirs = Command::new("memcached").args(line.split(' ')).spawn().unwrap();
     let mut ask = {

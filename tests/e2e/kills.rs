@@ -5,7 +5,7 @@ use crate::prove::lines;
 
 #[test]
 fn nothing_is_left_and_no_finished_trial_is_lost_after_a_kill_at_any_moment() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let lines = lines(&machine, "kills");
     let (all, stacks): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line["part"] == "all");
     for line in stacks {
@@ -20,7 +20,7 @@ fn nothing_is_left_and_no_finished_trial_is_lost_after_a_kill_at_any_moment() {
 
 #[test]
 fn four_at_once_do_not_disturb_each_other() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let lines = lines(&machine, "at-once");
     assert_eq!(lines.len(), 3, "{lines:#?}");
     assert!(lines[0]["tried"].as_u64() >= Some(4), "{lines:#?}");

@@ -183,7 +183,7 @@ impl Drop for Daemon {
 
 #[test]
 fn a_domain_that_runs_is_borrowed_and_left_as_it_was_also_by_a_crash() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let Some(daemon) = Daemon::start(&machine) else { return };
     daemon.virsh(&["start", "tiny"]).unwrap();
     let ping = ["qemu-agent-command", "tiny", r#"{"execute":"guest-ping"}"#];
@@ -230,7 +230,7 @@ fn a_domain_that_runs_is_borrowed_and_left_as_it_was_also_by_a_crash() {
 
 #[test]
 fn a_domain_that_was_shut_off_is_so_again_and_one_without_an_agent_is_refused() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let Some(daemon) = Daemon::start(&machine) else { return };
     let before = daemon.definition();
     let lab = lab();

@@ -20,7 +20,7 @@ fn level(arm: &Value) -> &Value {
 
 #[test]
 fn a_bomb_of_memory_ends_inside_its_limit() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     // A process that doubles a variable: 512 MiB if nobody stops it, so that the host is never in danger.
     let script = "x=0123456789abcdef; i=0; while [ $i -lt 25 ]; do x=$x$x; i=$((i+1)); done";
     for stack in ["native:memory=64M", "runc:memory=64M", "docker:memory=64M"] {
@@ -37,7 +37,7 @@ fn a_bomb_of_memory_ends_inside_its_limit() {
 
 #[test]
 fn a_bomb_of_processes_ends_inside_its_limit() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     // Sixty sleepers, and the shell's own words when it may start no more.
     let script = "i=0; while [ $i -lt 60 ]; do sleep 30 & i=$((i+1)); done; exit 0";
     for stack in ["native:pids=20", "runc:pids=20", "docker:pids=20"] {
@@ -55,7 +55,7 @@ fn a_bomb_of_processes_ends_inside_its_limit() {
 
 #[test]
 fn a_set_of_cpus_is_what_the_command_sees() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     for stack in ["native:cpuset=1", "runc:cpuset=1", "docker:cpuset=1", "gvisor:cpuset=1"] {
         if is_usable(&machine, stack) {
             let arm = holds(&machine, stack, "n=$(nproc); echo $n >&2; test $n = 1");
@@ -67,7 +67,7 @@ fn a_set_of_cpus_is_what_the_command_sees() {
 
 #[test]
 fn every_limit_that_was_asked_for_is_read_back_in_the_evidence() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     for stack in ["native", "runc", "docker", "gvisor"] {
         if !is_usable(&machine, stack) {
             continue;
@@ -87,7 +87,7 @@ fn every_limit_that_was_asked_for_is_read_back_in_the_evidence() {
 
 #[test]
 fn a_share_and_a_node_are_kept_by_every_layer_that_takes_them() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let kinds = ["native", "namespaces", "bubblewrap", "runc", "podman", "docker", "gvisor"];
     for kind in kinds.into_iter().filter(|kind| is_usable(&machine, kind)) {
         let stack = format!("{kind}:numa=0,weight=50");
@@ -102,7 +102,7 @@ fn a_share_and_a_node_are_kept_by_every_layer_that_takes_them() {
 
 #[test]
 fn a_disk_gives_no_more_than_was_allowed() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     // A megabyte past the page cache, on the disk under /var/tmp.
     let script = "dd if=/dev/zero of=/scratch/file bs=64k count=16 oflag=direct 2>&1";
     let wall = |stack: &str| {
@@ -134,7 +134,7 @@ fn a_disk_gives_no_more_than_was_allowed() {
 
 #[test]
 fn cpus_of_ones_own_are_taken_from_everybody_else_and_given_back() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     // The guest's kernel has cgroup v2 alone.
     let stack = "qemu:accel=tcg,cpus=2+namespaces:cpuset=1,partition=isolated";
     if !is_usable(&machine, stack) {
@@ -152,7 +152,7 @@ fn cpus_of_ones_own_are_taken_from_everybody_else_and_given_back() {
 
 #[test]
 fn a_part_of_a_cpu_is_all_that_a_command_gets() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     for stack in ["native:cpus=0.2", "runc:cpus=0.2"] {
         if !is_usable(&machine, stack) {
             continue;
@@ -172,7 +172,7 @@ fn a_part_of_a_cpu_is_all_that_a_command_gets() {
 
 #[test]
 fn a_virtual_machine_has_the_cpus_and_the_memory_that_were_asked_for() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let stack = "qemu:accel=tcg,cpus=1,cpuset=1,memory=512M";
     if !is_usable(&machine, stack) {
         return;
@@ -188,7 +188,7 @@ fn a_virtual_machine_has_the_cpus_and_the_memory_that_were_asked_for() {
 
 #[test]
 fn huge_pages_are_as_few_as_was_asked_in_every_container() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     // None takes no pool, which this machine may not have.
     for stack in [
         "native:hugetlb=0",
@@ -215,7 +215,7 @@ fn huge_pages_are_as_few_as_was_asked_in_every_container() {
 
 #[test]
 fn more_huge_pages_than_the_pool_has_are_refused_with_how_to_get_them() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, "native:hugetlb=0") {
         return;
     }
@@ -230,7 +230,7 @@ fn more_huge_pages_than_the_pool_has_are_refused_with_how_to_get_them() {
 
 #[test]
 fn a_limit_that_a_layer_cannot_keep_is_refused_before_anything_is_started() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     for (stack, word) in [
         ("qemu:pids=100", "cannot limit `pids`"),
         ("gvisor:pids=100", "cannot limit `pids`"),

@@ -1,4 +1,7 @@
 //! The machine under test: the built binary with directories of its own, and turns to look at it.
+//!
+//! A process of tests runs one at a time. Two such processes may run beside each other, as `tests/run.sh` does: a test
+//! that measures, or that makes what no lab of surtax's owns, takes the machine alone.
 
 use crate::watchdog::Watchdog;
 use std::fs::File;
@@ -6,30 +9,40 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::time::Instant;
 use surtax::lab::census::Census;
 use surtax::lab::others::Others;
 pub use surtax::lab::others::is_below_us;
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// One test's turn on the machine: nobody else makes anything meanwhile.
+/// One test's turn on the machine: what others make meanwhile, if anything, belongs to labs of theirs.
 pub struct Machine {
     directory: tempfile::TempDir,
     before: Census,
     /// What belonged to somebody else's lab when the test began.
     foreign: Foreign,
+    began: Instant,
     _watchdog: Watchdog,
     _turn: MutexGuard<'static, ()>,
     _turn_among_processes: File,
 }
 
 impl Machine {
-    /// Waits for its turn and takes a census.
+    /// Waits for its turn, beside another process of tests at most, and takes a census.
     pub fn take() -> Self {
+        Self::taken(File::lock_shared)
+    }
+
+    /// Waits until no other test runs on this machine, of whichever process, and takes a census.
+    pub fn alone() -> Self {
+        Self::taken(File::lock)
+    }
+
+    fn taken(wait: fn(&File) -> std::io::Result<()>) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another checkout's tests may run on this machine too.
         let lock = File::create(std::env::temp_dir().join("surtax-tests.lock")).unwrap();
-        lock.lock().unwrap();
+        wait(&lock).unwrap();
         static FIRST: Once = Once::new();
         FIRST.call_once(|| {
             tell_failures_at_once();
@@ -42,6 +55,7 @@ impl Machine {
             directory,
             before,
             foreign,
+            began: Instant::now(),
             _watchdog: Watchdog::new(),
             _turn: turn,
             _turn_among_processes: lock,
@@ -126,6 +140,14 @@ impl Machine {
     }
 }
 
+/// Says past the harness what a test took, for the list of the slowest.
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let (thread, took) = (std::thread::current(), self.began.elapsed().as_secs_f64());
+        say(&format!("TOOK {took:.1} s: {}\n", thread.name().unwrap_or("?")));
+    }
+}
+
 /// Says why a test fails when it does, past the harness, which keeps it until all others are through: a log that is cut
 /// off has the cause next to the name.
 fn tell_failures_at_once() {
@@ -133,9 +155,14 @@ fn tell_failures_at_once() {
     std::panic::set_hook(Box::new(move |panic| {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("a thread");
-        let _ = writeln!(std::io::stderr(), "FAILED {name}: {panic}");
+        say(&format!("FAILED {name}: {panic}\n"));
         keep(panic);
     }));
+}
+
+/// Says something past the harness, in one piece: another process of tests may write to the same file.
+fn say(line: &str) {
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// Undoes what a surtax that was killed together with its reaper left, before the first census: the first

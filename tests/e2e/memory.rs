@@ -18,7 +18,7 @@ fn of_all(arm: &Value, part: &str) -> f64 {
 
 #[test]
 fn files_on_a_disk_and_files_in_memory_are_told_apart_in_a_payers_memory() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     for stack in ["native", "runc"] {
         if !is_usable(&machine, stack) {
             skip(stack, "it is not usable here");
@@ -51,7 +51,7 @@ fn files_on_a_disk_and_files_in_memory_are_told_apart_in_a_payers_memory() {
 
 #[test]
 fn a_file_in_memory_is_no_page_cache_that_could_be_dropped() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, "native") || !Path::new("/dev/shm").is_dir() {
         skip("native", "it is not usable here, or there is no memory to write files to");
         return;
@@ -71,7 +71,7 @@ fn a_file_in_memory_is_no_page_cache_that_could_be_dropped() {
 
 #[test]
 fn a_private_daemon_is_started_before_the_first_block_and_no_trial_has_its_memory() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, "docker") {
         skip("docker", "it is not usable here");
         return;

@@ -57,7 +57,7 @@ fn recorded(answer: &Value) -> f64 {
 
 #[test]
 fn every_transaction_is_recorded_and_both_ends_agree_on_their_number() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     for client in [
         "tcp_rr",
         "tcp_rr --request 3000 --response 100000 --nodelay off",
@@ -83,7 +83,7 @@ fn every_transaction_is_recorded_and_both_ends_agree_on_their_number() {
 
 #[test]
 fn what_is_sent_by_a_stream_arrives_and_is_counted_where_it_is_received() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     for (client, is_one_count) in [
         ("tcp_stream", true),
         ("tcp_stream --sockets 3 --message 4096", true),
@@ -109,7 +109,7 @@ fn what_is_sent_by_a_stream_arrives_and_is_counted_where_it_is_received() {
 
 #[test]
 fn a_schedule_is_kept_and_counts_from_the_time_at_which_it_was_due() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     for client in ["tcp_rr --sockets 2", "udp_rr --request 8 --response 8"] {
         let (answer, _) = both(&format!("{client} --rate 1000 --time 200ms"));
         assert_eq!(number(&answer, "due_count"), 200.0, "{answer}");
@@ -129,7 +129,7 @@ fn a_schedule_is_kept_and_counts_from_the_time_at_which_it_was_due() {
 
 #[test]
 fn a_plain_echo_answers_several_clients_and_ends_with_the_last_of_them() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let at = format!("127.0.0.1:{}", port());
     let server = start(&format!("serve --echo --listen {at} --for 10s"));
     let client =
@@ -168,7 +168,7 @@ fn pausing_echo(before: usize, pause: Duration) -> (u16, thread::JoinHandle<()>)
 
 #[test]
 fn a_server_that_stands_still_delays_all_that_was_due_meanwhile() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let (port, echo) = pausing_echo(100, Duration::from_millis(200));
     let line = format!("tcp_rr --echo --connect 127.0.0.1:{port} --rate 1000 --time 600ms");
     let answer = answer(start(&line));
@@ -183,7 +183,7 @@ fn a_server_that_stands_still_delays_all_that_was_due_meanwhile() {
 
 #[test]
 fn a_server_that_never_answers_is_an_error_in_time() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = silent.local_addr().unwrap();
     let options = "--time 50ms --patience 200ms";
@@ -207,7 +207,7 @@ fn a_server_that_never_answers_is_an_error_in_time() {
 
 #[test]
 fn ends_that_would_poll_on_one_cpu_are_refused_and_on_two_they_do() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let at = format!("127.0.0.1:{}", port());
     let server = start(&format!("serve --listen {at} --for 10s"));
     let (status, said) = end(start(&format!("tcp_rr --poll on --time 50ms --connect {at}")));
@@ -227,7 +227,7 @@ fn ends_that_would_poll_on_one_cpu_are_refused_and_on_two_they_do() {
 
 #[test]
 fn both_ends_are_where_they_are_wanted_in_every_run() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let count = thread::available_parallelism().unwrap().get();
     for (place, is_one) in [("apart", count < 2), ("together", true)] {
         let words = |_| {

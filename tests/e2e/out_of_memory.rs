@@ -31,7 +31,7 @@ fn names(arm: &Value, layer: &str, memory: &str) {
 /// Of the command itself, and of a child of a command that ends with status 0.
 #[track_caller]
 fn is_named(stack: &str, layer: &str, memory: &str) {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, stack) {
         return;
     }
@@ -93,7 +93,7 @@ fn an_end_in_a_container_of_a_container_is_named_with_the_limit_around_it() {
 
 #[test]
 fn a_bomb_that_measures_its_own_end_counts_all_the_same() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let stack = "runc:memory=128M";
     if !is_usable(&machine, stack) {
         return;
@@ -107,7 +107,7 @@ fn a_bomb_that_measures_its_own_end_counts_all_the_same() {
 
 #[test]
 fn a_sandbox_that_dies_is_named_also_where_the_kernel_holds_its_log_back() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let (many, stack) = ("native:memory=32M", "gvisor:memory=64M");
     if !is_usable(&machine, stack) {
         return;
@@ -126,7 +126,7 @@ fn a_sandbox_that_dies_is_named_also_where_the_kernel_holds_its_log_back() {
 
 #[test]
 fn who_enters_a_stack_is_told_of_an_end_by_the_kernel() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let script = format!("{HOG}; exit 0");
     for (layer, code) in [("runc", 0), ("gvisor", 3)] {
         let stack = format!("{layer}:memory=64M");

@@ -21,7 +21,7 @@ pub fn lines(machine: &Machine, only: &str) -> Vec<Value> {
 
 #[test]
 fn equal_simulated_stacks_are_equal_and_planted_costs_are_held_and_found() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let lines = lines(&machine, "false-positives,planted,power");
     let tried = |proof: &str, part: &str| {
         let is_it =
@@ -35,7 +35,7 @@ fn equal_simulated_stacks_are_equal_and_planted_costs_are_held_and_found() {
 
 #[test]
 fn the_order_the_centre_and_the_margin_hold_and_numbers_can_be_counted_again() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, "native") {
         return;
     }
@@ -48,7 +48,7 @@ fn the_order_the_centre_and_the_margin_hold_and_numbers_can_be_counted_again() {
 
 #[test]
 fn the_sum_of_a_sandbox_beside_a_build_is_what_was_seen_from_outside() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, "gvisor") {
         return;
     }
@@ -60,7 +60,7 @@ fn the_sum_of_a_sandbox_beside_a_build_is_what_was_seen_from_outside() {
 
 #[test]
 fn real_work_that_was_planted_is_found_and_equal_work_is_not() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !["native", "runc"].iter().all(|stack| is_usable(&machine, stack)) {
         return;
     }
@@ -70,7 +70,7 @@ fn real_work_that_was_planted_is_found_and_equal_work_is_not() {
 
 #[test]
 fn another_local_user_makes_swaps_and_writes_nothing_that_root_uses() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, "runc") || !rustix::process::geteuid().is_root() {
         return;
     }
@@ -88,7 +88,7 @@ fn another_local_user_makes_swaps_and_writes_nothing_that_root_uses() {
 
 #[test]
 fn faults_that_were_planted_in_one_stack_are_told_of() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, "native") {
         return;
     }
@@ -114,7 +114,7 @@ fn faults_that_were_planted_in_one_stack_are_told_of() {
 
 #[test]
 fn forged_replies_count_nowhere_and_are_told_of() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, "native") {
         return;
     }
@@ -130,7 +130,7 @@ fn forged_replies_count_nowhere_and_are_told_of() {
 
 #[test]
 fn ledgers_that_somebody_else_made_harm_nobody() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let lines = lines(&machine, "hostile");
     let tried: u64 = lines.iter().map(|line| line["tried"].as_u64().unwrap()).sum();
     assert_eq!(tried, 4 * 44, "each ledger is in four lines");
@@ -139,7 +139,7 @@ fn ledgers_that_somebody_else_made_harm_nobody() {
 
 #[test]
 fn whoever_is_killed_for_want_of_memory_is_named_with_the_limit() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let lines = lines(&machine, "oom");
     assert_eq!(lines.len(), 4, "{lines:#?}");
     if is_usable(&machine, "native") {
@@ -151,7 +151,7 @@ fn whoever_is_killed_for_want_of_memory_is_named_with_the_limit() {
 
 #[test]
 fn a_campaign_that_is_interrupted_shows_what_it_had_counted() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, "native") {
         return;
     }
@@ -176,7 +176,7 @@ fn a_campaign_that_is_interrupted_shows_what_it_had_counted() {
 
 #[test]
 fn a_proof_that_is_not_there_is_answered_with_the_nearest() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let output = machine.surtax(&["prove", "--only", "plantde"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("use `planted`; the proofs are"));

@@ -80,7 +80,7 @@ fn findings(plan: &Plan, ground: &Ground<'_>, file: &Path) -> Findings {
 
 /// Runs the plan of each seed in turn, in one lab, and hands what was found to `look`.
 fn with_findings(seeds: u64, mut look: impl FnMut(Findings)) {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let lab = Lab::open_with(Path::new(env!("CARGO_BIN_EXE_surtax"))).unwrap();
     let shelf = tempfile::tempdir_in("/dev/shm").unwrap();
     let cache = surtax::lab::cache_directory().unwrap();

@@ -208,7 +208,7 @@ fn sleepers(sshd: &Sshd) -> usize {
 
 #[test]
 fn a_command_runs_on_another_machine_and_nothing_is_left_there() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let Some(sshd) = Sshd::start(&machine) else { return };
     let lab = lab();
     let mut standing = raise(&lab, &sshd.stack(), "far", DEADLINE).unwrap();
@@ -236,7 +236,7 @@ fn a_command_runs_on_another_machine_and_nothing_is_left_there() {
 
 #[test]
 fn a_comparison_and_a_visit_go_to_another_machine_too() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let Some(sshd) = Sshd::start(&machine) else { return };
     let stacks = format!("native,{}", sshd.stack());
     let output = machine.surtax(&compare(&stacks, "1", &["uname", "-r"]));
@@ -258,7 +258,7 @@ fn a_comparison_and_a_visit_go_to_another_machine_too() {
 
 #[test]
 fn a_host_whose_key_is_not_known_or_another_is_refused_with_what_helps() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let Some(sshd) = Sshd::start(&machine) else { return };
     for (known, why, help) in [
         ("none", "Host key verification failed", "connect once by hand and compare"),
@@ -284,7 +284,7 @@ fn a_host_whose_key_is_not_known_or_another_is_refused_with_what_helps() {
 
 #[test]
 fn a_port_where_nobody_listens_or_nobody_answers_is_said_in_time() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let Some(sshd) = Sshd::start(&machine) else { return };
     // Whoever connects is let in by the kernel, and hears nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -311,7 +311,7 @@ fn a_port_where_nobody_listens_or_nobody_answers_is_said_in_time() {
 
 #[test]
 fn a_container_behind_another_machine() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let Some(sshd) = Sshd::start(&machine) else { return };
     if !is_usable(&machine, "runc") {
         return;
@@ -355,7 +355,7 @@ fn client_of(standing: &Standing) -> Pid {
 
 #[test]
 fn a_trial_whose_link_is_cut_fails_and_leaves_nothing_on_the_other_machine() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let Some(sshd) = Sshd::start(&machine) else { return };
     let lab = lab();
     let mut standing = raise(&lab, &sshd.stack(), "trial", DEADLINE).unwrap();
@@ -375,7 +375,7 @@ fn a_trial_whose_link_is_cut_fails_and_leaves_nothing_on_the_other_machine() {
 
 #[test]
 fn a_link_that_is_cut_leaves_nothing_on_the_other_machine() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let Some(sshd) = Sshd::start(&machine) else { return };
     for behind in ["", "+runc"] {
         let visit = Visit::begin(&machine, &sshd, &(sshd.stack() + behind));
@@ -388,7 +388,7 @@ fn a_link_that_is_cut_leaves_nothing_on_the_other_machine() {
 
 #[test]
 fn a_link_that_falls_silent_leaves_nothing_on_the_other_machine_when_the_lease_is_over() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let Some(sshd) = Sshd::start(&machine) else { return };
     let stacks = [sshd.stack(), sshd.stack() + "+runc"];
     let visits = stacks.each_ref().map(|stack| Visit::begin(&machine, &sshd, stack));

@@ -22,7 +22,7 @@ fn edit(file: &Path, change: &str) {
 
 #[test]
 fn what_is_no_run_file_is_refused_at_once_by_every_command() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let fifo = machine.path("fifo.surtax");
     rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
     let sparse = machine.path("sparse.surtax");
@@ -55,7 +55,7 @@ fn what_is_no_run_file_is_refused_at_once_by_every_command() {
 
 #[test]
 fn a_run_that_was_not_begun_here_is_shown_and_executes_nothing_until_somebody_says_so() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let (file, mark) = (machine.path("run.surtax"), machine.path("marks/mark"));
     std::fs::create_dir(mark.parent().unwrap()).unwrap();
     run(&machine, &file, &mark);
@@ -102,7 +102,7 @@ fn a_run_that_was_not_begun_here_is_shown_and_executes_nothing_until_somebody_sa
 
 #[test]
 fn a_seal_does_not_count_where_somebody_else_could_have_written_and_nothing_goes_on_there() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let (file, mark) = (machine.path("run.surtax"), machine.path("marks/mark"));
     std::fs::create_dir(mark.parent().unwrap()).unwrap();
     run(&machine, &file, &mark);
@@ -138,7 +138,7 @@ fn a_seal_does_not_count_where_somebody_else_could_have_written_and_nothing_goes
 
 #[test]
 fn a_file_that_an_older_surtax_left_empty_is_said_and_is_in_nobodys_way() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let output = machine.surtax(&["compare", "--in", "native", "--runs", "1", "--", "true"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let shelf = machine.path("data").join("surtax/runs");
@@ -157,7 +157,7 @@ fn a_file_that_an_older_surtax_left_empty_is_said_and_is_in_nobodys_way() {
 
 #[test]
 fn a_disk_that_is_full_when_a_run_begins_keeps_no_file_of_it() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let place = machine.path("small");
     std::fs::create_dir(&place).unwrap();
     let script = format!(
@@ -176,7 +176,7 @@ fn a_disk_that_is_full_when_a_run_begins_keeps_no_file_of_it() {
 
 #[test]
 fn a_run_whose_file_is_removed_meanwhile_is_not_said_to_be_kept() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let file = machine.path("run.surtax");
     let place = file.parent().unwrap().to_str().unwrap();
     let name = file.to_str().unwrap();
@@ -191,7 +191,7 @@ fn a_run_whose_file_is_removed_meanwhile_is_not_said_to_be_kept() {
 
 #[test]
 fn a_plan_a_workload_a_recipe_or_a_kernel_that_is_a_pipe_or_has_no_end_is_refused_at_once() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let path = |name: &str| machine.path(name).display().to_string();
     let made = std::process::Command::new("mkfifo").arg(path("pipe.toml")).status().unwrap();
     assert!(made.success());
@@ -227,7 +227,7 @@ fn a_plan_a_workload_a_recipe_or_a_kernel_that_is_a_pipe_or_has_no_end_is_refuse
 
 #[test]
 fn a_plan_or_a_workload_that_the_caller_hands_down_is_read_from_a_pipe_and_from_standard_input() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let plan = "stacks = [\"native\"]\ncommand = [\"true\"]\nruns = 1\n";
     let workload = "about = \"says 1\"\ncommand = [\"echo\", \"1\"]\n[[check]]\nabout = \"it does\"\n\
                     regex = \"(1)\"\nmin = 1\nmax = 1\n";
