@@ -18,6 +18,7 @@ use surtax::driver;
 use surtax::ledger::{Ledger, RunState};
 use surtax::plan::{Conduct, Plan, TrialId};
 use surtax::trial::{Evidence, Measured, Record, TrialResult};
+use surtax_instrument::amount::{Amounts, MEMORY_PEAK};
 use surtax_instrument::clock;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{Fact, LevelFacts, Outcome, Output, Reading, Role, Status};
@@ -151,11 +152,7 @@ fn readings(cost: f64, near: &mut dyn FnMut(f64) -> Nanoseconds) -> Vec<Reading>
         payer: payer.into(),
         role,
         level: 0,
-        cpu_user: near(typical),
-        cpu_system: near(typical / 10.0),
-        memory_peak: Some(Bytes(30 << 20)),
-        memory_parts: None,
-        oom_kill_count: None,
+        amounts: Amounts::of_cpu(near(typical), near(typical / 10.0)).with(MEMORY_PEAK, 30 << 20),
         carries_workload,
         is_shared: false,
     };

@@ -3,6 +3,7 @@
 //! This crate is linked into the host binary and into the static agent alike, so it stays small:
 //! no async runtime, no JSON, and no threads but those that an engine asks for.
 
+pub mod amount;
 pub mod cache;
 pub mod clock;
 pub mod engine;

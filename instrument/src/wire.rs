@@ -13,6 +13,7 @@ mod encoding;
 mod seal;
 pub mod specimen;
 
+use crate::amount::{Amounts, CPU_SYSTEM, CPU_USER};
 use crate::quantity::{Bytes, Nanoseconds};
 pub use encoding::{
     Malformed, WireError, body_of_reply, body_of_request, length_of_reply, read_reply,
@@ -22,7 +23,7 @@ pub use seal::{Opener, Sealer, agents, hosts};
 use std::fmt;
 
 /// Raised whenever a frame changes its meaning; both ends must agree.
-pub const PROTOCOL: u16 = 9;
+pub const PROTOCOL: u16 = 10;
 
 /// The longest frame that either side accepts, in bytes.
 pub const FRAME_LIMIT: usize = 1 << 20;
@@ -396,33 +397,28 @@ pub struct Reading {
     pub role: Role,
     /// The level whose kernel counted it; 0 is the host.
     pub level: u8,
-    /// User CPU time.
-    pub cpu_user: Nanoseconds,
-    /// System CPU time.
-    pub cpu_system: Nanoseconds,
-    /// Peak memory, or `None` where it cannot be read.
-    pub memory_peak: Option<Bytes>,
-    /// What its memory consisted of right after the command; `None` where no group says.
-    pub memory_parts: Option<MemoryParts>,
-    /// How many of its processes the kernel killed because memory had run out; `None` where it does not tell.
-    pub oom_kill_count: Option<u64>,
+    /// What it used, as far as that can be read.
+    pub amounts: Amounts,
     /// Whether the deeper levels and the command run inside it, so that their time is in it too.
     pub carries_workload: bool,
     /// Whether it serves all trials of a run, so that its memory is no single trial's.
     pub is_shared: bool,
 }
 
-/// What the memory of a group consists of at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryParts {
-    /// Memory of processes that no file backs.
-    pub anon: Bytes,
-    /// Page cache of files on disks, which the kernel drops where memory is wanted.
-    pub page_cache: Bytes,
-    /// Files in memory (tmpfs) and shared memory: cached like files, but there is no disk from which to read them again.
-    pub shmem: Bytes,
-    /// Memory of the kernel on the group's behalf; `None` where it does not count it.
-    pub kernel: Option<Bytes>,
+impl Reading {
+    /// User and system CPU time; zero where it is not known.
+    #[must_use]
+    pub fn cpu(&self) -> (Nanoseconds, Nanoseconds) {
+        let of = |key| Nanoseconds(self.amounts.get(key).unwrap_or(0));
+        (of(CPU_USER), of(CPU_SYSTEM))
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn cpu_total(&self) -> Nanoseconds {
+        let (user, system) = self.cpu();
+        user + system
+    }
 }
 
 /// Starter only: what to start, and what it must see.

@@ -5,12 +5,11 @@
 //! into each other, and names who was seen there with all that ran inside them.
 
 use crate::finding::estimate;
-use crate::finding::memory;
-use crate::finding::memory::Memory;
-use crate::finding::{BillGap, PayerFindings, number};
+use crate::finding::{BillGap, Medians, PayerFindings, number};
 use crate::ledger::{StoredTrial, role_word};
 use crate::trial::outside::{Account, Cpu, outer, settle};
 use std::collections::BTreeMap;
+use surtax_instrument::amount::{Amounts, CPU_SYSTEM, CPU_USER, Key, MEMORY_PEAK};
 use surtax_instrument::wire::{Reading, Role};
 
 /// Who paid for the trials of one arm.
@@ -23,10 +22,15 @@ pub(crate) struct Bill {
 }
 
 /// A payer: its level, its part, its name.
-type Key = (u8, Role, String);
+type Payer = (u8, Role, String);
 
-/// What one reading is on the bill, with its memory.
-type Part = (Key, Cpu, Memory);
+/// What a payer used in a trial.
+#[derive(Clone, Default)]
+struct Used {
+    /// CPU time net of what ran inside the payer, all else as it was read.
+    amounts: Amounts,
+    is_shared: bool,
+}
 
 /// The bill of the trials that count. `depth` is the level of the command.
 pub(crate) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
@@ -34,13 +38,14 @@ pub(crate) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
     let accounts: Vec<Account> = trials.iter().map(settled).collect();
     let is_divided = accounts.iter().any(|account| account.split.is_some());
     let outermost = accounts.iter().filter_map(|account| account.unfit_level).min().unwrap_or(0);
-    let mut columns: BTreeMap<Key, Column> = BTreeMap::new();
+    let mut columns: BTreeMap<Payer, Column> = BTreeMap::new();
     let mut command = Column::default();
     for (trial, account) in trials.iter().zip(&accounts) {
         match &account.split {
             Some(split) => {
                 let peak = trial.sample("memory_peak_bytes").map(|it| it.whole);
-                command.add(split.command, Memory { peak, ..Memory::default() });
+                let amounts = Amounts::default().with(MEMORY_PEAK, peak);
+                command.add(&Used::of(amounts, split.command, false));
                 add(&mut columns, divided(trial, &split.own));
             }
             None if !is_divided => add(&mut columns, undivided(trial, outermost)),
@@ -59,12 +64,12 @@ pub(crate) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
 }
 
 /// What each reading of a trial keeps for itself.
-fn divided<'a>(trial: &'a StoredTrial, own: &'a [Cpu]) -> impl Iterator<Item = Part> + 'a {
+fn divided<'a>(trial: &'a StoredTrial, own: &'a [Cpu]) -> impl Iterator<Item = (Payer, Used)> + 'a {
     trial.readings.iter().zip(own).map(|(reading, own)| part(reading, reading.payer.clone(), *own))
 }
 
 /// What the levels down to this one saw, of which those that carry the workload keep what ran inside them.
-fn undivided(trial: &StoredTrial, level: u8) -> impl Iterator<Item = Part> {
+fn undivided(trial: &StoredTrial, level: u8) -> impl Iterator<Item = (Payer, Used)> {
     outer(&trial.readings, level).unwrap_or_default().into_iter().map(move |(reading, own)| {
         let payer = match reading.carries_workload && reading.level == level {
             true => format!("{} and all inside", reading.payer),
@@ -74,20 +79,27 @@ fn undivided(trial: &StoredTrial, level: u8) -> impl Iterator<Item = Part> {
     })
 }
 
-fn part(reading: &Reading, payer: String, own: Cpu) -> Part {
-    ((reading.level, reading.role, payer), own, Memory::of(reading))
+fn part(reading: &Reading, payer: String, own: Cpu) -> (Payer, Used) {
+    let used = Used::of(reading.amounts.clone(), own, reading.is_shared);
+    ((reading.level, reading.role, payer), used)
+}
+
+impl Used {
+    fn of(amounts: Amounts, cpu: Cpu, is_shared: bool) -> Self {
+        Self { amounts: amounts.with(CPU_USER, cpu.user).with(CPU_SYSTEM, cpu.system), is_shared }
+    }
 }
 
 /// Adds what the payers of one trial paid, the parts of one payer together.
-fn add(columns: &mut BTreeMap<Key, Column>, parts: impl Iterator<Item = Part>) {
-    let mut sums: BTreeMap<Key, (Cpu, Memory)> = BTreeMap::new();
-    for (key, cpu, memory) in parts {
-        let (sum, all) = sums.entry(key).or_default();
-        *sum = sum.plus(cpu);
-        *all = all.plus(memory);
+fn add(columns: &mut BTreeMap<Payer, Column>, parts: impl Iterator<Item = (Payer, Used)>) {
+    let mut sums: BTreeMap<Payer, Used> = BTreeMap::new();
+    for (payer, used) in parts {
+        let sum = sums.entry(payer).or_default();
+        sum.amounts = std::mem::take(&mut sum.amounts).plus(&used.amounts);
+        sum.is_shared |= used.is_shared;
     }
-    for (key, (cpu, memory)) in sums {
-        columns.entry(key).or_default().add(cpu, memory);
+    for (payer, used) in sums {
+        columns.entry(payer).or_default().add(&used);
     }
 }
 
@@ -111,31 +123,31 @@ fn gap(trials: &[&StoredTrial], accounts: &[Account]) -> Option<BillGap> {
 /// The values of one payer, trial by trial.
 #[derive(Default)]
 struct Column {
-    total: Vec<f64>,
-    user: Vec<f64>,
-    system: Vec<f64>,
-    memory: memory::Column,
+    cpu: Vec<f64>,
+    amounts: BTreeMap<Key, Vec<f64>>,
+    is_shared: bool,
 }
 
 impl Column {
-    fn add(&mut self, cpu: Cpu, memory: Memory) {
-        self.total.push(estimate::float(cpu.total()));
-        self.user.push(estimate::float(cpu.user));
-        self.system.push(estimate::float(cpu.system));
-        self.memory.add(memory);
+    fn add(&mut self, used: &Used) {
+        let of = |key| used.amounts.get(key).unwrap_or(0);
+        self.cpu.push(estimate::float(of(CPU_USER).saturating_add(of(CPU_SYSTEM))));
+        for (key, amount) in used.amounts.iter() {
+            self.amounts.entry(key).or_default().push(estimate::float(amount));
+        }
+        self.is_shared |= used.is_shared;
     }
 
     fn findings(&self, payer: &str, role: Role, level: u8) -> Option<PayerFindings> {
+        let medians =
+            self.amounts.iter().filter_map(|(key, values)| Some((*key, estimate::median(values)?)));
         Some(PayerFindings {
             payer: super::foreign::line(payer),
             role: role_word(role).into(),
             level,
-            cpu_ns: estimate::median(&self.total)?,
-            cpu_user_ns: estimate::median(&self.user)?,
-            cpu_system_ns: estimate::median(&self.system)?,
-            memory_peak_bytes: self.memory.peak(),
-            memory_parts: self.memory.parts(),
-            is_shared: self.memory.is_shared(),
+            cpu_ns: estimate::median(&self.cpu)?,
+            amounts: Medians(medians.collect()),
+            is_shared: self.is_shared,
         })
     }
 }
@@ -146,6 +158,7 @@ mod tests {
     use crate::finding::compare::tests::example;
     use crate::report::{html, markdown, terminal};
     use crate::trial::TrialResult;
+    use surtax_instrument::amount::CPU_USER;
     use surtax_instrument::wire::Reading;
 
     /// An example in whose arm `runc` the inside counts so much of the 10 ms that were seen outside.
@@ -159,7 +172,7 @@ mod tests {
             if record.trial.arm != 2 {
                 return;
             }
-            measured.readings[0].cpu_user.0 = 500_000_000;
+            measured.readings[0].amounts.set(CPU_USER, 500_000_000);
             measured.outcome.cpu_user.0 = 500_000_000 * factor;
             change(&mut measured.readings);
         })

@@ -199,17 +199,7 @@ fn of_beside(beside: &mut BesideFindings) {
 }
 
 fn of_payer(found: &mut PayerFindings) {
-    let PayerFindings {
-        payer,
-        role,
-        level: _,
-        cpu_ns: _,
-        cpu_user_ns: _,
-        cpu_system_ns: _,
-        memory_peak_bytes: _,
-        memory_parts: _,
-        is_shared: _,
-    } = found;
+    let PayerFindings { payer, role, level: _, cpu_ns: _, amounts: _, is_shared: _ } = found;
     [payer, role].into_iter().for_each(tame);
 }
 

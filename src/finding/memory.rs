@@ -6,15 +6,13 @@
 //! others, also where nobody else works. What a group consists of is known of the moment after the command; and who
 //! serves all trials of a run, such as a daemon, is told apart from what a trial had.
 
-use crate::finding::findings::MemoryFindings;
 use crate::finding::stacks::{Stacks, by_words};
 use crate::finding::{ArmFindings, Findings, PayerFindings};
 use crate::finding::{estimate, number};
 use crate::ledger::StoredTrial;
 use crate::plan::TrialId;
 use std::collections::{BTreeSet, HashMap};
-use surtax_instrument::quantity::Bytes;
-use surtax_instrument::wire::{MemoryParts, Reading};
+use surtax_instrument::amount::{MEMORY_PAGE_CACHE, MEMORY_PEAK, MEMORY_SHMEM};
 
 /// A group has so much by itself.
 const WORTH_A_WORD: f64 = 1_048_576.0;
@@ -22,80 +20,10 @@ const WORTH_A_WORD: f64 = 1_048_576.0;
 /// Explains the columns of a table of payers.
 pub(crate) const PARTS: &str = "the peak of a group has its page cache in it; what its memory consisted of is known of the     moment right after the command: page cache of files on disks is dropped where memory is wanted, files in memory and     shared memory cannot be; who is shared by all trials has the peak since its own start, and is in no trial's memory";
 
-/// Memory of one payer, or of several together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Memory {
-    pub(crate) peak: Option<u64>,
-    pub(crate) parts: Option<MemoryParts>,
-    pub(crate) is_shared: bool,
-}
-
-impl Memory {
-    /// That of a payer as it was read.
-    pub(crate) fn of(reading: &Reading) -> Self {
-        let peak = reading.memory_peak.map(|peak| peak.0);
-        Self { peak, parts: reading.memory_parts, is_shared: reading.is_shared }
-    }
-
-    /// Both together. What is unknown of one adds nothing.
-    pub(crate) fn plus(self, more: Self) -> Self {
-        let or_sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
-            (Some(one), Some(other)) => Some(one.saturating_add(other)),
-            (known, None) | (None, known) => known,
-        };
-        let add = |one: Bytes, other: Bytes| Bytes(one.0.saturating_add(other.0));
-        let parts = match (self.parts, more.parts) {
-            (Some(one), Some(other)) => Some(MemoryParts {
-                anon: add(one.anon, other.anon),
-                page_cache: add(one.page_cache, other.page_cache),
-                shmem: add(one.shmem, other.shmem),
-                kernel: or_sum(one.kernel.map(|it| it.0), other.kernel.map(|it| it.0)).map(Bytes),
-            }),
-            (known, None) | (None, known) => known,
-        };
-        let is_shared = self.is_shared || more.is_shared;
-        Self { peak: or_sum(self.peak, more.peak), parts, is_shared }
-    }
-}
-
-/// The memory of one payer, trial by trial.
-#[derive(Default)]
-pub(crate) struct Column(Vec<Memory>);
-
-impl Column {
-    pub(crate) fn add(&mut self, memory: Memory) {
-        self.0.push(memory);
-    }
-
-    pub(crate) fn is_shared(&self) -> bool {
-        self.0.iter().any(|memory| memory.is_shared)
-    }
-
-    /// The median peak.
-    pub(crate) fn peak(&self) -> Option<f64> {
-        self.median(|memory| memory.peak)
-    }
-
-    /// The median parts, each for itself.
-    pub(crate) fn parts(&self) -> Option<MemoryFindings> {
-        Some(MemoryFindings {
-            anon_bytes: self.median(|it| it.parts.map(|parts| parts.anon.0))?,
-            page_cache_bytes: self.median(|it| it.parts.map(|parts| parts.page_cache.0))?,
-            shmem_bytes: self.median(|it| it.parts.map(|parts| parts.shmem.0))?,
-            kernel_bytes: self.median(|it| it.parts?.kernel.map(|kernel| kernel.0)),
-        })
-    }
-
-    fn median(&self, of: fn(&Memory) -> Option<u64>) -> Option<f64> {
-        let values: Vec<f64> = self.0.iter().filter_map(of).map(estimate::float).collect();
-        estimate::median(&values)
-    }
-}
-
 /// Page cache in the memory of a trial's others, where it is known; `known` is what older ledgers say of it.
 pub(crate) fn page_cache(trial: &StoredTrial, known: &HashMap<TrialId, f64>) -> Option<u64> {
     let others = trial.readings.iter().filter(|it| it.level == 0 && !it.is_shared);
-    let cached = others.filter_map(|it| Some(it.memory_parts?.page_cache.0));
+    let cached = others.filter_map(|it| it.amounts.get(MEMORY_PAGE_CACHE));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of bytes")]
     let of_old = || known.get(&trial.id).map(|bytes| *bytes as u64);
     cached.reduce(u64::saturating_add).or_else(of_old)
@@ -113,7 +41,7 @@ pub(crate) fn page_cache_of_all(
 /// Peak memory of those on this level who serve all trials.
 pub(crate) fn shared(trial: &StoredTrial) -> Option<u64> {
     let shared = trial.readings.iter().filter(|it| it.level == 0 && it.is_shared);
-    shared.filter_map(|it| Some(it.memory_peak?.0)).reduce(u64::saturating_add)
+    shared.filter_map(|it| it.amounts.get(MEMORY_PEAK)).reduce(u64::saturating_add)
 }
 
 /// Says whose the memory of others is in `native`, what of it everywhere is no process's, and what is shared, where that
@@ -151,8 +79,7 @@ fn cached(findings: &Findings) -> Option<String> {
 fn in_memory(findings: &Findings) -> Option<String> {
     let own = |payer: &&PayerFindings| payer.level == 0 && !payer.is_shared;
     let said = by_stack(findings, |arm| {
-        let shmem =
-            arm.payers.iter().filter(own).filter_map(|it| Some(it.memory_parts?.shmem_bytes));
+        let shmem = arm.payers.iter().filter(own).filter_map(|it| it.amounts.get(MEMORY_SHMEM));
         shmem.reduce(|sum, bytes| sum + bytes)
     })?;
     Some(format!("and files in memory, which the kernel cannot drop: {said}"))
@@ -162,7 +89,7 @@ fn in_memory(findings: &Findings) -> Option<String> {
 fn served(findings: &Findings) -> Option<String> {
     let shared = |payer: &&PayerFindings| payer.level == 0 && payer.is_shared;
     let said = by_stack(findings, |arm| {
-        let peaks = arm.payers.iter().filter(shared).filter_map(|it| it.memory_peak_bytes);
+        let peaks = arm.payers.iter().filter(shared).filter_map(|it| it.amounts.get(MEMORY_PEAK));
         peaks.reduce(|sum, bytes| sum + bytes)
     })?;
     Some(format!("shared by all trials, and in none of these numbers: {said}"))
@@ -187,11 +114,11 @@ fn by_stack(findings: &Findings, of: impl Fn(&ArmFindings) -> Option<f64>) -> Op
 mod tests {
     use crate::finding::Findings;
     use crate::finding::compare::tests::example;
-    use crate::finding::memory::Memory;
     use crate::report::{export, html, markdown, terminal};
     use crate::trial::TrialResult;
-    use surtax_instrument::quantity::Bytes;
-    use surtax_instrument::wire::MemoryParts;
+    use surtax_instrument::amount::{
+        Amounts, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_PEAK, MEMORY_SHMEM,
+    };
 
     #[test]
     fn memory_of_others_where_nobody_else_works_is_said_to_be_the_commands_own() {
@@ -216,13 +143,14 @@ mod tests {
         assert!(said.contains("of it was page cache: 1.75 GiB in"), "{said}");
     }
 
-    /// An example in whose arm `runc` the group that carries the command has these parts, and the second payer is shared.
-    fn parted(parts: MemoryParts) -> Findings {
+    /// An example in whose arm `runc` the group that carries the command has these amounts too, and the second payer is shared.
+    fn parted(parts: &Amounts) -> Findings {
         example(6, |record| {
             let TrialResult::Done(measured) = &mut record.result else { return };
             if record.trial.arm == 2 {
-                measured.readings[0].memory_parts = Some(parts);
-                measured.readings[1].memory_parts = Some(MemoryParts::default());
+                for (key, amount) in parts.iter() {
+                    measured.readings[0].amounts.set(key, amount);
+                }
                 measured.readings[1].is_shared = true;
             }
         })
@@ -230,21 +158,22 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn parts() -> MemoryParts {
-        let size = |mib| Bytes(mib * MIB);
-        MemoryParts { anon: size(5), page_cache: size(1790), shmem: size(64), kernel: None }
+    fn parts() -> Amounts {
+        let sizes = [(MEMORY_ANON, 5), (MEMORY_PAGE_CACHE, 1790), (MEMORY_SHMEM, 64)];
+        sizes.into_iter().map(|(key, mib)| (key, mib * MIB)).collect()
     }
 
     #[test]
     fn the_bill_has_page_cache_and_files_in_memory_of_every_payer_apart_in_every_format() {
-        let findings = parted(parts());
+        let findings = parted(&parts());
         let payer = &findings.arms[2].payers[1];
         assert_eq!(payer.payer, "agent's group");
-        let found = payer.memory_parts.unwrap();
-        assert_eq!(found.page_cache_bytes, 1790.0 * 1_048_576.0);
-        assert_eq!((found.anon_bytes, found.kernel_bytes), (5.0 * 1_048_576.0, None));
+        let found = |key| payer.amounts.get(key).map(|bytes| bytes / 1_048_576.0);
+        assert_eq!(found(MEMORY_PAGE_CACHE), Some(1790.0));
+        assert_eq!((found(MEMORY_ANON), found(MEMORY_KERNEL)), (Some(5.0), None));
         // Who was not counted so has none, and no zero.
-        assert!(findings.arms[0].payers.iter().all(|payer| payer.memory_parts.is_none()));
+        let of_others = findings.arms[0].payers.iter();
+        assert!(of_others.clone().all(|payer| payer.amounts.get(MEMORY_PAGE_CACHE).is_none()));
         assert_eq!(findings.arms[0].page_cache_bytes, None);
         assert_eq!(findings.arms[2].page_cache_bytes, Some(1790.0 * 1_048_576.0));
 
@@ -258,9 +187,9 @@ mod tests {
         }
         let json: serde_json::Value = serde_json::from_str(&export::json(&findings)).unwrap();
         let payers = &json["arms"][2]["payers"];
-        assert_eq!(payers[1]["memory_parts"]["page_cache_bytes"], 1790.0 * 1_048_576.0);
-        assert!(payers[1]["memory_parts"]["kernel_bytes"].is_null());
-        assert!(json["arms"][0]["payers"][1]["memory_parts"].is_null());
+        assert_eq!(payers[1]["memory_page_cache_bytes"], 1790.0 * 1_048_576.0);
+        assert!(payers[1]["memory_kernel_bytes"].is_null());
+        assert!(json["arms"][0]["payers"][1]["memory_page_cache_bytes"].is_null());
         let csv = export::csv_trials(&findings);
         let row = csv.lines().find(|line| line.starts_with("2,runc,")).unwrap();
         assert!(row.contains(&format!(",{},", 1790 * MIB)), "{row}");
@@ -268,7 +197,7 @@ mod tests {
 
     #[test]
     fn memory_of_who_serves_all_trials_is_told_beside_that_of_a_trial_and_not_in_it() {
-        let findings = parted(MemoryParts::default());
+        let findings = parted(&Amounts::NONE);
         let others = |arm: usize| {
             let mut metrics = findings.arms[arm].metrics.iter();
             metrics.find(|it| it.metric == "memory_others_peak_bytes").unwrap().median
@@ -287,21 +216,11 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_one_payer_are_added_and_what_is_unknown_adds_nothing() {
-        let one = Memory { peak: Some(1), parts: Some(parts()), is_shared: false };
-        assert_eq!(one.plus(Memory::default()), one);
-        let both = one.plus(Memory { is_shared: true, ..one });
-        assert_eq!((both.peak, both.is_shared), (Some(2), true));
-        let sum = both.parts.unwrap();
-        assert_eq!((sum.page_cache, sum.kernel), (Bytes(2 * 1790 * MIB), None));
-    }
-
-    #[test]
     fn a_little_memory_is_not_worth_a_word() {
         let findings = example(6, |record| {
             let TrialResult::Done(measured) = &mut record.result else { return };
             for reading in &mut measured.readings {
-                reading.memory_peak = None;
+                reading.amounts.remove(MEMORY_PEAK);
             }
         });
         assert_eq!(super::remark(&findings), None);

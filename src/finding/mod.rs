@@ -39,7 +39,7 @@ pub use compare::compare;
 pub use findings::{
     AbsenceFindings, ArmFindings, BesideFindings, BesideOverhead, BillGap, Caution,
     DistributionFindings, DisturbanceFinding, Findings, InstanceFindings, Interval,
-    JudgementFindings, KeyValue, LevelEvidence, MetricFindings, PayerFindings, PercentilePoint,
-    ProgressPoint, QuantileFindings, RunFacts, TrialPoint, TrialUsage, Trouble, Verdict,
-    WarmUpFindings,
+    JudgementFindings, KeyValue, LevelEvidence, Medians, MetricFindings, PayerFindings,
+    PercentilePoint, ProgressPoint, QuantileFindings, RunFacts, TrialPoint, TrialUsage, Trouble,
+    Verdict, WarmUpFindings,
 };

@@ -5,15 +5,14 @@
 //! is known of groups, at the end.
 
 use crate::layer::{Payer, Source};
-use std::io;
+use surtax_instrument::amount::{Amounts, CPU_SYSTEM, CPU_USER, MEMORY_PEAK, OOM_KILLS};
 use surtax_instrument::probe::cgroup::{Group, Hierarchies};
 use surtax_instrument::probe::cpu_time::CpuTime;
 use surtax_instrument::probe::guest_memory;
 use surtax_instrument::probe::oom::Kills;
-use surtax_instrument::probe::process::{self, usage, usage_of_other_threads, usage_of_threads};
+use surtax_instrument::probe::process::{Usage, usage, usage_of_other_threads, usage_of_threads};
 use surtax_instrument::probe::xen::Domain;
-use surtax_instrument::quantity::Bytes;
-use surtax_instrument::wire::{MemoryParts, Reading, Role};
+use surtax_instrument::wire::{Reading, Role};
 
 /// The counters of the payers of one level, read once.
 pub struct Watch {
@@ -27,13 +26,6 @@ enum Meter {
     Group(Group),
     Processes,
     Domain(Domain),
-}
-
-#[derive(Clone, Copy, Default)]
-struct Usage {
-    cpu: CpuTime,
-    memory_peak: Option<Bytes>,
-    memory_parts: Option<MemoryParts>,
 }
 
 impl Watch {
@@ -61,18 +53,17 @@ impl Watch {
             .into_iter()
             .filter_map(|(payer, meter, before, kills_before)| {
                 let after = meter.read(&payer.source)?;
-                let (cpu_user, cpu_system) = after.cpu.since(before.cpu);
-                let memory_peak = memory(&payer, after.memory_peak);
+                let (user, system) = after.cpu.since(before.cpu);
+                let killed = kills(&payer.source, &hierarchies)
+                    .map(|now| now.since(&kills_before.unwrap_or_default()));
+                let peak = memory(&payer, after.amounts.get(MEMORY_PEAK));
+                let amounts = after.amounts.since(&before.amounts);
+                let amounts = amounts.with(CPU_USER, user.0).with(CPU_SYSTEM, system.0);
                 Some(Reading {
+                    amounts: amounts.with(MEMORY_PEAK, peak).with(OOM_KILLS, killed),
                     payer: payer.name,
                     role: payer.role,
                     level,
-                    cpu_user,
-                    cpu_system,
-                    memory_peak,
-                    memory_parts: after.memory_parts,
-                    oom_kill_count: kills(&payer.source, &hierarchies)
-                        .map(|now| now.since(&kills_before.unwrap_or_default())),
                     carries_workload: payer.carries_workload,
                     is_shared: payer.is_shared,
                 })
@@ -83,15 +74,11 @@ impl Watch {
 
 /// The memory of a payer. That of a process is all its threads', so a guest's is told apart from what its emulator has
 /// beside it.
-fn memory(payer: &Payer, peak: Option<Bytes>) -> Option<Bytes> {
+fn memory(payer: &Payer, peak: Option<u64>) -> Option<u64> {
+    let of_guest = |pid: u32| guest_memory::of_process(pid).map(|guest| guest.0);
     match &payer.source {
-        Source::Threads { pid, .. } if payer.role == Role::GuestKernel => {
-            guest_memory::of_process(*pid)
-        }
-        Source::OtherThreads { pid, .. } => {
-            let of_guest = guest_memory::of_process(*pid).unwrap_or_default();
-            peak.and_then(|peak| peak.0.checked_sub(of_guest.0)).map(Bytes)
-        }
+        Source::Threads { pid, .. } if payer.role == Role::GuestKernel => of_guest(*pid),
+        Source::OtherThreads { pid, .. } => peak?.checked_sub(of_guest(*pid).unwrap_or(0)),
         _ => peak,
     }
 }
@@ -116,34 +103,23 @@ impl Meter {
         }
     }
 
+    /// `None` where its CPU time cannot be read.
     fn read(&self, source: &Source) -> Option<Usage> {
-        let used: io::Result<process::Usage> = match (self, source) {
-            (Self::Group(group), _) => {
-                let used = group.read();
-                return Some(Usage {
-                    cpu: used.cpu?,
-                    memory_peak: used.memory_peak,
-                    memory_parts: group.memory_parts(),
-                });
-            }
+        match (self, source) {
+            (Self::Group(group), _) => Some(Usage { cpu: group.cpu()?, amounts: group.amounts() }),
             // Xen does not say how much of it was the domain's kernel.
             (Self::Domain(domain), _) => {
                 let used = domain.read().ok()?;
-                return Some(Usage {
-                    cpu: CpuTime { total: used.cpu, ..CpuTime::default() },
-                    memory_peak: Some(used.memory),
-                    memory_parts: None,
-                });
+                let cpu = CpuTime { total: used.cpu, ..CpuTime::default() };
+                Some(Usage { cpu, amounts: Amounts::default().with(MEMORY_PEAK, used.memory.0) })
             }
-            (Self::Processes, Source::Process(pid)) => usage(*pid),
-            (Self::Processes, Source::Threads { pid, tids }) => usage_of_threads(*pid, tids),
+            (Self::Processes, Source::Process(pid)) => usage(*pid).ok(),
+            (Self::Processes, Source::Threads { pid, tids }) => usage_of_threads(*pid, tids).ok(),
             (Self::Processes, Source::OtherThreads { pid, except }) => {
-                usage_of_other_threads(*pid, except)
+                usage_of_other_threads(*pid, except).ok()
             }
-            (Self::Processes, Source::Group(_) | Source::Domain(_)) => return None,
-        };
-        let used = used.ok()?;
-        Some(Usage { cpu: used.cpu, memory_peak: used.memory_peak, memory_parts: None })
+            (Self::Processes, Source::Group(_) | Source::Domain(_)) => None,
+        }
     }
 }
 
@@ -173,11 +149,12 @@ mod tests {
                 payer("QEMU's other threads", Role::Hypervisor, others, false),
             ];
             let readings = Watch::begin(payers, 0).end();
-            let found: Vec<Option<Bytes>> = readings.iter().map(|it| it.memory_peak).collect();
-            let whole = usage(pid).unwrap().memory_peak.unwrap();
-            assert!(found[0].unwrap().0 >= SIZE as u64, "{found:?}");
+            let found: Vec<Option<u64>> =
+                readings.iter().map(|it| it.amounts.get(MEMORY_PEAK)).collect();
+            let whole = usage(pid).unwrap().amounts.get(MEMORY_PEAK).unwrap();
+            assert!(found[0].unwrap() >= SIZE as u64, "{found:?}");
             // The tests beside this one take and give back memory of the same process meanwhile.
-            assert!(found[1].unwrap().0 <= whole.0 - SIZE as u64 / 2, "{found:?} of {whole:?}");
+            assert!(found[1].unwrap() <= whole - SIZE as u64 / 2, "{found:?} of {whole:?}");
         }
         assert!(memory.iter().all(|byte| *byte == 1));
     }

@@ -7,6 +7,7 @@ use crate::trial::{Evidence, Measured, Record, TrialResult};
 use crate::workload;
 use std::collections::BTreeMap;
 use std::path::Path;
+use surtax_instrument::amount::{Amounts, MEMORY_PEAK};
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{Fact, LevelFacts, Outcome, Output, Reading, Role, Status};
 
@@ -53,11 +54,7 @@ pub(crate) fn reading(payer: &str, level: u8, cpu_ns: u64, carries_workload: boo
         payer: payer.into(),
         role: Role::Engine,
         level,
-        cpu_user: Nanoseconds(cpu_ns),
-        cpu_system: Nanoseconds(0),
-        memory_peak: Some(Bytes(30 << 20)),
-        memory_parts: None,
-        oom_kill_count: None,
+        amounts: Amounts::of_cpu(Nanoseconds(cpu_ns), Nanoseconds(0)).with(MEMORY_PEAK, 30 << 20),
         carries_workload,
         is_shared: false,
     }

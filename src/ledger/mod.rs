@@ -40,7 +40,7 @@ use surtax_instrument::wire::{LevelFacts, Reading, Role};
 pub const APPLICATION_ID: i32 = 0x7375_7274;
 
 /// `PRAGMA user_version`: raised when a field changes its meaning.
-pub const FORMAT_VERSION: i32 = 7;
+pub const FORMAT_VERSION: i32 = 8;
 
 /// The file name's end.
 pub const EXTENSION: &str = crate::lab::state::RUN_EXTENSION;

@@ -2,7 +2,8 @@
 
 use super::hold::Hold;
 use super::record::Known;
-use super::row::{memory, natural, reading, sample, unknown_word, words};
+use super::row::{memory_of_7, natural, reading, reading_of_7, sample, unknown_word, words};
+use super::schema::QUANTITIES_SINCE;
 use super::seal::Key;
 use super::stranger::{self, Opened};
 use super::{Ledger, Proofs, Run, RunState, StoredTrial, Stream, TrialState, refused};
@@ -11,14 +12,15 @@ use crate::plan::{Plan, TrialId};
 use crate::trial::disturbance::Disturbance;
 use rusqlite::{OptionalExtension, Row};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Fact, LevelFacts};
 
 /// One kind of what hangs on a trial.
 struct Part {
-    /// The first format that has it.
-    since: i32,
+    /// The formats that have it.
+    formats: RangeInclusive<i32>,
     /// Its rows, the trial's number first.
     query: &'static str,
     /// Adds what one row says to the trial that it belongs to.
@@ -33,9 +35,9 @@ const ARMS_MAX: usize = 1_000;
 
 type Add = fn(&Row, &mut StoredTrial) -> rusqlite::Result<()>;
 
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     Part {
-        since: 1,
+        formats: 1..=i32::MAX,
         query: "SELECT trial, metric, unit, value, CAST(value AS INTEGER) FROM samples",
         add: |row, trial| {
             trial.samples.push(sample(row)?);
@@ -43,9 +45,8 @@ const PARTS: [Part; 8] = [
         },
     },
     Part {
-        since: 1,
-        query: "SELECT trial, name, role, level, cpu_user_ns, cpu_system_ns, memory_peak_bytes,
-                       carries_workload
+        formats: QUANTITIES_SINCE..=i32::MAX,
+        query: "SELECT trial, name, role, level, carries_workload, is_shared, amount_map
                 FROM readings JOIN payers USING (payer) ORDER BY trial, readings.position",
         add: |row, trial| {
             trial.readings.push(reading(row)?);
@@ -53,13 +54,23 @@ const PARTS: [Part; 8] = [
         },
     },
     Part {
-        since: 7,
-        query: "SELECT trial, position, is_shared, anon_bytes, page_cache_bytes, shmem_bytes, kernel_bytes
-                FROM memory ORDER BY trial, position",
-        add: memory,
+        formats: 1..=7,
+        query: "SELECT trial, name, role, level, carries_workload, 0, cpu_user_ns, cpu_system_ns,
+                       memory_peak_bytes
+                FROM readings JOIN payers USING (payer) ORDER BY trial, readings.position",
+        add: |row, trial| {
+            trial.readings.push(reading_of_7(row)?);
+            Ok(())
+        },
     },
     Part {
-        since: 1,
+        formats: 7..=7,
+        query: "SELECT trial, position, is_shared, anon_bytes, page_cache_bytes, shmem_bytes, kernel_bytes
+                FROM memory ORDER BY trial, position",
+        add: memory_of_7,
+    },
+    Part {
+        formats: 1..=i32::MAX,
         query: "SELECT trial, xxh3_hex FROM outputs WHERE stream = 'stdout'",
         add: |row, trial| {
             trial.stdout_hash = Some(row.get(1)?);
@@ -67,7 +78,7 @@ const PARTS: [Part; 8] = [
         },
     },
     Part {
-        since: 3,
+        formats: 3..=i32::MAX,
         query: "SELECT trial, CAST(wall_ns AS REAL) FROM iterations ORDER BY trial, iteration",
         add: |row, trial| {
             trial.iterations.push(row.get(1)?);
@@ -75,7 +86,7 @@ const PARTS: [Part; 8] = [
         },
     },
     Part {
-        since: 5,
+        formats: 5..=i32::MAX,
         query: "SELECT trial, metric, unit, value, CAST(value AS INTEGER) FROM instances
                 ORDER BY trial, instance",
         add: |row, trial| {
@@ -84,7 +95,7 @@ const PARTS: [Part; 8] = [
         },
     },
     Part {
-        since: 2,
+        formats: 2..=i32::MAX,
         query: "SELECT trial, key, value, limit_value FROM disturbances ORDER BY trial, position",
         add: |row, trial| {
             let (key, value, limit) = (row.get(1)?, row.get(2)?, row.get(3)?);
@@ -93,7 +104,7 @@ const PARTS: [Part; 8] = [
         },
     },
     Part {
-        since: 1,
+        formats: 1..=i32::MAX,
         query: "SELECT trial, what FROM leftovers ORDER BY trial, position",
         add: |row, trial| {
             trial.leftovers.push(row.get(1)?);
@@ -351,7 +362,7 @@ impl Ledger {
             }
             Ok(())
         };
-        for part in PARTS.iter().filter(|part| part.since <= self.format) {
+        for part in PARTS.iter().filter(|part| part.formats.contains(&self.format)) {
             each(part.query, part.add)?;
         }
         trials.iter_mut().for_each(super::samples::hold_against_outside);

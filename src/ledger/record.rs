@@ -7,10 +7,10 @@ use super::{Stream, TrialState, role_word, samples};
 use crate::trial::disturbance::Disturbance;
 use crate::trial::{Evidence, Measured, Record, TrialResult};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use surtax_instrument::amount::{QUANTITIES, Quantity};
 use surtax_instrument::clock;
-use surtax_instrument::quantity::Bytes;
-use surtax_instrument::wire::{MemoryParts, Output, Reading};
+use surtax_instrument::wire::{Output, Reading};
 
 /// So many different outputs of one arm keep their tails though their trials are `done`.
 const DIFFERENT_TAILS_KEPT: usize = 8;
@@ -192,30 +192,24 @@ fn insert_reading(
          WHERE name = ?1 AND role = ?2 AND level = ?3 AND carries_workload = ?4",
         params![reading.payer, role_word(reading.role), reading.level, reading.carries_workload],
     )?;
-    transaction.prepare_cached("INSERT INTO readings VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?.execute(
-        params![
-            trial,
-            position,
-            payer,
-            integer(reading.cpu_user.0),
-            integer(reading.cpu_system.0),
-            reading.memory_peak.map(|peak| integer(peak.0)),
-        ],
-    )?;
-    let parts = reading.memory_parts;
-    let part = |of: fn(&MemoryParts) -> Bytes| parts.as_ref().map(|parts| integer(of(parts).0));
+    let pairs: BTreeMap<u16, u64> =
+        reading.amounts.iter().map(|(key, amount)| (key.0, amount)).collect();
+    let map = serde_json::to_string(&pairs)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
     transaction
-        .prepare_cached("INSERT INTO memory VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
-        .execute(params![
-            trial,
-            position,
-            reading.is_shared,
-            part(|it| it.anon),
-            part(|it| it.page_cache),
-            part(|it| it.shmem),
-            parts.and_then(|parts| parts.kernel).map(|kernel| integer(kernel.0)),
-        ])
+        .prepare_cached("INSERT INTO readings VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![trial, position, payer, reading.is_shared, map])
         .map(drop)
+}
+
+/// Writes what the numbers of quantities stand for, into a new ledger.
+pub(super) fn insert_quantities(transaction: &Transaction) -> rusqlite::Result<()> {
+    for Quantity { key, name, unit, .. } in &QUANTITIES {
+        transaction
+            .prepare_cached("INSERT INTO quantities VALUES (?1, ?2, ?3)")?
+            .execute(params![key.0, name, unit.word()])?;
+    }
+    Ok(())
 }
 
 /// The number of a row that is stored once: looked up, or inserted first.

@@ -2,8 +2,12 @@
 
 use super::{Sample, StoredTrial};
 use rusqlite::Row;
-use surtax_instrument::quantity::{Bytes, Nanoseconds};
-use surtax_instrument::wire::{MemoryParts, Reading, Role};
+use std::collections::BTreeMap;
+use surtax_instrument::amount::{
+    Amounts, CPU_SYSTEM, CPU_USER, Key, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_PEAK,
+    MEMORY_SHMEM, Quantity,
+};
+use surtax_instrument::wire::{Reading, Role};
 
 /// The most of a text for people that is read.
 const WORDS_MAX_BYTES: usize = 64 << 10;
@@ -24,32 +28,48 @@ pub(super) fn sample(row: &Row) -> rusqlite::Result<Sample> {
     Ok(Sample { metric, unit, value: row.get(3)?, whole: natural(row.get(4)?) })
 }
 
+/// Reads what a payer used in one trial.
 pub(super) fn reading(row: &Row) -> rusqlite::Result<Reading> {
+    let map: String = row.get(6)?;
+    let pairs: BTreeMap<u16, u64> = serde_json::from_str(&map).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(6, rusqlite::types::Type::Text, error.into())
+    })?;
+    let known = pairs.into_iter().map(|(key, amount)| (Key(key), amount));
+    reading_with(row, known.filter(|(key, _)| Quantity::of(*key).is_some()).collect())
+}
+
+/// The same of a format in which each quantity had its column.
+pub(super) fn reading_of_7(row: &Row) -> rusqlite::Result<Reading> {
+    let amounts = Amounts::default()
+        .with(CPU_USER, natural(row.get(6)?))
+        .with(CPU_SYSTEM, natural(row.get(7)?))
+        .with(MEMORY_PEAK, row.get::<_, Option<i64>>(8)?.map(natural));
+    reading_with(row, amounts)
+}
+
+fn reading_with(row: &Row, amounts: Amounts) -> rusqlite::Result<Reading> {
     let role: String = row.get(2)?;
     Ok(Reading {
         payer: row.get(1)?,
         role: role_of(&role).ok_or_else(|| unknown_word(2, &role))?,
         level: row.get(3)?,
-        cpu_user: Nanoseconds(natural(row.get(4)?)),
-        cpu_system: Nanoseconds(natural(row.get(5)?)),
-        memory_peak: row.get::<_, Option<i64>>(6)?.map(|peak| Bytes(natural(peak))),
-        memory_parts: None,
-        oom_kill_count: None,
-        carries_workload: row.get(7)?,
-        is_shared: false,
+        amounts,
+        carries_workload: row.get(4)?,
+        is_shared: row.get(5)?,
     })
 }
 
 /// Adds to a payer's reading what its memory is; the readings of a trial stand in the order of their positions.
-pub(super) fn memory(row: &Row, trial: &mut StoredTrial) -> rusqlite::Result<()> {
+pub(super) fn memory_of_7(row: &Row, trial: &mut StoredTrial) -> rusqlite::Result<()> {
     let position = usize::try_from(natural(row.get(1)?)).unwrap_or(usize::MAX);
     let Some(reading) = trial.readings.get_mut(position) else { return Ok(()) };
     reading.is_shared = row.get(2)?;
-    let bytes = |column: usize| -> rusqlite::Result<Option<Bytes>> {
-        Ok(row.get::<_, Option<i64>>(column)?.map(|it| Bytes(natural(it))))
-    };
-    if let (Some(anon), Some(page_cache), Some(shmem)) = (bytes(3)?, bytes(4)?, bytes(5)?) {
-        reading.memory_parts = Some(MemoryParts { anon, page_cache, shmem, kernel: bytes(6)? });
+    for (column, key) in
+        [(3, MEMORY_ANON), (4, MEMORY_PAGE_CACHE), (5, MEMORY_SHMEM), (6, MEMORY_KERNEL)]
+    {
+        if let Some(bytes) = row.get::<_, Option<i64>>(column)? {
+            reading.amounts.set(key, natural(bytes));
+        }
     }
     Ok(())
 }

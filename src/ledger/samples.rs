@@ -6,6 +6,7 @@
 use super::{Sample, StoredTrial};
 use crate::trial::outside::{Account, Cpu, settle};
 use crate::trial::{Measured, Record};
+use surtax_instrument::amount::MEMORY_PEAK;
 use surtax_instrument::wire::Reading;
 
 /// A metric, its unit, and the number in that unit.
@@ -96,7 +97,9 @@ pub(super) fn hold_against_outside(trial: &mut StoredTrial) {
 fn memory_of_others(readings: &[Reading], command: u64) -> Option<u64> {
     let of_level_0 = || {
         let here = readings.iter().filter(|reading| reading.level == 0 && !reading.is_shared);
-        here.filter_map(|reading| Some((reading.carries_workload, reading.memory_peak?.0)))
+        here.filter_map(|reading| {
+            Some((reading.carries_workload, reading.amounts.get(MEMORY_PEAK)?))
+        })
     };
     of_level_0().next()?;
     let sum = |carries| {
@@ -118,7 +121,7 @@ mod tests {
     use super::*;
     use crate::ledger::fixture::{id, measured, reading, record};
     use crate::trial::TrialResult;
-    use surtax_instrument::quantity::{Bytes, Nanoseconds};
+    use surtax_instrument::quantity::Nanoseconds;
 
     const MS: u64 = 1_000_000;
 
@@ -192,7 +195,7 @@ mod tests {
     fn memory_that_the_command_claims_beyond_its_carriers_leaves_a_gap_and_no_zero() {
         let of = |bytes: u64, carries| {
             let mut reading = reading("someone", 0, 0, carries);
-            reading.memory_peak = Some(Bytes(bytes));
+            reading.amounts.set(MEMORY_PEAK, bytes);
             reading
         };
         let (carrier, beside) = (of(40 << 20, true), of(3 << 20, false));

@@ -6,11 +6,17 @@ use std::collections::BTreeMap;
 /// What makes the tables of a new ledger.
 pub(super) const SCHEMA: &str = include_str!("schema.sql");
 
+/// What earlier formats had in the place of `quantities` and `readings`.
+pub(super) const READINGS_OF_7: &str = include_str!("schema_7.sql");
+
+/// The first format with `quantities`.
+pub(super) const QUANTITIES_SINCE: i32 = 8;
+
 /// More objects than any ledger has.
 const OBJECTS_MAX: usize = 100;
 
 /// The tables that not every format has, and the first that has them.
-const SINCE: [(&str, i32); 7] = [
+const SINCE: [(&str, i32); 9] = [
     ("disturbances", 2),
     ("iterations", 3),
     ("metrics", 4),
@@ -18,6 +24,8 @@ const SINCE: [(&str, i32); 7] = [
     ("absences", 4),
     ("instances", 5),
     ("memory", 7),
+    ("quantities", QUANTITIES_SINCE),
+    ("amounts", QUANTITIES_SINCE),
 ];
 
 /// The table that some ledgers of format 4 lack.
@@ -34,6 +42,10 @@ type Objects = BTreeMap<(String, String), (String, Option<String>)>;
 pub(super) fn difference(connection: &Connection, format: i32) -> rusqlite::Result<Option<String>> {
     let model = Connection::open_in_memory()?;
     model.execute_batch(SCHEMA)?;
+    if format < QUANTITIES_SINCE {
+        model.execute_batch("DROP VIEW amounts; DROP TABLE readings; DROP TABLE quantities")?;
+        model.execute_batch(READINGS_OF_7)?;
+    }
     let expected = as_in(objects(&model)?, format);
     let found = objects(connection)?;
     let named = |(kind, name): &(String, String)| format!("the {kind} `{}`", name.escape_debug());
@@ -113,16 +125,22 @@ mod tests {
     fn a_format_is_known_by_what_it_has_and_by_no_other_number() {
         let first = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE absences; \
                      DROP TABLE instances; DROP TABLE iterations; DROP TABLE disturbances; DROP TABLE memory";
-        let schema = SCHEMA.replace("'disturbed', ", "").replace(WORDS[1].2, "");
-        assert!(schema.len() < SCHEMA.len() - 30);
+        let seventh = format!(
+            "{SCHEMA}; DROP VIEW amounts; DROP TABLE readings; DROP TABLE quantities; {READINGS_OF_7}"
+        );
+        assert_eq!(difference(&made(&seventh), 7).unwrap(), None);
+        assert!(difference(&made(&seventh), 8).unwrap().is_some());
+        assert!(difference(&made(SCHEMA), 7).unwrap().is_some());
+        let schema = seventh.replace("'disturbed', ", "").replace(WORDS[1].2, "");
+        assert!(schema.len() < seventh.len() - 30);
         let old = made(&format!("{schema};{first}"));
         assert_eq!(difference(&old, 1).unwrap(), None);
         assert!(difference(&old, 2).unwrap().is_some());
-        let sixth = made(&format!("{SCHEMA};DROP TABLE memory"));
+        let sixth = made(&format!("{seventh};DROP TABLE memory"));
         assert_eq!(difference(&sixth, 6).unwrap(), None);
         assert!(difference(&sixth, 7).unwrap().is_some());
         let without = "DROP TABLE instances; DROP TABLE memory";
-        let fourth = made(&format!("{};{without}", SCHEMA.replace(WORDS[1].2, "")));
+        let fourth = made(&format!("{};{without}", seventh.replace(WORDS[1].2, "")));
         assert_eq!(difference(&fourth, 4).unwrap(), None);
         fourth.execute_batch("DROP TABLE absences").unwrap();
         assert_eq!(difference(&fourth, 4).unwrap(), None);

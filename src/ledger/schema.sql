@@ -125,25 +125,19 @@ CREATE TABLE payers (
     UNIQUE (name, role, level, carries_workload)
 ) STRICT;
 
-CREATE TABLE readings (
-    trial              INTEGER NOT NULL REFERENCES trials (trial),
-    position           INTEGER NOT NULL,
-    payer              INTEGER NOT NULL REFERENCES payers (payer),
-    cpu_user_ns        INTEGER NOT NULL,
-    cpu_system_ns      INTEGER NOT NULL,
-    memory_peak_bytes  INTEGER,
-    PRIMARY KEY (trial, position)
-) STRICT, WITHOUT ROWID;
+-- What the numbers of quantities stand for.
+CREATE TABLE quantities (
+    quantity  INTEGER PRIMARY KEY,
+    name      TEXT NOT NULL UNIQUE,
+    unit      TEXT NOT NULL
+) STRICT;
 
--- Whose the memory of a payer is, and what it consisted of right after the command.
-CREATE TABLE memory (
-    trial             INTEGER NOT NULL REFERENCES trials (trial),
-    position          INTEGER NOT NULL,
-    is_shared         INTEGER NOT NULL CHECK (is_shared IN (0, 1)),
-    anon_bytes        INTEGER,
-    page_cache_bytes  INTEGER,
-    shmem_bytes       INTEGER,
-    kernel_bytes      INTEGER,
+CREATE TABLE readings (
+    trial       INTEGER NOT NULL REFERENCES trials (trial),
+    position    INTEGER NOT NULL,
+    payer       INTEGER NOT NULL REFERENCES payers (payer),
+    is_shared   INTEGER NOT NULL CHECK (is_shared IN (0, 1)),
+    amount_map  TEXT NOT NULL,
     PRIMARY KEY (trial, position)
 ) STRICT, WITHOUT ROWID;
 
@@ -192,3 +186,9 @@ CREATE VIEW trial_evidence AS
     JOIN evidence e ON e.evidence = t.evidence
     JOIN json_each(e.fact_list) listed
     JOIN facts f ON f.fact = listed.value;
+
+CREATE VIEW amounts AS
+    SELECT r.trial, r.position, q.name, q.unit, a.value
+    FROM readings r
+    JOIN json_each(r.amount_map) a
+    JOIN quantities q ON q.quantity = CAST(a.key AS INTEGER);

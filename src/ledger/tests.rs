@@ -8,8 +8,11 @@ use super::fixture::{add, done, fact, id, ledger, measured, plan, record};
 use super::*;
 use crate::fault::Blame;
 use crate::trial::TrialResult;
-use surtax_instrument::quantity::Bytes;
-use surtax_instrument::wire::{MemoryParts, Reading, Status};
+use std::path::Path;
+use surtax_instrument::amount::{
+    CPU_SYSTEM, CPU_USER, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_PEAK, MEMORY_SHMEM,
+};
+use surtax_instrument::wire::{Reading, Status};
 
 fn shelf() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
@@ -127,6 +130,7 @@ fn a_ledger_of_the_first_format_is_read_and_not_gone_on_with() {
     let mut writer = ledger(&path, &["native"]);
     add(&mut writer, &done(id(0, 0), 10));
     drop(writer);
+    as_in_format_7(&path);
     let old = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE absences; DROP TABLE instances;
         DROP TABLE iterations; DROP TABLE disturbances; DROP TABLE memory; PRAGMA writable_schema = ON;
         UPDATE sqlite_schema SET sql = replace(sql, '''disturbed'', ', '');
@@ -138,7 +142,7 @@ fn a_ledger_of_the_first_format_is_read_and_not_gone_on_with() {
     assert_eq!(Ledger::open(&path).unwrap().trials().unwrap().len(), 1);
     let error = Ledger::resume(&path).unwrap_err();
     assert_eq!(error.blame, Blame::User);
-    assert!(error.message.contains("an older surtax, in format 1 of now 7"), "{error}");
+    assert!(error.message.contains("an older surtax, in format 1 of now 8"), "{error}");
 }
 
 #[test]
@@ -146,26 +150,67 @@ fn what_a_payers_memory_is_is_read_back_and_absent_from_an_older_ledger() {
     let (_shelf, path) = shelf();
     let mut writer = ledger(&path, &["native"]);
     let mut measured = measured(10);
-    let size = Bytes;
-    let parts = MemoryParts { anon: size(1), page_cache: size(2), shmem: size(3), kernel: None };
-    measured.readings[0].memory_parts = Some(parts);
-    let with_kernel = MemoryParts { kernel: Some(size(4)), ..parts };
+    for (amount, key) in (1..).zip([MEMORY_ANON, MEMORY_PAGE_CACHE, MEMORY_SHMEM]) {
+        measured.readings[0].amounts.set(key, amount);
+    }
     measured.readings.push(Reading {
-        memory_parts: Some(with_kernel),
+        amounts: measured.readings[0].amounts.clone().with(MEMORY_KERNEL, 4),
         is_shared: true,
         ..measured.readings[1].clone()
     });
     let readings = measured.readings.clone();
     add(&mut writer, &record(id(0, 0), TrialResult::Done(Box::new(measured))));
     drop(writer);
-    assert_eq!(Ledger::open(&path).unwrap().trials().unwrap()[0].readings, readings);
+    let read = || Ledger::open(&path).unwrap().trials().unwrap().remove(0).readings;
+    assert_eq!(read(), readings);
+    let spelled = "SELECT count(*) FROM amounts WHERE name = 'memory_kernel_bytes' AND unit = 'bytes' AND value = 4";
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    assert_eq!(connection.query_row(spelled, [], |row| row.get(0)), Ok(1));
+    drop(connection);
 
+    as_in_format_7(&path);
+    assert_eq!(read(), readings);
     let connection = rusqlite::Connection::open(&path).unwrap();
     connection.execute_batch("DROP TABLE memory; PRAGMA user_version = 6").unwrap();
     drop(connection);
-    let old = Ledger::open(&path).unwrap().trials().unwrap();
-    assert_eq!(old[0].readings.len(), 3);
-    assert!(old[0].readings.iter().all(|it| it.memory_parts.is_none() && !it.is_shared));
+    let of_6 = read();
+    assert_eq!(of_6.len(), 3);
+    let has_peak_alone = |it: &Reading| {
+        it.amounts.iter().map(|(key, _)| key).eq([CPU_USER, CPU_SYSTEM, MEMORY_PEAK])
+    };
+    assert!(of_6.iter().all(|it| has_peak_alone(it) && !it.is_shared), "{of_6:?}");
+}
+
+/// Makes a ledger as format 7 had it, with all that it says.
+fn as_in_format_7(path: &Path) {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let columns =
+        (1..=7).map(|key| format!("amount_map ->> '$.{key}'")).collect::<Vec<_>>().join(", ");
+    let kept = format!(
+        "CREATE TEMP TABLE kept AS SELECT trial, position, payer, is_shared, {columns} FROM readings"
+    );
+    connection.execute_batch(&kept).unwrap();
+    let dropped = "DROP VIEW amounts; DROP TABLE readings; DROP TABLE quantities";
+    connection.execute_batch(dropped).unwrap();
+    connection.execute_batch(schema::READINGS_OF_7).unwrap();
+    let names: Vec<String> = connection
+        .prepare("SELECT * FROM kept")
+        .unwrap()
+        .column_names()
+        .into_iter()
+        .map(String::from)
+        .collect();
+    let quoted = |range: std::ops::Range<usize>| {
+        names[range].iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
+    };
+    let filled = format!(
+        "INSERT INTO readings SELECT trial, position, payer, {} FROM kept;
+         INSERT INTO memory SELECT trial, position, is_shared, {} FROM kept;
+         DROP TABLE kept; PRAGMA user_version = 7",
+        quoted(4..7),
+        quoted(7..11)
+    );
+    connection.execute_batch(&filled).unwrap();
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! used: a file changes between its two modes by the one write of its first page.
 
 use super::hold::{self, Hold};
-use super::record::{Known, insert_record, integer};
+use super::record::{Known, insert_quantities, insert_record, integer};
 use super::schema::SCHEMA;
 use super::seal::Key;
 use super::stranger::{self, Budget};
@@ -185,6 +185,7 @@ fn image(
         transaction.execute("UPDATE run SET seal = ?1", [key.seal(&id, plan_json)])?;
     }
     insert_machine(&transaction, machine)?;
+    insert_quantities(&transaction)?;
     transaction.commit()?;
     Ok(connection.serialize("main")?.to_vec())
 }

@@ -152,9 +152,9 @@ impl Count {
     fn add(&mut self, trial: &StoredTrial) {
         let outside = trial.readings.iter().filter(|reading| reading.level == 0);
         let used = |sum: u64, ns: u64| sum.saturating_add(ns);
-        let seen = outside.clone().map(|it| it.cpu_user.0 + it.cpu_system.0).fold(0, used);
+        let seen = outside.clone().map(|it| it.cpu_total().0).fold(0, used);
         let carried = outside.filter(|reading| reading.carries_workload);
-        let carried = carried.map(|it| it.cpu_user.0 + it.cpu_system.0).fold(0, used);
+        let carried = carried.map(|it| it.cpu_total().0).fold(0, used);
         let sample = |metric| trial.sample(metric).map(|sample| sample.whole);
         let Some(total) = sample("cpu_total_ns") else { return };
         let command = sample("cpu_user_ns").zip(sample("cpu_system_ns")).map(|(a, b)| a + b);

@@ -5,6 +5,7 @@ use crate::plan::TrialId;
 use crate::trial::disturbance::Disturbance;
 use crate::trial::{Evidence, Measured, Record, TrialResult};
 use crate::workload::{Absence, Better, Histogrammed, Instanced, Metric, Reading as Read};
+use surtax_instrument::amount::{Amounts, MEMORY_PEAK};
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{Fact, LevelFacts, Outcome, Output, Reading, Role, Status};
 use surtax_statistics::Histogram;
@@ -43,11 +44,7 @@ fn measured(arm: u32, wall: Nanoseconds) -> Result<Measured, Fault> {
         payer: payer.into(),
         role: Role::Engine,
         level: 0,
-        cpu_user: wall,
-        cpu_system: Nanoseconds(50_000),
-        memory_peak: Some(Bytes(30 << 20)),
-        memory_parts: None,
-        oom_kill_count: None,
+        amounts: Amounts::of_cpu(wall, Nanoseconds(50_000)).with(MEMORY_PEAK, 30 << 20),
         carries_workload,
         is_shared: false,
     };

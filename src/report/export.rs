@@ -150,7 +150,7 @@ mod tests {
         );
         assert_eq!(
             names(&arm["payers"][0]).join(" "),
-            "cpu_ns cpu_system_ns cpu_user_ns is_shared level memory_parts memory_peak_bytes payer role"
+            "cpu_ns cpu_system_ns cpu_user_ns is_shared level memory_peak_bytes payer role"
         );
         assert_eq!(
             names(&findings["run"]).join(" "),

@@ -1,12 +1,12 @@
 //! Findings as Markdown, for an issue, a pull request or a wiki.
 
-use crate::finding::findings::MemoryFindings;
 use crate::finding::number::GAP;
 use crate::finding::prices::List;
 use crate::finding::reasons::Failure;
 use crate::finding::stacks::Stacks;
 use crate::finding::{
-    ArmFindings, Findings, KeyValue, Trouble, foreign, number, prices, reasons, workload,
+    ArmFindings, Findings, KeyValue, PayerFindings, Trouble, foreign, number, prices, reasons,
+    workload,
 };
 
 /// The findings as one Markdown document, ended by a line feed.
@@ -273,31 +273,26 @@ fn cautions(findings: &Findings) -> String {
 }
 
 fn bill(findings: &Findings) -> String {
-    let mut text = String::from(
-        "## Who used the CPU\n\n| Stack | Payer | Role | Level | CPU | User | System | Memory, peak | Anonymous, after | \
-         Page cache, after | Files in memory, after | Kernel, after |\n\
-         |---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+    let quantities = PayerFindings::columns(findings.arms.iter().flat_map(|arm| &arm.payers));
+    let headings: Vec<&str> = quantities.iter().filter_map(|it| it.heading).collect();
+    let mut text = format!(
+        "## Who used the CPU\n\n| Stack | Payer | Role | Level | CPU | {} |\n|---|---|---|--:|--:|{}\n",
+        headings.join(" | "),
+        "--:|".repeat(headings.len())
     );
     for arm in &findings.arms {
         for payer in &arm.payers {
-            let size = |bytes: Option<f64>| {
-                bytes.map_or_else(|| GAP.into(), |bytes| number::amount(bytes, "bytes"))
-            };
-            let part = |of: fn(&MemoryFindings) -> f64| size(payer.memory_parts.as_ref().map(of));
-            let cells = [
+            let mut cells = vec![
                 name(arm),
                 plain(&payer.name()),
                 payer.role.clone(),
                 payer.level.to_string(),
                 number::time(payer.cpu_ns),
-                number::time(payer.cpu_user_ns),
-                number::time(payer.cpu_system_ns),
-                size(payer.memory_peak_bytes),
-                part(|it| it.anon_bytes),
-                part(|it| it.page_cache_bytes),
-                part(|it| it.shmem_bytes),
-                size(payer.memory_parts.and_then(|parts| parts.kernel_bytes)),
             ];
+            cells.extend(quantities.iter().map(|it| {
+                let shown = |amount| number::amount(amount, it.unit.word());
+                payer.amounts.get(it.key).map_or_else(|| GAP.into(), shown)
+            }));
             text += &format!("| {} |\n", cells.join(" | "));
         }
     }

@@ -51,6 +51,7 @@ impl Deeper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surtax_instrument::amount::Amounts;
     use surtax_instrument::quantity::Nanoseconds;
 
     fn reading(level: u8, role: Role) -> Reading {
@@ -58,11 +59,7 @@ mod tests {
             payer: String::from("somebody"),
             role,
             level,
-            cpu_user: Nanoseconds(1),
-            cpu_system: Nanoseconds(1),
-            memory_peak: None,
-            memory_parts: None,
-            oom_kill_count: None,
+            amounts: Amounts::of_cpu(Nanoseconds(1), Nanoseconds(1)),
             carries_workload: true,
             is_shared: false,
         }

@@ -57,6 +57,6 @@ fn used_by_all<'a>(
     payer_count: usize,
 ) -> Option<Nanoseconds> {
     let is_whole = payer_count > 0 && readings.clone().count() == payer_count;
-    let sum = |sum, reading: &Reading| sum + reading.cpu_user + reading.cpu_system;
+    let sum = |sum, reading: &Reading| sum + reading.cpu_total();
     is_whole.then(|| readings.fold(Nanoseconds(0), sum))
 }

@@ -73,13 +73,7 @@ pub(super) fn per_iteration(around: Vec<Reading>, runs: &[Ran]) -> Vec<Reading> 
             let same =
                 |one: &&mut Reading| one.payer == reading.payer && one.level == reading.level;
             match bill.iter_mut().find(same) {
-                Some(sum) => {
-                    sum.cpu_user += reading.cpu_user;
-                    sum.cpu_system += reading.cpu_system;
-                    sum.memory_peak = sum.memory_peak.max(reading.memory_peak);
-                    sum.memory_parts = reading.memory_parts.or(sum.memory_parts);
-                    sum.oom_kill_count = added(sum.oom_kill_count, reading.oom_kill_count);
-                }
+                Some(sum) => sum.amounts.go_on(&reading.amounts),
                 None => bill.push(reading.clone()),
             }
         }
@@ -87,8 +81,7 @@ pub(super) fn per_iteration(around: Vec<Reading>, runs: &[Ran]) -> Vec<Reading> 
     }
     let count = u64::try_from(runs.len()).unwrap_or(u64::MAX).max(1);
     for sum in &mut sums {
-        sum.cpu_user = Nanoseconds(sum.cpu_user.0 / count);
-        sum.cpu_system = Nanoseconds(sum.cpu_system.0 / count);
+        sum.amounts.divide(count);
     }
     sums
 }
@@ -118,6 +111,7 @@ fn mean(times: impl Iterator<Item = Nanoseconds>) -> Nanoseconds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surtax_instrument::amount::{CPU_USER, MEMORY_PEAK};
     use surtax_instrument::quantity::Bytes;
     use surtax_instrument::wire::{Output, Role, Status};
 
@@ -140,11 +134,7 @@ mod tests {
             payer: String::from("shim"),
             role: Role::Engine,
             level: 1,
-            cpu_user: Nanoseconds(wall),
-            cpu_system: Nanoseconds(0),
-            memory_peak: Some(Bytes(wall)),
-            memory_parts: None,
-            oom_kill_count: None,
+            amounts: [(CPU_USER, wall), (MEMORY_PEAK, wall)].into_iter().collect(),
             carries_workload: false,
             is_shared: false,
         }];
@@ -161,8 +151,8 @@ mod tests {
         let runs = vec![ran(90, b"a", 0), ran(10, b"a", 0), ran(20, b"a", 0)];
         let iterations: Vec<Iteration> = runs.iter().map(iteration).collect();
         let readings = per_iteration(Vec::new(), &runs);
-        assert_eq!((readings.len(), readings[0].cpu_user), (1, Nanoseconds(40)));
-        assert_eq!(readings[0].memory_peak, Some(Bytes(90)));
+        assert_eq!((readings.len(), readings[0].cpu().0), (1, Nanoseconds(40)));
+        assert_eq!(readings[0].amounts.get(MEMORY_PEAK), Some(90));
         let (wall, outcome) = whole(&iterations, runs).unwrap();
         assert_eq!((wall, outcome.wall), (Nanoseconds(20), Nanoseconds(20)));
         assert_eq!((outcome.cpu_user, outcome.memory_peak), (Nanoseconds(20), Bytes(90)));

@@ -272,5 +272,5 @@ fn during(words: &str, fault: Fault) -> Fault {
 
 /// The CPU time of all payers that carry nobody else, as this level counts it.
 fn used(readings: &[Reading]) -> Nanoseconds {
-    readings.iter().fold(Nanoseconds(0), |sum, it| sum + it.cpu_user + it.cpu_system)
+    readings.iter().fold(Nanoseconds(0), |sum, it| sum + it.cpu_total())
 }

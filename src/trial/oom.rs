@@ -10,6 +10,7 @@ use crate::lab::{Lab, labs};
 use crate::layer::{LayerSpec, StackSpec};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use surtax_instrument::amount::OOM_KILLS;
 use surtax_instrument::engine::OURSELVES;
 use surtax_instrument::probe::kernel_log::{KernelLog, Logged, Victim};
 use surtax_instrument::quantity::Bytes;
@@ -123,9 +124,10 @@ pub fn is_meant(command: &Command) -> bool {
 
 /// By the counters: the innermost level on which somebody was killed, or the machine of the stack's own.
 fn counted(stack: &StackSpec, readings: &[Reading], outcome: &Outcome) -> Option<Ended> {
-    let killed = readings.iter().filter(|it| it.oom_kill_count.is_some_and(|count| count > 0));
+    let kills = |it: &Reading| it.amounts.get(OOM_KILLS).filter(|count| *count > 0);
+    let killed = readings.iter().filter(|it| kills(it).is_some());
     if let Some(level) = killed.clone().map(|it| it.level).max() {
-        let count = killed.filter(|it| it.level == level).filter_map(|it| it.oom_kill_count);
+        let count = killed.filter(|it| it.level == level).filter_map(kills);
         return Some(ended(stack, level.into(), count.fold(0, u64::saturating_add)));
     }
     // Of a kernel that others use too, nobody knows whose they were.
@@ -215,7 +217,7 @@ mod tests {
                 let mut one = reading("carrier", level, 1, true);
                 let kind = &stack(text).layers[usize::from(level)].kind;
                 one.role = if kind == "qemu" { Role::GuestKernel } else { Role::Engine };
-                one.oom_kill_count = *count;
+                one.amounts = one.amounts.with(OOM_KILLS, *count);
                 one
             })
             .collect();

@@ -107,7 +107,8 @@ impl Account {
 /// What a reading saw, with all that ran inside it.
 #[must_use]
 pub fn gross(reading: &Reading) -> Cpu {
-    Cpu { user: reading.cpu_user.0, system: reading.cpu_system.0 }
+    let (user, system) = reading.cpu();
+    Cpu { user: user.0, system: system.0 }
 }
 
 /// Holds what was counted inside against what was seen from outside. `command` is the command's own claim, `None` where

@@ -21,7 +21,7 @@ i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done
 
 #[test]
 fn a_paravirtual_domain_proves_what_it_is_and_dom0_is_on_the_bill() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let stack = format!(
         "{DOM0}+xen:cache=writeback,cpuset=0,format=qcow2,memory=300M,net=bridge,scratch=blkfront,type=pv,weight=200"
     );
@@ -97,7 +97,7 @@ echo nothing stayed
 
 #[test]
 fn a_domain_whose_surtax_was_killed_is_destroyed() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, &format!("{DOM0}+xen")) {
         return;
     }
@@ -111,7 +111,7 @@ fn a_domain_whose_surtax_was_killed_is_destroyed() {
 
 #[test]
 fn a_domain_that_is_one_application_is_told_its_command_on_its_console() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     // Linux hangs in a PVH domain here; what is entered without it does not.
     let kinds = [("grub-xen", "pv"), ("grub-xen-pvh", "pvh")];
     let stacks = kinds.map(|(recipe, _)| format!("{DOM0}+appliance:recipe={recipe}"));

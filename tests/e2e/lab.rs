@@ -17,7 +17,7 @@ const GUEST: &str = "qemu:accel=tcg,cpus=1,memory=3G";
 /// Runs a command in a stack inside the guest, and gives the evidence of the stack's own level.
 #[track_caller]
 fn in_the_guest(layers: &str, command: &[&str]) -> Option<Value> {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let stack = format!("{GUEST}+{layers}");
     if !is_usable(&machine, &stack) {
         return None;
@@ -183,7 +183,7 @@ fn surtax_in(machine: &Machine, guest: &str, ready: &str, compare: &str) -> Valu
 #[test]
 #[ignore = "`cargo xtask lab --all`"]
 fn a_scratch_directory_on_the_device_mapper_is_told_with_its_targets() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, GUEST) {
         return;
     }
@@ -203,7 +203,7 @@ fn a_scratch_directory_on_the_device_mapper_is_told_with_its_targets() {
 #[test]
 #[ignore = "`cargo xtask lab --all`"]
 fn an_engine_without_privileges_has_its_limits_of_cgroup_v2() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !["podman:rootless=on", GUEST].into_iter().all(|stack| is_usable(&machine, stack)) {
         return;
     }
@@ -254,7 +254,7 @@ systemctl is-system-running >&2
 #[ignore = "`cargo xtask lab --all`"]
 fn under_systemd_alone_with_cgroup_v2_groups_are_in_a_scope_and_go_with_it() {
     let image = crate::qemu::full_system();
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, "qemu") {
         return;
     }

@@ -48,7 +48,7 @@ fn once(machine: &Machine, stack: &str, deadline: &str) -> Value {
 
 #[test]
 fn a_container_in_a_container() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let Some(arm) = nested(&machine, "runc+runc", "60s") else { return };
     assert_eq!(arm["evidence"].as_array().unwrap().len(), 2);
 }
@@ -56,7 +56,7 @@ fn a_container_in_a_container() {
 /// Runs a stack of two layers while a journal of a living lab lies where its starter can see it, and requires that the
 /// innermost command finds that one there, and no other but the one of the surtax outside.
 fn journals_outside_are_left_alone(stack: &str) {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, stack) {
         return;
     }
@@ -113,7 +113,7 @@ fn a_starter_in_a_guest_undoes_no_journal_of_a_lab_outside() {
 
 #[test]
 fn a_container_in_a_virtual_machine() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let Some(arm) = nested(&machine, "qemu+runc", "90s") else { return };
     let outer = &arm["evidence"][0];
     let inner = &arm["evidence"][1];
@@ -131,7 +131,7 @@ fn a_container_in_a_virtual_machine() {
 
 #[test]
 fn a_virtual_machine_in_a_virtual_machine_names_its_accelerator() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let Some(arm) = nested(&machine, "qemu:accel=tcg,cpus=1,memory=4G+qemu:accel=kvm", "240s")
     else {
         return;
@@ -143,7 +143,7 @@ fn a_virtual_machine_in_a_virtual_machine_names_its_accelerator() {
 
 #[test]
 fn vhost_moves_frames_where_the_kernel_of_a_level_can_and_is_on_the_bill() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let stack = "qemu:accel=tcg,cpus=1,memory=2G+qemu:accel=kvm,memory=256M,net=tap,vhost=on";
     let Some(arm) = nested(&machine, stack, "240s") else { return };
     let inner = &arm["evidence"][1];
@@ -155,7 +155,7 @@ fn vhost_moves_frames_where_the_kernel_of_a_level_can_and_is_on_the_bill() {
 
 #[test]
 fn what_cannot_nest_is_refused_before_anything_is_started() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let output = machine.surtax(&["compare", "--in", "native+runc", "--", "true"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("native"), "{}", text(&output.stderr));

@@ -4,12 +4,13 @@
 //! here, as whoever holds the key would have sent them.
 
 use super::Target;
+use surtax_instrument::amount::QUANTITIES;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{
-    Cause, Command, Descend, Dropped, Fact, Failure, Hello, Instance, LevelFacts, MemoryParts,
-    Opener, Outcome, Output, PROTOCOL, Reading, Reply, Request, Role, Sealer, Status, Stops,
-    WireError, agents, body_of_reply, body_of_request, hosts, read_reply, read_request, write_any,
-    write_reply, write_request,
+    Cause, Command, Descend, Dropped, Fact, Failure, Hello, Instance, LevelFacts, Opener, Outcome,
+    Output, PROTOCOL, Reading, Reply, Request, Role, Sealer, Status, Stops, WireError, agents,
+    body_of_reply, body_of_request, hosts, read_reply, read_request, write_any, write_reply,
+    write_request,
 };
 
 pub const TARGET: Target = Target {
@@ -190,16 +191,7 @@ fn reading() -> Reading {
         payer: String::from("vCPU threads"),
         role: Role::GuestKernel,
         level: 1,
-        cpu_user: Nanoseconds(2),
-        cpu_system: Nanoseconds(3),
-        memory_peak: Some(Bytes(4096)),
-        memory_parts: Some(MemoryParts {
-            anon: Bytes(1),
-            page_cache: Bytes(2),
-            shmem: Bytes(3),
-            kernel: Some(Bytes(4)),
-        }),
-        oom_kill_count: Some(0),
+        amounts: QUANTITIES.iter().map(|it| (it.key, 4096)).collect(),
         carries_workload: true,
         is_shared: true,
     }

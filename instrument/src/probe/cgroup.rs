@@ -10,6 +10,8 @@
 //! | page cache now | `memory.stat`: `file` without `shmem` | `memory.stat`: `total_cache` without `total_shmem` |
 //! | files in memory now | `memory.stat`: `shmem` | `memory.stat`: `total_shmem` |
 //! | kernel memory now | `memory.stat`: `kernel` and `sock` | `memory.kmem.usage_in_bytes` |
+//! | page faults | `memory.stat`: `pgfault` | `memory.stat`: `total_pgfault` |
+//! | read from and written to disks | `io.stat`: `rbytes`, `wbytes` | `blkio.throttle.io_service_bytes_recursive` |
 //!
 //! - **Reads** the CPU time of everything that ever ran in the group or below it, also of
 //!   what has ended, by the scheduler's clock: version 1 counts its two parts in ticks, which a
@@ -21,9 +23,12 @@
 //! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/{cpuacct,memory}.rst`.
 
 use super::cpu_time::CpuTime;
+use crate::amount::{
+    Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_PEAK,
+    MEMORY_SHMEM, PAGE_FAULTS,
+};
 use crate::mountinfo::{self, Mounted};
-use crate::quantity::{Bytes, Nanoseconds};
-use crate::wire::MemoryParts;
+use crate::quantity::Nanoseconds;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -188,21 +193,13 @@ pub struct Group {
     memory_stat: Option<File>,
     /// Version 1 counts the kernel's memory apart.
     memory_kernel: Option<File>,
+    disks: Option<File>,
 }
 
 #[derive(Debug)]
 enum Cpu {
     Stat(File),
     Accounts { total: File, user: File, system: File },
-}
-
-/// What a group has used since it was made; `None` where this machine does not count it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// CPU time.
-    pub cpu: Option<CpuTime>,
-    /// The most memory at once.
-    pub memory_peak: Option<Bytes>,
 }
 
 impl Group {
@@ -231,13 +228,15 @@ impl Group {
             .or_else(|| file(hierarchies.of("memory"), "memory.max_usage_in_bytes"));
         let memory_stat = file(hierarchies.of("memory"), "memory.stat");
         let memory_kernel = file(hierarchies.of("memory"), "memory.kmem.usage_in_bytes");
-        Ok(Self { cpu, memory_peak, memory_stat, memory_kernel })
+        let disks = file(unified, "io.stat")
+            .or_else(|| file(hierarchies.of("blkio"), "blkio.throttle.io_service_bytes_recursive"));
+        Ok(Self { cpu, memory_peak, memory_stat, memory_kernel, disks })
     }
 
-    /// Reads what the group has used until now.
+    /// Reads the CPU time of the group until now; `None` where this machine does not count it.
     #[must_use]
-    pub fn read(&self) -> Usage {
-        let cpu = self.cpu.as_ref().and_then(|cpu| match cpu {
+    pub fn cpu(&self) -> Option<CpuTime> {
+        self.cpu.as_ref().and_then(|cpu| match cpu {
             Cpu::Accounts { total, user, system } => {
                 let (user, system) = (number(user)?, number(system)?);
                 Some(CpuTime { total: Nanoseconds(number(total)?), user, system })
@@ -249,42 +248,83 @@ impl Group {
                 let (user, system) = (time("user_usec")?.0, time("system_usec")?.0);
                 Some(CpuTime { total: time("usage_usec")?, user, system })
             }
-        });
-        let memory_peak = self.memory_peak.as_ref().and_then(number).map(Bytes);
-        Usage { cpu, memory_peak }
+        })
     }
-}
 
-impl Group {
-    /// What the memory that is charged to the group and all below it consists of at this moment; `None` where one of
-    /// the parts that every kernel counts is not told.
+    /// Reads all else that is counted of the group and all below it.
     #[must_use]
-    pub fn memory_parts(&self) -> Option<MemoryParts> {
+    pub fn amounts(&self) -> Amounts {
         let mut buffer = [0; 8192];
-        let parts = memory_parts(text(self.memory_stat.as_ref()?, &mut buffer)?)?;
-        let apart = || self.memory_kernel.as_ref().and_then(number).map(Bytes);
-        Some(MemoryParts { kernel: parts.kernel.or_else(apart), ..parts })
+        let stat = self.memory_stat.as_ref().and_then(|stat| text(stat, &mut buffer));
+        let parts = stat.and_then(memory_parts).unwrap_or_default();
+        let kernel = || self.memory_kernel.as_ref().and_then(number);
+        let of_kernel =
+            parts.get(MEMORY_KERNEL).or_else(|| kernel().filter(|_| parts != Amounts::NONE));
+        let faults = stat.and_then(|stat| value(stat, "total_pgfault").or(value(stat, "pgfault")));
+        let mut buffer = [0; 16384];
+        let disks = self.disks.as_ref().and_then(|disks| text(disks, &mut buffer));
+        let (read, written) = disks.and_then(disk_bytes).unzip();
+        parts
+            .with(MEMORY_KERNEL, of_kernel)
+            .with(MEMORY_PEAK, self.memory_peak.as_ref().and_then(number))
+            .with(PAGE_FAULTS, faults)
+            .with(DISK_READ, read)
+            .with(DISK_WRITTEN, written)
     }
 }
 
+/// What memory consists of at this moment; `None` where one of the parts that every kernel counts is not told.
+///
 /// Version 1 has the sums over the groups below under names of their own. The kernel's memory has been one number since
 /// Linux 5.18; where it is not, it is unknown.
-fn memory_parts(stat: &str) -> Option<MemoryParts> {
-    let value = |key: &str| {
-        let line = stat.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?;
-        line.parse::<u64>().ok()
-    };
+fn memory_parts(stat: &str) -> Option<Amounts> {
+    let value = |key: &str| value(stat, key);
     let (anon, cached, shmem) = match value("total_cache") {
         Some(cached) => (value("total_rss")?, cached, value("total_shmem")?),
         None => (value("anon")?, value("file")?, value("shmem")?),
     };
-    Some(MemoryParts {
-        anon: Bytes(anon),
+    let kernel = value("kernel").map(|kernel| kernel.saturating_add(value("sock").unwrap_or(0)));
+    let parts = Amounts::default()
+        .with(MEMORY_ANON, anon)
         // They are counted one after the other, and on many CPUs.
-        page_cache: Bytes(cached.saturating_sub(shmem)),
-        shmem: Bytes(shmem),
-        kernel: value("kernel").map(|kernel| Bytes(kernel + value("sock").unwrap_or(0))),
-    })
+        .with(MEMORY_PAGE_CACHE, cached.saturating_sub(shmem))
+        .with(MEMORY_SHMEM, shmem)
+        .with(MEMORY_KERNEL, kernel);
+    Some(parts)
+}
+
+/// The number of a line that begins with this key.
+fn value(stat: &str, key: &str) -> Option<u64> {
+    stat.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?.parse().ok()
+}
+
+/// Bytes read from and written to all disks; `None` of a text that is cut off or no such list. A group that has
+/// touched no disk has an empty one.
+///
+/// Version 2 has a line per disk, `8:0 rbytes=4096 wbytes=0 rios=1 …`, version 1 one per disk and kind, `8:0 Read 4096`.
+fn disk_bytes(list: &str) -> Option<(u64, u64)> {
+    let (mut read, mut written) = (0u64, 0u64);
+    if !list.is_empty() && !list.ends_with('\n') {
+        return None;
+    }
+    for line in list.lines() {
+        let mut words = line.split(' ');
+        let disk = words.next()?;
+        let rest: Vec<&str> = words.collect();
+        let sum = match rest.as_slice() {
+            ["Read", bytes] => (bytes.parse().ok()?, 0),
+            ["Write", bytes] => (0, bytes.parse().ok()?),
+            [_, _] | [_] if disk == "Total" || !rest[0].contains('=') => (0, 0),
+            fields => {
+                let field = |key: &str| {
+                    fields.iter().find_map(|it| it.strip_prefix(key)?.parse::<u64>().ok())
+                };
+                (field("rbytes=").unwrap_or(0), field("wbytes=").unwrap_or(0))
+            }
+        };
+        (read, written) = (read.saturating_add(sum.0), written.saturating_add(sum.1));
+    }
+    Some((read, written))
 }
 
 fn text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
@@ -337,11 +377,12 @@ mod tests {
 
     #[test]
     fn memory_parts_are_those_of_the_group_and_all_below_with_files_in_memory_apart() {
-        let of = |anon, page_cache, shmem, kernel: Option<u64>| MemoryParts {
-            anon: Bytes(anon),
-            page_cache: Bytes(page_cache),
-            shmem: Bytes(shmem),
-            kernel: kernel.map(Bytes),
+        let of = |anon: u64, page_cache: u64, shmem: u64, kernel: Option<u64>| {
+            Amounts::default()
+                .with(MEMORY_ANON, anon)
+                .with(MEMORY_PAGE_CACHE, page_cache)
+                .with(MEMORY_SHMEM, shmem)
+                .with(MEMORY_KERNEL, kernel)
         };
         let one = "cache 4096\nrss 8192\nshmem 0\ntotal_cache 1876951040\ntotal_rss 24576\ntotal_shmem 40960\n";
         assert_eq!(memory_parts(one), Some(of(24_576, 1_876_910_080, 40_960, None)));
@@ -357,6 +398,19 @@ mod tests {
         assert_eq!(memory_parts("anon 8192\nfile 4096\n"), None);
         assert_eq!(memory_parts("total_cache 4096\ntotal_rss 1\n"), None);
         assert_eq!(memory_parts(""), None);
+    }
+
+    #[test]
+    fn bytes_of_all_disks_are_added_in_either_version_and_of_no_disk_are_none_but_known() {
+        let one =
+            "8:0 Read 4096\n8:0 Write 100\n8:0 Sync 7\n8:0 Total 4196\n8:16 Read 1\nTotal 4197\n";
+        assert_eq!(disk_bytes(one), Some((4097, 100)));
+        let two = "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=9 dios=1\n253:0 rbytes=1 wbytes=2 rios=1\n7:0 \n";
+        assert_eq!(disk_bytes(two), Some((4097, 2)));
+        assert_eq!(disk_bytes(""), Some((0, 0)));
+        assert_eq!(disk_bytes("Total 0\n"), Some((0, 0)));
+        assert_eq!(disk_bytes("8:0 rbytes=40"), None, "cut off");
+        assert_eq!(disk_bytes("8:0 Read x\n"), None);
     }
 
     #[test]

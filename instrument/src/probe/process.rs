@@ -1,4 +1,4 @@
-//! CPU time and peak memory of a process, its ended threads included, and of single threads.
+//! CPU time of a process, its ended threads included, and of single threads; and what else the kernel counts of them.
 //!
 //! | ours | the kernel's |
 //! |---|---|
@@ -6,25 +6,31 @@
 //! | CPU time of a thread | `/proc/PID/task/TID/schedstat`, first field |
 //! | its weights of user and system | `utime` and `stime` in `stat` |
 //! | `memory_peak` | `VmHWM` of `/proc/PID/status` |
+//! | read from and written to disks | `read_bytes` and `write_bytes` of `io` |
+//! | page faults | `minflt` and `majflt` of `stat` |
+//! | context switches | `voluntary_ctxt_switches` and `nonvoluntary_ctxt_switches` of `task/TID/status` |
 //!
 //! - **Reads** nanoseconds in all; the split is a ratio of clock ticks, rough below a second of CPU
 //!   time, and all user where there was no tick.
 //! - **Costs** one system call for the clock, and three and a short string per file.
-//! - **Cannot see** children, nor single threads that have ended: their time stays in the process's.
+//! - **Cannot see** children, nor single threads that have ended: their time stays in the process's, their context switches
+//!   are in nobody's.
 //! - **Reference** `clock_getcpuclockid(3)`, `proc_pid_stat(5)`, Linux `Documentation/scheduler/sched-stats.rst`.
 
 use super::cpu_time::CpuTime;
-use crate::quantity::{Bytes, Nanoseconds};
+use crate::amount::{Amounts, CONTEXT_SWITCHES, DISK_READ, DISK_WRITTEN, MEMORY_PEAK, PAGE_FAULTS};
+use crate::quantity::Nanoseconds;
 use std::fs;
 use std::io;
+use std::path::Path;
 
 /// What a process or some of its threads have used since they began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time.
     pub cpu: CpuTime,
-    /// The most memory at once, of the whole process; `None` where the kernel does not say.
-    pub memory_peak: Option<Bytes>,
+    /// All else that the kernel says of them.
+    pub amounts: Amounts,
 }
 
 /// What a process with all its threads has used, those that have ended included.
@@ -33,8 +39,17 @@ pub struct Usage {
 /// It has ended and been waited for, or is not ours to look at.
 pub fn usage(pid: u32) -> io::Result<Usage> {
     let total = cpu_clock(pid)?;
-    let cpu = weighed(total, &fs::read_to_string(format!("/proc/{pid}/stat"))?)?;
-    Ok(Usage { cpu, memory_peak: memory_peak(pid) })
+    let home = format!("/proc/{pid}");
+    let stat = fs::read_to_string(format!("{home}/stat"))?;
+    let switches = || {
+        let threads = fs::read_dir(format!("{home}/task")).ok()?;
+        let of_thread = threads.map(|thread| context_switches(&thread.ok()?.path()));
+        of_thread.sum::<Option<u64>>()
+    };
+    let amounts = counted(Path::new(&home), &stat)
+        .with(MEMORY_PEAK, memory_peak(pid))
+        .with(CONTEXT_SWITCHES, switches());
+    Ok(Usage { cpu: weighed(total, &stat)?, amounts })
 }
 
 /// What these threads of a process have used. One that has ended counts no more. They have no memory
@@ -46,7 +61,8 @@ pub fn usage_of_threads(pid: u32, tids: &[u32]) -> io::Result<Usage> {
     let mut usage = Usage::default();
     for tid in tids {
         let Ok(thread) = thread(pid, *tid) else { continue };
-        usage.cpu = usage.cpu.plus(thread);
+        usage.cpu = usage.cpu.plus(thread.cpu);
+        usage.amounts = usage.amounts.plus(&thread.amounts);
     }
     // An ended thread is no error, an ended process is.
     fs::metadata(format!("/proc/{pid}")).map(|_| usage)
@@ -59,13 +75,37 @@ pub fn usage_of_threads(pid: u32, tids: &[u32]) -> io::Result<Usage> {
 pub fn usage_of_other_threads(pid: u32, except: &[u32]) -> io::Result<Usage> {
     let excepted = usage_of_threads(pid, except)?;
     let all = usage(pid)?;
-    Ok(Usage { cpu: all.cpu.without(excepted.cpu), memory_peak: all.memory_peak })
+    Ok(Usage { cpu: all.cpu.without(excepted.cpu), amounts: all.amounts.since(&excepted.amounts) })
 }
 
-fn thread(pid: u32, tid: u32) -> io::Result<CpuTime> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat"))?;
+fn thread(pid: u32, tid: u32) -> io::Result<Usage> {
+    let home = format!("/proc/{pid}/task/{tid}");
+    let text = fs::read_to_string(format!("{home}/schedstat"))?;
     let total = text.split(' ').next().and_then(|word| word.parse().ok()).ok_or_else(malformed)?;
-    weighed(Nanoseconds(total), &fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"))?)
+    let stat = fs::read_to_string(format!("{home}/stat"))?;
+    let home = Path::new(&home);
+    let amounts = counted(home, &stat).with(CONTEXT_SWITCHES, context_switches(home));
+    Ok(Usage { cpu: weighed(Nanoseconds(total), &stat)?, amounts })
+}
+
+/// What `io` and `stat` say of a process or a thread.
+fn counted(home: &Path, stat: &str) -> Amounts {
+    let io = fs::read_to_string(home.join("io")).unwrap_or_default();
+    let bytes = |key: &str| io.lines().find_map(|line| line.strip_prefix(key)?.parse::<u64>().ok());
+    let faults = field(stat, 10).zip(field(stat, 12)).map(|(minor, major)| minor + major);
+    Amounts::default()
+        .with(DISK_READ, bytes("read_bytes: "))
+        .with(DISK_WRITTEN, bytes("write_bytes: "))
+        .with(PAGE_FAULTS, faults)
+}
+
+fn context_switches(thread: &Path) -> Option<u64> {
+    let status = fs::read_to_string(thread.join("status")).ok()?;
+    let count = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+        line.trim().parse::<u64>().ok()
+    };
+    Some(count("voluntary_ctxt_switches:")? + count("nonvoluntary_ctxt_switches:")?)
 }
 
 /// The CPU clock of another process: all CPU time of all its threads, ended ones included.
@@ -83,24 +123,24 @@ fn cpu_clock(pid: u32) -> io::Result<Nanoseconds> {
     Ok(Nanoseconds(seconds * 1_000_000_000 + rest))
 }
 
-/// CPU time with its weights: fields 14 and 15 of `stat`, in clock ticks. The name before them may contain
-/// anything, parentheses too.
+/// CPU time with its weights, in clock ticks.
 fn weighed(total: Nanoseconds, stat: &str) -> io::Result<CpuTime> {
-    let ticks = || {
-        let (_, rest) = stat.rsplit_once(") ")?;
-        let mut fields = rest.split(' ').skip(11);
-        let mut number = || fields.next()?.parse().ok();
-        Some((number()?, number()?))
-    };
-    let (user, system) = ticks().ok_or_else(malformed)?;
+    let (user, system) = field(stat, 14).zip(field(stat, 15)).ok_or_else(malformed)?;
     Ok(CpuTime { total, user, system })
 }
 
-fn memory_peak(pid: u32) -> Option<Bytes> {
+/// A field of `stat` by its number in `proc_pid_stat(5)`, from 3 on. The name before them may contain anything,
+/// parentheses too.
+fn field(stat: &str, number: usize) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split(' ').nth(number.checked_sub(3)?)?.trim_end().parse().ok()
+}
+
+fn memory_peak(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    kibibytes.checked_mul(1024).map(Bytes)
+    kibibytes.checked_mul(1024)
 }
 
 fn malformed() -> io::Error {
@@ -117,6 +157,7 @@ mod tests {
         let total = Nanoseconds(1);
         assert_eq!(weighed(total, stat).unwrap(), CpuTime { total, user: 30, system: 10 });
         assert!(weighed(total, "7 (a) S 1").is_err());
+        assert_eq!((field(stat, 10), field(stat, 12)), (Some(7), Some(9)));
     }
 
     #[test]
@@ -131,7 +172,7 @@ mod tests {
         let used = usage(pid).unwrap().cpu.total.since(before);
         // On a busy machine the thread may have had a part of its 50 ms only.
         assert!(used > Nanoseconds(2_000_000), "{used}");
-        assert!(usage(pid).unwrap().memory_peak.unwrap() > Bytes(1 << 16));
+        assert!(usage(pid).unwrap().amounts.get(MEMORY_PEAK).unwrap() > 1 << 16);
     }
 
     #[test]
@@ -141,8 +182,29 @@ mod tests {
         let others = usage_of_other_threads(pid, &[pid]).unwrap();
         let all = usage(pid).unwrap();
         assert!(others.cpu.total <= all.cpu.total);
-        assert_eq!(one.memory_peak, None);
-        assert!(others.memory_peak <= all.memory_peak, "a peak never falls");
+        let peak = |usage: &Usage| usage.amounts.get(MEMORY_PEAK);
+        assert_eq!(peak(&one), None);
+        assert!(peak(&others).is_some() && peak(&others) <= peak(&all), "a peak never falls");
+    }
+
+    #[test]
+    fn faults_and_switches_of_a_process_are_found_and_belong_to_the_thread_that_had_them() {
+        let pid = std::process::id();
+        let (before, tid) = (usage(pid).unwrap(), rustix::thread::gettid().as_raw_nonzero().get());
+        let tid = u32::try_from(tid).unwrap();
+        let own_before = usage_of_threads(pid, &[tid]).unwrap();
+        // Every page of it is touched for the first time, and every sleep gives the CPU up.
+        let touched = std::hint::black_box(vec![1_u8; 64 << 20]);
+        for _ in 0..20 {
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+        let own = usage_of_threads(pid, &[tid]).unwrap().amounts.since(&own_before.amounts);
+        let all = usage(pid).unwrap().amounts.since(&before.amounts);
+        assert_eq!(touched[0], 1);
+        assert!(own.get(CONTEXT_SWITCHES).unwrap() >= 20, "{own:?}");
+        // A huge page takes the place of 512 small ones.
+        assert!(own.get(PAGE_FAULTS).unwrap() >= 32, "{own:?}");
+        assert!(all.get(PAGE_FAULTS) >= own.get(PAGE_FAULTS), "{all:?} {own:?}");
     }
 
     #[test]

@@ -6,8 +6,9 @@
 use super::seal::{HEAD, Opener, Sealer, TAIL};
 use super::{
     Cause, Command, Descend, Dropped, FRAME_LIMIT, Fact, Failure, Hello, Instance, LevelFacts,
-    MemoryParts, Outcome, Output, PROTOCOL, Reading, Reply, Request, Role, Status, Stops,
+    Outcome, Output, PROTOCOL, Reading, Reply, Request, Role, Status, Stops,
 };
+use crate::amount::{Amounts, Key, Quantity};
 use crate::quantity::{Bytes, Nanoseconds};
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -23,6 +24,8 @@ pub enum Malformed {
     Trailing(usize),
     /// No such kind of frame, role, status or truth value.
     Unknown(u8),
+    /// No such quantity, or one that stands where it must not.
+    Quantity(u16),
     /// A text is not UTF-8.
     NotText,
     /// What came first is no greeting of this protocol.
@@ -38,6 +41,7 @@ impl fmt::Display for Malformed {
             Self::Short => f.write_str("a frame ends in the middle of a field"),
             Self::Trailing(count) => write!(f, "{count} bytes are left at the end of a frame"),
             Self::Unknown(tag) => write!(f, "tag {tag} is unknown"),
+            Self::Quantity(key) => write!(f, "quantity {key} is unknown, or out of its order"),
             Self::NotText => f.write_str("a text is not UTF-8"),
             Self::Foreign => {
                 write!(f, "what came first is no greeting of protocol {PROTOCOL}")
@@ -330,6 +334,24 @@ impl Field for Nanoseconds {
     }
 }
 
+/// A count, and so many numbers of quantities with their amounts, the numbers ascending.
+impl Field for Amounts {
+    fn put(&self, out: &mut Vec<u8>) {
+        let pairs: Vec<(u16, u64)> = self.iter().map(|(key, amount)| (key.0, amount)).collect();
+        pairs.put(out);
+    }
+    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
+        let pairs: Vec<(u16, u64)> = Field::take(from)?;
+        if let Some((key, _)) = pairs.iter().find(|(key, _)| Quantity::of(Key(*key)).is_none()) {
+            return Err(Malformed::Quantity(*key));
+        }
+        if let Some(twice) = pairs.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
+            return Err(Malformed::Quantity(twice[1].0));
+        }
+        Ok(pairs.into_iter().map(|(key, amount)| (Key(key), amount)).collect())
+    }
+}
+
 impl Field for Bytes {
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
@@ -362,8 +384,7 @@ structs! {
     Failure { cause, what, hint }
     Fact { key, value, source }
     LevelFacts { layer, facts }
-    Reading { payer, role, level, cpu_user, cpu_system, memory_peak, memory_parts, oom_kill_count, carries_workload, is_shared }
-    MemoryParts { anon, page_cache, shmem, kernel }
+    Reading { payer, role, level, amounts, carries_workload, is_shared }
     Descend { stack, level, writable, cwd, command, start_deadline }
     Dropped { kernel, failure }
 }
@@ -496,6 +517,22 @@ mod tests {
         let (bytes, mut opener) = sealed(&[7, 0xff, 0xff, 0, 0]);
         let error = read_reply(&mut bytes.as_slice(), &mut opener).unwrap_err();
         assert!(matches!(error, WireError::Malformed(Malformed::Short)), "{error}");
+    }
+
+    #[test]
+    fn amounts_of_unknown_quantities_and_of_one_quantity_twice_are_refused() {
+        let amounts = |pairs: &[(u16, u64)]| {
+            let mut bytes = Vec::new();
+            pairs.to_vec().put(&mut bytes);
+            Amounts::take(&mut bytes.as_slice())
+        };
+        let both = amounts(&[(1, 5), (3, 0)]).unwrap();
+        assert_eq!(both, [(Key(1), 5), (Key(3), 0)].into_iter().collect());
+        for (pairs, refused) in
+            [(vec![(1, 5), (999, 1)], 999), (vec![(1, 5), (1, 6)], 1), (vec![(3, 5), (1, 6)], 1)]
+        {
+            assert_eq!(amounts(&pairs), Err(Malformed::Quantity(refused)), "{pairs:?}");
+        }
     }
 
     #[test]

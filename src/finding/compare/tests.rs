@@ -6,6 +6,7 @@ use crate::finding::compare::*;
 use crate::ledger::fixture::{add, done, fact, id, ledger, measured, record};
 use crate::trial::disturbance::Disturbance;
 use crate::trial::{Evidence, Record, TrialResult};
+use surtax_instrument::amount::CPU_USER;
 use surtax_instrument::wire::{LevelFacts, Status};
 
 /// A ledger of ten blocks: native takes 1 s, `runc` 1.1 s, `qemu` is not there.
@@ -102,7 +103,7 @@ fn what_speaks_against_the_result_is_said() {
             return;
         }
         measured.outcome.stdout.hash = 77;
-        measured.readings[0].cpu_user.0 = 500_000_000;
+        measured.readings[0].amounts.set(CPU_USER, 500_000_000);
         measured.evidence = Evidence::of(vec![LevelFacts {
             layer: String::from("runc"),
             facts: vec![
@@ -131,7 +132,7 @@ fn with_facts(facts: &[(&str, &str)]) -> Findings {
     example(10, |record| {
         let arm = record.trial.arm;
         change_measured(record, |measured| {
-            measured.readings[1].cpu_user.0 = 100_000_000;
+            measured.readings[1].amounts.set(CPU_USER, 100_000_000);
             let theirs = if arm == 2 { facts } else { &[("inside_seccomp", "0")] };
             let facts = theirs.iter().map(|(key, value)| fact(key, value)).collect();
             let layer = String::from("runc");

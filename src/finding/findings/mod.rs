@@ -8,8 +8,9 @@ pub use metric::{
     AbsenceFindings, BesideFindings, BesideOverhead, DistributionFindings, InstanceFindings,
     Interval, JudgementFindings, MetricFindings, PercentilePoint, ProgressPoint, QuantileFindings,
 };
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
+use surtax_instrument::amount::{Key, QUANTITIES, Quantity};
 
 /// Everything a report may say about one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -278,29 +279,42 @@ pub struct PayerFindings {
     pub level: u8,
     /// Median CPU time per trial, net of what runs inside it.
     pub cpu_ns: f64,
-    /// The user and system parts of it.
-    pub cpu_user_ns: f64,
-    /// See `cpu_user_ns`.
-    pub cpu_system_ns: f64,
-    /// Median peak memory, where it can be read.
-    pub memory_peak_bytes: Option<f64>,
-    /// What its memory consisted of right after the command, where it is a group.
-    pub memory_parts: Option<MemoryFindings>,
+    /// Medians per trial of all that could be read of it, each in a field of its own; CPU time net of what runs inside it.
+    #[serde(flatten)]
+    pub amounts: Medians,
     /// Whether it serves all trials of the run: then its memory is since its own start, and in no trial's.
     pub is_shared: bool,
 }
 
-/// What the memory of a payer consisted of right after the command: medians. Of the peak no kernel says it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct MemoryFindings {
-    /// Memory of processes that no file backs.
-    pub anon_bytes: f64,
-    /// Page cache of files on disks, which the kernel drops where memory is wanted.
-    pub page_cache_bytes: f64,
-    /// Files in memory (tmpfs) and shared memory, which it cannot drop.
-    pub shmem_bytes: f64,
-    /// The kernel's memory on its behalf, where that is counted.
-    pub kernel_bytes: Option<f64>,
+/// Medians of amounts by quantity; what nobody could read is not there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Medians(pub BTreeMap<Key, f64>);
+
+impl Medians {
+    /// The median of one quantity.
+    #[must_use]
+    pub fn get(&self, key: Key) -> Option<f64> {
+        self.0.get(&key).copied()
+    }
+}
+
+impl PayerFindings {
+    /// The quantities that have a column in a table of these payers: of which at least one knows its amount.
+    #[must_use]
+    pub fn columns<'a>(payers: impl Iterator<Item = &'a Self> + Clone) -> Vec<&'static Quantity> {
+        let is_known =
+            |it: &&Quantity| payers.clone().any(|payer| payer.amounts.get(it.key).is_some());
+        QUANTITIES.iter().filter(|it| it.heading.is_some()).filter(is_known).collect()
+    }
+}
+
+/// A field for each quantity of the table.
+impl Serialize for Medians {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let known = |key: &Key| Quantity::of(*key).map(|it| it.name);
+        serializer
+            .collect_map(self.0.iter().filter_map(|(key, median)| Some((known(key)?, median))))
+    }
 }
 
 /// CPU time that could not be divided between the command and the others. The sum is known all the same.

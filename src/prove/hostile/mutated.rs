@@ -190,7 +190,7 @@ const VIEWS: [&str; 3] = [
 ];
 
 fn types(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<()> {
-    const CHANGES: [&str; 10] = [
+    const CHANGES: [&str; 12] = [
         "UPDATE samples SET value = 9e999",
         "UPDATE samples SET value = -9e999 WHERE trial % 2",
         "UPDATE samples SET value = 0",
@@ -198,7 +198,9 @@ fn types(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<(
         "UPDATE OR IGNORE trials SET block = 4294967295 - trial",
         "UPDATE trials SET began_at_ns = -9223372036854775807, ended_at_ns = 9223372036854775807",
         "UPDATE OR IGNORE trials SET arm = 99",
-        "UPDATE readings SET cpu_user_ns = 9223372036854775807, memory_peak_bytes = -1",
+        r#"UPDATE readings SET amount_map = '{"1":18446744073709551615,"2":18446744073709551615,"999":1}'"#,
+        r#"UPDATE readings SET amount_map = '{"3":-1}'"#,
+        "UPDATE readings SET amount_map = replace(hex(zeroblob(50000)), '0', '[')",
         "UPDATE payers SET level = 255",
         "UPDATE trials SET state = 'owned'",
     ];

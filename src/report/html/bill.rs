@@ -60,40 +60,25 @@ pub fn bill(arms: &[Arm<'_>]) -> Option<String> {
 
 /// Payers as a table, with the arm's name when they are of several.
 pub fn payers(arms: &[Arm<'_>], caption: &str) -> String {
-    let columns = [
-        "Stack",
-        "Payer",
-        "Role",
-        "#Level",
-        "#CPU",
-        "#User",
-        "#System",
-        "#Memory, peak",
-        "#Anonymous, after",
-        "#Page cache, after",
-        "#Files in memory, after",
-        "#Kernel, after",
-    ];
-    let size = |bytes| Cell::number(bytes, |bytes| number::amount(bytes, "bytes"));
+    let quantities = PayerFindings::columns(arms.iter().flat_map(|arm| &arm.found.payers));
+    let mut columns: Vec<String> =
+        ["Stack", "Payer", "Role", "#Level", "#CPU"].map(String::from).into();
+    columns.extend(quantities.iter().filter_map(|it| Some(format!("#{}", it.heading?))));
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let mut table = Table::new(caption, &columns);
     for arm in arms {
         for payer in &arm.found.payers {
-            let ns = |ns: f64| Cell::number(Some(ns), number::time);
-            let parts = payer.memory_parts;
-            let cells = vec![
+            let mut cells = vec![
                 Cell::Code(arm.name()),
                 Cell::Text(payer.name()),
                 Cell::Text(payer.role.clone()),
                 Cell::Number(payer.level.to_string(), f64::from(payer.level)),
-                ns(payer.cpu_ns),
-                ns(payer.cpu_user_ns),
-                ns(payer.cpu_system_ns),
-                size(payer.memory_peak_bytes),
-                size(parts.map(|it| it.anon_bytes)),
-                size(parts.map(|it| it.page_cache_bytes)),
-                size(parts.map(|it| it.shmem_bytes)),
-                size(parts.and_then(|it| it.kernel_bytes)),
+                Cell::number(Some(payer.cpu_ns), number::time),
             ];
+            cells.extend(quantities.iter().map(|it| {
+                let shown = |amount| number::amount(amount, it.unit.word());
+                Cell::number(payer.amounts.get(it.key), shown)
+            }));
             table.row(Some(arm.found.arm), cells);
         }
     }

@@ -5,6 +5,7 @@ use crate::agent::ConsoleTail;
 use crate::agent::inside::Inside;
 use crate::fault::Blame;
 use std::os::unix::net::UnixStream;
+use surtax_instrument::amount::Amounts;
 use surtax_instrument::quantity::Bytes;
 use surtax_instrument::wire::{Outcome, Output, Reading, Role, Status};
 
@@ -31,11 +32,7 @@ fn payer(level: u8) -> Reading {
         payer: String::from("a payer"),
         role: Role::Engine,
         level,
-        cpu_user: Nanoseconds(1_000_000_000_000_000),
-        cpu_system: Nanoseconds(0),
-        memory_peak: None,
-        memory_parts: None,
-        oom_kill_count: None,
+        amounts: Amounts::of_cpu(Nanoseconds(1_000_000_000_000_000), Nanoseconds(0)),
         carries_workload: true,
         is_shared: false,
     }

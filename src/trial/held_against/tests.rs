@@ -1,6 +1,7 @@
 //! Honest claims at both ends of what they may be are believed, and those beyond are not.
 
 use super::*;
+use surtax_instrument::amount::Amounts;
 use surtax_instrument::wire::{Fact, Outcome, Output, Role, Status};
 
 const MS: u64 = 1_000_000;
@@ -155,11 +156,7 @@ fn the_group_is_the_one_that_holds_the_command() {
         payer: payer.into(),
         role: Role::Engine,
         level: 0,
-        cpu_user: Nanoseconds(cpu),
-        cpu_system: Nanoseconds(1),
-        memory_peak: None,
-        memory_parts: None,
-        oom_kill_count: None,
+        amounts: Amounts::of_cpu(Nanoseconds(cpu), Nanoseconds(1)),
         carries_workload: true,
         is_shared: false,
     };

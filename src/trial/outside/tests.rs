@@ -3,6 +3,7 @@
 use super::*;
 use crate::ledger::fixture::reading;
 use proptest::prelude::*;
+use surtax_instrument::amount::CPU_SYSTEM;
 
 const MS: u64 = 1_000_000;
 
@@ -112,7 +113,7 @@ fn a_guest_that_counts_too_much_further_in_divides_nothing_either() {
 fn system_time_of_a_guest_is_user_time_of_its_host() {
     let mut host = reading("vCPU threads", 0, 1000, true);
     host.role = Role::GuestKernel;
-    host.cpu_system.0 = 70;
+    host.amounts.set(CPU_SYSTEM, 70);
     let account = settle(&[host], Some(Cpu { user: 300, system: 500 }));
     assert_eq!(account.split.unwrap().own, [Cpu { user: 200, system: 70 }]);
 }

@@ -23,7 +23,7 @@ done
 #[test]
 #[ignore = "`cargo xtask lab --all`"]
 fn a_server_in_a_domain_is_reached_by_its_client_in_dom0() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let stack = "xen:memory=256M,net=bridge";
     if !is_usable(&machine, &format!("{DOM0}+{stack}")) {
         return;
@@ -94,7 +94,7 @@ fn initrd(kernel: &Path) -> Vec<u8> {
 #[test]
 #[ignore = "`cargo xtask lab --all`"]
 fn a_domain_that_is_linux_and_one_program_serves_a_client_in_dom0() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, DOM0) {
         return;
     }

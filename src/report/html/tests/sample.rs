@@ -2,6 +2,7 @@
 
 use crate::finding::*;
 use std::collections::BTreeMap;
+use surtax_instrument::amount::{CPU_SYSTEM, CPU_USER, MEMORY_PEAK};
 
 /// A generator of plausible noise; the same every time.
 struct Noise(u64);
@@ -184,10 +185,11 @@ pub fn payer(name: &str, role: &str, cpu_ns: f64) -> PayerFindings {
         role: role.into(),
         level: 0,
         cpu_ns,
-        cpu_user_ns: cpu_ns * 0.8,
-        cpu_system_ns: cpu_ns * 0.2,
-        memory_peak_bytes: Some(41e6),
-        memory_parts: None,
+        amounts: Medians(BTreeMap::from([
+            (CPU_USER, cpu_ns * 0.8),
+            (CPU_SYSTEM, cpu_ns * 0.2),
+            (MEMORY_PEAK, 41e6),
+        ])),
         is_shared: false,
     }
 }

@@ -1,0 +1,302 @@
+//! What a payer used: amounts by quantity, and the one table in which all about a quantity stands.
+//!
+//! A new quantity is a line of [`QUANTITIES`] and whoever reads it. The wire carries it, the run file keeps it
+//! and every format shows it by what its line says. An amount that nobody could read is absent, and never zero.
+
+use crate::quantity::Nanoseconds;
+
+/// The number of a quantity, on the wire and in run files: never given to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(pub u16);
+
+/// User CPU time.
+pub const CPU_USER: Key = Key(1);
+/// System CPU time.
+pub const CPU_SYSTEM: Key = Key(2);
+/// The most memory at once, since the payer began.
+pub const MEMORY_PEAK: Key = Key(3);
+/// Memory of processes that no file backs.
+pub const MEMORY_ANON: Key = Key(4);
+/// Page cache of files on disks, which the kernel drops where memory is wanted.
+pub const MEMORY_PAGE_CACHE: Key = Key(5);
+/// Files in memory (tmpfs) and shared memory: cached like files, but there is no disk from which to read them again.
+pub const MEMORY_SHMEM: Key = Key(6);
+/// Memory of the kernel on the payer's behalf.
+pub const MEMORY_KERNEL: Key = Key(7);
+/// Processes that the kernel killed because memory had run out.
+pub const OOM_KILLS: Key = Key(8);
+/// Read from disks: what was in memory already is not.
+pub const DISK_READ: Key = Key(9);
+/// Written to disks, or waiting in memory to be.
+pub const DISK_WRITTEN: Key = Key(10);
+/// Page faults, of which most need no disk.
+pub const PAGE_FAULTS: Key = Key(11);
+/// How often a CPU was taken or given up.
+pub const CONTEXT_SWITCHES: Key = Key(12);
+
+/// How an amount goes on while its payer lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Course {
+    /// It grows: by how much counts; of several runs, the mean of one.
+    Counter,
+    /// It grows when something rare happens: of several runs, the sum.
+    Events,
+    /// It is the greatest so far: of several runs, the greatest.
+    Peak,
+    /// It goes up and down: what it is right after the command counts; of several runs, after the last.
+    Gauge,
+}
+
+/// What an amount is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Bytes.
+    Bytes,
+    /// Things.
+    Count,
+}
+
+impl Unit {
+    /// The word for it in run files and in every format.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::Bytes => "bytes",
+            Self::Count => "count",
+        }
+    }
+}
+
+/// All about one quantity.
+#[derive(Debug)]
+pub struct Quantity {
+    /// Its number.
+    pub key: Key,
+    /// Its field in every format; one that has a unit ends with it.
+    pub name: &'static str,
+    /// What it is counted in.
+    pub unit: Unit,
+    /// How it goes on.
+    pub course: Course,
+    /// Its column in tables of payers; none where it is told of in another way.
+    pub heading: Option<&'static str>,
+}
+
+const fn quantity(
+    key: Key,
+    name: &'static str,
+    unit: Unit,
+    course: Course,
+    heading: &'static str,
+) -> Quantity {
+    Quantity { key, name, unit, course, heading: Some(heading) }
+}
+
+/// Every quantity, in the order of its columns and of its numbers.
+pub static QUANTITIES: [Quantity; 12] = [
+    quantity(CPU_USER, "cpu_user_ns", Unit::Nanoseconds, Course::Counter, "User"),
+    quantity(CPU_SYSTEM, "cpu_system_ns", Unit::Nanoseconds, Course::Counter, "System"),
+    quantity(MEMORY_PEAK, "memory_peak_bytes", Unit::Bytes, Course::Peak, "Memory, peak"),
+    quantity(MEMORY_ANON, "memory_anon_bytes", Unit::Bytes, Course::Gauge, "Anonymous, after"),
+    quantity(
+        MEMORY_PAGE_CACHE,
+        "memory_page_cache_bytes",
+        Unit::Bytes,
+        Course::Gauge,
+        "Page cache, after",
+    ),
+    quantity(
+        MEMORY_SHMEM,
+        "memory_shmem_bytes",
+        Unit::Bytes,
+        Course::Gauge,
+        "Files in memory, after",
+    ),
+    quantity(MEMORY_KERNEL, "memory_kernel_bytes", Unit::Bytes, Course::Gauge, "Kernel, after"),
+    Quantity {
+        key: OOM_KILLS,
+        name: "oom_kill_count",
+        unit: Unit::Count,
+        course: Course::Events,
+        heading: None,
+    },
+    quantity(DISK_READ, "disk_read_bytes", Unit::Bytes, Course::Counter, "Read from disks"),
+    quantity(DISK_WRITTEN, "disk_written_bytes", Unit::Bytes, Course::Counter, "Written to disks"),
+    quantity(PAGE_FAULTS, "page_fault_count", Unit::Count, Course::Counter, "Page faults"),
+    quantity(
+        CONTEXT_SWITCHES,
+        "context_switch_count",
+        Unit::Count,
+        Course::Counter,
+        "Context switches",
+    ),
+];
+
+impl Quantity {
+    /// The quantity of a number; `None` where this surtax knows none.
+    #[must_use]
+    pub fn of(key: Key) -> Option<&'static Self> {
+        QUANTITIES.iter().find(|it| it.key == key)
+    }
+}
+
+/// Amounts of quantities, each at most once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Amounts(Vec<(Key, u64)>);
+
+impl Amounts {
+    /// No amount of anything.
+    pub const NONE: Self = Self(Vec::new());
+
+    /// CPU time, and nothing else.
+    #[must_use]
+    pub fn of_cpu(user: Nanoseconds, system: Nanoseconds) -> Self {
+        Self::default().with(CPU_USER, user.0).with(CPU_SYSTEM, system.0)
+    }
+
+    /// The amount of one quantity; `None` where it is not known.
+    #[must_use]
+    pub fn get(&self, key: Key) -> Option<u64> {
+        self.place(key).ok().map(|place| self.0[place].1)
+    }
+
+    /// Puts an amount in, in the place of one that was there.
+    pub fn set(&mut self, key: Key, amount: u64) {
+        match self.place(key) {
+            Ok(place) => self.0[place].1 = amount,
+            Err(place) => self.0.insert(place, (key, amount)),
+        }
+    }
+
+    /// Takes an amount out: it is not known.
+    pub fn remove(&mut self, key: Key) {
+        self.0.retain(|(known, _)| *known != key);
+    }
+
+    /// The same with one amount, or without it where it is not known.
+    #[must_use]
+    pub fn with(mut self, key: Key, amount: impl Into<Option<u64>>) -> Self {
+        match amount.into() {
+            Some(amount) => self.set(key, amount),
+            None => self.remove(key),
+        }
+        self
+    }
+
+    /// Every amount that is known, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, u64)> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// What was used since an earlier reading: of what grows the difference, where both are known and it has not gone back,
+    /// as it does where what was counted has ended; of all else what it is now.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let used = |(key, now): (Key, u64)| {
+            let grows = Quantity::of(key)
+                .is_some_and(|it| matches!(it.course, Course::Counter | Course::Events));
+            match grows {
+                true => Some((key, now.checked_sub(earlier.get(key)?)?)),
+                false => Some((key, now)),
+            }
+        };
+        Self(self.iter().filter_map(used).collect())
+    }
+
+    /// Adds what the same payer used in a later run.
+    pub fn go_on(&mut self, later: &Self) {
+        for (key, amount) in later.iter() {
+            let known = self.get(key);
+            let Some(quantity) = Quantity::of(key) else { continue };
+            let all = match (quantity.course, known) {
+                (Course::Counter | Course::Events, Some(known)) => known.saturating_add(amount),
+                (Course::Peak, Some(known)) => known.max(amount),
+                (Course::Gauge, _) | (_, None) => amount,
+            };
+            self.set(key, all);
+        }
+    }
+
+    /// Divides what several runs used in all by their number.
+    pub fn divide(&mut self, run_count: u64) {
+        for (key, amount) in &mut self.0 {
+            if Quantity::of(*key).is_some_and(|it| it.course == Course::Counter) {
+                *amount = amount.checked_div(run_count).unwrap_or(*amount);
+            }
+        }
+    }
+
+    /// The amounts of two payers together. What is unknown of one adds nothing.
+    #[must_use]
+    pub fn plus(mut self, other: &Self) -> Self {
+        for (key, amount) in other.iter() {
+            self.set(key, self.get(key).unwrap_or(0).saturating_add(amount));
+        }
+        self
+    }
+
+    fn place(&self, key: Key) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&key, |(known, _)| *known)
+    }
+}
+
+impl FromIterator<(Key, u64)> for Amounts {
+    fn from_iter<T: IntoIterator<Item = (Key, u64)>>(amounts: T) -> Self {
+        let mut all = Self::default();
+        for (key, amount) in amounts {
+            all.set(key, amount);
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(amounts: &[(Key, u64)]) -> Amounts {
+        amounts.iter().copied().collect()
+    }
+
+    #[test]
+    fn every_quantity_stands_once_in_the_order_of_its_number_and_ends_with_its_unit() {
+        assert!(QUANTITIES.iter().is_sorted_by(|a, b| a.key < b.key));
+        for quantity in &QUANTITIES {
+            let word = quantity.unit.word();
+            assert!(quantity.name.ends_with(&format!("_{word}")), "{}", quantity.name);
+            let of_name = QUANTITIES.iter().filter(|it| it.name == quantity.name);
+            assert_eq!(of_name.count(), 1, "{}", quantity.name);
+        }
+    }
+
+    #[test]
+    fn what_grows_is_a_difference_and_is_unknown_where_its_begin_is() {
+        let before = of(&[(CPU_USER, 5), (MEMORY_PEAK, 9)]);
+        let after = of(&[(CPU_USER, 7), (CPU_SYSTEM, 3), (MEMORY_PEAK, 9), (MEMORY_ANON, 4)]);
+        let used = after.since(&before);
+        assert_eq!(used, of(&[(CPU_USER, 2), (MEMORY_PEAK, 9), (MEMORY_ANON, 4)]));
+        assert_eq!(before.since(&after).get(CPU_USER), None, "it has gone back");
+    }
+
+    #[test]
+    fn of_several_runs_times_are_means_peaks_the_greatest_and_kills_all_of_them() {
+        let run = |n| of(&[(CPU_USER, n), (MEMORY_PEAK, n), (MEMORY_ANON, n), (OOM_KILLS, n)]);
+        let mut all = run(8);
+        all.go_on(&run(2));
+        all.go_on(&of(&[(MEMORY_SHMEM, 1)]));
+        all.divide(2);
+        let expected =
+            [(CPU_USER, 5), (MEMORY_PEAK, 8), (MEMORY_ANON, 2), (MEMORY_SHMEM, 1), (OOM_KILLS, 10)];
+        assert_eq!(all, of(&expected));
+    }
+
+    #[test]
+    fn what_is_unknown_of_one_payer_adds_nothing_to_another() {
+        let both = of(&[(CPU_USER, 1)]).plus(&of(&[(CPU_USER, u64::MAX), (MEMORY_PEAK, 2)]));
+        assert_eq!(both, of(&[(CPU_USER, u64::MAX), (MEMORY_PEAK, 2)]));
+        assert_eq!(both.get(MEMORY_KERNEL), None);
+    }
+}
