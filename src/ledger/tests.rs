@@ -183,34 +183,19 @@ fn what_a_payers_memory_is_is_read_back_and_absent_from_an_older_ledger() {
 
 /// Makes a ledger as format 7 had it, with all that it says.
 fn as_in_format_7(path: &Path) {
-    let connection = rusqlite::Connection::open(path).unwrap();
-    let columns =
-        (1..=7).map(|key| format!("amount_map ->> '$.{key}'")).collect::<Vec<_>>().join(", ");
-    let kept = format!(
-        "CREATE TEMP TABLE kept AS SELECT trial, position, payer, is_shared, {columns} FROM readings"
+    let columns: Vec<String> =
+        (1..=7).map(|key| format!("amount_map ->> '{key}' AS a{key}")).collect();
+    let as_it_was = format!(
+        "CREATE TEMP TABLE kept AS SELECT trial, position, payer, is_shared, {} FROM readings;
+         DROP VIEW amounts; DROP TABLE readings; DROP TABLE quantities;
+         {};
+         INSERT INTO readings SELECT trial, position, payer, a1, a2, a3 FROM kept;
+         INSERT INTO memory SELECT trial, position, is_shared, a4, a5, a6, a7 FROM kept;
+         PRAGMA user_version = 7",
+        columns.join(", "),
+        schema::READINGS_OF_7
     );
-    connection.execute_batch(&kept).unwrap();
-    let dropped = "DROP VIEW amounts; DROP TABLE readings; DROP TABLE quantities";
-    connection.execute_batch(dropped).unwrap();
-    connection.execute_batch(schema::READINGS_OF_7).unwrap();
-    let names: Vec<String> = connection
-        .prepare("SELECT * FROM kept")
-        .unwrap()
-        .column_names()
-        .into_iter()
-        .map(String::from)
-        .collect();
-    let quoted = |range: std::ops::Range<usize>| {
-        names[range].iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
-    };
-    let filled = format!(
-        "INSERT INTO readings SELECT trial, position, payer, {} FROM kept;
-         INSERT INTO memory SELECT trial, position, is_shared, {} FROM kept;
-         DROP TABLE kept; PRAGMA user_version = 7",
-        quoted(4..7),
-        quoted(7..11)
-    );
-    connection.execute_batch(&filled).unwrap();
+    rusqlite::Connection::open(path).unwrap().execute_batch(&as_it_was).unwrap();
 }
 
 #[test]

@@ -3,12 +3,13 @@
 //! One [`Field`] implementation per type says how a value looks; the kinds of frames are the two
 //! tables at the end. A frame that is longer than its fields is as malformed as one that is shorter.
 
+mod amounts;
+
 use super::seal::{HEAD, Opener, Sealer, TAIL};
 use super::{
     Cause, Command, Descend, Dropped, FRAME_LIMIT, Fact, Failure, Hello, Instance, LevelFacts,
     Outcome, Output, PROTOCOL, Reading, Reply, Request, Role, Status, Stops,
 };
-use crate::amount::{Amounts, Key, Quantity};
 use crate::quantity::{Bytes, Nanoseconds};
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -334,24 +335,6 @@ impl Field for Nanoseconds {
     }
 }
 
-/// A count, and so many numbers of quantities with their amounts, the numbers ascending.
-impl Field for Amounts {
-    fn put(&self, out: &mut Vec<u8>) {
-        let pairs: Vec<(u16, u64)> = self.iter().map(|(key, amount)| (key.0, amount)).collect();
-        pairs.put(out);
-    }
-    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
-        let pairs: Vec<(u16, u64)> = Field::take(from)?;
-        if let Some((key, _)) = pairs.iter().find(|(key, _)| Quantity::of(Key(*key)).is_none()) {
-            return Err(Malformed::Quantity(*key));
-        }
-        if let Some(twice) = pairs.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
-            return Err(Malformed::Quantity(twice[1].0));
-        }
-        Ok(pairs.into_iter().map(|(key, amount)| (Key(key), amount)).collect())
-    }
-}
-
 impl Field for Bytes {
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
@@ -517,22 +500,6 @@ mod tests {
         let (bytes, mut opener) = sealed(&[7, 0xff, 0xff, 0, 0]);
         let error = read_reply(&mut bytes.as_slice(), &mut opener).unwrap_err();
         assert!(matches!(error, WireError::Malformed(Malformed::Short)), "{error}");
-    }
-
-    #[test]
-    fn amounts_of_unknown_quantities_and_of_one_quantity_twice_are_refused() {
-        let amounts = |pairs: &[(u16, u64)]| {
-            let mut bytes = Vec::new();
-            pairs.to_vec().put(&mut bytes);
-            Amounts::take(&mut bytes.as_slice())
-        };
-        let both = amounts(&[(1, 5), (3, 0)]).unwrap();
-        assert_eq!(both, [(Key(1), 5), (Key(3), 0)].into_iter().collect());
-        for (pairs, refused) in
-            [(vec![(1, 5), (999, 1)], 999), (vec![(1, 5), (1, 6)], 1), (vec![(3, 5), (1, 6)], 1)]
-        {
-            assert_eq!(amounts(&pairs), Err(Malformed::Quantity(refused)), "{pairs:?}");
-        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Whether the estimate itself leans to one side, in ten shapes of noise, and how other centres of the same blocks do.
 
-use crate::noise::{Noise, SHAPES, Times, run};
+use crate::noise::{Noise, SHAPES, run};
 use crate::{COST, estimate, share};
 
 /// Centres of the same blocks, off the truth in logarithms: ours, the Hodges–Lehmann centre of the blocks' log-ratios, their mean.
