@@ -3,7 +3,7 @@
 use crate::footing::Footing;
 use std::path::PathBuf;
 use surtax::driver;
-use surtax::plan::{Conduct, Plan, TrialId};
+use surtax::plan::{Plan, TrialId, TrialSettings};
 use surtax::trial::{Measured, TrialResult, protocol};
 
 /// A plan of one stack and one command, in this process's environment.
@@ -25,7 +25,7 @@ pub fn plan(stack: &str, command: &[&str]) -> Plan {
         time_budget_ns: None,
         precision_ppm: None,
         warm_up: 0,
-        conduct: Conduct::plain(),
+        conduct: TrialSettings::plain(),
         command_deadline_ns: 600_000_000_000,
         start_deadline_ns: 180_000_000_000,
         equivalence_margin_ppm: 30_000,

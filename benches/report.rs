@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use surtax::driver;
 use surtax::ledger::{Ledger, RunState};
-use surtax::plan::{Conduct, Plan, TrialId};
+use surtax::plan::{Plan, TrialId, TrialSettings};
 use surtax::trial::{Evidence, Measured, Record, TrialResult};
 use surtax_instrument::amount::{Amounts, MEMORY_PEAK};
 use surtax_instrument::clock;
@@ -138,7 +138,7 @@ fn plan(blocks: u32) -> Plan {
         time_budget_ns: None,
         precision_ppm: None,
         warm_up: 0,
-        conduct: Conduct::plain(),
+        conduct: TrialSettings::plain(),
         command_deadline_ns: 60_000_000_000,
         start_deadline_ns: 60_000_000_000,
         equivalence_margin_ppm: 30_000,

@@ -2,7 +2,7 @@
 
 use super::say;
 use crate::fault::{Doing, Fault};
-use crate::plan::{Cache, Conduct, Plan, Word, duration, shell_line};
+use crate::plan::{Cache, Plan, TrialSettings, Word, duration, shell_line};
 use crate::report::page::Page;
 use crate::workload::Workload;
 use std::io::{BufRead, IsTerminal, Write};
@@ -123,8 +123,9 @@ fn blocks(runs: Option<u32>, time_budget_ns: Option<u64>) -> String {
 }
 
 /// What is done in one started stack.
-fn each(conduct: Conduct, warm_up: u32) -> String {
-    let Conduct { iterations, instances, cache: _, settle_ns: _, padding_limit_bytes: _ } = conduct;
+fn each(conduct: TrialSettings, warm_up: u32) -> String {
+    let TrialSettings { iterations, instances, cache: _, settle_ns: _, padding_limit_bytes: _ } =
+        conduct;
     format!("{iterations} measured and {warm_up} to warm up in each, {instances} commands at once")
 }
 
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_is_done_to_the_whole_machine_is_shown_and_how_often() {
-        let conduct = Conduct { cache: Cache::Cold, iterations: 3, ..Conduct::plain() };
+        let conduct = TrialSettings { cache: Cache::Cold, iterations: 3, ..TrialSettings::plain() };
         let text = shown(
             &Plan { conduct, runs: Some(7), ..plan(&["native", "runc"]) },
             Path::new("a.surtax"),

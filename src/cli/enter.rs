@@ -54,8 +54,8 @@ impl Arguments {
     /// # Errors
     /// The user's: an unknown layer or option, a directory that is not there.
     pub fn visit(&self) -> Result<Plan, Fault> {
-        let cards = registered();
-        let stack = StackSpec::parse_with(&self.stack, &cards)?;
+        let descriptors = registered();
+        let stack = StackSpec::parse_with(&self.stack, &descriptors)?;
         let command = match self.command.as_slice() {
             [] => vec![std::env::var_os("SHELL").map_or_else(|| Word::from("/bin/sh"), Word::from)],
             command => command.iter().cloned().map(Word::from).collect(),
@@ -71,7 +71,7 @@ impl Arguments {
             start_deadline: self.start_deadline,
             ..Draft::default()
         };
-        draft.complete(&surroundings(&cards)?).map(|decided| decided.plan)
+        draft.complete(&surroundings(&descriptors)?).map(|decided| decided.plan)
     }
 }
 

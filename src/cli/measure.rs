@@ -4,10 +4,11 @@ use super::Globals;
 use crate::driver::registered;
 use crate::fault::{Doing, Fault};
 use crate::finding::threshold::Threshold;
-use crate::layer::{Card, StackSpec, parse_list_with};
+use crate::layer::{Descriptor, StackSpec, parse_list_with};
 use crate::ledger;
 use crate::plan::{
-    Cache, ConductDraft, Decided, Draft, Neighbour, Plan, Surroundings, Word, duration, percentage,
+    Cache, CheckedPlan, Defaults, Draft, Neighbour, Plan, TrialSettingsDraft, Word, duration,
+    percentage,
 };
 use crate::workload::Workload;
 use clap::Args;
@@ -238,17 +239,19 @@ impl MeasureArguments {
     pub(super) fn draft(
         &self,
         command: &[OsString],
-        cards: &[&'static Card],
+        descriptors: &[&'static Descriptor],
     ) -> Result<Draft, Fault> {
         let mut stacks = Vec::new();
         for text in &self.stacks {
-            stacks.extend(parse_list_with(text, cards).map_err(|fault| fault.during("`--in`"))?);
+            stacks.extend(
+                parse_list_with(text, descriptors).map_err(|fault| fault.during("`--in`"))?,
+            );
         }
         let baseline = self.baseline.as_deref().map(|text| {
-            StackSpec::parse_with(text, cards).map_err(|fault| fault.during("`--baseline`"))
+            StackSpec::parse_with(text, descriptors).map_err(|fault| fault.during("`--baseline`"))
         });
         let neighbour = |text: &String| {
-            Neighbour::parse_with(text, cards).map_err(|fault| fault.during("`--beside`"))
+            Neighbour::parse_with(text, descriptors).map_err(|fault| fault.during("`--beside`"))
         };
         let workload = self
             .workload
@@ -268,7 +271,7 @@ impl MeasureArguments {
             time: self.time,
             precision_ppm: self.precision,
             warm_up: self.warmup,
-            conduct: ConductDraft {
+            conduct: TrialSettingsDraft {
                 iterations: self.iterations,
                 instances: self.instances,
                 cache: self.cache,
@@ -289,7 +292,7 @@ impl ResultArguments {
     /// The question of a draft: its plan, with its notes said.
     pub(super) fn question(&self, draft: Draft, globals: &Globals) -> Result<Question, Fault> {
         self.check()?;
-        let Decided { plan, notes } = draft.complete(&surroundings(&registered())?)?;
+        let CheckedPlan { plan, notes } = draft.complete(&surroundings(&registered())?)?;
         self.gate.require_an_answer(&plan)?;
         notes.iter().for_each(|text| super::note(text, globals));
         let Self { output, report, gate } = self.clone();
@@ -319,13 +322,15 @@ impl ResultArguments {
 }
 
 /// The caller: working directory, a fresh seed.
-pub(super) fn surroundings<'a>(cards: &'a [&'static Card]) -> Result<Surroundings<'a>, Fault> {
+pub(super) fn surroundings<'a>(
+    descriptors: &'a [&'static Descriptor],
+) -> Result<Defaults<'a>, Fault> {
     let cwd = std::env::current_dir().doing("find the working directory")?;
     // Six digits: enough to differ from the last run, and short enough to be typed again.
     let fresh_seed = clock::wall().0 / 1_000 % 1_000_000;
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let cpus = online.and_then(|text| parse_cpus(text.trim()));
-    Ok(Surroundings { cwd, fresh_seed, cards, cpus })
+    Ok(Defaults { cwd, fresh_seed, descriptors, cpus })
 }
 
 /// Reads `NAME=VALUE`.
@@ -407,7 +412,7 @@ seed = 5
             time: Some(Duration::from_millis(90_500)),
             precision_ppm: Some(20_000),
             warm_up: Some(2),
-            conduct: ConductDraft {
+            conduct: TrialSettingsDraft {
                 iterations: Some(3),
                 instances: Some(2),
                 cache: Some(Cache::Warm),

@@ -171,7 +171,7 @@ pub(super) fn shelf_directory(globals: &Globals) -> Result<PathBuf, Fault> {
 }
 
 fn has_own_program(layer: &LayerSpec) -> bool {
-    driver::card(&layer.kind).is_some_and(|card| card.has_own_program)
+    driver::descriptor(&layer.kind).is_some_and(|descriptor| descriptor.has_own_program)
 }
 
 /// Refuses a command that no stack of the plan would find: all of them look where we do.

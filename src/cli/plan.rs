@@ -6,7 +6,7 @@ use super::{Format, Globals, answer, note};
 use crate::driver::registered;
 use crate::fault::{Doing, Fault};
 use crate::plan::duration::{rough, text};
-use crate::plan::{Costs, Decided, Plan, TrialId, Word, file, percentage, shell_line};
+use crate::plan::{CheckedPlan, Costs, Plan, TrialId, Word, file, percentage, shell_line};
 use crate::report::page::Page;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -34,13 +34,13 @@ pub struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
-    let cards = registered();
-    let mut draft = arguments.measure.draft(&arguments.command, &cards)?;
+    let descriptors = registered();
+    let mut draft = arguments.measure.draft(&arguments.command, &descriptors)?;
     if let Some(path) = &arguments.plan {
-        draft = file::read(path, &cards)?.overlaid_by(draft);
+        draft = file::read(path, &descriptors)?.overlaid_by(draft);
     }
-    let around = surroundings(&cards)?;
-    let Decided { plan, notes } = draft.complete(&around)?;
+    let around = surroundings(&descriptors)?;
+    let CheckedPlan { plan, notes } = draft.complete(&around)?;
     notes.iter().for_each(|text| note(text, globals));
     if arguments.toml {
         return answer(&file::write(&plan));

@@ -26,8 +26,9 @@ impl Arguments {
     /// # Errors
     /// The user's: what is missing, unknown or contradicts itself, with the line of the file.
     pub fn question(&self, globals: &Globals) -> Result<Question, Fault> {
-        let cards = registered();
-        let draft = file::read(&self.plan, &cards)?.overlaid_by(self.measure.draft(&[], &cards)?);
+        let descriptors = registered();
+        let draft = file::read(&self.plan, &descriptors)?
+            .overlaid_by(self.measure.draft(&[], &descriptors)?);
         self.results.question(draft, globals)
     }
 }

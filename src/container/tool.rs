@@ -25,8 +25,8 @@ use crate::lab::disk::Disk;
 use crate::lab::{self, IoLimits, Lab, Limits, Mount, Process, Program, Room, tool_version};
 use crate::layer::publish::Port;
 use crate::layer::{
-    Card, Inner, Layer, LayerSpec, Network, Payer, Running, Site, Source, Unavailable, Usable,
-    medium,
+    Descriptor, Inner, Layer, LayerSpec, Network, Payer, Running, Site, Source, Unavailable,
+    Usable, medium,
 };
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
@@ -46,8 +46,8 @@ const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
 
 /// A tool, and what sets it apart from the others.
 pub struct ContainerTool {
-    /// Its card.
-    pub(crate) card: &'static Card,
+    /// Its descriptor.
+    pub(crate) descriptor: &'static Descriptor,
     /// Its program in `PATH`.
     pub(crate) program: &'static str,
     /// The command that installs it.
@@ -139,8 +139,8 @@ pub(crate) struct Beside {
 }
 
 impl Layer for ContainerTool {
-    fn card(&self) -> &'static Card {
-        self.card
+    fn descriptor(&self) -> &'static Descriptor {
+        self.descriptor
     }
 
     fn refuse(&self, spec: &LayerSpec, limits: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {
@@ -173,7 +173,7 @@ impl Layer for ContainerTool {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
-        let kind = self.card.kind;
+        let kind = self.descriptor.kind;
         let path = self.find()?;
         let scratch = room.memory_directory()?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
@@ -265,7 +265,7 @@ impl ContainerTool {
     /// Its program's file.
     fn find(&self) -> Result<PathBuf, Fault> {
         lab::find(self.program).ok_or_else(|| {
-            let kind = self.card.kind;
+            let kind = self.descriptor.kind;
             Fault::machine(format!("{kind}: `{}` is not in `PATH`", self.program)).hint(self.remedy)
         })
     }

@@ -116,13 +116,13 @@ pub(crate) fn prove_map(first: &FirstProcess, asked: &str) -> Result<Fact, Fault
 /// The user's: it cannot be, and where it can.
 pub fn refuse_users_on_a_layer(outer: &LayerSpec, inner: Inner<'_>) -> Result<(), Fault> {
     let is_layered = matches!(outer.root()?, Root::Overlay | Root::Directory(_) | Root::Oci(_));
-    let Inner { spec: inner, card } = inner;
+    let Inner { spec: inner, descriptor } = inner;
     let option = match ContainerUsers::of(inner) {
         ContainerUsers::OfTheLevel => return Ok(()),
         ContainerUsers::Own => "user=private",
         ContainerUsers::OfAnEngine => "rootless=on",
     };
-    if !is_layered || !card.maps_owners {
+    if !is_layered || !descriptor.maps_owners {
         return Ok(());
     }
     let (outer, inner) = (&outer.kind, &inner.kind);

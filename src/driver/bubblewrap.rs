@@ -12,14 +12,14 @@ use crate::container::oci::NET;
 use crate::container::oci::config::AGENT;
 use crate::container::tool::{ContainerTool, Order, Wanted, agent_words, word};
 use crate::fault::Fault;
-use crate::layer::{Card, Limit, Reach, StartGuess, medium};
+use crate::layer::{Descriptor, Limit, Reach, StartGuess, medium};
 
 /// What the doctor asks about.
 const VARIANTS: &[&str] = &["bubblewrap", "bubblewrap:net=host"];
 
 /// Bubblewrap.
 pub static BUBBLEWRAP: ContainerTool = ContainerTool {
-    card: &Card {
+    descriptor: &Descriptor {
         kind: "bubblewrap",
         summary: "namespaces and bind mounts by bwrap, as Flatpak uses them",
         reach: &[("host", Reach::Level)],
@@ -28,7 +28,7 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
         both_ways: &["host"],
         start_guess: StartGuess::of(2_000),
         variants: VARIANTS,
-        ..Card::CONTAINER
+        ..Descriptor::CONTAINER
     },
     program: "bwrap",
     remedy: "apt-get install bubblewrap",

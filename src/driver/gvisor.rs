@@ -20,8 +20,8 @@ use crate::container::tool_network::Ground;
 use crate::fault::Fault;
 use crate::lab;
 use crate::layer::{
-    Card, Choice, Inner, LayerSpec, Limit, Need, Reach, Site, StartGuess, Unavailable, impairment,
-    medium, value_of,
+    Choice, Descriptor, Inner, LayerSpec, Limit, Need, Reach, Site, StartGuess, Unavailable,
+    impairment, medium, value_of,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -47,7 +47,7 @@ const VARIANTS: &[&str] = &[
 
 /// gVisor, by its own OCI runtime.
 pub static GVISOR: Oci = Oci {
-    card: &Card {
+    descriptor: &Descriptor {
         kind: "gvisor",
         summary: "a container on gVisor's kernel in user space, by runsc",
         reach: &[("host", Reach::Level), ("sandbox", Reach::Link)],
@@ -84,7 +84,7 @@ pub static GVISOR: Oci = Oci {
         start_guess: StartGuess::of(800),
         variants: VARIANTS,
         not_yet_run: &["gvisor:platform=kvm"],
-        ..Card::CONTAINER
+        ..Descriptor::CONTAINER
     },
     program: "runsc",
     remedy: "CGO_ENABLED=0 go install gvisor.dev/gvisor/runsc@go",

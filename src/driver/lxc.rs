@@ -16,7 +16,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
-use crate::layer::{Card, LayerSpec, Limit, Reach, medium};
+use crate::layer::{Descriptor, LayerSpec, Limit, Reach, medium};
 use std::fs;
 use std::path::Path;
 
@@ -39,7 +39,7 @@ const VARIANTS: &[&str] = &[
 
 /// LXC.
 pub static LXC: ContainerTool = ContainerTool {
-    card: &Card {
+    descriptor: &Descriptor {
         kind: "lxc",
         summary: "a container by LXC, for one command, or with an init",
         reach: &[("host", Reach::Level), ("veth", Reach::Link), ("macvlan", Reach::Link)],
@@ -53,7 +53,7 @@ pub static LXC: ContainerTool = ContainerTool {
         both_ways: &["veth", "host"],
         maps_owners: true,
         variants: VARIANTS,
-        ..Card::CONTAINER
+        ..Descriptor::CONTAINER
     },
     program: "lxc-start",
     remedy: "apt-get install lxc",

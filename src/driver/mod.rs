@@ -26,7 +26,7 @@ pub use crate::container::users::refuse_users_on_a_layer;
 pub use simulated::NOISE_SHAPES;
 
 use crate::fault::Fault;
-use crate::layer::{Card, Inner, Layer, LayerSpec, StackSpec, parse_list_with};
+use crate::layer::{Descriptor, Inner, Layer, LayerSpec, StackSpec, parse_list_with};
 
 /// Every kind of layer, in the order in which `doctor` lists them.
 pub static REGISTRY: &[&dyn Layer] = &[
@@ -61,25 +61,25 @@ pub fn find(kind: &str) -> Result<&'static dyn Layer, Fault> {
 }
 
 fn known(kind: &str) -> Option<&'static dyn Layer> {
-    REGISTRY.iter().find(|driver| driver.card().kind == kind).copied()
+    REGISTRY.iter().find(|driver| driver.descriptor().kind == kind).copied()
 }
 
-/// The cards of the registry, in its order.
+/// The descriptors of the registry, in its order.
 #[must_use]
-pub fn registered() -> Vec<&'static Card> {
-    REGISTRY.iter().map(|layer| layer.card()).collect()
+pub fn registered() -> Vec<&'static Descriptor> {
+    REGISTRY.iter().map(|layer| layer.descriptor()).collect()
 }
 
-/// The card of a kind; none of one that only another surtax knows.
+/// The descriptor of a kind; none of one that only another surtax knows.
 #[must_use]
-pub fn card(kind: &str) -> Option<&'static Card> {
-    known(kind).map(|driver| driver.card())
+pub fn descriptor(kind: &str) -> Option<&'static Descriptor> {
+    known(kind).map(|driver| driver.descriptor())
 }
 
-/// A layer with its card, as the one inside of another; none that only another surtax knows.
+/// A layer with its descriptor, as the one inside of another; none that only another surtax knows.
 #[must_use]
 pub fn inner(spec: &LayerSpec) -> Option<Inner<'_>> {
-    card(&spec.kind).map(|card| Inner { spec, card })
+    descriptor(&spec.kind).map(|descriptor| Inner { spec, descriptor })
 }
 
 /// Reads a stack and checks it against the registry.
@@ -101,7 +101,7 @@ pub fn parse_list(text: &str) -> Result<Vec<StackSpec>, Fault> {
 /// Whether a layer is another machine. One that only another surtax knows is none.
 #[must_use]
 pub fn is_elsewhere(layer: &LayerSpec) -> bool {
-    card(&layer.kind).is_some_and(|card| card.elsewhere)
+    descriptor(&layer.kind).is_some_and(|descriptor| descriptor.elsewhere)
 }
 
 /// Whether a command in a stack runs on another machine, with other files.
@@ -119,7 +119,7 @@ pub fn writes_stay_elsewhere(stack: &StackSpec) -> bool {
 /// Whether what its level keeps secret is empty in a layer: where it starts from that level's own root.
 #[must_use]
 pub fn conceals_secrets(layer: &LayerSpec) -> bool {
-    card(&layer.kind).is_some_and(|card| layer.is_concealed_by(card))
+    descriptor(&layer.kind).is_some_and(|descriptor| layer.is_concealed_by(descriptor))
 }
 
 #[cfg(test)]
@@ -130,13 +130,13 @@ mod tests {
     #[test]
     fn every_variant_is_one_that_can_be_asked_for_and_stands_there_once() {
         let mut seen = BTreeSet::new();
-        for card in registered() {
-            for text in card.variants {
+        for descriptor in registered() {
+            for text in descriptor.variants {
                 let stack = parse(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
-                assert_eq!(stack.layers[0].kind, card.kind, "{text}");
+                assert_eq!(stack.layers[0].kind, descriptor.kind, "{text}");
                 assert!(seen.insert(stack.to_string()), "{text} stands there twice");
             }
-            assert!(card.not_yet_run.iter().all(|text| card.variants.contains(text)));
+            assert!(descriptor.not_yet_run.iter().all(|text| descriptor.variants.contains(text)));
         }
         assert!(seen.len() > 150, "{seen:?}");
     }

@@ -16,8 +16,8 @@ use crate::container::oci::NET;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room};
 use crate::layer::{
-    Card, Choice, Inner, Layer, LayerSpec, Limit, Network, Payer, Reach, Running, Site, StartGuess,
-    Unavailable, Usable, medium,
+    Choice, Descriptor, Inner, Layer, LayerSpec, Limit, Network, Payer, Reach, Running, Site,
+    StartGuess, Unavailable, Usable, medium,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ const VARIANTS: &[&str] = &[
     "namespaces:time=private",
 ];
 
-static CARD: Card = Card {
+static DESCRIPTOR: Descriptor = Descriptor {
     kind: "namespaces",
     summary: "plain namespaces without any tool: the least that a container costs",
     reach: &[("host", Reach::Level)],
@@ -69,7 +69,7 @@ static CARD: Card = Card {
     both_ways: &["host"],
     start_guess: StartGuess::of(2_000),
     variants: VARIANTS,
-    ..Card::CONTAINER
+    ..Descriptor::CONTAINER
 };
 
 /// The key of the option for its group.
@@ -104,8 +104,8 @@ fn private(spec: &LayerSpec) -> Vec<&'static str> {
 }
 
 impl Layer for Namespaces {
-    fn card(&self) -> &'static Card {
-        &CARD
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
     }
 
     fn refuse(&self, spec: &LayerSpec, limits: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {
@@ -154,7 +154,7 @@ impl Layer for Namespaces {
         let private = private(spec);
         let plain = PlainProcess::start(
             grouping(spec),
-            CARD.kind,
+            DESCRIPTOR.kind,
             &["enclosed", &private.join(",")],
             site,
             room,
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn every_kind_is_an_option() {
-        let keys: Vec<&str> = CARD.options.iter().map(|choice| choice.key).collect();
+        let keys: Vec<&str> = DESCRIPTOR.options.iter().map(|choice| choice.key).collect();
         assert!(KINDS.iter().all(|(kind, _)| keys.contains(kind)), "{keys:?}");
     }
 }

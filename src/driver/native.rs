@@ -14,8 +14,8 @@ use crate::fault::{Doing, Fault};
 use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Limits, Process, Program, Room};
 use crate::layer::{
-    Card, Layer, LayerSpec, Limit, Network, Payer, Reach, Root, RootKind, Running, Site, Source,
-    StartGuess, Unavailable, Usable, medium,
+    Descriptor, Layer, LayerSpec, Limit, Network, Payer, Reach, Root, RootKind, Running, Site,
+    Source, StartGuess, Unavailable, Usable, medium,
 };
 use crate::rootfs::{root, scratch};
 use std::fs::File;
@@ -51,7 +51,7 @@ const VARIANTS: &[&str] = &[
     "native:cpuset=0,partition=isolated",
 ];
 
-static CARD: Card = Card {
+static DESCRIPTOR: Descriptor = Descriptor {
     kind: "native",
     summary: "an ordinary process of this machine, on a throw-away layer over its files",
     reach: &[("", Reach::Level)],
@@ -60,12 +60,12 @@ static CARD: Card = Card {
     roots: &[RootKind::Overlay, RootKind::Host, RootKind::Directory, RootKind::Oci],
     start_guess: StartGuess::of(20),
     variants: VARIANTS,
-    ..Card::CONTAINER
+    ..Descriptor::CONTAINER
 };
 
 impl Layer for Native {
-    fn card(&self) -> &'static Card {
-        &CARD
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
     }
 
     fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {

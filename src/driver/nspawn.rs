@@ -19,7 +19,7 @@ use crate::fault::Fault;
 use crate::lab::Mount;
 use crate::lab::network::{BELOW, BRIDGE, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
-use crate::layer::{Card, Limit, Reach, medium};
+use crate::layer::{Descriptor, Limit, Reach, medium};
 use std::path::Path;
 
 /// What it calls the inner end of a veth pair.
@@ -42,7 +42,7 @@ const VARIANTS: &[&str] = &[
 
 /// systemd-nspawn.
 pub static NSPAWN: ContainerTool = ContainerTool {
-    card: &Card {
+    descriptor: &Descriptor {
         kind: "nspawn",
         summary: "a container by systemd-nspawn, for one command, or with an init",
         reach: &[
@@ -61,7 +61,7 @@ pub static NSPAWN: ContainerTool = ContainerTool {
         both_ways: &["veth", "bridge", "host"],
         maps_owners: true,
         variants: VARIANTS,
-        ..Card::CONTAINER
+        ..Descriptor::CONTAINER
     },
     program: "systemd-nspawn",
     remedy: "apt-get install systemd-container",

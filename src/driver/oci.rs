@@ -6,7 +6,7 @@
 
 use crate::container::oci::{Oci, PRIVILEGED};
 use crate::container::tool_network;
-use crate::layer::{Card, Choice, Limit, Need, Reach, impairment, medium};
+use crate::layer::{Choice, Descriptor, Limit, Need, Reach, impairment, medium};
 
 /// The options of all three.
 const OPTIONS: &[Choice] = &[
@@ -18,12 +18,12 @@ const OPTIONS: &[Choice] = &[
     PRIVILEGED,
 ];
 
-const fn card(
+const fn descriptor(
     kind: &'static str,
     summary: &'static str,
     variants: &'static [&'static str],
-) -> Card {
-    Card {
+) -> Descriptor {
+    Descriptor {
         kind,
         summary,
         reach: &[("host", Reach::Level), ("veth", Reach::Bridge { joins: true })],
@@ -32,14 +32,14 @@ const fn card(
         holds_layers: true,
         both_ways: &["veth", "host"],
         variants,
-        ..Card::CONTAINER
+        ..Descriptor::CONTAINER
     }
 }
 
 /// The reference runtime, in Go.
 pub static RUNC: Oci = Oci::plain(&RUNC_CARD, "runc", "apt-get install runc");
 
-static RUNC_CARD: Card = card(
+static RUNC_CARD: Descriptor = descriptor(
     "runc",
     "a container by runc, the reference OCI runtime",
     &[
@@ -59,9 +59,9 @@ pub static CRUN: Oci = Oci {
     ..Oci::plain(&CRUN_CARD, "crun", "apt-get install crun")
 };
 
-static CRUN_CARD: Card = Card {
+static CRUN_CARD: Descriptor = Descriptor {
     needs: |_| &[Need::OwnNetwork],
-    ..card("crun", "a container by crun, the OCI runtime in C", &["crun", "crun:net=veth"])
+    ..descriptor("crun", "a container by crun, the OCI runtime in C", &["crun", "crun:net=veth"])
 };
 
 /// The one in Rust.
@@ -71,5 +71,8 @@ pub static YOUKI: Oci = Oci::plain(
     "cargo install youki --locked --no-default-features --features v1,v2",
 );
 
-static YOUKI_CARD: Card =
-    card("youki", "a container by youki, the OCI runtime in Rust", &["youki", "youki:net=veth"]);
+static YOUKI_CARD: Descriptor = descriptor(
+    "youki",
+    "a container by youki, the OCI runtime in Rust",
+    &["youki", "youki:net=veth"],
+);

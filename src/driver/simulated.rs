@@ -19,7 +19,8 @@ use crate::agent::{Link, Listener, Speaker, Stamped};
 use crate::fault::Fault;
 use crate::lab::Room;
 use crate::layer::{
-    Card, Choice, Files, Layer, LayerSpec, Payer, Running, Site, StartGuess, Unavailable, Usable,
+    Choice, Descriptor, Files, Layer, LayerSpec, Payer, Running, Site, StartGuess, Unavailable,
+    Usable,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -38,7 +39,7 @@ const BASE_NS: f64 = 1e9;
 /// The layer of known cost.
 pub struct Simulated;
 
-static CARD: Card = Card {
+static DESCRIPTOR: Descriptor = Descriptor {
     kind: "simulated",
     summary: "no isolation at all: a known cost in simulated time, to test surtax itself",
     reach: &[],
@@ -56,12 +57,12 @@ static CARD: Card = Card {
     files: Files::AsTheyAre,
     start_guess: StartGuess::of(0),
     is_listed: false,
-    ..Card::CONTAINER
+    ..Descriptor::CONTAINER
 };
 
 impl Layer for Simulated {
-    fn card(&self) -> &'static Card {
-        &CARD
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
     }
 
     fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {

@@ -21,9 +21,9 @@ use crate::finding::verdict::{Case, Judgement};
 use crate::finding::wall;
 use crate::finding::wall::{Compared, Wall};
 use crate::finding::{
-    AbsenceFindings, ArmFindings, DisturbanceFinding, Findings, KeyValue, LevelEvidence,
-    ProgressPoint, TrialPoint, TrialUsage, Trouble, Verdict, distribution, guest_clock, harmless,
-    instances, isolation, memory, steady, step,
+    AbsenceFindings, ArmFailure, ArmFindings, DisturbanceFinding, Findings, KeyValue,
+    LevelEvidence, ProgressPoint, TrialPoint, TrialUsage, Verdict, distribution, guest_clock,
+    harmless, instances, isolation, memory, steady, step,
 };
 use crate::ledger::{
     Absences, Histograms, KnownMetric, Ledger, Proofs, StoredTrial, Stream, TrialState,
@@ -255,7 +255,7 @@ fn judged(
     column: &Column<'_>,
     wall: Option<&Wall>,
     judge: &Judge<'_>,
-    trouble: Option<&Trouble>,
+    trouble: Option<&ArmFailure>,
     ran: &Ran,
 ) -> Judgement {
     if column.counted.is_empty() {
@@ -336,7 +336,7 @@ fn key_value(fact: &Fact) -> KeyValue {
 }
 
 /// Why an arm has no numbers, or fewer: its last trial that did not succeed; what is `void` is no sign.
-fn trouble(sources: &Sources<'_>, column: &Column<'_>) -> Result<Option<Trouble>, Fault> {
+fn trouble(sources: &Sources<'_>, column: &Column<'_>) -> Result<Option<ArmFailure>, Fault> {
     let is_trouble = |trial: &&&StoredTrial| {
         use TrialState::{Disturbed, Done, Running, Void};
         !matches!(trial.state, Done | Disturbed | Void | Running)
@@ -362,7 +362,7 @@ fn trouble(sources: &Sources<'_>, column: &Column<'_>) -> Result<Option<Trouble>
     let remedy = last.remedy.as_deref().or(hint).map(line);
     let missed = (last.state == TrialState::Failed)
         .then(|| missed_secret(sources, column, last_words.as_deref()));
-    Ok(Some(Trouble {
+    Ok(Some(ArmFailure {
         why: super::foreign::lines(&why),
         remedy: remedy.or(missed.flatten()),
         stderr: last_words,

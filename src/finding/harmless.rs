@@ -6,10 +6,10 @@
 //! word, for programs that read JSON; whoever shows it to people quotes it first.
 
 use crate::finding::findings::{
-    AbsenceFindings, ArmFindings, BesideFindings, BesideOverhead, BillGap, Caution,
+    AbsenceFindings, ArmFailure, ArmFindings, BesideFindings, BesideOverhead, BillGap, Caution,
     DistributionFindings, DisturbanceFinding, Findings, InstanceFindings, JudgementFindings,
     KeyValue, LevelEvidence, MetricFindings, PayerFindings, QuantileFindings, RunFacts, TrialPoint,
-    Trouble, Verdict,
+    Verdict,
 };
 use crate::finding::foreign::{line, lines};
 
@@ -122,7 +122,7 @@ fn of_arm(arm: &mut ArmFindings) {
         facts.iter_mut().for_each(of_fact);
     }
     stdout_hashes.iter_mut().chain(exit_statuses).for_each(tame);
-    if let Some(Trouble { why, remedy, stderr }) = trouble {
+    if let Some(ArmFailure { why, remedy, stderr }) = trouble {
         // These have lines of their own.
         [Some(why), stderr.as_mut()].into_iter().flatten().for_each(|text| *text = lines(text));
         remedy.iter_mut().for_each(tame);

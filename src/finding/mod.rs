@@ -37,9 +37,9 @@ pub(crate) mod workload;
 
 pub use compare::compare;
 pub use findings::{
-    AbsenceFindings, ArmFindings, BesideFindings, BesideOverhead, BillGap, Caution,
+    AbsenceFindings, ArmFailure, ArmFindings, BesideFindings, BesideOverhead, BillGap, Caution,
     DistributionFindings, DisturbanceFinding, Findings, InstanceFindings, Interval,
     JudgementFindings, KeyValue, LevelEvidence, Medians, MetricFindings, PayerFindings,
-    PercentilePoint, ProgressPoint, QuantileFindings, RunFacts, TrialPoint, TrialUsage, Trouble,
-    Verdict, WarmUpFindings,
+    PercentilePoint, ProgressPoint, QuantileFindings, RunFacts, TrialPoint, TrialUsage, Verdict,
+    WarmUpFindings,
 };

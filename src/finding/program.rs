@@ -44,8 +44,9 @@ impl Ran {
         Self {
             root: layers.iter().rev().find_map(|layer| {
                 // An appliance holds its program, and shows none of this machine's files.
-                let card = driver::card(&layer.kind);
-                let is_own = card.is_some_and(|card| card.elsewhere || card.has_own_program);
+                let descriptor = driver::descriptor(&layer.kind);
+                let is_own = descriptor
+                    .is_some_and(|descriptor| descriptor.elsewhere || descriptor.has_own_program);
                 let machine = || is_own.then(|| layer.to_string());
                 // What is packed are this machine's files, too.
                 let root = layer.options.get("root").filter(|root| *root != "packed");

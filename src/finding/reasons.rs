@@ -3,7 +3,7 @@
 use crate::finding::by_metric::by_metric;
 use crate::finding::stacks::{OTHERS, Stacks, by_words};
 use crate::finding::workload::Row;
-use crate::finding::{ArmFindings, Findings, Trouble, Verdict};
+use crate::finding::{ArmFailure, ArmFindings, Findings, Verdict};
 use std::collections::BTreeSet;
 
 /// Reasons, each with the stacks of which it is said.
@@ -96,7 +96,7 @@ fn others_last(mut reasons: Vec<Reason<'_>>) -> Vec<Reason<'_>> {
 /// What went wrong, and in which arms it went wrong in the same way.
 pub(crate) struct Failure<'a> {
     pub(crate) stacks: BTreeSet<&'a str>,
-    pub(crate) trouble: &'a Trouble,
+    pub(crate) trouble: &'a ArmFailure,
     /// Whether they have no number at all.
     pub(crate) is_gap: bool,
 }

@@ -29,7 +29,7 @@ use channel::{Channel, Transport};
 use files::{Contents, Dom0Files, Files};
 use kernel::Kernel;
 use packed::Packed;
-use share::{Offer, Protocol, Served, Share};
+use share::{FileShare, Protocol, Served, Share};
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ pub(crate) struct Guest {
     /// Its initramfs, or the directory that is its first root.
     pub(crate) initramfs: PathBuf,
     /// How this level's files come to it, where they do.
-    pub(crate) offer: Option<Offer>,
+    pub(crate) offer: Option<FileShare>,
     /// The packed root with the number of modules beside it, where it is that.
     packed: Option<(Packed, usize)>,
     /// What was found on the way.
@@ -173,7 +173,7 @@ fn serve(
     lowers: &[Lower],
     (site, room): (&Site<'_>, &Room),
     group: Option<&Path>,
-) -> Result<Offer, Fault> {
+) -> Result<FileShare, Fault> {
     let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
     let mut writable = site.view.writable.clone();
     writable.extend(scratch::bound(site.view, room)?);

@@ -94,7 +94,7 @@ pub(crate) enum Share {
 }
 
 /// Files that are ready for a guest.
-pub(crate) struct Offer {
+pub(crate) struct FileShare {
     /// What QEMU is told.
     pub(crate) share: Share,
     /// The process that serves them, where it is not QEMU.
@@ -135,8 +135,8 @@ impl Protocol {
         served: &Served<'_>,
         room: &Room,
         group: Option<&Path>,
-    ) -> Result<Offer, Fault> {
-        let offer = |share, mounts, namespace| Offer {
+    ) -> Result<FileShare, Fault> {
+        let offer = |share, mounts, namespace| FileShare {
             share,
             server: None,
             mounts,
@@ -153,7 +153,7 @@ impl Protocol {
                     room,
                     group,
                 )?;
-                Ok(Offer {
+                Ok(FileShare {
                     share: Share::Virtiofs(server.socket.clone()),
                     server: Some(server),
                     mounts: Vec::new(),

@@ -142,7 +142,7 @@ impl Drop for Process {
 }
 
 /// Descriptors, and the number that each must get in the child.
-type Handed = Vec<(OwnedFd, RawFd)>;
+type InheritedFds = Vec<(OwnedFd, RawFd)>;
 
 /// What a child does between `fork` and `exec`, prepared so that it needs no memory.
 struct Entry {
@@ -152,7 +152,7 @@ struct Entry {
     network_namespace: Option<OwnedFd>,
     cwd: Option<CString>,
     /// Where each descriptor is now, and which number it must get.
-    descriptors: Handed,
+    descriptors: InheritedFds,
     foreground: bool,
     user: Option<u32>,
     /// How many files it may have open.
@@ -381,7 +381,7 @@ fn refusal(name: &str, error: &std::io::Error, report: &mut File) -> Fault {
 
 /// Moves descriptors above all the numbers that they must get, so that none is overwritten before it
 /// is copied; and occupies those numbers, so that no pipe of the standard library sits on one.
-fn raise_descriptors(descriptors: Handed) -> Result<(Handed, Vec<OwnedFd>), Fault> {
+fn raise_descriptors(descriptors: InheritedFds) -> Result<(InheritedFds, Vec<OwnedFd>), Fault> {
     let above = descriptors.iter().map(|(_, to)| to + 1).max().unwrap_or(0).max(3);
     let mut raised = Vec::new();
     let mut reserved = Vec::new();

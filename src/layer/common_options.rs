@@ -7,7 +7,7 @@
 use crate::fault::Fault;
 use crate::lab::huge_pages::HUGE_PAGE_MIB;
 use crate::lab::{IoLimits, Limits, Partition};
-use crate::layer::{Card, Files, LayerSpec, Limit, Root, RootKind};
+use crate::layer::{Descriptor, Files, LayerSpec, Limit, Root, RootKind};
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
 
@@ -86,11 +86,11 @@ impl LayerSpec {
         self.options.get(SECRETS).map_or(self.kind == "native", |word| word == "shown")
     }
 
-    /// Whether what its level keeps secret is empty in it, as its driver's card has it: where it starts from that level's
+    /// Whether what its level keeps secret is empty in it, as its driver's descriptor has it: where it starts from that level's
     /// own root.
     #[must_use]
-    pub fn is_concealed_by(&self, card: &Card) -> bool {
-        card.conceals()
+    pub fn is_concealed_by(&self, descriptor: &Descriptor) -> bool {
+        descriptor.conceals()
             && !self.shows_secrets()
             && self.root().is_ok_and(|root| root == Root::Overlay)
     }
@@ -110,7 +110,7 @@ impl LayerSpec {
     }
 }
 
-impl Card {
+impl Descriptor {
     /// Whether a common option can be given to this layer.
     #[must_use]
     pub fn takes(&self, key: &str) -> bool {
@@ -161,16 +161,16 @@ fn limit(key: &str) -> Option<Limit> {
 
 /// Checks the value of one common option, and that the layer can keep it.
 pub(super) fn refuse_value(
-    card: &Card,
+    descriptor: &Descriptor,
     key: &str,
     value: &str,
-    cards: &[&'static Card],
+    descriptors: &[&'static Descriptor],
 ) -> Result<(), Fault> {
     if key == SECRETS {
-        return refuse_secrets(card, value);
+        return refuse_secrets(descriptor, value);
     }
-    if !card.takes(key) {
-        return Err(cannot_limit(card, key, cards));
+    if !descriptor.takes(key) {
+        return Err(cannot_limit(descriptor, key, descriptors));
     }
     match key {
         "cpus" => cpu_millis(value).map(drop),
@@ -184,28 +184,28 @@ pub(super) fn refuse_value(
         "read-bps" | "write-bps" => bytes_per_second(value).map(drop),
         "read-iops" | "write-iops" => per_second(value).map(drop),
         _ => match root(value)? {
-            Root::Host if card.elsewhere => Ok(()),
-            _ if card.elsewhere => Err(Fault::user(format!(
+            Root::Host if descriptor.elsewhere => Ok(()),
+            _ if descriptor.elsewhere => Err(Fault::user(format!(
                 "`{}` shows the other machine's files as they are, and not `{value}`",
-                card.kind
+                descriptor.kind
             ))
             .hint(format!(
                 "drop `root=`, or give it to a layer behind it, as in `{}:…+runc`",
-                card.kind
+                descriptor.kind
             ))),
-            Root::Image(_) if !card.roots.contains(&RootKind::Image) => Err(Fault::user(format!(
+            Root::Image(_) if !descriptor.roots.contains(&RootKind::Image) => Err(Fault::user(format!(
                 "`{}` boots no disk, and `{value}` is the image of one",
-                card.kind
+                descriptor.kind
             ))
             .hint("use `qemu`, or `root=dir:PATH` or `root=oci:PATH`")),
-            Root::Host if !card.roots.contains(&RootKind::Host) => Err(Fault::user(format!(
+            Root::Host if !descriptor.roots.contains(&RootKind::Host) => Err(Fault::user(format!(
                 "`{}` cannot take `host` as its root: writes would reach this machine's files",
-                card.kind
+                descriptor.kind
             ))
             .hint("use `root=overlay`, and `--writable PATH` for what must be kept")),
-            Root::Packed if !card.roots.contains(&RootKind::Packed) => Err(Fault::user(format!(
+            Root::Packed if !descriptor.roots.contains(&RootKind::Packed) => Err(Fault::user(format!(
                 "`{}` cannot take `packed` as its root: that is for a machine with a kernel of its own",
-                card.kind
+                descriptor.kind
             ))
             .hint("use `root=dir:PATH` with a directory that holds little, or `qemu:root=packed`")),
             _ => Ok(()),
@@ -214,9 +214,9 @@ pub(super) fn refuse_value(
 }
 
 /// Whether a layer conceals anything, it says itself.
-fn refuse_secrets(card: &Card, value: &str) -> Result<(), Fault> {
-    let kind = card.kind;
-    if !card.conceals() {
+fn refuse_secrets(descriptor: &Descriptor, value: &str) -> Result<(), Fault> {
+    let kind = descriptor.kind;
+    if !descriptor.conceals() {
         return Err(Fault::user(format!(
             "`{kind}` conceals no files: `secrets=` means nothing in it"
         ))
@@ -231,29 +231,32 @@ fn refuse_secrets(card: &Card, value: &str) -> Result<(), Fault> {
 
 /// What to do about an option of machines that was given to something else: its processes ask for huge pages
 /// themselves, and what can be said of them is how many they may have.
-pub(super) fn instead_of_huge_machine(card: &Card, key: &str) -> Option<String> {
-    let is_meant = key == HUGE_MACHINE && card.takes("hugetlb");
+pub(super) fn instead_of_huge_machine(descriptor: &Descriptor, key: &str) -> Option<String> {
+    let is_meant = key == HUGE_MACHINE && descriptor.takes("hugetlb");
     is_meant.then(|| {
         format!(
             "`{HUGE_MACHINE}` is of machines, such as `qemu`; in `{}` a command asks for huge pages itself, \
              and `hugetlb=64M` says how many it may have",
-            card.kind
+            descriptor.kind
         )
     })
 }
 
-fn cannot_limit(card: &Card, key: &str, cards: &[&'static Card]) -> Fault {
-    let kind = card.kind;
+fn cannot_limit(descriptor: &Descriptor, key: &str, descriptors: &[&'static Descriptor]) -> Fault {
+    let kind = descriptor.kind;
     let mapped: Vec<&str> =
-        COMMON.into_iter().filter(|k| limit(k).is_some() && card.takes(k)).collect();
+        COMMON.into_iter().filter(|k| limit(k).is_some() && descriptor.takes(k)).collect();
     let why = match mapped.as_slice() {
         [] => String::from("it has no limits at all"),
         mapped => format!("its limits are `{}`", mapped.join("`, `")),
     };
-    let others: Vec<&str> =
-        cards.iter().filter(|card| card.takes(key)).map(|card| card.kind).collect();
+    let others: Vec<&str> = descriptors
+        .iter()
+        .filter(|descriptor| descriptor.takes(key))
+        .map(|descriptor| descriptor.kind)
+        .collect();
     let is_huge_machine =
-        key == "hugetlb" && card.options.iter().any(|choice| choice.key == HUGE_MACHINE);
+        key == "hugetlb" && descriptor.options.iter().any(|choice| choice.key == HUGE_MACHINE);
     let hint = match others.as_slice() {
         _ if is_huge_machine => {
             format!("use `{HUGE_MACHINE}=on`, with which its memory is of huge pages")

@@ -5,32 +5,39 @@
 //! the stack before it; every other piece begins a stack.
 
 use crate::fault::Fault;
-use crate::layer::{Card, StackSpec};
+use crate::layer::{Descriptor, StackSpec};
 
-/// Reads a comma-separated list of stacks and checks each against these cards.
+/// Reads a comma-separated list of stacks and checks each against these descriptors.
 ///
 /// # Errors
 /// The first stack's that is refused; see [`StackSpec::parse_with`].
-pub fn parse_list_with(text: &str, cards: &[&'static Card]) -> Result<Vec<StackSpec>, Fault> {
-    split(text, cards).into_iter().map(|stack| stack_of(stack, text, cards)).collect()
+pub fn parse_list_with(
+    text: &str,
+    descriptors: &[&'static Descriptor],
+) -> Result<Vec<StackSpec>, Fault> {
+    split(text, descriptors).into_iter().map(|stack| stack_of(stack, text, descriptors)).collect()
 }
 
-fn stack_of(stack: &str, text: &str, cards: &[&'static Card]) -> Result<StackSpec, Fault> {
+fn stack_of(
+    stack: &str,
+    text: &str,
+    descriptors: &[&'static Descriptor],
+) -> Result<StackSpec, Fault> {
     if stack.trim().is_empty() && !text.trim().is_empty() {
         return Err(Fault::user(format!("a stack is missing between the commas of `{text}`"))
             .hint("drop the surplus comma"));
     }
-    StackSpec::parse_with(stack, cards)
+    StackSpec::parse_with(stack, descriptors)
 }
 
-fn split<'a>(text: &'a str, cards: &[&'static Card]) -> Vec<&'a str> {
+fn split<'a>(text: &'a str, descriptors: &[&'static Descriptor]) -> Vec<&'a str> {
     let mut stacks: Vec<&str> = Vec::new();
     let mut begin = 0;
     let mut end = 0;
     for (index, piece) in text.split(',').enumerate() {
         let piece_begin = if index == 0 { 0 } else { end + 1 };
         let piece_end = piece_begin + piece.len();
-        if index > 0 && !continues(piece, cards) {
+        if index > 0 && !continues(piece, descriptors) {
             stacks.push(&text[begin..end]);
             begin = piece_begin;
         }
@@ -40,10 +47,10 @@ fn split<'a>(text: &'a str, cards: &[&'static Card]) -> Vec<&'a str> {
     stacks
 }
 
-fn continues(piece: &str, cards: &[&'static Card]) -> bool {
+fn continues(piece: &str, descriptors: &[&'static Descriptor]) -> bool {
     let Some((key, _)) = piece.split_once('=') else { return false };
     let key = key.trim();
-    !key.contains([':', '+']) && !cards.iter().any(|card| card.kind == key)
+    !key.contains([':', '+']) && !descriptors.iter().any(|descriptor| descriptor.kind == key)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Here is the contract between drivers and everybody else, and how stacks are written. No driver is known here.
 
-mod card;
+mod descriptor;
 mod common_options;
 pub mod impairment;
 mod list;
@@ -22,7 +22,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use surtax_instrument::wire::{Fact, Role};
 
-pub use card::{Card, Choice, Files, Inner, Limit, Need, RootKind, StartGuess};
+pub use descriptor::{Choice, Descriptor, Files, Inner, Limit, Need, RootKind, StartGuess};
 pub use list::parse_list_with;
 pub use nearest::{instead, nearest};
 pub use parse::DEPTH_LIMIT;
@@ -67,7 +67,7 @@ impl Unavailable {
 /// One way of starting the agent somewhere else.
 pub trait Layer: Sync {
     /// What the layer is called and which options it takes.
-    fn card(&self) -> &'static Card;
+    fn descriptor(&self) -> &'static Descriptor;
 
     /// Refuses what cannot be, on whatever machine: options that contradict each other, a layer inside that
     /// cannot run there. It is asked before anything of a plan is started.

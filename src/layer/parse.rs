@@ -8,7 +8,7 @@ use crate::layer::common_options::{
     ALIASES, ANY_VARIABLE, COMMON, instead_of_huge_machine, refuse_name, refuse_value, variable,
 };
 use crate::layer::nearest::instead;
-use crate::layer::{Card, Choice, LayerSpec, StackSpec, medium};
+use crate::layer::{Choice, Descriptor, LayerSpec, StackSpec, medium};
 use std::collections::BTreeMap;
 
 /// The most layers in one stack.
@@ -25,19 +25,19 @@ const PACKED_OUTSIDE: &str =
 const TEXT_LIMIT: usize = 4096;
 
 impl StackSpec {
-    /// Reads a stack and checks it against these cards.
+    /// Reads a stack and checks it against these descriptors.
     ///
     /// # Errors
     /// The user's: what is wrong, with a line that points at it and the valid words.
-    pub fn parse_with(text: &str, cards: &[&'static Card]) -> Result<Self, Fault> {
+    pub fn parse_with(text: &str, descriptors: &[&'static Descriptor]) -> Result<Self, Fault> {
         let source = Source::new(text)?;
-        let layers = source.layers(cards)?;
+        let layers = source.layers(descriptors)?;
         let mut specs = Vec::with_capacity(layers.len());
         for (index, layer) in layers.iter().enumerate() {
-            let card = source.card(layer, cards)?;
-            source.check_place(card, layer, index, &layers)?;
+            let descriptor = source.descriptor(layer, descriptors)?;
+            source.check_place(descriptor, layer, index, &layers)?;
             let innermost = layers.last().unwrap_or(layer);
-            specs.push(source.check_options(card, layer, innermost, cards)?);
+            specs.push(source.check_options(descriptor, layer, innermost, descriptors)?);
         }
         Ok(Self { layers: specs })
     }
@@ -107,17 +107,21 @@ impl<'a> Source<'a> {
         Fault::user(format!("{message}\n    {}\n    {gap}{carets}", self.text))
     }
 
-    fn layers(&self, cards: &[&'static Card]) -> Result<Vec<LayerText<'a>>, Fault> {
+    fn layers(&self, descriptors: &[&'static Descriptor]) -> Result<Vec<LayerText<'a>>, Fault> {
         let parts: Vec<&str> = self.text.split('+').map(str::trim).collect();
         if let Some(surplus) = parts.get(DEPTH_LIMIT) {
             let depth = parts.len();
             let message = format!("{depth} layers are too many");
             return Err(self.refuse(surplus, message).hint(format!("nest at most {DEPTH_LIMIT}")));
         }
-        parts.into_iter().map(|part| self.layer(part, cards)).collect()
+        parts.into_iter().map(|part| self.layer(part, descriptors)).collect()
     }
 
-    fn layer(&self, whole: &'a str, cards: &[&'static Card]) -> Result<LayerText<'a>, Fault> {
+    fn layer(
+        &self,
+        whole: &'a str,
+        descriptors: &[&'static Descriptor],
+    ) -> Result<LayerText<'a>, Fault> {
         let (kind, options) = match whole.split_once(':') {
             Some((kind, options)) => (kind.trim(), Some(options)),
             None => (whole, None),
@@ -134,7 +138,10 @@ impl<'a> Source<'a> {
                 .refuse(rest, "options without a `:` after the layer's name")
                 .hint(format!("write `{name}:{options}`")));
         }
-        let subject = cards.iter().find(|card| card.kind == kind).and_then(|card| card.subject);
+        let subject = descriptors
+            .iter()
+            .find(|descriptor| descriptor.kind == kind)
+            .and_then(|descriptor| descriptor.subject);
         let mut layer = LayerText { whole, kind, options: Vec::new() };
         for option in options.into_iter().flat_map(|options| options.split(',')) {
             let option = option.trim();
@@ -173,23 +180,29 @@ impl<'a> Source<'a> {
         Ok((key, value))
     }
 
-    fn card(&self, layer: &LayerText<'_>, cards: &[&'static Card]) -> Result<&'static Card, Fault> {
-        cards.iter().find(|card| card.kind == layer.kind).copied().ok_or_else(|| {
-            let kinds = cards.iter().map(|card| card.kind);
-            self.refuse(layer.kind, format!("unknown layer `{}`", layer.kind))
-                .hint(instead(layer.kind, "layers", kinds))
-        })
+    fn descriptor(
+        &self,
+        layer: &LayerText<'_>,
+        descriptors: &[&'static Descriptor],
+    ) -> Result<&'static Descriptor, Fault> {
+        descriptors.iter().find(|descriptor| descriptor.kind == layer.kind).copied().ok_or_else(
+            || {
+                let kinds = descriptors.iter().map(|descriptor| descriptor.kind);
+                self.refuse(layer.kind, format!("unknown layer `{}`", layer.kind))
+                    .hint(instead(layer.kind, "layers", kinds))
+            },
+        )
     }
 
     /// Refuses a layer that cannot be where it stands.
     fn check_place(
         &self,
-        card: &Card,
+        descriptor: &Descriptor,
         layer: &LayerText<'_>,
         index: usize,
         layers: &[LayerText<'_>],
     ) -> Result<(), Fault> {
-        let kind = card.kind;
+        let kind = descriptor.kind;
         let inner = layers.get(index + 1);
         if kind == "native" && layers.len() > 1 {
             let rest: Vec<&str> = layers
@@ -205,7 +218,7 @@ impl<'a> Source<'a> {
             });
         }
         match inner {
-            Some(inner) if !card.holds_layers => {
+            Some(inner) if !descriptor.holds_layers => {
                 let message = format!("`{kind}` cannot hold `{}` or any other layer", inner.kind);
                 Err(self.refuse(layer.whole, message).hint(format!("put `{kind}` last")))
             }
@@ -215,48 +228,48 @@ impl<'a> Source<'a> {
 
     fn check_options(
         &self,
-        card: &Card,
+        descriptor: &Descriptor,
         layer: &LayerText<'_>,
         innermost: &LayerText<'_>,
-        cards: &[&'static Card],
+        descriptors: &[&'static Descriptor],
     ) -> Result<LayerSpec, Fault> {
         let mut options = BTreeMap::new();
         for &(key, value) in &layer.options {
-            let own = card.options.iter().find(|choice| choice.key == key);
+            let own = descriptor.options.iter().find(|choice| choice.key == key);
             match own {
-                Some(choice) if card.elsewhere && card.subject == Some(key) => {
+                Some(choice) if descriptor.elsewhere && descriptor.subject == Some(key) => {
                     self.check_subject(choice, value)?;
                 }
                 Some(choice) => {
                     if key == medium::KEY {
                         self.check_innermost(layer, innermost, key, value)?;
                     }
-                    self.check_choice(card, choice, value)?;
+                    self.check_choice(descriptor, choice, value)?;
                 }
                 None if COMMON.contains(&canonical(key)) => {
-                    let key_means_nothing = !card.takes(canonical(key));
+                    let key_means_nothing = !descriptor.takes(canonical(key));
                     let wrong = if key_means_nothing { key } else { value };
-                    refuse_value(card, canonical(key), value, cards).map_err(|fault| Fault {
-                        hint: fault.hint,
-                        ..self.refuse(wrong, fault.message)
-                    })?;
+                    refuse_value(descriptor, canonical(key), value, descriptors).map_err(
+                        |fault| Fault { hint: fault.hint, ..self.refuse(wrong, fault.message) },
+                    )?;
                     if value == PACKED && !std::ptr::eq(layer, innermost) {
                         return Err(self.refuse(value, PACKED_OUTSIDE).hint(format!(
                             "leave `root=` out of `{}`, or every layer behind it",
-                            card.kind
+                            descriptor.kind
                         )));
                     }
                 }
                 None if variable(key).is_some() => {
                     self.check_variable(layer, innermost, key, value)?;
                 }
-                None => return Err(self.unknown_option(card, key)),
+                None => return Err(self.unknown_option(descriptor, key)),
             }
             let key = if own.is_some() { key } else { canonical(key) };
             options.insert(key.to_owned(), value.to_owned());
         }
-        if let Some(subject) = card.subject.filter(|subject| !options.contains_key(*subject)) {
-            let kind = card.kind;
+        if let Some(subject) = descriptor.subject.filter(|subject| !options.contains_key(*subject))
+        {
+            let kind = descriptor.kind;
             return Err(self
                 .refuse(layer.whole, format!("`{kind}` means nothing without its `{subject}`"))
                 .hint(format!("write `{kind}:{}`", subject.to_uppercase())));
@@ -269,14 +282,19 @@ impl<'a> Source<'a> {
                 )
                 .hint("add it, as in `cpuset=1,partition=isolated`"));
         }
-        Ok(LayerSpec { kind: card.kind.to_owned(), options })
+        Ok(LayerSpec { kind: descriptor.kind.to_owned(), options })
     }
 
-    fn check_choice(&self, card: &Card, choice: &Choice, value: &str) -> Result<(), Fault> {
+    fn check_choice(
+        &self,
+        descriptor: &Descriptor,
+        choice: &Choice,
+        value: &str,
+    ) -> Result<(), Fault> {
         if choice.values.is_empty() || choice.values.contains(&value) {
             return Ok(());
         }
-        let (kind, key) = (card.kind, choice.key);
+        let (kind, key) = (descriptor.kind, choice.key);
         Err(self
             .refuse(value, format!("`{value}` is not a value of option `{key}` of `{kind}`"))
             .hint(instead(value, &format!("values of `{key}`"), choice.values.iter().copied())))
@@ -326,13 +344,13 @@ impl<'a> Source<'a> {
             .map_err(|fault| Fault { hint: fault.hint, ..self.refuse(key, fault.message) })
     }
 
-    fn unknown_option(&self, card: &Card, key: &str) -> Fault {
-        let kind = card.kind;
-        if let Some(hint) = instead_of_huge_machine(card, key) {
+    fn unknown_option(&self, descriptor: &Descriptor, key: &str) -> Fault {
+        let kind = descriptor.kind;
+        if let Some(hint) = instead_of_huge_machine(descriptor, key) {
             return self.refuse(key, format!("unknown option `{key}` of `{kind}`")).hint(hint);
         }
-        let own = card.options.iter().map(|choice| choice.key);
-        let common = COMMON.iter().copied().filter(|key| card.takes(key));
+        let own = descriptor.options.iter().map(|choice| choice.key);
+        let common = COMMON.iter().copied().filter(|key| descriptor.takes(key));
         self.refuse(key, format!("unknown option `{key}` of `{kind}`")).hint(instead(
             key,
             &format!("options of `{kind}`"),

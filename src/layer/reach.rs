@@ -1,6 +1,6 @@
 //! What the words of a layer's `net=` mean to those who would reach its inside, or be reached from there.
 
-use crate::layer::{Card, LayerSpec};
+use crate::layer::{Descriptor, LayerSpec};
 
 /// The option that names a layer's network.
 const KEY: &str = "net";
@@ -35,7 +35,7 @@ pub enum Reach {
 /// `none`, leads nowhere.
 pub type Reaches = &'static [(&'static str, Reach)];
 
-impl Card {
+impl Descriptor {
     /// What the network of a layer of this kind means.
     #[must_use]
     pub fn reach_of(&self, layer: &LayerSpec) -> Reach {
@@ -52,16 +52,16 @@ mod tests {
 
     #[test]
     fn every_word_of_every_layer_has_a_meaning_and_no_other_word_has() {
-        for card in REGISTRY.iter().map(|driver| driver.card()) {
-            let choice = card.options.iter().find(|choice| choice.key == KEY);
+        for descriptor in REGISTRY.iter().map(|driver| driver.descriptor()) {
+            let choice = descriptor.options.iter().find(|choice| choice.key == KEY);
             let words = choice.map_or(&[][..], |choice| choice.values);
             let named = words.iter().filter(|word| **word != "none");
             let mut named: Vec<&str> = named.copied().collect();
-            let mut known: Vec<&str> = card.reach.iter().map(|(word, _)| *word).collect();
+            let mut known: Vec<&str> = descriptor.reach.iter().map(|(word, _)| *word).collect();
             known.retain(|word| !word.is_empty());
             named.sort_unstable();
             known.sort_unstable();
-            assert_eq!(named, known, "{}", card.kind);
+            assert_eq!(named, known, "{}", descriptor.kind);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Ledger;
 use crate::layer::{LayerSpec, StackSpec};
-use crate::plan::{Conduct, Plan, TrialId};
+use crate::plan::{Plan, TrialId, TrialSettings};
 use crate::trial::{Evidence, Measured, Record, TrialResult};
 use crate::workload;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(crate) fn plan(stacks: &[&str]) -> Plan {
         time_budget_ns: None,
         precision_ppm: None,
         warm_up: 1,
-        conduct: Conduct::plain(),
+        conduct: TrialSettings::plain(),
         command_deadline_ns: 60_000_000_000,
         start_deadline_ns: 60_000_000_000,
         equivalence_margin_ppm: 30_000,

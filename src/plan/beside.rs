@@ -6,7 +6,7 @@
 use super::Draft;
 use super::networks::connected;
 use crate::fault::Fault;
-use crate::layer::{Card, StackSpec};
+use crate::layer::{Descriptor, StackSpec};
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -32,14 +32,14 @@ impl Neighbour {
     ///
     /// # Errors
     /// The user's: there is no such workload, or no such stack.
-    pub fn parse_with(text: &str, cards: &[&'static Card]) -> Result<Self, Fault> {
+    pub fn parse_with(text: &str, descriptors: &[&'static Descriptor]) -> Result<Self, Fault> {
         let Some((workload, stack)) = text.split_once(AT) else {
             let shown = text.escape_debug();
             return Err(Fault::user(format!("`{shown}` does not say in which stack it runs"))
                 .hint(format!("write it as in `{shown}@runc:cpus=1,memory=256M`")));
         };
         let workload = Workload::find(workload)?;
-        Ok(Self { workload, stack: StackSpec::parse_with(stack, cards)? })
+        Ok(Self { workload, stack: StackSpec::parse_with(stack, descriptors)? })
     }
 }
 
@@ -54,7 +54,7 @@ impl Draft {
     pub(super) fn checked_neighbours(
         &self,
         cwd: &Path,
-        around: &super::Surroundings<'_>,
+        around: &super::Defaults<'_>,
     ) -> Result<Vec<Neighbour>, Fault> {
         if self.beside.len() > LIMIT {
             let count = self.beside.len();
@@ -74,7 +74,7 @@ impl Draft {
             }
             let stack = self.located("beside", &neighbour.stack, cwd)?;
             let has_two_sides = definition.server.is_some();
-            let stack = if has_two_sides { connected(&stack, around.cards) } else { stack };
+            let stack = if has_two_sides { connected(&stack, around.descriptors) } else { stack };
             self.check_sense(&stack, around)?;
             Ok(Neighbour { workload: neighbour.workload.clone(), stack })
         };
@@ -133,9 +133,9 @@ mod tests {
 
     #[test]
     fn a_neighbour_with_two_sides_gets_a_network_where_its_stack_names_none() {
-        let cards = crate::driver::registered();
-        let beside = vec![Neighbour::parse_with("net.tcp_rr@runc", &cards).unwrap()];
-        let around = super::super::Surroundings { cards: &cards, ..around() };
+        let descriptors = crate::driver::registered();
+        let beside = vec![Neighbour::parse_with("net.tcp_rr@runc", &descriptors).unwrap()];
+        let around = super::super::Defaults { descriptors: &descriptors, ..around() };
         let plan = Draft { beside, ..draft(&["native"]) }.complete(&around).unwrap().plan;
         assert_eq!(plan.neighbours(2)[0].to_string(), "net.tcp_rr@runc:net=veth");
     }

@@ -98,9 +98,9 @@ fn blocks_at_best(precision_ppm: u32) -> u64 {
 mod tests {
     use super::super::tests::{around, draft};
     use super::*;
-    use crate::plan::Decided;
+    use crate::plan::CheckedPlan;
 
-    fn decided(precision_ppm: u32, runs: Option<u32>) -> Result<Decided, Fault> {
+    fn decided(precision_ppm: u32, runs: Option<u32>) -> Result<CheckedPlan, Fault> {
         let precision_ppm = Some(precision_ppm);
         Draft { precision_ppm, runs, ..draft(&["native", "runc"]) }.complete(&around())
     }

@@ -17,7 +17,7 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(3600);
 
 /// How a trial is carried out, the same for every arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Conduct {
+pub struct TrialSettings {
     /// Runs of the command inside each started stack that are measured, at least 1.
     pub iterations: u32,
     /// How many of the command run at once inside each started stack, at least 1.
@@ -57,7 +57,7 @@ fn is_one(count: &u32) -> bool {
     *count == 1
 }
 
-impl Conduct {
+impl TrialSettings {
     /// That of runs which were made before there was a choice.
     #[must_use]
     pub fn plain() -> Self {
@@ -104,20 +104,20 @@ impl Cache {
 
 /// What of it has been said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ConductDraft {
-    /// See [`Conduct::iterations`]; by default 1.
+pub struct TrialSettingsDraft {
+    /// See [`TrialSettings::iterations`]; by default 1.
     pub iterations: Option<u32>,
-    /// See [`Conduct::instances`]; by default 1.
+    /// See [`TrialSettings::instances`]; by default 1.
     pub instances: Option<u32>,
-    /// See [`Conduct::cache`].
+    /// See [`TrialSettings::cache`].
     pub cache: Option<Cache>,
-    /// See [`Conduct::settle_ns`]; by default none.
+    /// See [`TrialSettings::settle_ns`]; by default none.
     pub settle: Option<Duration>,
-    /// See [`Conduct::padding_limit_bytes`]; by default 4096.
+    /// See [`TrialSettings::padding_limit_bytes`]; by default 4096.
     pub padding_limit_bytes: Option<u32>,
 }
 
-impl ConductDraft {
+impl TrialSettingsDraft {
     /// Lays another draft over this one.
     pub(super) fn overlaid_by(self, other: Self) -> Self {
         Self {
@@ -132,7 +132,7 @@ impl ConductDraft {
 
 impl Draft {
     /// The conduct and the number of runs that warm up.
-    pub(super) fn checked_conduct(&self) -> Result<(Conduct, u32), Fault> {
+    pub(super) fn checked_conduct(&self) -> Result<(TrialSettings, u32), Fault> {
         let said = self.conduct;
         let iterations = said.iterations.unwrap_or(DEFAULT_ITERATIONS);
         if !(1..=ITERATIONS_LIMIT).contains(&iterations) {
@@ -166,7 +166,10 @@ impl Draft {
         };
         let settle_ns = super::refuse::nanoseconds(settle);
         let instances = self.checked_instances()?;
-        Ok((Conduct { iterations, instances, cache, settle_ns, padding_limit_bytes }, warm_up))
+        Ok((
+            TrialSettings { iterations, instances, cache, settle_ns, padding_limit_bytes },
+            warm_up,
+        ))
     }
 }
 
@@ -175,37 +178,43 @@ mod tests {
     use super::super::tests::{around, draft};
     use super::*;
 
-    fn decided(conduct: ConductDraft, warm_up: Option<u32>) -> Result<(Conduct, u32), Fault> {
+    fn decided(
+        conduct: TrialSettingsDraft,
+        warm_up: Option<u32>,
+    ) -> Result<(TrialSettings, u32), Fault> {
         let draft = Draft { conduct, warm_up, ..draft(&["native"]) };
         draft.complete(&around()).map(|decided| (decided.plan.conduct, decided.plan.warm_up))
     }
 
     #[test]
     fn unless_told_a_start_runs_the_command_once_in_an_environment_of_random_size() {
-        let (conduct, warm_up) = decided(ConductDraft::default(), None).unwrap();
-        assert_eq!(conduct, Conduct { padding_limit_bytes: 4096, ..Conduct::plain() });
+        let (conduct, warm_up) = decided(TrialSettingsDraft::default(), None).unwrap();
+        assert_eq!(conduct, TrialSettings { padding_limit_bytes: 4096, ..TrialSettings::plain() });
         assert_eq!(warm_up, 0);
     }
 
     #[test]
     fn a_warm_cache_is_one_uncounted_run_more_and_a_cold_one_allows_none() {
-        let warm = ConductDraft { cache: Some(Cache::Warm), ..ConductDraft::default() };
+        let warm = TrialSettingsDraft { cache: Some(Cache::Warm), ..TrialSettingsDraft::default() };
         assert_eq!(decided(warm, None).unwrap().1, 1);
         assert_eq!(decided(warm, Some(3)).unwrap().1, 3);
         assert!(decided(warm, Some(0)).unwrap_err().message.contains("warm cache"));
-        let cold = ConductDraft { cache: Some(Cache::Cold), ..ConductDraft::default() };
+        let cold = TrialSettingsDraft { cache: Some(Cache::Cold), ..TrialSettingsDraft::default() };
         assert_eq!(decided(cold, None).unwrap().1, 0);
         assert!(decided(cold, Some(1)).unwrap_err().message.contains("contradict"));
     }
 
     #[test]
     fn what_is_beyond_measure_is_refused() {
-        let none = ConductDraft { iterations: Some(0), ..ConductDraft::default() };
+        let none = TrialSettingsDraft { iterations: Some(0), ..TrialSettingsDraft::default() };
         assert!(decided(none, None).unwrap_err().message.contains("from 1 to"));
         let long = Some(Duration::from_secs(3601));
-        let long = ConductDraft { settle: long, ..ConductDraft::default() };
+        let long = TrialSettingsDraft { settle: long, ..TrialSettingsDraft::default() };
         assert!(decided(long, None).unwrap_err().message.contains("an hour"));
-        let large = ConductDraft { padding_limit_bytes: Some(1 << 20), ..ConductDraft::default() };
+        let large = TrialSettingsDraft {
+            padding_limit_bytes: Some(1 << 20),
+            ..TrialSettingsDraft::default()
+        };
         assert!(decided(large, None).unwrap_err().message.contains("above 65536"));
         assert!(Cache::parse("hot").unwrap_err().hint.unwrap().contains("`cold` or `warm`"));
     }

@@ -33,7 +33,7 @@ pub(super) fn refuse(stack: &StackSpec) -> Result<(), Fault> {
 
 /// How many overlays lie on each other inside a layer, of which there are `count` around it.
 fn after(layer: &LayerSpec, count: u32) -> Result<u32, Fault> {
-    Ok(match driver::find(&layer.kind)?.card().files {
+    Ok(match driver::find(&layer.kind)?.descriptor().files {
         Files::OfItsOwn => u32::from(!matches!(layer.root()?, Root::Image(_))),
         Files::AsTheyAre => 0,
         Files::Overlaid if layer.root()? == Root::Host => count,

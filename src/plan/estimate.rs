@@ -151,7 +151,8 @@ fn guess(stack: &StackSpec) -> (Duration, u32) {
 const UNKNOWN: StartGuess = StartGuess::of(2_000);
 
 fn start_milliseconds(layer: &LayerSpec) -> u64 {
-    let guess = driver::card(&layer.kind).map_or(UNKNOWN, |card| card.start_guess);
+    let guess =
+        driver::descriptor(&layer.kind).map_or(UNKNOWN, |descriptor| descriptor.start_guess);
     if translates(layer) { guess.translated_milliseconds } else { guess.milliseconds }
 }
 

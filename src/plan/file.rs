@@ -6,7 +6,7 @@
 use super::word::ESCAPED;
 use super::{Cache, Draft, Neighbour, Plan, Word, duration, percentage, shelf};
 use crate::fault::Fault;
-use crate::layer::{Card, StackSpec, instead};
+use crate::layer::{Descriptor, StackSpec, instead};
 use crate::regular_file;
 use crate::workload::Workload;
 use std::fmt::{Display, Write};
@@ -46,29 +46,29 @@ pub const KEYS: [&str; 23] = [
     "environment",
 ];
 
-/// Reads a plan file, or one of the plans that come with surtax where no file has that name; stacks are checked against these cards.
+/// Reads a plan file, or one of the plans that come with surtax where no file has that name; stacks are checked against these descriptors.
 ///
 /// # Errors
 /// The user's: the file cannot be read, is no TOML, or asks for something that there is not.
-pub fn read(path: &Path, cards: &[&'static Card]) -> Result<Draft, Fault> {
+pub fn read(path: &Path, descriptors: &[&'static Descriptor]) -> Result<Draft, Fault> {
     let name = path.display().to_string();
     let cannot = |error: &dyn Display| {
         Fault::user(format!("cannot read the plan `{}`: {error}", name.escape_debug()))
             .hint(shelf::remedy(path))
     };
     if let Some(text) = shelf::text(path).filter(|_| !path.exists()) {
-        return parse(text, &format!("plans/{name}.toml"), cards);
+        return parse(text, &format!("plans/{name}.toml"), descriptors);
     }
     let text = regular_file::text_given(path, FILE_LIMIT).map_err(|error| cannot(&error))?;
-    parse(&text, &name, cards)
+    parse(&text, &name, descriptors)
 }
 
 /// Reads the text of a plan file; `name` is what errors call it.
 ///
 /// # Errors
 /// See [`read`].
-pub fn parse(text: &str, name: &str, cards: &[&'static Card]) -> Result<Draft, Fault> {
-    let reader = Reader { text, name, cards };
+pub fn parse(text: &str, name: &str, descriptors: &[&'static Descriptor]) -> Result<Draft, Fault> {
+    let reader = Reader { text, name, descriptors };
     let table = DeTable::parse(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
         reader.refuse(&span, error.message().replace('\n', ", "))
@@ -83,7 +83,7 @@ pub fn parse(text: &str, name: &str, cards: &[&'static Card]) -> Result<Draft, F
 struct Reader<'a> {
     text: &'a str,
     name: &'a str,
-    cards: &'a [&'static Card],
+    descriptors: &'a [&'static Descriptor],
 }
 
 type Value<'a> = Spanned<DeValue<'a>>;
@@ -276,7 +276,7 @@ impl Reader<'_> {
 
     fn neighbours(&self, field: &str, value: &Value<'_>) -> Result<Vec<Neighbour>, Fault> {
         let read = |text: &String| {
-            let read = Neighbour::parse_with(text, self.cards);
+            let read = Neighbour::parse_with(text, self.descriptors);
             read.map_err(|fault| fault.during(self.place(&value.span())))
         };
         self.strings(field, value)?.iter().map(read).collect()
@@ -297,7 +297,7 @@ impl Reader<'_> {
                     .hint("write `\"qemu:memory=1G+runc\"`, or `[{ layer = \"qemu\", memory = \"1G\" }, { layer = \"runc\" }]`"));
             }
         };
-        StackSpec::parse_with(&text, self.cards)
+        StackSpec::parse_with(&text, self.descriptors)
             .map_err(|fault| fault.during(self.place(&value.span())))
     }
 

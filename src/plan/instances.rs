@@ -53,11 +53,12 @@ impl Draft {
 mod tests {
     use super::super::tests::{around, draft};
     use super::*;
-    use crate::plan::ConductDraft;
+    use crate::plan::TrialSettingsDraft;
     use crate::workload::Workload;
 
     fn refused(workload: Option<Workload>, instances: u32) -> Option<String> {
-        let conduct = ConductDraft { instances: Some(instances), ..ConductDraft::default() };
+        let conduct =
+            TrialSettingsDraft { instances: Some(instances), ..TrialSettingsDraft::default() };
         let mut asked = Draft { conduct, ..draft(&["native"]) };
         if workload.is_some() {
             asked.command = Vec::new();

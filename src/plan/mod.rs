@@ -25,10 +25,10 @@ mod word;
 use crate::layer::StackSpec;
 use crate::workload::Workload;
 pub use beside::Neighbour;
-pub use conduct::{Cache, Conduct, ConductDraft};
+pub use conduct::{Cache, TrialSettings, TrialSettingsDraft};
 pub use estimate::Costs;
 pub use expand::BLOCK_LIMIT;
-pub use refuse::{Decided, Draft, Surroundings};
+pub use refuse::{CheckedPlan, Defaults, Draft};
 use serde::{Deserialize, Serialize};
 pub use shell::line as shell_line;
 use std::fmt;
@@ -79,8 +79,8 @@ pub struct Plan {
     /// Runs of the command inside each started stack before the measured one.
     pub warm_up: u32,
     /// How each trial is carried out.
-    #[serde(default = "Conduct::plain")]
-    pub conduct: Conduct,
+    #[serde(default = "TrialSettings::plain")]
+    pub conduct: TrialSettings,
     /// After how long a command is killed and its trial fails, in nanoseconds.
     pub command_deadline_ns: u64,
     /// How long one layer may take to start, in nanoseconds.

@@ -3,8 +3,8 @@
 use super::refuse::Draft;
 use crate::driver;
 use crate::fault::Fault;
-use crate::layer::{Card, LayerSpec, StackSpec};
-use crate::stack::reach::{Promise, promise};
+use crate::layer::{Descriptor, LayerSpec, StackSpec};
+use crate::stack::reach::{Reachability, promise};
 
 /// The option.
 const KEY: &str = "net";
@@ -34,20 +34,20 @@ impl Draft {
 
 /// The stack with a way to the outside: where its text says that there is none, each layer that names no network
 /// gets one. Where no network helps, it stays as it is, and is a gap that says why.
-pub(super) fn connected(stack: &StackSpec, cards: &[&'static Card]) -> StackSpec {
-    if promise(stack) != Promise::Nothing {
+pub(super) fn connected(stack: &StackSpec, descriptors: &[&'static Descriptor]) -> StackSpec {
+    if promise(stack) != Reachability::Nothing {
         return stack.clone();
     }
     let mut connected = stack.clone();
     for depth in 0..connected.layers.len() {
         let inside = connected.layers.get(depth + 1).cloned();
         if let Some(layer) = connected.layers.get_mut(depth)
-            && let Some(word) = network(layer, inside.as_ref(), depth > 0, cards)
+            && let Some(word) = network(layer, inside.as_ref(), depth > 0, descriptors)
         {
             layer.options.insert(KEY.to_owned(), word.to_owned());
         }
     }
-    if promise(&connected) == Promise::Nothing { stack.clone() } else { connected }
+    if promise(&connected) == Reachability::Nothing { stack.clone() } else { connected }
 }
 
 /// The first network by which a layer can be called, if it names none itself; a layer further in takes only its
@@ -56,15 +56,15 @@ fn network(
     layer: &LayerSpec,
     inside: Option<&LayerSpec>,
     is_further_in: bool,
-    cards: &[&'static Card],
+    descriptors: &[&'static Descriptor],
 ) -> Option<&'static str> {
     if layer.options.contains_key(KEY) {
         return None;
     }
-    let card = cards.iter().find(|card| card.kind == layer.kind)?;
+    let descriptor = descriptors.iter().find(|descriptor| descriptor.kind == layer.kind)?;
     let limits = layer.limits().ok()?;
     let fits = |word: &&str| !is_further_in || *word == SHARED;
-    card.both_ways.iter().copied().filter(fits).find(|word| {
+    descriptor.both_ways.iter().copied().filter(fits).find(|word| {
         let mut with = layer.clone();
         with.options.insert(KEY.to_owned(), (*word).to_owned());
         let inner = inside.and_then(driver::inner);
@@ -79,14 +79,14 @@ mod tests {
 
     #[test]
     fn what_a_card_calls_a_way_in_and_out_is_a_word_of_its_network() {
-        for card in registered() {
-            let choice = card.options.iter().find(|choice| choice.key == KEY);
+        for descriptor in registered() {
+            let choice = descriptor.options.iter().find(|choice| choice.key == KEY);
             let words = choice.map_or(&[][..], |choice| choice.values);
-            for word in card.both_ways {
-                assert!(words.contains(word), "`net={word}` of `{}`", card.kind);
+            for word in descriptor.both_ways {
+                assert!(words.contains(word), "`net={word}` of `{}`", descriptor.kind);
             }
             let is_shared = words.contains(&SHARED);
-            assert_eq!(card.both_ways.contains(&SHARED), is_shared, "`{}`", card.kind);
+            assert_eq!(descriptor.both_ways.contains(&SHARED), is_shared, "`{}`", descriptor.kind);
         }
     }
 

@@ -5,10 +5,10 @@
 
 use super::expand::BLOCK_LIMIT;
 use super::stacks::Checked;
-use super::{ConductDraft, Neighbour, Plan, SCHEMA_VERSION, Word, budget, shell};
+use super::{Neighbour, Plan, SCHEMA_VERSION, TrialSettingsDraft, Word, budget, shell};
 use crate::driver;
 use crate::fault::Fault;
-use crate::layer::{Card, Root, StackSpec};
+use crate::layer::{Descriptor, Root, StackSpec};
 use crate::workload::Workload;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ pub struct Draft {
     /// See [`Plan::warm_up`]; by default none.
     pub warm_up: Option<u32>,
     /// See [`Plan::conduct`].
-    pub conduct: ConductDraft,
+    pub conduct: TrialSettingsDraft,
     /// See [`Plan::command_deadline_ns`]; by default 30 minutes.
     pub deadline: Option<Duration>,
     /// See [`Plan::start_deadline_ns`]; by default 3 minutes.
@@ -74,20 +74,20 @@ pub struct Draft {
 
 /// What surrounds the caller and fills the gaps of a draft.
 #[derive(Clone, Debug)]
-pub struct Surroundings<'a> {
+pub struct Defaults<'a> {
     /// The caller's working directory.
     pub cwd: PathBuf,
     /// Seed for a plan that names none.
     pub fresh_seed: u64,
     /// The layers that are known.
-    pub cards: &'a [&'static Card],
+    pub descriptors: &'a [&'static Descriptor],
     /// The CPUs of this machine, where they can be told.
     pub cpus: Option<Vec<u32>>,
 }
 
 /// A plan, and what the user should know about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decided {
+pub struct CheckedPlan {
     /// Complete and free of contradictions.
     pub plan: Plan,
     /// Sentences, most important first.
@@ -162,7 +162,7 @@ impl Draft {
     ///
     /// # Errors
     /// The user's: what is missing, contradicts itself, or is not there.
-    pub fn complete(self, around: &Surroundings<'_>) -> Result<Decided, Fault> {
+    pub fn complete(self, around: &Defaults<'_>) -> Result<CheckedPlan, Fault> {
         let command = self.checked_command()?;
         self.check_counts()?;
         self.check_precision()?;
@@ -201,7 +201,7 @@ impl Draft {
         };
         let mut notes = notes(&plan);
         notes.extend(added.into_iter().chain(connected));
-        Ok(Decided { plan, notes })
+        Ok(CheckedPlan { plan, notes })
     }
 
     /// The user's fault about one field, with the place where it was said.

@@ -154,15 +154,16 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::super::tests::around;
-    use super::super::{Draft, Plan, Surroundings, file, shelf};
+    use super::super::{Defaults, Draft, Plan, file, shelf};
     use crate::driver::registered;
 
     /// What `surtax run NAME` with these flags plans, and the line that repeats it.
     fn planned(name: &str, flags: Draft) -> (Plan, String) {
-        let cards = registered();
+        let descriptors = registered();
         let text = shelf::READY.iter().find(|(ready, _)| *ready == name).unwrap().1;
-        let draft = file::parse(text, name, &cards).unwrap().overlaid_by(flags);
-        let plan = draft.complete(&Surroundings { cards: &cards, ..around() }).unwrap().plan;
+        let draft = file::parse(text, name, &descriptors).unwrap().overlaid_by(flags);
+        let plan =
+            draft.complete(&Defaults { descriptors: &descriptors, ..around() }).unwrap().plan;
         let line = plan.repeat_with();
         (plan, line.split_once(" && ").unwrap().1.to_owned())
     }

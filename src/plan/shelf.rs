@@ -35,14 +35,15 @@ mod tests {
     use super::*;
     use crate::driver::registered;
     use crate::plan::tests::around;
-    use crate::plan::{Surroundings, file};
+    use crate::plan::{Defaults, file};
 
     #[test]
     fn every_plan_that_comes_with_surtax_is_one() {
-        let cards = registered();
-        let around = Surroundings { cards: &cards, ..around() };
+        let descriptors = registered();
+        let around = Defaults { descriptors: &descriptors, ..around() };
         for (name, text) in READY {
-            let draft = file::parse(text, name, &cards).unwrap_or_else(|fault| panic!("{fault}"));
+            let draft =
+                file::parse(text, name, &descriptors).unwrap_or_else(|fault| panic!("{fault}"));
             let decided = draft.complete(&around).unwrap_or_else(|fault| panic!("{name}: {fault}"));
             let mut stacks = decided.plan.stacks.clone();
             stacks.dedup();

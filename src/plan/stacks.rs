@@ -2,10 +2,10 @@
 
 use super::depth;
 use super::networks::connected;
-use super::refuse::{Draft, Surroundings, is_native};
+use super::refuse::{Defaults, Draft, is_native};
 use crate::driver;
 use crate::fault::{Blame, Fault};
-use crate::layer::{Card, Root, StackSpec, medium};
+use crate::layer::{Descriptor, Root, StackSpec, medium};
 use std::path::Path;
 
 /// How many stacks a plan may have.
@@ -29,15 +29,15 @@ impl Draft {
     pub(super) fn checked_stacks(
         &self,
         cwd: &Path,
-        around: &Surroundings<'_>,
+        around: &Defaults<'_>,
     ) -> Result<Checked, Fault> {
-        let cards = around.cards;
+        let descriptors = around.descriptors;
         let has_two_sides = self.has_two_sides()?;
         let joined = |stack: &StackSpec| {
-            if has_two_sides { connected(stack, cards) } else { stack.clone() }
+            if has_two_sides { connected(stack, descriptors) } else { stack.clone() }
         };
         let adapted =
-            |field, stack: &StackSpec| self.pinned(self.located(field, stack, cwd)?, cards);
+            |field, stack: &StackSpec| self.pinned(self.located(field, stack, cwd)?, descriptors);
         let mut changed = Vec::new();
         if self.stacks.is_empty() {
             return Err(self.refuse("stacks", "there is no stack to run the command in").hint(
@@ -66,7 +66,7 @@ impl Draft {
             Some(baseline) => adapted("baseline", &joined(baseline))?,
             None => match stacks.iter().find(|stack| is_native(stack)) {
                 Some(native) => native.clone(),
-                None => self.pinned(StackSpec::parse_with("native", cards)?, cards)?,
+                None => self.pinned(StackSpec::parse_with("native", descriptors)?, descriptors)?,
             },
         };
         if !stacks.contains(&baseline) {
@@ -80,7 +80,7 @@ impl Draft {
         }
         let stacks: Vec<StackSpec> = stacks
             .into_iter()
-            .map(|stack| self.scratched(stack, cards))
+            .map(|stack| self.scratched(stack, descriptors))
             .collect::<Result<_, _>>()?;
         let mut seen = stacks.iter().enumerate();
         if let Some((_, twice)) = seen.find(|(index, stack)| stacks[..*index].contains(stack)) {
@@ -88,14 +88,14 @@ impl Draft {
                 .refuse("stacks", format!("`{twice}` is there twice, once without its `scratch=`"))
                 .hint("list it once: where another stack names a medium, the default is `layer`"));
         }
-        Ok(Checked { stacks, baseline: self.scratched(baseline, cards)?, joined: changed })
+        Ok(Checked { stacks, baseline: self.scratched(baseline, descriptors)?, joined: changed })
     }
 
     /// That a stack can be, on some machine, and that the CPUs that it names are here.
     pub(super) fn check_sense(
         &self,
         stack: &StackSpec,
-        around: &Surroundings<'_>,
+        around: &Defaults<'_>,
     ) -> Result<(), Fault> {
         let labelled = |fault: Fault| {
             let message = format!("`{stack}` cannot be: {}", fault.message);
@@ -134,7 +134,11 @@ impl Draft {
 
     /// The stack with a scratch directory: where one stack names a medium for it, the command needs the
     /// directory in all of them.
-    fn scratched(&self, mut stack: StackSpec, cards: &[&'static Card]) -> Result<StackSpec, Fault> {
+    fn scratched(
+        &self,
+        mut stack: StackSpec,
+        descriptors: &[&'static Descriptor],
+    ) -> Result<StackSpec, Fault> {
         let named = stack.to_string();
         let Some(innermost) = stack.layers.last_mut() else { return Ok(stack) };
         if innermost.root()? == Root::Host {
@@ -142,8 +146,10 @@ impl Draft {
                 .refuse("stacks", format!("`{named}` has no place for a scratch directory"))
                 .hint("leave `root=host` out, or every `scratch=`"));
         }
-        let card = cards.iter().find(|card| card.kind == innermost.kind);
-        if !card.is_some_and(|card| card.options.iter().any(|choice| choice.key == medium::KEY)) {
+        let descriptor = descriptors.iter().find(|descriptor| descriptor.kind == innermost.kind);
+        if !descriptor.is_some_and(|descriptor| {
+            descriptor.options.iter().any(|choice| choice.key == medium::KEY)
+        }) {
             let kind = &innermost.kind;
             return Err(self
                 .refuse(
@@ -158,12 +164,17 @@ impl Draft {
     }
 
     /// The stack, its outermost layer held to the CPUs of `pin` unless it names its own.
-    fn pinned(&self, mut stack: StackSpec, cards: &[&'static Card]) -> Result<StackSpec, Fault> {
+    fn pinned(
+        &self,
+        mut stack: StackSpec,
+        descriptors: &[&'static Descriptor],
+    ) -> Result<StackSpec, Fault> {
         let (Some(pin), Some(outermost)) = (&self.pin, stack.layers.first_mut()) else {
             return Ok(stack);
         };
         outermost.options.entry(String::from("cpuset")).or_insert_with(|| pin.clone());
-        StackSpec::parse_with(&stack.to_string(), cards).map_err(|fault| fault.during("`--pin`"))
+        StackSpec::parse_with(&stack.to_string(), descriptors)
+            .map_err(|fault| fault.during("`--pin`"))
     }
 
     /// The stack with absolute paths, the outermost of which must be there.

@@ -10,8 +10,8 @@ pub(crate) fn draft(stacks: &[&str]) -> Draft {
 }
 
 /// A caller in `/`.
-pub(crate) fn around() -> Surroundings<'static> {
-    Surroundings { cwd: PathBuf::from("/"), fresh_seed: 7, cards: CARDS, cpus: None }
+pub(crate) fn around() -> Defaults<'static> {
+    Defaults { cwd: PathBuf::from("/"), fresh_seed: 7, descriptors: CARDS, cpus: None }
 }
 
 /// The plan that the draft becomes.

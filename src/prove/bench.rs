@@ -11,7 +11,7 @@ use crate::fault::{Doing, Fault};
 use crate::finding::{ArmFindings, Findings, Interval, compare};
 use crate::lab::{self, Lab, Process, Program, Room};
 use crate::ledger::{Ledger, RunState, StoredTrial};
-use crate::plan::{Arm, Draft, Plan, Surroundings, TrialId};
+use crate::plan::{Arm, Defaults, Draft, Plan, TrialId};
 use crate::stack::rise::Ground;
 use crate::trial::Record;
 use serde::Serialize;
@@ -221,9 +221,13 @@ impl<'a> Bench<'a> {
         draft: Draft,
         read: impl FnOnce(&Ledger) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let cards = registered();
-        let around =
-            Surroundings { cwd: PathBuf::from("/"), fresh_seed: 0, cards: &cards, cpus: None };
+        let descriptors = registered();
+        let around = Defaults {
+            cwd: PathBuf::from("/"),
+            fresh_seed: 0,
+            descriptors: &descriptors,
+            cpus: None,
+        };
         let plan = draft.complete(&around)?.plan;
         let file = self.directory()?.join("run.surtax");
         let found = self.run(&plan, &file).and_then(|()| read(&Ledger::open(&file)?));

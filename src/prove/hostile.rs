@@ -14,7 +14,7 @@ use crate::driver::registered;
 use crate::fault::{Doing, Fault};
 use crate::finding::foreign;
 use crate::ledger::{Ledger, RunState};
-use crate::plan::{Draft, Plan, Surroundings, TrialId};
+use crate::plan::{Defaults, Draft, Plan, TrialId};
 use crate::trial::TrialResult;
 use mutated::Harm;
 use serde::{Deserialize, Serialize};
@@ -199,8 +199,9 @@ fn failed(block: u32, arm: u32) -> Option<TrialResult> {
 fn plan(mark: &Path) -> Result<Plan, Fault> {
     let native = driver::parse("native")?;
     let stacks = vec![native.clone(), driver::parse("native:env.SURTAX_TWIN=1")?];
-    let cards = registered();
-    let around = Surroundings { cwd: PathBuf::from("/"), fresh_seed: 0, cards: &cards, cpus: None };
+    let descriptors = registered();
+    let around =
+        Defaults { cwd: PathBuf::from("/"), fresh_seed: 0, descriptors: &descriptors, cpus: None };
     let draft = Draft {
         title: Some(String::from("a stranger's run")),
         stacks,

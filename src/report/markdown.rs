@@ -5,7 +5,7 @@ use crate::finding::prices::List;
 use crate::finding::reasons::Failure;
 use crate::finding::stacks::Stacks;
 use crate::finding::{
-    ArmFindings, Findings, KeyValue, PayerFindings, Trouble, foreign, number, prices, reasons,
+    ArmFailure, ArmFindings, Findings, KeyValue, PayerFindings, foreign, number, prices, reasons,
     workload,
 };
 
@@ -247,7 +247,7 @@ fn reasons(findings: &Findings) -> String {
 fn troubles(findings: &Findings) -> String {
     let all = Stacks::of(&findings.arms);
     let mut text = String::new();
-    for Failure { stacks, trouble: Trouble { why, remedy, stderr }, .. } in
+    for Failure { stacks, trouble: ArmFailure { why, remedy, stderr }, .. } in
         reasons::failures(findings)
     {
         text += &format!("### {}\n\n{}\n\n", sentence(&all.words(&stacks)), sentence(why));
@@ -373,7 +373,7 @@ mod tests {
     fn a_guest_cannot_break_out_of_a_cell_a_fence_or_the_page() {
         let mut findings = example(6, |_| {});
         findings.machine[0].value = "x | y <script>".into();
-        findings.arms[2].trouble = Some(Trouble {
+        findings.arms[2].trouble = Some(ArmFailure {
             why: "an odd ` and <b>".into(),
             remedy: None,
             stderr: Some("```\n# not a heading".into()),

@@ -317,7 +317,7 @@ mod tests {
         assert!(repeated(&line("/nowhere"), Name::AsRun).starts_with("cd /nowhere && "));
         assert!(!repeated(&line(&here), Name::AsRun).contains("cd "));
     }
-    use crate::finding::Trouble;
+    use crate::finding::ArmFailure;
     use crate::finding::compare::tests::example;
     use crate::finding::number::GAP;
 
@@ -403,7 +403,7 @@ mod tests {
         findings.arms[2].stack = evil.into();
         findings.arms[2].because = evil.into();
         let (why, remedy) = (String::from(evil), Some(String::from(evil)));
-        findings.arms[2].trouble = Some(Trouble { why, remedy, stderr: Some(evil.into()) });
+        findings.arms[2].trouble = Some(ArmFailure { why, remedy, stderr: Some(evil.into()) });
         let text = render(&findings, PLAIN);
         assert!(!text.contains(['\x1b', '\x07', '\u{202e}']), "{text:?}");
     }

@@ -23,7 +23,7 @@ const SOURCE: &str = "how the layer was started";
 
 /// What the text of a stack says about the way between its command and the outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Promise {
+pub enum Reachability {
     /// There is none.
     Nothing,
     /// The command can call, and not be called.
@@ -36,26 +36,28 @@ pub enum Promise {
 
 /// What can be known before anything is started.
 #[must_use]
-pub fn promise(stack: &StackSpec) -> Promise {
-    let Some((outermost, deeper)) = stack.layers.split_first() else { return Promise::Nothing };
+pub fn promise(stack: &StackSpec) -> Reachability {
+    let Some((outermost, deeper)) = stack.layers.split_first() else {
+        return Reachability::Nothing;
+    };
     let leads_on = |layer| matches!(of_layer(layer), Reach::Level | Reach::Daemon | Reach::Unknown);
     if !deeper.iter().all(leads_on) {
-        return Promise::Nothing;
+        return Reachability::Nothing;
     }
     match of_layer(outermost) {
-        Reach::Nothing => Promise::Nothing,
-        Reach::Outward => Promise::Outward,
+        Reach::Nothing => Reachability::Nothing,
+        Reach::Outward => Reachability::Outward,
         Reach::Level | Reach::Link | Reach::Bridge { .. } | Reach::Engine | Reach::Far => {
-            Promise::BothWays
+            Reachability::BothWays
         }
-        Reach::Daemon | Reach::Unknown => Promise::Unknown,
+        Reach::Daemon | Reach::Unknown => Reachability::Unknown,
     }
 }
 
-/// What the layer's own card says of its network.
+/// What the layer's own descriptor says of its network.
 fn of_layer(layer: &LayerSpec) -> Reach {
     // The text of a stack is checked against the registry when it is read.
-    driver::find(&layer.kind).map_or(Reach::Nothing, |driver| driver.card().reach_of(layer))
+    driver::find(&layer.kind).map_or(Reach::Nothing, |driver| driver.descriptor().reach_of(layer))
 }
 
 /// Where the inside of a stack is, for another stack that is to meet it: on the way of its outermost layer, if each
@@ -201,19 +203,19 @@ mod tests {
     #[test]
     fn what_a_stack_promises_is_known_from_its_text() {
         for (text, expected) in [
-            ("native", Promise::BothWays),
-            ("runc", Promise::Nothing),
-            ("runc:net=veth", Promise::BothWays),
-            ("namespaces", Promise::Nothing),
-            ("qemu", Promise::Nothing),
-            ("qemu:net=user", Promise::Outward),
-            ("qemu:net=tap+runc:net=host", Promise::BothWays),
-            ("qemu:net=tap+runc", Promise::Nothing),
-            ("qemu:net=user+runc:net=host", Promise::Outward),
-            ("docker", Promise::Unknown),
-            ("xen", Promise::Nothing),
-            ("xen:net=bridge", Promise::BothWays),
-            ("simulated", Promise::Nothing),
+            ("native", Reachability::BothWays),
+            ("runc", Reachability::Nothing),
+            ("runc:net=veth", Reachability::BothWays),
+            ("namespaces", Reachability::Nothing),
+            ("qemu", Reachability::Nothing),
+            ("qemu:net=user", Reachability::Outward),
+            ("qemu:net=tap+runc:net=host", Reachability::BothWays),
+            ("qemu:net=tap+runc", Reachability::Nothing),
+            ("qemu:net=user+runc:net=host", Reachability::Outward),
+            ("docker", Reachability::Unknown),
+            ("xen", Reachability::Nothing),
+            ("xen:net=bridge", Reachability::BothWays),
+            ("simulated", Reachability::Nothing),
         ] {
             assert_eq!(promise(&driver::parse(text).unwrap()), expected, "{text}");
         }

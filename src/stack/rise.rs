@@ -11,7 +11,9 @@ use crate::driver;
 use crate::driver::scratch_proof;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Lab, Limits, Room};
-use crate::layer::{Card, LayerSpec, Network, Payer, Root, Running, Site, StackSpec, View, medium};
+use crate::layer::{
+    Descriptor, LayerSpec, Network, Payer, Root, Running, Site, StackSpec, View, medium,
+};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -146,7 +148,8 @@ impl StackSpec {
         // What a tool chose itself is known when it was seen.
         let network = running.network();
         if !rest.is_empty() {
-            let inside = Inside { card: driver.card(), root: &view.root, lab: ground.lab };
+            let inside =
+                Inside { descriptor: driver.descriptor(), root: &view.root, lab: ground.lab };
             let (deeper, facts) = descend(link, rest, ground, &inside)?;
             link = deeper;
             evidence.extend(facts);
@@ -343,7 +346,7 @@ fn prove(
 
 /// What a starter finds on the inside of a layer.
 struct Inside<'a> {
-    card: &'static Card,
+    descriptor: &'static Descriptor,
     root: &'a Root,
     lab: &'a Lab,
 }
@@ -355,7 +358,7 @@ impl Inside<'_> {
             Some(other) => other.to_owned(),
             None => std::env::current_exe().doing("find this program's own file")?,
         };
-        let is_ours = matches!(self.root, Root::Overlay | Root::Host) && !self.card.elsewhere;
+        let is_ours = matches!(self.root, Root::Overlay | Root::Host) && !self.descriptor.elsewhere;
         // A starter on another machine has no file of its own that it could show.
         Ok((is_ours && exe.exists()).then_some(exe))
     }
@@ -363,7 +366,7 @@ impl Inside<'_> {
     /// A starter that was pushed into a foreign root found no C library there, or another one.
     fn homeless(&self, fault: Fault) -> Fault {
         let place = match self.root {
-            _ if self.card.elsewhere => format!("{}:…", self.card.kind),
+            _ if self.descriptor.elsewhere => format!("{}:…", self.descriptor.kind),
             Root::Overlay | Root::Host | Root::Packed => return fault,
             Root::Directory(path) => format!("root=dir:{}", path.display()),
             Root::Oci(path) => format!("root=oci:{}", path.display()),
@@ -396,7 +399,7 @@ fn descend(
         .map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec()))
         .collect();
     let mut argv = vec![starter.as_os_str().as_bytes().to_vec(), STARTER.as_bytes().to_vec()];
-    argv.extend(inside.card.elsewhere.then(|| ELSEWHERE.as_bytes().to_vec()));
+    argv.extend(inside.descriptor.elsewhere.then(|| ELSEWHERE.as_bytes().to_vec()));
     let command = Command { argv, env: environment, cwd: b"/".to_vec(), ..Command::default() };
     let mut deeper = link.relay(&format!("the starter of `{stack}`"), command)?;
     greet(&mut deeper, &stack, ground.start_deadline).map_err(|fault| inside.homeless(fault))?;

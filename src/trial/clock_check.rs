@@ -2,16 +2,16 @@
 //! another stack.
 
 use super::acts::Who;
+use super::clock_sync::{ClockSync, Rate};
 use super::companion::{Companion, Place, Seen};
 use super::iterate::Ran;
-use super::opposite::Opposite;
-use super::sandwich::{Rate, Sandwich};
+use super::peer::Peer;
 use super::stage::{Placed, Stage};
 use crate::fault::Fault;
 
 /// The clock of the innermost level, as it was before anything ran.
 #[derive(Default)]
-pub(super) struct ClockCheck(Option<Sandwich>);
+pub(super) struct ClockCheck(Option<ClockSync>);
 
 impl Companion for ClockCheck {
     fn who(&self) -> Who {
@@ -22,23 +22,23 @@ impl Companion for ClockCheck {
     fn prepare(&mut self, stage: &mut Stage<'_>) -> Result<(), Fault> {
         let standing = &mut stage.placed.standing;
         let patience = standing.patience();
-        self.0 = Some(Sandwich::take(standing.link()?, patience)?);
+        self.0 = Some(ClockSync::take(standing.link()?, patience)?);
         Ok(())
     }
 
     fn end(&mut self, stage: &mut Stage<'_>, _: &[Ran], seen: &mut Seen) -> Result<(), Fault> {
-        let Placed { standing, opposite, .. } = &mut *stage.placed;
+        let Placed { standing, peer, .. } = &mut *stage.placed;
         let mut note = |rate: Rate, whose: &str| {
             seen.is_guest_time_void |= rate.is_void();
             seen.conditions.extend(rate.conditions_of(whose));
         };
-        if let Some(rate) = opposite.as_mut().map_or(Ok(None), Opposite::rate)? {
+        if let Some(rate) = peer.as_mut().map_or(Ok(None), Peer::rate)? {
             note(rate, "client_");
         }
         let Some(clock) = self.0 else { return Ok(()) };
         if !clock.is_shared() {
             let patience = standing.patience();
-            note(clock.rate_until(Sandwich::take(standing.link()?, patience)?), "");
+            note(clock.rate_until(ClockSync::take(standing.link()?, patience)?), "");
         }
         seen.prove(Place::Clock, clock.facts());
         seen.clock = Some(clock);

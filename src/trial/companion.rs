@@ -4,8 +4,8 @@
 //! begins last is nearest to the command. A new one is a file, and a line of that list.
 
 use super::acts::Who;
+use super::clock_sync::ClockSync;
 use super::iterate::Ran;
-use super::sandwich::Sandwich;
 use super::stage::Stage;
 use crate::fault::Fault;
 use crate::workload::Reading as WorkloadReading;
@@ -65,7 +65,7 @@ pub(super) struct Seen {
     /// What a workload measured.
     pub workload: WorkloadReading,
     /// What is known of the clock of the innermost level.
-    pub clock: Option<Sandwich>,
+    pub clock: Option<ClockSync>,
     /// The clock that the numbers of a workload are in ran wrong.
     pub is_guest_time_void: bool,
 }

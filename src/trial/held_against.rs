@@ -11,8 +11,8 @@
 //! - **Memory** is at most all that this machine has. The peak of a group says nothing against it: files that are in
 //!   memory already are in a process's resident set, and not in its group's bill.
 
+use super::clock_sync::ClockSync;
 use super::iterate::Ran;
-use super::sandwich::Sandwich;
 use crate::layer::{Payer, Source};
 use std::time::Duration;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
@@ -47,7 +47,7 @@ const CPU_PART: u64 = 50;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host {
     /// What is known of the clock that the command was timed by.
-    pub clock: Sandwich,
+    pub clock: ClockSync,
     /// The least CPU time that any level is limited to, in thousandths of a CPU.
     pub quota_millis: Option<u32>,
     /// The counters of a kernel that all levels share, if they do.
@@ -69,7 +69,7 @@ pub(super) struct Kernel {
 
 impl Kernel {
     /// This host's, if every level of a stack says that it runs on it and the clock is the same.
-    pub(super) fn shared(clock: Sandwich, levels: &[LevelFacts]) -> Option<Self> {
+    pub(super) fn shared(clock: ClockSync, levels: &[LevelFacts]) -> Option<Self> {
         let system = rustix::system::uname();
         let ours = [("release", system.release()), ("version", system.version())];
         let is_ours = |level: &LevelFacts| {
@@ -103,7 +103,7 @@ pub(super) fn of_the_group(payers: &[Payer], readings: &[Reading]) -> Option<Nan
 
 /// By how much the host's brackets were longer than what the commands are said to have taken, the most of them, in
 /// nanoseconds; nothing where the time is the host's own.
-pub(super) fn excess(clock: Sandwich, runs: &[Ran]) -> Option<(String, f64)> {
+pub(super) fn excess(clock: ClockSync, runs: &[Ran]) -> Option<(String, f64)> {
     let excess = runs.iter().map(|ran| ran.between.since(ran.outcome.wall).0).max();
     #[expect(clippy::cast_precision_loss, reason = "nanoseconds of days are known to the µs")]
     let found = excess.filter(|_| clock.is_shared()).map(|excess| excess as f64);

@@ -6,7 +6,7 @@
 //! International Symposium on Memory Management, 2013.
 
 use super::Iteration;
-use super::sandwich::Sandwich;
+use super::clock_sync::ClockSync;
 use crate::fault::Fault;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Outcome, Reading};
@@ -22,9 +22,9 @@ pub(super) struct Ran {
 }
 
 /// What each run took and used, in host time.
-pub(super) fn iterations(runs: &[Ran], sandwich: Sandwich) -> Vec<Iteration> {
+pub(super) fn iterations(runs: &[Ran], clock_sync: ClockSync) -> Vec<Iteration> {
     let one = |ran: &Ran| Iteration {
-        wall: sandwich.wall(ran.between, &ran.outcome),
+        wall: clock_sync.wall(ran.between, &ran.outcome),
         cpu_user: ran.outcome.cpu_user,
         cpu_system: ran.outcome.cpu_system,
     };

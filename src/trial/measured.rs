@@ -1,9 +1,9 @@
 //! What runs and companions come to: one measurement, and why it cannot be believed, if it cannot.
 
+use super::clock_sync::ClockSync;
 use super::companion::Seen;
 use super::held_against::{self, Host, Kernel};
 use super::iterate::{self, Ran};
-use super::sandwich::Sandwich;
 use super::stage::Placed;
 use super::{Evidence, Measured};
 use crate::fault::Fault;
@@ -19,7 +19,7 @@ pub(super) struct Around {
     /// What the layers have proved, outermost first.
     pub levels: Vec<LevelFacts>,
     /// The clock by which the command was timed, where that is not the innermost level's.
-    pub clock_of_the_client: Option<Sandwich>,
+    pub clock_of_the_client: Option<ClockSync>,
     /// Whether the workload has another side.
     pub has_two_sides: bool,
     /// The least CPU time that a level of the stack is limited to, in thousandths of a CPU.
@@ -29,12 +29,12 @@ pub(super) struct Around {
 impl Around {
     /// What is known of a workload in its place.
     pub(super) fn of(placed: &Placed, stack: &StackSpec, seen: &Seen) -> Self {
-        let Placed { opposite, standing, .. } = placed;
-        let clock = seen.clock.zip(opposite.as_ref());
+        let Placed { peer, standing, .. } = placed;
+        let clock = seen.clock.zip(peer.as_ref());
         Self {
             levels: standing.evidence().to_vec(),
             clock_of_the_client: clock.map(|(clock, it)| it.clock_of_the_client(clock)),
-            has_two_sides: opposite.is_some(),
+            has_two_sides: peer.is_some(),
             quota_millis: stack
                 .layers
                 .iter()

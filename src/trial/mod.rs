@@ -18,8 +18,8 @@ pub mod protocol;
 pub mod quiet;
 mod neighbour;
 mod meeting;
-mod sandwich;
-mod opposite;
+mod clock_sync;
+mod peer;
 pub mod oom;
 mod own_port;
 pub mod outside;
@@ -90,7 +90,7 @@ pub enum TrialResult {
 /// A run that has an outcome. It cannot be built without evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// What the command took, in host time; `sandwich.rs` says how it is known. Of several iterations
+    /// What the command took, in host time; `clock_sync.rs` says how it is known. Of several iterations
     /// the median.
     pub wall: Nanoseconds,
     /// What the agent said about the command; `iterate.rs` says what that is of several iterations.

@@ -9,7 +9,7 @@ use super::acts::Who;
 use super::command_run::{begin, finish};
 use super::companion::{Companion, Place, Seen};
 use super::iterate::Ran;
-use super::opposite::{Opposite, Side};
+use super::peer::{Peer, Side};
 use super::stage::{NotPlaced, Placed, Stage};
 use super::task::Task;
 use super::workload_steps::{like, named, require_success};
@@ -119,7 +119,7 @@ impl Companion for Neighbours {
             }
             let source = "its agent told of no end, and its CPU time";
             let ran = Fact::new(format!("neighbour_{place}"), words, source);
-            let of_both = beside.placed.opposite.iter().flat_map(Opposite::facts);
+            let of_both = beside.placed.peer.iter().flat_map(Peer::facts);
             let of_both = of_both.map(|Fact { key, value, source }| {
                 Fact::new(format!("neighbour_{place}_{key}"), value, source)
             });
@@ -173,20 +173,20 @@ impl Beside {
 
     /// Who works for it, on this level.
     fn payers(&self) -> Vec<Payer> {
-        let outside = self.placed.opposite.as_ref().map(Opposite::payers).unwrap_or_default();
+        let outside = self.placed.peer.as_ref().map(Peer::payers).unwrap_or_default();
         self.placed.standing.payers().into_iter().chain(outside).collect()
     }
 
     fn start(&mut self, deadline: Duration, level: u8) -> Result<(), Fault> {
-        let Placed { opposite, standing, command, .. } = &mut self.placed;
+        let Placed { peer, standing, command, .. } = &mut self.placed;
         for step in &self.definition.setup {
             let step_command = Command { deadline: deadline.into(), ..like(command, step) };
             let began = begin(standing, &step_command)?;
             let ended = finish(standing, began, deadline)?;
             require_success(&named("the set-up", step), &ended.outcome)?;
         }
-        self.running = match opposite {
-            Some(opposite) => opposite.begin(standing)?.to_vec(),
+        self.running = match peer {
+            Some(peer) => peer.begin(standing)?.to_vec(),
             None => vec![(Side::Stack, begin(standing, command)?)],
         };
         let waiting = clock::monotonic_raw();

@@ -184,7 +184,7 @@ fn killed(count: u64) -> String {
 
 /// Whether a layer has memory of its own.
 fn is_machine(layer: &LayerSpec) -> bool {
-    driver::card(&layer.kind).is_some_and(|card| card.has_own_memory)
+    driver::descriptor(&layer.kind).is_some_and(|descriptor| descriptor.has_own_memory)
 }
 
 /// Twice as much.

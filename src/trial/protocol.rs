@@ -124,7 +124,7 @@ fn accompanied(
     if has_neighbours {
         acts(Who::Neighbours, Act::Start);
     }
-    let (has_two_sides, level) = (placed.opposite.is_some(), ground.level);
+    let (has_two_sides, level) = (placed.peer.is_some(), ground.level);
     let mut all = companions(has_neighbours.then_some(neighbours), has_two_sides);
     let mut stage = Stage { placed, plan, level, payers: Vec::new() };
     // Groups are looked at before anything is taken away.

@@ -7,7 +7,7 @@ use super::cold;
 use super::command_run::execute;
 use super::iterate::Ran;
 use super::meeting::Bridge;
-use super::opposite::{Opposite, Side};
+use super::peer::{Peer, Side};
 use super::task::Task;
 use crate::fault::Fault;
 use crate::layer::{Payer, StackSpec};
@@ -22,7 +22,7 @@ use surtax_instrument::wire::{Command, Outcome, Status};
 pub(super) struct Placed {
     // Dropped in this order, which is that in which they are taken away.
     /// The other side, of a workload that has two.
-    pub opposite: Option<Opposite>,
+    pub peer: Option<Peer>,
     /// The stack.
     pub standing: Standing,
     between: Option<Bridge>,
@@ -80,17 +80,17 @@ impl Placed {
             }
         };
         standing.tell(&mut command);
-        match task.opposite(&standing, &mut command, ground, name) {
-            Ok(opposite) => {
-                if opposite.is_some() {
+        match task.peer(&standing, &mut command, ground, name) {
+            Ok(peer) => {
+                if peer.is_some() {
                     acts(Who::Peer, Act::Start);
                 }
-                Ok(Self { opposite, standing, between, command, task, stood_at })
+                Ok(Self { peer, standing, between, command, task, stood_at })
             }
             Err(fault) => {
                 let fault = standing.explained(fault);
-                let opposite = None;
-                let placed = Self { opposite, standing, between, command, task, stood_at };
+                let peer = None;
+                let placed = Self { peer, standing, between, command, task, stood_at };
                 Err(NotPlaced { fault, leftovers: placed.stop(acts).0, stood_at })
             }
         }
@@ -98,19 +98,19 @@ impl Placed {
 
     /// What stands on one of its sides.
     pub(super) fn standing(&mut self, side: Side) -> &mut Standing {
-        match (side, &mut self.opposite) {
-            (Side::Outside, Some(opposite)) => opposite.outside(),
+        match (side, &mut self.peer) {
+            (Side::Outside, Some(peer)) => peer.outside(),
             _ => &mut self.standing,
         }
     }
 
     /// Takes it away: what was left, and how long the stack took to end.
     pub(super) fn stop(self, acts: Acts<'_>) -> (Vec<String>, Nanoseconds) {
-        let Self { opposite, standing, between, .. } = self;
-        if opposite.is_some() {
+        let Self { peer, standing, between, .. } = self;
+        if peer.is_some() {
             acts(Who::Peer, Act::Stop);
         }
-        let mut left = opposite.map(Opposite::stop).unwrap_or_default();
+        let mut left = peer.map(Peer::stop).unwrap_or_default();
         acts(Who::Stack, Act::Stop);
         let stopping_at = clock::monotonic_raw();
         left.extend(standing.stop().unwrap_or_else(|fault| vec![fault.message]));
@@ -153,9 +153,9 @@ impl Stage<'_> {
     /// It could not be started, or does not end.
     pub(super) fn run(&mut self) -> Result<Ran, Fault> {
         let deadline = self.deadline();
-        let Placed { opposite, standing, command, .. } = &mut *self.placed;
-        match opposite {
-            Some(opposite) => opposite.run(standing, deadline),
+        let Placed { peer, standing, command, .. } = &mut *self.placed;
+        match peer {
+            Some(peer) => peer.run(standing, deadline),
             None => execute(standing, command, deadline),
         }
     }
@@ -183,8 +183,8 @@ impl Stage<'_> {
 
     /// The command that runs in the stack: the server, where the client is outside.
     pub(super) fn inside(&self) -> Command {
-        let Placed { opposite, command, .. } = &*self.placed;
-        opposite.as_ref().map_or(command, Opposite::inside).clone()
+        let Placed { peer, command, .. } = &*self.placed;
+        peer.as_ref().map_or(command, Peer::inside).clone()
     }
 }
 

@@ -2,7 +2,7 @@
 //! command there is none of it.
 
 use super::meeting::Bridge;
-use super::opposite::{self, Opposite};
+use super::peer::{self, Peer};
 use crate::fault::Fault;
 use crate::layer::{Network, StackSpec, Unavailable};
 use crate::plan::Plan;
@@ -87,25 +87,25 @@ impl Task {
 
     /// The command that runs in the stack, which is the server of a workload whose client is outside.
     pub(super) fn inside(&self, command: &Command) -> Command {
-        opposite::inside(self.definition.as_ref(), command)
+        peer::inside(self.definition.as_ref(), command)
     }
 
     /// The other side of a workload that has two, with the port of either settled.
-    pub(super) fn opposite(
+    pub(super) fn peer(
         &mut self,
         standing: &Standing,
         command: &mut Command,
         ground: &Ground<'_>,
         name: &str,
-    ) -> Result<Option<Opposite>, Fault> {
+    ) -> Result<Option<Peer>, Fault> {
         self.settle_port(standing.network(), ground.lab, command)?;
         let Some(definition) = &self.definition else { return Ok(None) };
         if let Some((network, port)) = self.served_by(standing) {
-            opposite::call(definition, network, port, command)?;
+            peer::call(definition, network, port, command)?;
             return Ok(None);
         }
         let sides = if self.count < 2 { std::slice::from_ref(definition) } else { &self.instances };
-        Opposite::open(definition, sides, standing, command, ground, name)
+        Peer::open(definition, sides, standing, command, ground, name)
     }
 
     /// The bridge on which both sides meet, where neither makes one.
@@ -140,6 +140,6 @@ impl Task {
 
     /// Why a stack cannot have its side of a workload that has two.
     pub(super) fn gap(&self, stack: &StackSpec) -> Option<Unavailable> {
-        opposite::gap(self.definition.as_ref()?, stack)
+        peer::gap(self.definition.as_ref()?, stack)
     }
 }

@@ -5,7 +5,7 @@ use super::acts::Who;
 use super::companion::{Companion, Seen};
 use super::held_against;
 use super::iterate::Ran;
-use super::opposite::Opposite;
+use super::peer::Peer;
 use super::stage::Stage;
 use crate::fault::Fault;
 use crate::layer::watch::Watch;
@@ -44,7 +44,7 @@ impl Companion for PeerUsage {
     }
 
     fn begin(&mut self, stage: &mut Stage<'_>) {
-        let payers = stage.placed.opposite.as_ref().map(Opposite::payers).unwrap_or_default();
+        let payers = stage.placed.peer.as_ref().map(Peer::payers).unwrap_or_default();
         self.payer_count = payers.len();
         self.watch = Some(Watch::begin(payers, stage.level));
     }

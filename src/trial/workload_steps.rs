@@ -3,7 +3,7 @@
 use super::acts::Who;
 use super::companion::{Companion, Place, Seen};
 use super::iterate::Ran;
-use super::opposite::Opposite;
+use super::peer::Peer;
 use super::stage::{Placed, Stage};
 use super::task::Task;
 use super::workload_reading::settings;
@@ -34,11 +34,11 @@ impl Companion for WorkloadSteps {
     }
 
     fn end(&mut self, stage: &mut Stage<'_>, runs: &[Ran], seen: &mut Seen) -> Result<(), Fault> {
-        let Placed { task, standing, opposite, .. } = &*stage.placed;
+        let Placed { task, standing, peer, .. } = &*stage.placed;
         seen.prove(Place::Workload, std::mem::take(&mut self.0));
         seen.prove(Place::Workload, task.instances());
         seen.prove(Place::Workload, task.places(standing));
-        seen.prove(Place::Peer, opposite.iter().flat_map(Opposite::facts));
+        seen.prove(Place::Peer, peer.iter().flat_map(Peer::facts));
         seen.flaws.prepared = self.1.take();
         match task.read(runs.iter().map(|ran| &ran.outcome)) {
             Ok(reading) => {

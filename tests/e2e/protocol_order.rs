@@ -10,7 +10,7 @@ use std::time::Duration;
 use surtax::driver;
 use surtax::driver::registered;
 use surtax::lab::Lab;
-use surtax::plan::{ConductDraft, Draft, Neighbour, Plan, Surroundings, TrialId};
+use surtax::plan::{Defaults, Draft, Neighbour, Plan, TrialId, TrialSettingsDraft};
 use surtax::stack::rise::Ground;
 use surtax::trial::{Measured, Record, TrialResult, protocol};
 use surtax::workload::Workload;
@@ -50,8 +50,9 @@ fn draft(stack: &str, workload: Option<Workload>) -> Draft {
 }
 
 fn complete(draft: Draft) -> Plan {
-    let cards = registered();
-    let around = Surroundings { cwd: PathBuf::from("/"), fresh_seed: 0, cards: &cards, cpus: None };
+    let descriptors = registered();
+    let around =
+        Defaults { cwd: PathBuf::from("/"), fresh_seed: 0, descriptors: &descriptors, cpus: None };
     draft.complete(&around).unwrap().plan
 }
 
@@ -136,12 +137,12 @@ fn neighbour(text: &str) -> Vec<Neighbour> {
     vec![Neighbour::parse_with(text, &registered()).unwrap()]
 }
 
-fn iterations(count: u32) -> ConductDraft {
-    ConductDraft { iterations: Some(count), ..ConductDraft::default() }
+fn iterations(count: u32) -> TrialSettingsDraft {
+    TrialSettingsDraft { iterations: Some(count), ..TrialSettingsDraft::default() }
 }
 
-fn instances(count: u32) -> ConductDraft {
-    ConductDraft { instances: Some(count), ..ConductDraft::default() }
+fn instances(count: u32) -> TrialSettingsDraft {
+    TrialSettingsDraft { instances: Some(count), ..TrialSettingsDraft::default() }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use surtax::driver;
 use surtax::finding::{Findings, compare};
 use surtax::lab::Lab;
 use surtax::ledger::{Ledger, RunState};
-use surtax::plan::{Arm, Conduct, Plan, SCHEMA_VERSION, TrialId};
+use surtax::plan::{Arm, Plan, SCHEMA_VERSION, TrialId, TrialSettings};
 use surtax::stack::rise::Ground;
 use surtax::trial::Record;
 
@@ -60,7 +60,7 @@ fn plan(seed: u64) -> Plan {
         time_budget_ns: None,
         precision_ppm: None,
         warm_up: 0,
-        conduct: Conduct::plain(),
+        conduct: TrialSettings::plain(),
         command_deadline_ns: 60_000_000_000,
         start_deadline_ns: 60_000_000_000,
         equivalence_margin_ppm: 30_000,

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use surtax::driver::{parse_list, registered};
 use surtax::finding::compare;
 use surtax::ledger::{Ledger, RunState};
-use surtax::plan::{Draft, Plan, Surroundings, TrialId};
+use surtax::plan::{Defaults, Draft, Plan, TrialId};
 use surtax::report::terminal::{PLAIN, render};
 use surtax::report::{export, html, markdown};
 use surtax::trial::{Evidence, Iteration, Measured, Record, TrialResult};
@@ -173,14 +173,15 @@ fn write(path: &Path) {
 }
 
 fn plan() -> Plan {
-    let cards = registered();
+    let descriptors = registered();
     let draft = Draft {
         stacks: parse_list("runc,qemu").expect("two stacks"),
         command: vec!["true".into()],
         runs: Some(3),
         ..Draft::default()
     };
-    let around = Surroundings { cwd: PathBuf::from("/"), fresh_seed: 1, cards: &cards, cpus: None };
+    let around =
+        Defaults { cwd: PathBuf::from("/"), fresh_seed: 1, descriptors: &descriptors, cpus: None };
     draft.complete(&around).expect("a plan").plan
 }
 

@@ -3,7 +3,7 @@
 use super::{Target, text};
 use std::path::PathBuf;
 use surtax::driver::registered;
-use surtax::plan::{Surroundings, file};
+use surtax::plan::{Defaults, file};
 
 pub const TARGET: Target = Target {
     name: "plan",
@@ -38,17 +38,17 @@ pub const TARGET: Target = Target {
 };
 
 fn run(bytes: &[u8]) {
-    let cards = registered();
-    let Ok(draft) = file::parse(text(bytes), "untrusted.toml", &cards) else { return };
-    let around = Surroundings {
+    let descriptors = registered();
+    let Ok(draft) = file::parse(text(bytes), "untrusted.toml", &descriptors) else { return };
+    let around = Defaults {
         cwd: PathBuf::from("/"),
         fresh_seed: 1,
-        cards: &cards,
+        descriptors: &descriptors,
         cpus: Some(vec![0, 1]),
     };
     if let Ok(decided) = draft.complete(&around) {
         let written = file::write(&decided.plan);
-        let again = file::parse(&written, "written.toml", &cards);
+        let again = file::parse(&written, "written.toml", &descriptors);
         let again = again.unwrap_or_else(|fault| panic!("{fault}, of its own plan:\n{written}"));
         let again = again.complete(&around).unwrap_or_else(|fault| panic!("{fault}:\n{written}"));
         assert_eq!(again.plan, decided.plan, "a plan that was written is read otherwise");

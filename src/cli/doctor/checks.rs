@@ -1,6 +1,6 @@
 //! Asks all layers at once, each with a deadline.
 
-use crate::layer::{Card, Unavailable, Usable};
+use crate::layer::{Descriptor, Unavailable, Usable};
 use serde::Serialize;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -11,8 +11,8 @@ use surtax_instrument::wire::Fact;
 pub struct Check {
     /// What is asked about, as text: `runc`, `qemu:accel=kvm`.
     pub layer: String,
-    /// The layer's card.
-    pub card: &'static Card,
+    /// The layer's descriptor.
+    pub descriptor: &'static Descriptor,
     /// Whether the authors ran this very variant on the hardware that it is made for.
     pub has_run: bool,
     /// How long the answer may take: 3 s for most, 30 s where a reference guest must boot.
@@ -68,7 +68,7 @@ impl Finding {
 
     fn of(
         layer: String,
-        (card, has_run): (&'static Card, bool),
+        (descriptor, has_run): (&'static Descriptor, bool),
         answer: Result<Usable, Unavailable>,
     ) -> Self {
         let (usable, found) = match answer {
@@ -80,8 +80,8 @@ impl Finding {
         let unusable = usable;
         Self {
             layer,
-            kind: card.kind,
-            summary: card.summary,
+            kind: descriptor.kind,
+            summary: descriptor.summary,
             usable: unusable.is_none(),
             remedy: unusable.as_ref().and_then(|unavailable| unavailable.remedy.clone()),
             why: unusable.map(|unavailable| unavailable.why),
@@ -97,16 +97,16 @@ impl Finding {
 #[must_use]
 pub fn run_all(checks: Vec<Check>) -> Vec<Finding> {
     let began_at = clock::monotonic_raw();
-    let asked = checks.into_iter().map(|Check { layer, card, has_run, deadline, ask }| {
+    let asked = checks.into_iter().map(|Check { layer, descriptor, has_run, deadline, ask }| {
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             // The receiver is gone when the deadline has passed; then nobody waits for the answer.
             let _ = sender.send(ask());
         });
-        (layer, (card, has_run), deadline, receiver)
+        (layer, (descriptor, has_run), deadline, receiver)
     });
     let asked: Vec<_> = asked.collect();
-    let findings = asked.into_iter().map(|(layer, (card, has_run), deadline, receiver)| {
+    let findings = asked.into_iter().map(|(layer, (descriptor, has_run), deadline, receiver)| {
         let passed: Duration = clock::monotonic_raw().since(began_at).into();
         let answer =
             receiver.recv_timeout(deadline.saturating_sub(passed)).unwrap_or_else(|error| {
@@ -122,7 +122,7 @@ pub fn run_all(checks: Vec<Check>) -> Vec<Finding> {
                     remedy: None,
                 })
             });
-        Finding::of(layer, (card, has_run), answer)
+        Finding::of(layer, (descriptor, has_run), answer)
     });
     findings.collect()
 }

@@ -1,8 +1,8 @@
-//! The options that each layer takes, as its card and the grammar have them.
+//! The options that each layer takes, as its descriptor and the grammar have them.
 
 use crate::cli::Format;
 use crate::cli::rows::Rows;
-use crate::layer::{Card, Limit};
+use crate::layer::{Descriptor, Limit};
 use crate::report::page::Page;
 use crate::report::terminal::Look;
 
@@ -17,31 +17,35 @@ struct Choice {
 }
 
 /// Every layer once, with its options.
-pub(super) fn text(cards: &[&'static Card], format: Format, look: Look) -> String {
-    let mut known: Vec<&'static Card> = Vec::new();
-    for card in cards {
-        if known.iter().all(|other| other.kind != card.kind) {
-            known.push(card);
+pub(super) fn text(descriptors: &[&'static Descriptor], format: Format, look: Look) -> String {
+    let mut known: Vec<&'static Descriptor> = Vec::new();
+    for descriptor in descriptors {
+        if known.iter().all(|other| other.kind != descriptor.kind) {
+            known.push(descriptor);
         }
     }
     if format == Format::Table || format == Format::Json {
-        return known.iter().map(|card| shown(card, look.width)).collect::<Vec<_>>().join("\n");
+        return known
+            .iter()
+            .map(|descriptor| shown(descriptor, look.width))
+            .collect::<Vec<_>>()
+            .join("\n");
     }
     let mut rows = Rows::new(&["Layer", "Option", "Values", "What it does"]);
-    for card in known {
-        let kind = || card.kind.to_owned();
-        rows.push(vec![kind(), String::new(), String::new(), card.summary.to_owned()]);
-        for choice in choices(card) {
+    for descriptor in known {
+        let kind = || descriptor.kind.to_owned();
+        rows.push(vec![kind(), String::new(), String::new(), descriptor.summary.to_owned()]);
+        for choice in choices(descriptor) {
             rows.push(vec![kind(), choice.key.into(), choice.values, choice.help.into()]);
         }
     }
     rows.text(format, None)
 }
 
-fn shown(card: &Card, width: u16) -> String {
+fn shown(descriptor: &Descriptor, width: u16) -> String {
     let mut page = Page::new(width);
-    page.paragraph(&format!("{}: ", card.kind), card.summary, 2);
-    for Choice { key, values, help } in choices(card) {
+    page.paragraph(&format!("{}: ", descriptor.kind), descriptor.summary, 2);
+    for Choice { key, values, help } in choices(descriptor) {
         let option = format!("  {key}={}", values.replace(' ', "|"));
         if option.chars().count() + 2 > INDENT {
             page.unbroken(&option, "");
@@ -53,23 +57,23 @@ fn shown(card: &Card, width: u16) -> String {
     page.finish()
 }
 
-fn choices(card: &Card) -> Vec<Choice> {
-    let own = card.options.iter().map(|choice| Choice {
+fn choices(descriptor: &Descriptor) -> Vec<Choice> {
+    let own = descriptor.options.iter().map(|choice| Choice {
         key: choice.key,
         values: if choice.values.is_empty() { "any".into() } else { choice.values.join(" ") },
         help: choice.help,
     });
-    let roots: Vec<&str> = card.roots.iter().map(|root| root.words()).collect();
+    let roots: Vec<&str> = descriptor.roots.iter().map(|root| root.words()).collect();
     let root = Choice {
         key: "root",
         values: roots.join(" "),
-        help: if card.elsewhere {
+        help: if descriptor.elsewhere {
             "its files are the other machine's own, and writes to them stay there"
         } else {
             "where the root file system comes from; `overlay`, the default, is this machine's own"
         },
     };
-    let secrets = card.conceals().then_some(Choice {
+    let secrets = descriptor.conceals().then_some(Choice {
         key: "secrets",
         values: "masked shown".into(),
         help: "whether the command sees this machine's keys and passwords (default: masked)",
@@ -79,7 +83,7 @@ fn choices(card: &Card) -> Vec<Choice> {
         values: "any".into(),
         help: "a variable of the command's environment in this stack; on the innermost layer only",
     };
-    own.chain(card.limits.iter().flat_map(|limit| of_limit(*limit)))
+    own.chain(descriptor.limits.iter().flat_map(|limit| of_limit(*limit)))
         .chain([root])
         .chain(secrets)
         .chain([variable])

@@ -20,9 +20,9 @@ const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 /// Questions about every layer of the registry, in its order. Layers for tests of surtax are left out.
 pub(super) fn about_all(footing: &Arc<Footing>) -> Result<Vec<Check>, Fault> {
     let mut questions = Vec::new();
-    for card in registered().into_iter().filter(|card| card.is_listed) {
-        let alone = [card.kind];
-        let texts = if card.variants.is_empty() { &alone } else { card.variants };
+    for descriptor in registered().into_iter().filter(|descriptor| descriptor.is_listed) {
+        let alone = [descriptor.kind];
+        let texts = if descriptor.variants.is_empty() { &alone } else { descriptor.variants };
         for text in texts {
             questions.push(about(text, footing)?);
         }
@@ -33,7 +33,7 @@ pub(super) fn about_all(footing: &Arc<Footing>) -> Result<Vec<Check>, Fault> {
 /// The layers of a text. One that needs a subject, such as a host, is asked about without it: whether
 /// its own tool is here.
 fn asked_about(text: &'static str) -> Result<Vec<LayerSpec>, Fault> {
-    if driver::card(text).is_some() {
+    if driver::descriptor(text).is_some() {
         return Ok(vec![LayerSpec { kind: text.to_owned(), options: BTreeMap::new() }]);
     }
     Ok(driver::parse(text)?.layers)
@@ -42,13 +42,13 @@ fn asked_about(text: &'static str) -> Result<Vec<LayerSpec>, Fault> {
 /// Whether what an inner layer needs is seen from here: its files are, in the roots of the levels around it.
 /// Whether a kernel is Xen's is not.
 fn is_seen_from_here(inner: &LayerSpec) -> bool {
-    driver::card(&inner.kind).is_none_or(|card| card.is_seen_from_outside)
+    driver::descriptor(&inner.kind).is_none_or(|descriptor| descriptor.is_seen_from_outside)
 }
 
 /// Whether the answer may wait for the proof of KVM.
 fn may_prove(text: &str) -> bool {
     let kind = text.split(':').next().unwrap_or(text);
-    driver::card(kind).is_some_and(|card| card.may_prove_kvm)
+    driver::descriptor(kind).is_some_and(|descriptor| descriptor.may_prove_kvm)
         || text.ends_with("=kvm")
         || text.ends_with("=kata")
 }
@@ -64,8 +64,9 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
     let footing = Arc::clone(footing);
     Ok(Check {
         layer: String::from(text),
-        card: driver.card(),
-        has_run: driver.card().ran_on_hardware && !driver.card().not_yet_run.contains(&text),
+        descriptor: driver.descriptor(),
+        has_run: driver.descriptor().ran_on_hardware
+            && !driver.descriptor().not_yet_run.contains(&text),
         deadline: if may_prove(text) { PROOF_DEADLINE } else { DEADLINE },
         ask: Box::new(move || {
             let usable = look(driver, &spec, &footing)?;

@@ -8,11 +8,11 @@ use disturbance::State;
 use surtax_instrument::wire::Fact;
 
 fn check(layer: &str, ask: impl FnOnce() -> Result<Usable, Unavailable> + Send + 'static) -> Check {
-    let card = CARDS.iter().find(|card| layer.starts_with(card.kind)).unwrap();
+    let descriptor = CARDS.iter().find(|descriptor| layer.starts_with(descriptor.kind)).unwrap();
     Check {
         layer: layer.to_owned(),
-        card,
-        has_run: card.ran_on_hardware,
+        descriptor,
+        has_run: descriptor.ran_on_hardware,
         deadline: Duration::from_millis(200),
         ask: Box::new(ask),
     }

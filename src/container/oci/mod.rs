@@ -20,7 +20,7 @@ use crate::container::{stdio, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Limits, Mount, Process, Program, Room, tool_version};
 use crate::layer::{
-    Card, Choice, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Unavailable, Usable,
+    Choice, Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Unavailable, Usable,
     impairment, medium,
 };
 use crate::rootfs::root::Lower;
@@ -46,8 +46,8 @@ type Prove = fn(&FirstProcess, &LayerSpec, &[Fact]) -> Result<Vec<Fact>, Fault>;
 
 /// An OCI runtime, and what sets it apart from the others.
 pub struct Oci {
-    /// Its card.
-    pub(crate) card: &'static Card,
+    /// Its descriptor.
+    pub(crate) descriptor: &'static Descriptor,
     /// Its program in `PATH`.
     pub(crate) program: &'static str,
     /// The command that installs it.
@@ -86,14 +86,14 @@ pub(crate) const PRIVILEGED: Choice = Choice {
 };
 
 impl Oci {
-    /// A runtime on this level's kernel that needs nothing special, by its card, its program and what installs it.
+    /// A runtime on this level's kernel that needs nothing special, by its descriptor, its program and what installs it.
     pub(crate) const fn plain(
-        card: &'static Card,
+        descriptor: &'static Descriptor,
         program: &'static str,
         remedy: &'static str,
     ) -> Self {
         Self {
-            card,
+            descriptor,
             program,
             remedy,
             kernel: Kernel::Shared,
@@ -109,8 +109,8 @@ impl Oci {
 }
 
 impl Layer for Oci {
-    fn card(&self) -> &'static Card {
-        self.card
+    fn descriptor(&self) -> &'static Descriptor {
+        self.descriptor
     }
 
     fn refuse(&self, spec: &LayerSpec, _: &Limits, inside: Option<Inner<'_>>) -> Result<(), Fault> {
@@ -144,13 +144,14 @@ impl Layer for Oci {
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
         let path = lab::find(self.program).ok_or_else(|| {
-            Fault::machine(format!("{}: it is not in `PATH`", self.card.kind)).hint(self.remedy)
+            Fault::machine(format!("{}: it is not in `PATH`", self.descriptor.kind))
+                .hint(self.remedy)
         })?;
         if site.level > 0 {
             // A level that was just made has not been asked before.
             (self.require)(&path, spec, site)
                 .and_then(|()| impairment::require(self.shape(spec)?, site))
-                .map_err(|it| it.fault().during(self.card.kind))?;
+                .map_err(|it| it.fault().during(self.descriptor.kind))?;
         }
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let bundle = room.memory_directory()?;
@@ -159,7 +160,7 @@ impl Layer for Oci {
         let network = ToolNetwork::make(spec, self.networks, site, room)?;
         write_bundle(spec, &network, site, room, bundle)?;
 
-        let (link, ends) = stdio::link(self.card.kind)?;
+        let (link, ends) = stdio::link(self.descriptor.kind)?;
         let command_line = CommandLine {
             program: path.to_string_lossy().into_owned(),
             own: (self.arguments)(spec),

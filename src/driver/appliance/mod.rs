@@ -35,8 +35,8 @@ use crate::fault::{Doing, Fault};
 use crate::guest::kernel;
 use crate::lab::{Jail, Limits, Network, Process, Program, Room};
 use crate::layer::{
-    Card, Choice, Files, Inner, Layer, LayerSpec, Limit, Need, Network as ReachedBy, Payer, Reach,
-    Running, Site, Source, Unavailable, Usable,
+    Choice, Descriptor, Files, Inner, Layer, LayerSpec, Limit, Need, Network as ReachedBy, Payer,
+    Reach, Running, Site, Source, Unavailable, Usable,
 };
 use booted::Booted;
 use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
@@ -74,7 +74,7 @@ const VARIANTS: &[&str] = &[
     "appliance:unikraft",
 ];
 
-static CARD: Card = Card {
+static DESCRIPTOR: Descriptor = Descriptor {
     kind: "appliance",
     summary: "a unikernel or another image that is one application, by QEMU or Xen and without an agent",
     // An image may be a server, or none.
@@ -106,7 +106,7 @@ static CARD: Card = Card {
     may_prove_kvm: true,
     variants: VARIANTS,
     needs,
-    ..Card::MACHINE
+    ..Descriptor::MACHINE
 };
 
 /// A Xen below it, where it is a domain of Xen's as far as its text and its recipe say.
@@ -118,8 +118,8 @@ fn needs(spec: &LayerSpec) -> &'static [Need] {
 }
 
 impl Layer for Appliance {
-    fn card(&self) -> &'static Card {
-        &CARD
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
     }
 
     fn refuse(&self, spec: &LayerSpec, limits: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {
@@ -165,7 +165,7 @@ struct RunningAppliance {
     console: Option<UnixStream>,
     tail: ConsoleTail,
     qmp: Arc<Mutex<Qmp>>,
-    /// A network of its own, with its port on the loopback, where it has a card.
+    /// A network of its own, with its port on the loopback, where it has a descriptor.
     network: Option<Arc<Network>>,
     process: Process,
     cpus: Vec<VirtualCpu>,
@@ -360,7 +360,7 @@ impl Running for RunningAppliance {
         if let Some(client) = &mut self.client {
             let agent = FirstProcess::of(client.process.pid(), &client.hierarchies);
             facts.extend(client.facts(&agent)?);
-            facts.push(same_kernel(CARD.kind, inside)?);
+            facts.push(same_kernel(DESCRIPTOR.kind, inside)?);
         }
         facts.append(&mut self.facts);
         Ok(facts)

@@ -35,8 +35,8 @@ use crate::fault::{Doing, Fault};
 use crate::lab::conceal::Owners;
 use crate::lab::{self, Limits, Room, Undo, tool_version};
 use crate::layer::{
-    Card, Choice, Inner, Layer, LayerSpec, Limit, Reach, Running, Site, StartGuess, Unavailable,
-    Usable, medium, publish,
+    Choice, Descriptor, Inner, Layer, LayerSpec, Limit, Reach, Running, Site, StartGuess,
+    Unavailable, Usable, medium, publish,
 };
 use crate::rootfs::root::{Lower, Writes};
 use crate::rootfs::secrets::Hidden;
@@ -93,7 +93,7 @@ const VARIANTS: &[&str] = &[
     "docker+qemu:accel=tcg+runc",
 ];
 
-static CARD: Card = Card {
+static DESCRIPTOR: Descriptor = Descriptor {
     kind: "docker",
     summary: "a container by Docker's daemon: the machine's own, or a private one",
     reach: &[
@@ -135,12 +135,12 @@ static CARD: Card = Card {
     start_guess: StartGuess::of(1_000),
     variants: VARIANTS,
     not_yet_run: &["docker:runtime=kata"],
-    ..Card::CONTAINER
+    ..Descriptor::CONTAINER
 };
 
 impl Layer for Docker {
-    fn card(&self) -> &'static Card {
-        &CARD
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
     }
 
     fn refuse(

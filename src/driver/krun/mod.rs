@@ -26,7 +26,7 @@ use crate::fault::Fault;
 use crate::guest::kernel::sha256;
 use crate::lab::{self, Limits, Process, Program, Room};
 use crate::layer::{
-    Card, Inner, Layer, LayerSpec, Limit, Payer, Running, Site, Source, Unavailable, Usable,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Running, Site, Source, Unavailable, Usable,
     medium, take_link,
 };
 use found::Found;
@@ -61,7 +61,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 /// libkrun.
 pub struct Krun;
 
-static CARD: Card = Card {
+static DESCRIPTOR: Descriptor = Descriptor {
     kind: KIND,
     summary: "a virtual machine by libkrun, under KVM; not yet run on hardware",
     reach: &[],
@@ -69,12 +69,12 @@ static CARD: Card = Card {
     limits: Limit::OF_A_MACHINE,
     holds_layers: true,
     may_prove_kvm: true,
-    ..Card::MACHINE
+    ..Descriptor::MACHINE
 };
 
 impl Layer for Krun {
-    fn card(&self) -> &'static Card {
-        &CARD
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
     }
 
     fn refuse(&self, spec: &LayerSpec, limits: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {

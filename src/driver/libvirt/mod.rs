@@ -26,8 +26,8 @@ use crate::fault::{Doing, Fault};
 use crate::guest::memory::has_memory;
 use crate::lab::{self, Domain, DomainState, Limits, Room, VIRSH};
 use crate::layer::{
-    Card, Choice, Inner, Layer, LayerSpec, Payer, RootKind, Running, Site, Unavailable, Usable,
-    value_of,
+    Choice, Descriptor, Inner, Layer, LayerSpec, Payer, RootKind, Running, Site, Unavailable,
+    Usable, value_of,
 };
 use definition::{Definition, SOURCE};
 use guest::Started;
@@ -53,7 +53,7 @@ const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// A domain of libvirt's.
 pub struct Libvirt;
 
-static CARD: Card = Card {
+static DESCRIPTOR: Descriptor = Descriptor {
     kind: "libvirt",
     summary: "a virtual machine that libvirt already has, by its guest agent; writes to its disks stay",
     reach: &[],
@@ -74,7 +74,7 @@ static CARD: Card = Card {
     holds_layers: true,
     elsewhere: true,
     roots: &[RootKind::Host],
-    ..Card::MACHINE
+    ..Descriptor::MACHINE
 };
 
 /// What was asked for.
@@ -159,8 +159,8 @@ impl Asked {
 }
 
 impl Layer for Libvirt {
-    fn card(&self) -> &'static Card {
-        &CARD
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
     }
 
     fn refuse(&self, spec: &LayerSpec, _: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {

@@ -9,8 +9,8 @@
 use super::http::Api;
 use super::vsock::GUEST;
 use super::{
-    Board, CACHE, Card, Choice, DISK_SIZE, KERNEL, Limit, Machine, Monitor, NET, Versions, agree,
-    impairment, nic, text,
+    Board, CACHE, Choice, DISK_SIZE, Descriptor, KERNEL, Limit, Machine, Monitor, NET, Versions,
+    agree, impairment, nic, text,
 };
 use crate::fault::Fault;
 use crate::lab::network::TAP;
@@ -36,7 +36,7 @@ const VARIANTS: &[&str] = &[
 
 /// Cloud Hypervisor, by its HTTP API.
 pub static CLOUD_HYPERVISOR: Monitor = Monitor {
-    card: &Card {
+    descriptor: &Descriptor {
         kind: KIND,
         summary: "a virtual machine by Cloud Hypervisor, under KVM; not yet run on hardware",
         reach: &[("tap", Reach::Link)],
@@ -57,7 +57,7 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
         start_guess: StartGuess::of(1_000),
         may_prove_kvm: true,
         variants: VARIANTS,
-        ..Card::MACHINE
+        ..Descriptor::MACHINE
     },
     program: "cloud-hypervisor",
     arguments: ("--api-socket", &[]),

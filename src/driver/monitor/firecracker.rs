@@ -10,8 +10,8 @@
 use super::http::Api;
 use super::vsock::GUEST;
 use super::{
-    AIO, Board, CACHE, Card, Choice, DISK_SIZE, KERNEL, Limit, Machine, Monitor, NET, Versions,
-    agree, impairment, nic, text,
+    AIO, Board, CACHE, Choice, DISK_SIZE, Descriptor, KERNEL, Limit, Machine, Monitor, NET,
+    Versions, agree, impairment, nic, text,
 };
 use crate::fault::Fault;
 use crate::lab::network::TAP;
@@ -30,7 +30,7 @@ const VARIANTS: &[&str] = &[
 
 /// Firecracker, by its HTTP API.
 pub static FIRECRACKER: Monitor = Monitor {
-    card: &Card {
+    descriptor: &Descriptor {
         kind: KIND,
         summary: "a virtual machine by Firecracker, under KVM, with `root=packed`; not yet run on hardware",
         reach: &[("tap", Reach::Link)],
@@ -60,7 +60,7 @@ pub static FIRECRACKER: Monitor = Monitor {
         start_guess: StartGuess::of(1_000),
         may_prove_kvm: true,
         variants: VARIANTS,
-        ..Card::MACHINE
+        ..Descriptor::MACHINE
     },
     program: "firecracker",
     arguments: ("--api-sock", &["--id", "surtax"]),

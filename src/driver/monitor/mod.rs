@@ -36,7 +36,7 @@ use crate::guest::channel::Channel;
 use crate::lab::{self, Limits, Process, Program, Room, tool_version};
 use crate::layer::impairment::Shaped;
 use crate::layer::{
-    Card, Choice, Inner, Layer, LayerSpec, Limit, Root, Running, Site, Unavailable, Usable,
+    Choice, Descriptor, Inner, Layer, LayerSpec, Limit, Root, Running, Site, Unavailable, Usable,
     impairment,
 };
 use http::Api;
@@ -62,7 +62,7 @@ const KERNEL: Choice = Choice {
 
 /// A monitor: what it is called, and what it is asked.
 pub struct Monitor {
-    card: &'static Card,
+    descriptor: &'static Descriptor,
     /// The program, as it is found in `PATH`.
     program: &'static str,
     /// What stands before the socket's path on its command line, and what behind.
@@ -141,8 +141,8 @@ struct Booted {
 }
 
 impl Layer for Monitor {
-    fn card(&self) -> &'static Card {
-        self.card
+    fn descriptor(&self) -> &'static Descriptor {
+        self.descriptor
     }
 
     fn refuse(&self, spec: &LayerSpec, limits: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {
@@ -172,7 +172,7 @@ impl Layer for Monitor {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
-        let kind = self.card.kind;
+        let kind = self.descriptor.kind;
         let program = self.found()?;
         let said = self.version(&program)?;
         // A device that opens proves nothing: these monitors would hang without a word.
@@ -255,7 +255,7 @@ impl Monitor {
         (group, network): (Option<&Path>, Option<&lab::Network>),
         deadline: Duration,
     ) -> Result<Booted, Fault> {
-        let kind = self.card.kind;
+        let kind = self.descriptor.kind;
         let console = ConsoleTail::new();
         let (output, output_of_monitor) = lab::pipe()?;
         let errors_of_monitor = output_of_monitor.try_clone().doing("share a monitor's pipe")?;

@@ -43,7 +43,7 @@ impl RunningMonitor {
         said: String,
         facts: Vec<Fact>,
     ) -> Self {
-        let (kind, prove, end) = (monitor.card.kind, monitor.prove, monitor.end);
+        let (kind, prove, end) = (monitor.descriptor.kind, monitor.prove, monitor.end);
         let Booted { process, api, vcpus, link, call } = booted;
         let link = Some(link);
         Self {

@@ -59,7 +59,7 @@ fn bench(monitor: &Monitor) -> Bench {
         "#!/bin/sh\n[ \"$1\" = {before} ] || exit 9\n\
          {}={} {}=\"$2\" {}={} exec {} --exact driver::monitor::tests::this_process_is_a_monitor --nocapture\n",
         simulator::KIND,
-        monitor.card.kind,
+        monitor.descriptor.kind,
         simulator::SOCKET,
         simulator::AGENT,
         lab.agent().unwrap().display(),

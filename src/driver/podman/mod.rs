@@ -28,7 +28,7 @@ use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
 use crate::layer::publish::Port;
 use crate::layer::{
-    Card, Choice, LayerSpec, Limit, Reach, Site, StartGuess, Unavailable, medium, publish,
+    Choice, Descriptor, LayerSpec, Limit, Reach, Site, StartGuess, Unavailable, medium, publish,
 };
 use rustix::process::{Resource, getrlimit};
 use std::fs;
@@ -72,7 +72,7 @@ const VARIANTS: &[&str] = &[
 
 /// Podman.
 pub static PODMAN: ContainerTool = ContainerTool {
-    card: &Card {
+    descriptor: &Descriptor {
         kind: "podman",
         summary: "a container by podman, Docker's command line without a daemon",
         reach: &[
@@ -101,7 +101,7 @@ pub static PODMAN: ContainerTool = ContainerTool {
         maps_owners: true,
         start_guess: StartGuess::of(1_000),
         variants: VARIANTS,
-        ..Card::CONTAINER
+        ..Descriptor::CONTAINER
     },
     program: "podman",
     remedy: "apt-get install podman",

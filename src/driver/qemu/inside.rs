@@ -6,7 +6,7 @@ use super::request::Asked;
 use super::xen::Xen;
 use crate::fault::Fault;
 use crate::guest::kernel::{self, Kernel};
-use crate::guest::share::Offer;
+use crate::guest::share::FileShare;
 use crate::guest::virtiofsd::Serving;
 use crate::guest::{self, Guest};
 use crate::lab::Room;
@@ -79,7 +79,7 @@ impl Inside {
     }
 
     /// How this level's files come to it, where they do.
-    pub(super) fn offer(&mut self) -> Option<&mut Offer> {
+    pub(super) fn offer(&mut self) -> Option<&mut FileShare> {
         self.guest.as_mut().and_then(|guest| guest.offer.as_mut())
     }
 

@@ -44,8 +44,8 @@ use crate::fault::Fault;
 use crate::guest::Guest;
 use crate::lab::{Jail, Limits, Process, Room};
 use crate::layer::{
-    Card, Choice, Inner, Layer, LayerSpec, Limit, Need, Network, Payer, Reach, RootKind, Running,
-    Site, Source, StartGuess, Unavailable, Usable, impairment,
+    Choice, Descriptor, Inner, Layer, LayerSpec, Limit, Need, Network, Payer, Reach, RootKind,
+    Running, Site, Source, StartGuess, Unavailable, Usable, impairment,
 };
 use accelerator::PROGRAM;
 use boot::{Booted, Place, boot};
@@ -123,7 +123,7 @@ const VARIANTS: &[&str] = &[
     "qemu:accel=tcg,net=tap,delay=20ms",
 ];
 
-static CARD: Card = Card {
+static DESCRIPTOR: Descriptor = Descriptor {
     kind: "qemu",
     summary: "a virtual machine with a kernel of its own, by QEMU",
     reach: &[
@@ -193,12 +193,12 @@ static CARD: Card = Card {
     may_prove_kvm: true,
     variants: VARIANTS,
     needs: |_| &[Need::FileServer],
-    ..Card::MACHINE
+    ..Descriptor::MACHINE
 };
 
 impl Layer for Qemu {
-    fn card(&self) -> &'static Card {
-        &CARD
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
     }
 
     fn refuse(

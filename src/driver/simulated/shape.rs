@@ -63,7 +63,7 @@ pub(super) const SHAPES: [(&str, Shape); 10] = [
     ("outliers", Shape::Outliers),
 ];
 
-/// The names alone, for the card.
+/// The names alone, for the descriptor.
 pub const NAMES: &[&str] = &[
     "lognormal",
     "drift",

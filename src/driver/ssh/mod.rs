@@ -25,8 +25,8 @@ use crate::agent::{ConsoleTail, Link, arrival};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room, tool_version};
 use crate::layer::{
-    Card, Choice, Files, Layer, LayerSpec, Network, Payer, Reach, RootKind, Running, Site, Source,
-    StartGuess, Unavailable, Usable, value_of,
+    Choice, Descriptor, Files, Layer, LayerSpec, Network, Payer, Reach, RootKind, Running, Site,
+    Source, StartGuess, Unavailable, Usable, value_of,
 };
 use client::Client;
 use std::fs::{self, File};
@@ -45,7 +45,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Another machine.
 pub struct Ssh;
 
-static CARD: Card = Card {
+static DESCRIPTOR: Descriptor = Descriptor {
     kind: "ssh",
     summary: "another machine by ssh: its own kernel and files, on which writes stay",
     reach: &[("", Reach::Far)],
@@ -72,12 +72,12 @@ static CARD: Card = Card {
     files: Files::AsTheyAre,
     roots: &[RootKind::Host],
     start_guess: StartGuess::of(2_000),
-    ..Card::CONTAINER
+    ..Descriptor::CONTAINER
 };
 
 impl Layer for Ssh {
-    fn card(&self) -> &'static Card {
-        &CARD
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
     }
 
     /// Without a host, as the doctor asks, the client alone is looked at.

@@ -29,8 +29,8 @@ use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
 use crate::lab::{Limits, Room, Undo};
 use crate::layer::{
-    Card, Choice, Inner, Layer, LayerSpec, Limit, Need, Network, Payer, Reach, RootKind, Running,
-    Site, Source, StartGuess, Unavailable, Usable, medium,
+    Choice, Descriptor, Inner, Layer, LayerSpec, Limit, Need, Network, Payer, Reach, RootKind,
+    Running, Site, Source, StartGuess, Unavailable, Usable, medium,
 };
 use configuration::Domain;
 use std::fs;
@@ -75,7 +75,7 @@ const VARIANTS: &[&str] = &[
     "xen:net=bridge",
 ];
 
-static CARD: Card = Card {
+static DESCRIPTOR: Descriptor = Descriptor {
     kind: "xen",
     summary: "a domain of Xen's, by `xl` in Dom0; not yet run on hardware",
     reach: &[("bridge", Reach::Bridge { joins: false })],
@@ -106,7 +106,7 @@ static CARD: Card = Card {
     variants: VARIANTS,
     is_seen_from_outside: false,
     needs: |_| &[Need::Xen],
-    ..Card::MACHINE
+    ..Descriptor::MACHINE
 };
 
 /// How a domain is virtualized.
@@ -157,8 +157,8 @@ impl Kind {
 }
 
 impl Layer for Xen {
-    fn card(&self) -> &'static Card {
-        &CARD
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
     }
 
     fn refuse(

@@ -149,7 +149,7 @@ pub struct ArmFindings {
     /// Distinct exit statuses over its trials: `exit 0`, `signal 9`, `deadline`.
     pub exit_statuses: Vec<String>,
     /// For a gap or a failure: why, what would help, the command's last error output (escaped).
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<ArmFailure>,
 }
 
 /// The first iterations of an arm's starts.
@@ -372,7 +372,7 @@ pub struct LevelEvidence {
 
 /// Why an arm has no numbers, or fewer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Trouble {
+pub struct ArmFailure {
     /// What happened.
     pub why: String,
     /// What would help.

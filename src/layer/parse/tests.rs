@@ -4,8 +4,12 @@ use crate::layer::parse::*;
 use crate::layer::{Limit, RootKind};
 use proptest::prelude::*;
 
-const fn card(kind: &'static str, options: &'static [Choice], limits: &'static [Limit]) -> Card {
-    Card { kind, options, limits, holds_layers: true, ..Card::CONTAINER }
+const fn descriptor(
+    kind: &'static str,
+    options: &'static [Choice],
+    limits: &'static [Limit],
+) -> Descriptor {
+    Descriptor { kind, options, limits, holds_layers: true, ..Descriptor::CONTAINER }
 }
 
 const ALL: &[Limit] = &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids];
@@ -13,27 +17,28 @@ const ACCEL: Choice = Choice { key: "accel", values: &["kvm", "tcg"], help: "" }
 const KERNEL: Choice = Choice { key: "kernel", values: &[], help: "" };
 const NET: Choice = Choice { key: "net", values: &["none", "host"], help: "" };
 
-static NATIVE: Card = Card {
+static NATIVE: Descriptor = Descriptor {
     roots: &[RootKind::Overlay, RootKind::Host, RootKind::Directory, RootKind::Oci],
-    ..card("native", &[], ALL)
+    ..descriptor("native", &[], ALL)
 };
-static RUNC: Card = card("runc", &[], ALL);
-static DOCKER: Card = card("docker", &[NET], ALL);
-static GVISOR: Card = card("gvisor", &[], &[Limit::Cpus, Limit::Memory]);
-static QEMU: Card = Card {
+static RUNC: Descriptor = descriptor("runc", &[], ALL);
+static DOCKER: Descriptor = descriptor("docker", &[NET], ALL);
+static GVISOR: Descriptor = descriptor("gvisor", &[], &[Limit::Cpus, Limit::Memory]);
+static QEMU: Descriptor = Descriptor {
     roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Image, RootKind::Packed],
-    ..card("qemu", &[ACCEL, KERNEL], &[Limit::Cpus, Limit::Memory])
+    ..descriptor("qemu", &[ACCEL, KERNEL], &[Limit::Cpus, Limit::Memory])
 };
-static SIMULATED: Card = Card { holds_layers: false, ..card("simulated", &[], &[]) };
+static SIMULATED: Descriptor =
+    Descriptor { holds_layers: false, ..descriptor("simulated", &[], &[]) };
 
 /// The layers of the tests of this folder and of `plan/`.
-pub(crate) const CARDS: &[&Card] = &[&NATIVE, &RUNC, &DOCKER, &GVISOR, &QEMU, &SIMULATED];
+pub(crate) const CARDS: &[&Descriptor] = &[&NATIVE, &RUNC, &DOCKER, &GVISOR, &QEMU, &SIMULATED];
 
 /// A layer with a subject, on another machine.
-static SSH: Card = Card {
+static SSH: Descriptor = Descriptor {
     subject: Some("host"),
     elsewhere: true,
-    ..card("ssh", &[HOST, Choice { key: "user", ..HOST }], &[])
+    ..descriptor("ssh", &[HOST, Choice { key: "user", ..HOST }], &[])
 };
 const HOST: Choice = Choice { key: "host", values: &[], help: "" };
 
@@ -47,8 +52,8 @@ fn refused(text: &str, expected: &str) {
 }
 
 #[track_caller]
-fn refused_with(text: &str, cards: &[&'static Card], expected: &str) {
-    let fault = StackSpec::parse_with(text, cards).expect_err(text);
+fn refused_with(text: &str, descriptors: &[&'static Descriptor], expected: &str) {
+    let fault = StackSpec::parse_with(text, descriptors).expect_err(text);
     assert_eq!(fault.exit_code(), 2);
     assert_eq!(fault.to_string(), expected.trim_start_matches('\n'));
 }

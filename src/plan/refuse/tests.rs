@@ -6,7 +6,7 @@ use crate::driver;
 use crate::driver::registered;
 use crate::workload::Workload;
 
-fn decided(draft: Draft) -> Decided {
+fn decided(draft: Draft) -> CheckedPlan {
     draft.complete(&around()).unwrap_or_else(|fault| panic!("{fault}"))
 }
 
@@ -89,7 +89,7 @@ fn directories_must_be_there_and_relative_ones_are_made_absolute() {
     let place = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(place.path().join("work/out")).unwrap();
     std::fs::write(place.path().join("file"), "").unwrap();
-    let around = Surroundings { cwd: place.path().to_path_buf(), ..around() };
+    let around = Defaults { cwd: place.path().to_path_buf(), ..around() };
     let with = |cwd: &str, writable: &str| Draft {
         cwd: Some(cwd.into()),
         writable: vec![writable.into(), writable.into()],
@@ -113,7 +113,7 @@ fn directories_must_be_there_and_relative_ones_are_made_absolute() {
 fn a_root_directory_is_made_absolute_and_must_be_there() {
     let place = tempfile::tempdir().unwrap();
     std::fs::create_dir(place.path().join("image")).unwrap();
-    let around = Surroundings { cwd: place.path().to_path_buf(), ..around() };
+    let around = Defaults { cwd: place.path().to_path_buf(), ..around() };
     let plan = draft(&["native", "runc:root=dir:image"]).complete(&around).unwrap().plan;
     let root = plan.stacks[1].layers[0].root();
     assert_eq!(root, Ok(Root::Directory(place.path().join("image"))));
@@ -184,8 +184,8 @@ fn a_long_command_makes_a_short_title() {
 
 #[test]
 fn where_one_stack_names_a_medium_all_of_them_have_a_scratch_directory() {
-    let cards = registered();
-    let around = Surroundings { cards: &cards, ..around() };
+    let descriptors = registered();
+    let around = Defaults { descriptors: &descriptors, ..around() };
     let read = |stacks: &[&str]| {
         let stacks = stacks.iter().map(|text| driver::parse(text).unwrap()).collect();
         Draft { stacks, command: vec![Word::from("true")], ..Draft::default() }.complete(&around)
@@ -208,8 +208,8 @@ fn where_one_stack_names_a_medium_all_of_them_have_a_scratch_directory() {
 
 #[test]
 fn where_one_side_is_outside_every_stack_has_a_network_and_it_is_said() {
-    let cards = registered();
-    let around = Surroundings { cards: &cards, ..around() };
+    let descriptors = registered();
+    let around = Defaults { descriptors: &descriptors, ..around() };
     let read = |stacks: &[&str], name: &str| {
         let stacks = stacks.iter().map(|text| driver::parse(text).unwrap()).collect();
         let workload = Some(Workload::find(name).unwrap());

@@ -5,7 +5,7 @@ use super::table::{Cell, Table};
 use super::{bill, escape};
 use crate::finding::number;
 use crate::finding::verdict::TELLING;
-use crate::finding::{KeyValue, LevelEvidence, MetricFindings, Trouble};
+use crate::finding::{ArmFailure, KeyValue, LevelEvidence, MetricFindings};
 
 /// As many different outputs or exit statuses of one arm are listed.
 const VARIANTS_MAX: usize = 8;
@@ -30,7 +30,7 @@ pub fn details(arms: &[Arm<'_>]) -> String {
 }
 
 /// What went wrong: why, what would help, what the command said.
-pub fn trouble(trouble: &Trouble) -> String {
+pub fn trouble(trouble: &ArmFailure) -> String {
     let mut text = format!("<p class=\"why\">{}</p>", escape::prose(&trouble.why));
     if let Some(remedy) = &trouble.remedy {
         text.push_str(&format!("<p class=\"advice\">{}</p>", escape::prose(remedy)));

@@ -37,7 +37,7 @@ struct Frame {
 }
 
 /// What is shown of one arm.
-struct Heap<'a> {
+struct DotStack<'a> {
     arm: &'a Arm<'a>,
     median_ns: f64,
     /// Over the median: first and third quartile.
@@ -59,7 +59,7 @@ pub fn spread(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         return None;
     }
     let each = (DOTS_OF_ALL_MAX / arms.len().max(1)).clamp(10, DOTS_MAX);
-    let heaps: Vec<Heap<'_>> = arms.iter().filter_map(|arm| Heap::of(arm, each)).collect();
+    let heaps: Vec<DotStack<'_>> = arms.iter().filter_map(|arm| DotStack::of(arm, each)).collect();
     if heaps.is_empty() {
         return None;
     }
@@ -90,7 +90,7 @@ pub fn spread(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     ))
 }
 
-impl<'a> Heap<'a> {
+impl<'a> DotStack<'a> {
     fn of(arm: &'a Arm<'a>, dot_count: usize) -> Option<Self> {
         let counted = arm.found.trials.iter().filter(|trial| legend::counts(trial));
         let mut walls: Vec<(f64, bool)> = counted
@@ -136,7 +136,7 @@ fn quantile(walls: &[(f64, bool)], share: f64) -> Option<f64> {
     Some(low + (high - low) * (place - place.floor()))
 }
 
-fn draw(findings: &Findings, heaps: &[Heap<'_>], frame: &Frame) -> String {
+fn draw(findings: &Findings, heaps: &[DotStack<'_>], frame: &Frame) -> String {
     let count = u32::try_from(heaps.len()).unwrap_or(u32::MAX);
     let bottom = frame.row_height * f64::from(count) + 4.0;
     let mut canvas = Canvas::new(frame.width, bottom + FOOT);
@@ -162,7 +162,7 @@ fn draw(findings: &Findings, heaps: &[Heap<'_>], frame: &Frame) -> String {
         let base = frame.row_height * f64::from(row + 1) - 8.0;
         heap.draw(&mut canvas, frame, &axis, places, base, step);
     }
-    let said: Vec<String> = heaps.iter().map(Heap::spoken).collect();
+    let said: Vec<String> = heaps.iter().map(DotStack::spoken).collect();
     canvas.svg(&Caption {
         id: &format!("spread-{}", frame.class),
         class: frame.class,
@@ -172,7 +172,7 @@ fn draw(findings: &Findings, heaps: &[Heap<'_>], frame: &Frame) -> String {
 }
 
 /// Where each dot of an arm stands: across, and how many stand below it.
-fn stacked(heap: &Heap<'_>, axis: &Axis, start: f64) -> Vec<(f64, u32)> {
+fn stacked(heap: &DotStack<'_>, axis: &Axis, start: f64) -> Vec<(f64, u32)> {
     let width = 2.0 * RADIUS;
     let (mut bin, mut height) = (f64::NEG_INFINITY, 0);
     let place = |dot: &Dot| {
@@ -184,7 +184,7 @@ fn stacked(heap: &Heap<'_>, axis: &Axis, start: f64) -> Vec<(f64, u32)> {
     heap.dots.iter().map(place).collect()
 }
 
-impl Heap<'_> {
+impl DotStack<'_> {
     fn draw(
         &self,
         canvas: &mut Canvas,
@@ -255,7 +255,7 @@ impl Heap<'_> {
     }
 }
 
-fn explanation(heaps: &[Heap<'_>], each: usize) -> String {
+fn explanation(heaps: &[DotStack<'_>], each: usize) -> String {
     let is_reduced = heaps
         .iter()
         .any(|heap| usize::try_from(heap.arm.found.trial_count).is_ok_and(|count| count > each));

@@ -3,7 +3,7 @@
 pub(crate) mod sample;
 
 use super::html;
-use crate::finding::{Caution, Findings, TrialPoint, Trouble, Verdict};
+use crate::finding::{ArmFailure, Caution, Findings, TrialPoint, Verdict};
 use sample::{arm, colleague, empty, gap, interval, key_value, payer};
 
 fn section<'a>(page: &'a str, id: &str) -> &'a str {
@@ -121,7 +121,7 @@ fn what_a_guest_says_is_shown_and_never_obeyed() {
         arm.stdout_hashes = vec![evil.into()];
         arm.exit_statuses = vec![evil.into()];
         arm.payers.push(payer(evil, evil, 1e9));
-        arm.trouble = Some(Trouble {
+        arm.trouble = Some(ArmFailure {
             why: evil.into(),
             remedy: Some(evil.into()),
             stderr: Some(evil.into()),
@@ -260,7 +260,7 @@ fn many_arms_share_the_room_of_the_trials() {
         120,
         "qemu",
         "why",
-        Trouble { why: "why".into(), remedy: None, stderr: None },
+        ArmFailure { why: "why".into(), remedy: None, stderr: None },
     ));
     sample::run_trials(&mut findings, 100);
     let page = html(&findings);

@@ -35,7 +35,7 @@ fn used(between: u64, cpu: u64) -> Ran {
 
 /// A host whose frames take 30 µs there and back.
 fn host() -> Host {
-    let clock = Sandwich::with_round_trip(true, Nanoseconds(30_000));
+    let clock = ClockSync::with_round_trip(true, Nanoseconds(30_000));
     Host { clock, quota_millis: None, kernel: None }
 }
 
@@ -81,7 +81,7 @@ fn nobody_takes_longer_than_this_host_waited_and_nobody_takes_no_time() {
 
 #[test]
 fn a_clock_that_is_not_the_hosts_is_not_asked() {
-    let clock = Sandwich::with_round_trip(false, Nanoseconds(30_000));
+    let clock = ClockSync::with_round_trip(false, Nanoseconds(30_000));
     let host = Host { clock, ..host() };
     assert_eq!(host.contradicts(&[ran(SECOND, 1)]), None, "its time is the host's");
     assert!(host.contradicts(&[ran(20_000, 20_000)]).is_some(), "less than the way there and back");
@@ -139,7 +139,7 @@ fn only_a_kernel_that_all_levels_name_is_the_hosts() {
     assert!(found.cpus > 0 && found.memory > Bytes(1 << 20));
     assert!(Kernel::shared(clock, &[ours.clone(), other]).is_none());
     assert!(Kernel::shared(clock, &[]).is_none());
-    let another = Sandwich::with_round_trip(false, Nanoseconds(1));
+    let another = ClockSync::with_round_trip(false, Nanoseconds(1));
     assert!(Kernel::shared(another, &[ours]).is_none());
 }
 

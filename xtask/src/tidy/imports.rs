@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_group_of_imports_is_looked_into() {
-        let text = "use crate::{fault::Fault, layer::{Layer, Card}, cli};\n";
+        let text = "use crate::{fault::Fault, layer::{Layer, Descriptor}, cli};\n";
         assert_eq!(messages("src/agent/mod.rs", text).len(), 2);
         assert!(messages("src/cli/compare.rs", text).is_empty());
     }

@@ -1,4 +1,4 @@
-//! Kinds: what others need to know of a driver stands on its card, and nobody outside of `src/driver/` asks by name.
+//! Kinds: what others need to know of a driver stands on its descriptor, and nobody outside of `src/driver/` asks by name.
 
 use super::Finding;
 use super::rust_source::RustSource;
@@ -41,7 +41,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             let kind = text.split([':', '+']).next().unwrap_or_default();
             let is_kind = kinds.contains(kind) && kind != BASELINE && !text.contains(' ');
             if is_kind && !OTHERS.contains(&(path, text)) {
-                let message = format!("asks for `{kind}` by name: say on its card what is wanted");
+                let message =
+                    format!("asks for `{kind}` by name: say on its descriptor what is wanted");
                 findings.push(Finding::new(path, source.line_of(literal.offset), message));
             }
         }
@@ -49,12 +50,12 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The kinds of the cards in a driver's file.
+/// The kinds of the descriptors in a driver's file.
 fn kinds_of(source: &RustSource) -> impl Iterator<Item = &str> {
     let is_of_card = |offset: usize, length: usize| {
         let before = source.code[..offset].trim_end();
         let after: String = source.code[offset + length..].split_whitespace().take(2).collect();
-        let is_named = before.ends_with("KIND: &str =") || before.ends_with(" card(");
+        let is_named = before.ends_with("KIND: &str =") || before.ends_with(" descriptor(");
         is_named || before.ends_with("kind:") && after.starts_with(",summary:")
     };
     let literals = source.literals.iter();
@@ -67,12 +68,12 @@ mod tests {
 
     const DRIVER: (&str, &str) = (
         "src/driver/xen.rs",
-        "static CARD: Card = Card {\n    kind: \"xen\",\n    summary: \"x\",\n};\n\
+        "static DESCRIPTOR: Descriptor = Descriptor {\n    kind: \"xen\",\n    summary: \"x\",\n};\n\
          fn f() { Mount { kind: \"tmpfs\", target }; g(\"xen\") }\n",
     );
     const OCI: (&str, &str) = (
         "src/driver/oci.rs",
-        "const A: X = card(\n    \"runc\", \"y\");\nconst KIND: &str = \"krun\";\n",
+        "const A: X = descriptor(\n    \"runc\", \"y\");\nconst KIND: &str = \"krun\";\n",
     );
 
     fn found(path: &str, text: &str) -> Vec<String> {
@@ -84,7 +85,9 @@ mod tests {
     fn who_asks_by_name_is_found_outside_of_drivers() {
         let text = "fn f() { matches!(kind, \"xen\" | \"other\"); parse(\"runc:net=veth+xen\") }\n";
         let expected = ["xen", "runc"].map(|kind| {
-            format!("src/report/a.rs:1: asks for `{kind}` by name: say on its card what is wanted")
+            format!(
+                "src/report/a.rs:1: asks for `{kind}` by name: say on its descriptor what is wanted"
+            )
         });
         assert_eq!(found("src/report/a.rs", text), expected);
     }

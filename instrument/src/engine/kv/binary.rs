@@ -6,7 +6,7 @@
 //! then extras, key and value, which are the body. Numbers are big-endian. Source: memcached,
 //! `docs/protocol_binary.xml` and its wiki page `BinaryProtocolRevamped`.
 
-use super::protocol::{Read, Reply, Strange};
+use super::protocol::{ProtocolError, Read, Reply};
 
 /// The length of what every message begins with, in bytes.
 const HEAD: usize = 24;
@@ -59,7 +59,7 @@ pub(super) fn expected(value: &[u8], is_set: bool) -> usize {
 #[inline]
 pub(super) fn read(bytes: &[u8]) -> Read<'_> {
     if bytes.first().is_some_and(|magic| *magic != RESPONSE) {
-        return Err(Strange);
+        return Err(ProtocolError);
     }
     let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(None) };
     let &[_, opcode, k0, k1, extras, _, s0, s1, l0, l1, l2, l3, ..] = head;
@@ -67,7 +67,7 @@ pub(super) fn read(bytes: &[u8]) -> Read<'_> {
     let body = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
     let before = usize::from(key) + usize::from(extras);
     if body > 1 << 21 || before > body {
-        return Err(Strange);
+        return Err(ProtocolError);
     }
     let Some(body) = bytes.get(HEAD..HEAD + body) else { return Ok(None) };
     let reply = match (opcode, status) {
@@ -75,7 +75,7 @@ pub(super) fn read(bytes: &[u8]) -> Read<'_> {
         (SET, 0) => Reply::Stored,
         (GET, NOT_FOUND) => Reply::Missing,
         (GET | SET, _) => Reply::Refused(&body[before..]),
-        _ => return Err(Strange),
+        _ => return Err(ProtocolError),
     };
     Ok(Some((HEAD + body.len(), reply)))
 }

@@ -47,7 +47,7 @@ pub(super) struct Lane {
 
 /// What came of a look at a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum PollResult {
     /// Nothing is there.
     Nothing,
     /// So much that there may be more.
@@ -170,7 +170,7 @@ impl Lane {
     /// # Errors
     /// The connection's, or the server has closed it.
     #[inline]
-    pub(super) fn receive(&mut self, flags: libc::c_int) -> Result<Came, Refused> {
+    pub(super) fn receive(&mut self, flags: libc::c_int) -> Result<PollResult, Refused> {
         if self.begin == self.end {
             (self.begin, self.end) = (0, 0);
         } else if self.input.len() - self.end < AROUND {
@@ -184,9 +184,9 @@ impl Lane {
                 .hint("look at the server's own output: it may have ended")),
             Ok(count) => {
                 self.end += count;
-                Ok(if count == length { Came::Full } else { Came::All })
+                Ok(if count == length { PollResult::Full } else { PollResult::All })
             }
-            Err(Errno::AGAIN | Errno::INTR) => Ok(Came::Nothing),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(PollResult::Nothing),
             Err(error) => Err(broken(&error.into())),
         }
     }

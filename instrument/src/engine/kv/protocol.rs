@@ -31,10 +31,10 @@ pub(super) enum Reply<'a> {
 
 /// Why bytes are no answer in a language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Strange;
+pub(super) struct ProtocolError;
 
 /// An answer and its length in bytes; nothing where it is not whole yet.
-pub(super) type Read<'a> = Result<Option<(usize, Reply<'a>)>, Strange>;
+pub(super) type Read<'a> = Result<Option<(usize, Reply<'a>)>, ProtocolError>;
 
 impl Protocol {
     /// Their names, the usual one first.
@@ -125,13 +125,13 @@ pub(super) fn put_number(mut number: usize, out: &mut Vec<u8>) {
 
 /// The number in digits that fill all of it.
 #[inline]
-pub(super) fn number_in(digits: &[u8]) -> Result<usize, Strange> {
+pub(super) fn number_in(digits: &[u8]) -> Result<usize, ProtocolError> {
     if digits.is_empty() || digits.len() > 9 {
-        return Err(Strange);
+        return Err(ProtocolError);
     }
     digits.iter().try_fold(0, |number, digit| match digit {
         b'0'..=b'9' => Ok(number * 10 + usize::from(digit - b'0')),
-        _ => Err(Strange),
+        _ => Err(ProtocolError),
     })
 }
 
@@ -143,12 +143,12 @@ const LINE_LIMIT: usize = 2048;
 /// # Errors
 /// It is too long for any server's.
 #[inline]
-pub(super) fn line(bytes: &[u8]) -> Result<Option<&[u8]>, Strange> {
+pub(super) fn line(bytes: &[u8]) -> Result<Option<&[u8]>, ProtocolError> {
     let looked = &bytes[..bytes.len().min(LINE_LIMIT)];
     match looked.iter().position(|byte| *byte == b'\n') {
         Some(at) if at > 0 && looked[at - 1] == b'\r' => Ok(Some(&looked[..at - 1])),
-        Some(_) => Err(Strange),
-        None if looked.len() == LINE_LIMIT => Err(Strange),
+        Some(_) => Err(ProtocolError),
+        None if looked.len() == LINE_LIMIT => Err(ProtocolError),
         None => Ok(None),
     }
 }

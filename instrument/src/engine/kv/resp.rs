@@ -2,7 +2,7 @@
 //!
 //! Source: Redis documentation, *Redis serialization protocol specification*.
 
-use super::protocol::{Read, Reply, Strange, digits, line, number_in, put_number};
+use super::protocol::{ProtocolError, Read, Reply, digits, line, number_in, put_number};
 
 fn word(word: &[u8], out: &mut Vec<u8>) {
     out.push(b'$');
@@ -48,12 +48,12 @@ pub(super) fn read(bytes: &[u8]) -> Read<'_> {
                     let value = &bytes[begin..begin + length];
                     Ok(Some((begin + length + 2, Reply::Value(value))))
                 }
-                Some(_) => Err(Strange),
+                Some(_) => Err(ProtocolError),
                 None => Ok(None),
             }
         }
         Some((b'+', b"OK")) => Ok(Some((begin, Reply::Stored))),
         Some((b'-', why)) => Ok(Some((begin, Reply::Refused(why)))),
-        _ => Err(Strange),
+        _ => Err(ProtocolError),
     }
 }

@@ -13,7 +13,7 @@
 
 use super::arrival::Schedule;
 use super::keys::Keys;
-use super::lane::{Came, Lane};
+use super::lane::{Lane, PollResult};
 use super::random::Random;
 use super::record::Record;
 use super::work::{Updates, Work};
@@ -179,7 +179,7 @@ impl<'a> Round<'a> {
         let flags = if is_polling || has_rest { libc::MSG_DONTWAIT } else { 0 };
         let came = lane.receive(flags)?;
         let now = clock::monotonic_raw();
-        if came == Came::Nothing {
+        if came == PollResult::Nothing {
             lane.flush()?;
             return self.look();
         }
@@ -326,11 +326,11 @@ impl<'a> Round<'a> {
         loop {
             let came = lane.receive(libc::MSG_DONTWAIT)?;
             let now = clock::monotonic_raw();
-            if came != Came::Nothing {
+            if came != PollResult::Nothing {
                 self.heard = now;
                 lane.take(self.keys, now, record)?;
             }
-            if came != Came::Full {
+            if came != PollResult::Full {
                 return Ok(now);
             }
         }

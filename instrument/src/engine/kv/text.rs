@@ -2,7 +2,7 @@
 //!
 //! Source: memcached, `doc/protocol.txt`.
 
-use super::protocol::{Read, Reply, Strange, digits, line, number_in, put_number};
+use super::protocol::{ProtocolError, Read, Reply, digits, line, number_in, put_number};
 
 const VALUE: &[u8] = b"VALUE ";
 
@@ -45,7 +45,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], key: &[u8]) -> Read<'a> {
     let begin = first.len() + 2;
     if let Some(rest) = first.strip_prefix(VALUE) {
         let rest = rest.strip_prefix(key).and_then(|rest| rest.strip_prefix(b" 0 "));
-        let length = number_in(rest.ok_or(Strange)?)?;
+        let length = number_in(rest.ok_or(ProtocolError)?)?;
         let Some(end) = bytes.get(begin + length..begin + length + END.len()) else {
             return Ok(None);
         };
@@ -53,7 +53,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], key: &[u8]) -> Read<'a> {
         return if end == END {
             Ok(Some((begin + length + END.len(), Reply::Value(value))))
         } else {
-            Err(Strange)
+            Err(ProtocolError)
         };
     }
     let reply = match first {
@@ -63,7 +63,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], key: &[u8]) -> Read<'a> {
         _ if first.starts_with(b"SERVER_ERROR") || first.starts_with(b"CLIENT_ERROR") => {
             Reply::Refused(first)
         }
-        _ => return Err(Strange),
+        _ => return Err(ProtocolError),
     };
     Ok(Some((begin, reply)))
 }

@@ -1,7 +1,7 @@
 //! What a client was asked to measure, and what of it the server must know: the deal.
 
 use super::Kind;
-use super::wish::Wish;
+use super::cpu_request::CpuRequest;
 use crate::engine::{Options, Refused};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +18,7 @@ const DATAGRAM_LIMIT: u64 = 65_507;
 
 /// What both ends must know alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Deal {
+pub(super) struct Handshake {
     pub(super) kind: Kind,
     /// Bytes of a request, or of what is sent at once.
     pub(super) request: usize,
@@ -28,14 +28,14 @@ pub(super) struct Deal {
     pub(super) is_polling: bool,
     pub(super) is_gso: bool,
     /// Which CPUs both are to have.
-    pub(super) wish: Wish,
+    pub(super) wish: CpuRequest,
     pub(super) patience: Duration,
 }
 
 /// What a client was asked.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    pub(super) deal: Deal,
+    pub(super) deal: Handshake,
     pub(super) connect: SocketAddr,
     pub(super) time: Duration,
     pub(super) warm_up: Option<Duration>,
@@ -66,7 +66,7 @@ impl Asked {
             if options.has("echo") { usual_echo(request) } else { 1 },
             longest,
         )?;
-        let deal = Deal {
+        let deal = Handshake {
             kind,
             request,
             response,
@@ -105,7 +105,7 @@ impl Asked {
             return Err(Refused::user("an echo answers with what it is sent")
                 .hint("leave `--response` out, or give it the length of `--request`"));
         }
-        if self.is_echo && matches!(deal.wish, Wish::Named { server: Some(_), .. }) {
+        if self.is_echo && matches!(deal.wish, CpuRequest::Named { server: Some(_), .. }) {
             return Err(Refused::user("an echo does not let its CPU be chosen")
                 .hint("name the client's alone: `--place 0/any`"));
         }
@@ -139,9 +139,9 @@ fn switch(options: &Options, key: &str, usual: bool) -> Result<bool, Refused> {
     }
 }
 
-fn wish(text: Option<&str>) -> Result<Wish, Refused> {
-    let Some(text) = text else { return Ok(Wish::Free) };
-    Wish::parse(text).ok_or_else(|| {
+fn wish(text: Option<&str>) -> Result<CpuRequest, Refused> {
+    let Some(text) = text else { return Ok(CpuRequest::Free) };
+    CpuRequest::parse(text).ok_or_else(|| {
         let shown = text.escape_debug();
         Refused::user(format!("`--place {shown}` says nothing about two CPUs")).hint(
             "write `apart`, `together`, `free`, or the client's and the server's: `0/1`, `any/1`",
@@ -190,7 +190,7 @@ pub(super) fn refused_address(text: &str) -> Refused {
 }
 
 /// One line, as the client sends it.
-impl fmt::Display for Deal {
+impl fmt::Display for Handshake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { request, response, sockets, is_nodelay, is_polling, is_gso, wish, .. } = self;
         write!(
@@ -202,7 +202,7 @@ impl fmt::Display for Deal {
     }
 }
 
-impl Deal {
+impl Handshake {
     /// Reads such a line; nothing where it is none, or beyond what a client may ask.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();
@@ -221,7 +221,7 @@ impl Deal {
             is_nodelay: nodelay.parse().ok()?,
             is_polling: polling.parse().ok()?,
             is_gso: gso.parse().ok()?,
-            wish: Wish::parse(wish)?,
+            wish: CpuRequest::parse(wish)?,
             patience: Duration::from_nanos(patience.parse().ok()?),
         })
     }

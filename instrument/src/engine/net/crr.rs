@@ -4,7 +4,7 @@
 //! would have used up its ports after 28,000 connections.
 
 use super::alarm::Alarm;
-use super::asked::{Asked, Deal};
+use super::asked::{Asked, Handshake};
 use super::record::Record;
 use super::session::Session;
 use super::tell;
@@ -45,7 +45,12 @@ pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
     Ok(tell::transactions(asked, &record, &ends, Some(served)))
 }
 
-fn connections(deal: &Deal, to: &Raw, patience: Patience, record: &mut Record) -> Result<(), Lost> {
+fn connections(
+    deal: &Handshake,
+    to: &Raw,
+    patience: Patience,
+    record: &mut Record,
+) -> Result<(), Lost> {
     let request = vec![0; deal.request];
     let mut response = vec![0; deal.response];
     let mut at = clock::monotonic_raw();
@@ -73,7 +78,7 @@ fn connections(deal: &Deal, to: &Raw, patience: Patience, record: &mut Record) -
 pub(super) fn serve(
     listener: &TcpListener,
     patience: Patience,
-    deal: &Deal,
+    deal: &Handshake,
     count: &mut u64,
 ) -> Result<(), Lost> {
     let (mut request, response) = (vec![0; deal.request], vec![0; deal.response]);
@@ -110,7 +115,7 @@ pub(super) fn accept(listener: libc::c_int, patience: Patience) -> Result<OwnedF
 }
 
 /// The options of a connection that differ from the kernel's own choice.
-pub(super) fn prepare(socket: libc::c_int, deal: &Deal) -> io::Result<()> {
+pub(super) fn prepare(socket: libc::c_int, deal: &Handshake) -> io::Result<()> {
     if deal.is_nodelay { set(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1) } else { Ok(()) }
 }
 
@@ -140,7 +145,7 @@ impl Raw {
         }
     }
 
-    fn connect(&self, deal: &Deal, patience: Patience) -> Result<OwnedFd, Lost> {
+    fn connect(&self, deal: &Handshake, patience: Patience) -> Result<OwnedFd, Lost> {
         let (family, pointer, length): (_, *const libc::sockaddr, _) = match self {
             Self::V4(raw) => (libc::AF_INET, std::ptr::from_ref(raw).cast(), size_of_val(raw)),
             Self::V6(raw) => (libc::AF_INET6, std::ptr::from_ref(raw).cast(), size_of_val(raw)),

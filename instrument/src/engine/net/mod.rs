@@ -22,7 +22,7 @@ mod stream;
 mod tell;
 mod udp_stream;
 mod wire;
-mod wish;
+mod cpu_request;
 mod worst;
 
 use super::{Choice, Engine};

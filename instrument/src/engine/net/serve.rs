@@ -1,7 +1,7 @@
 //! The server's end: answers one client after another, each with what that one has made a deal for.
 
 use super::alarm::Alarm;
-use super::asked::{Deal, refused_address};
+use super::asked::{Handshake, refused_address};
 use super::offload;
 use super::place::{Place, current_cpu};
 use super::session::{Served, greet, hear, limited, say};
@@ -115,7 +115,7 @@ struct Sockets {
 fn prepared(
     control: &TcpStream,
     data: Option<&TcpListener>,
-    deal: &Deal,
+    deal: &Handshake,
     client: &Place,
 ) -> Result<(Place, Sockets), Refused> {
     let place = Place::here();
@@ -142,7 +142,7 @@ fn prepared(
 fn work(
     sockets: &Sockets,
     patience: Patience,
-    deal: &Deal,
+    deal: &Handshake,
     served: &mut Served,
 ) -> Result<(), Lost> {
     let lengths = (deal.request, deal.response);
@@ -172,7 +172,7 @@ fn work(
 fn accept_all(
     listener: &TcpListener,
     patience: Patience,
-    deal: &Deal,
+    deal: &Handshake,
 ) -> Result<Vec<OwnedFd>, Lost> {
     let blocking = Patience { is_polling: false, ..patience };
     let one = |_| {
@@ -187,7 +187,7 @@ fn accept_all(
 fn connected(
     all: &[OwnedFd],
     patience: Patience,
-    deal: &Deal,
+    deal: &Handshake,
     served: &mut Served,
 ) -> Result<(), Lost> {
     let numbers: Vec<_> = all.iter().map(AsRawFd::as_raw_fd).collect();

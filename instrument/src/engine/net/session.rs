@@ -10,7 +10,7 @@
 //!                                               ◀ done CPU_NS COUNT BYTES CPU
 //! ```
 
-use super::asked::{Asked, Deal};
+use super::asked::{Asked, Handshake};
 use super::offload;
 use super::place::{Place, are_siblings};
 use crate::clock;
@@ -134,9 +134,9 @@ impl Served {
 ///
 /// # Errors
 /// Whoever called is no client of ours.
-pub(super) fn greet(control: &mut TcpStream) -> Result<(Deal, Place), Refused> {
+pub(super) fn greet(control: &mut TcpStream) -> Result<(Handshake, Place), Refused> {
     let line = hear(control)?;
-    let deal = line.strip_prefix(GREETING).and_then(Deal::parse).ok_or_else(|| odd(&line))?;
+    let deal = line.strip_prefix(GREETING).and_then(Handshake::parse).ok_or_else(|| odd(&line))?;
     let line = hear(control)?;
     let from = line.strip_prefix(FROM).and_then(|rest| rest.split_once(' '));
     let (cpus, kernel) = from.ok_or_else(|| odd(&line))?;

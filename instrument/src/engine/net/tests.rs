@@ -1,8 +1,8 @@
 //! What is refused before anybody is called, and what both ends say of a deal.
 
 use super::Kind;
-use super::asked::Deal;
-use super::wish::Wish;
+use super::asked::Handshake;
+use super::cpu_request::CpuRequest;
 use crate::engine;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -42,7 +42,7 @@ proptest! {
         kind in 0_usize..6, lengths in (1_usize..=16 << 20, 1_usize..=16 << 20), sockets in 1_usize..=256,
         flags in any::<[bool; 3]>(), place in "free|apart|together|[0-9]{1,4}/any|any/[0-9]{1,4}", nanoseconds in 1_u64..1 << 60,
     ) {
-        let deal = Deal {
+        let deal = Handshake {
             kind: Kind::ALL[kind],
             request: lengths.0,
             response: lengths.1,
@@ -50,15 +50,15 @@ proptest! {
             is_nodelay: flags[0],
             is_polling: flags[1],
             is_gso: flags[2],
-            wish: Wish::parse(&place).unwrap(),
+            wish: CpuRequest::parse(&place).unwrap(),
             patience: Duration::from_nanos(nanoseconds),
         };
-        prop_assert_eq!(Deal::parse(&deal.to_string()), Some(deal));
+        prop_assert_eq!(Handshake::parse(&deal.to_string()), Some(deal));
     }
 
     #[test]
     fn no_words_at_all_make_a_server_do_more_than_it_may(line in "[a-z_0-9 ]{0,60}") {
-        if let Some(deal) = Deal::parse(&line) {
+        if let Some(deal) = Handshake::parse(&line) {
             prop_assert!(deal.request <= 16 << 20 && deal.response <= 16 << 20 && deal.sockets <= 256);
         }
     }

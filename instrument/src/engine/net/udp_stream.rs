@@ -6,7 +6,7 @@
 //! arrives (`UDP_GRO`): another way of working, which the answer names.
 
 use super::alarm::Alarm;
-use super::asked::{Asked, Deal};
+use super::asked::{Asked, Handshake};
 use super::record::Record;
 use super::session::{Served, Session};
 use super::wire::{Lost, Patience, set, told};
@@ -142,7 +142,7 @@ impl Batch {
 pub(super) fn serve(
     socket: &UdpSocket,
     patience: Patience,
-    deal: &Deal,
+    deal: &Handshake,
     served: &mut Served,
 ) -> Result<(), Lost> {
     let number = socket.as_raw_fd();

@@ -195,7 +195,7 @@ pub fn payer(name: &str, role: &str, cpu_ns: f64) -> PayerFindings {
 }
 
 /// An arm without numbers.
-pub fn gap(place: u32, stack: &str, why: &str, trouble: Trouble) -> ArmFindings {
+pub fn gap(place: u32, stack: &str, why: &str, trouble: ArmFailure) -> ArmFindings {
     let verdict = Verdict::Invalid { reason: why.into() };
     let mut gap = arm(place, stack, "compared", 1.0, verdict);
     gap.metrics.clear();
@@ -287,12 +287,12 @@ pub fn colleague() -> Findings {
         layer: "runc".into(),
         facts: vec![key_value("runc.version", "1.2.4", "runc --version")],
     });
-    let kvm = Trouble {
+    let kvm = ArmFailure {
         why: "/dev/kvm opens, but a reference guest did not boot within 20 s".into(),
         remedy: Some("run on a machine with nested virtualization, or use `accel=tcg`".into()),
         stderr: None,
     };
-    let podman = Trouble {
+    let podman = ArmFailure {
         why: "the command failed in all of 14 trials: exit 2".into(),
         remedy: Some("surtax enter podman -- make -j4".into()),
         stderr: Some(

@@ -119,7 +119,7 @@ fn what_is_no_answer_is_strange_in_every_language() {
             if bytes[0] >= 0x80 && protocol != Protocol::Binary {
                 continue;
             }
-            assert_eq!(protocol.read(bytes, b"ab"), Err(Strange), "{protocol:?} {bytes:?}");
+            assert_eq!(protocol.read(bytes, b"ab"), Err(ProtocolError), "{protocol:?} {bytes:?}");
         }
     }
 }

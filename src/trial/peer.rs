@@ -9,16 +9,16 @@
 //! same bridge where it gets a link of its own, or on another machine. The time in which it measures is its own
 //! kernel's, whose clock is watched as that of the first one is. Where both find each other is told in `meeting.rs`.
 
+use super::clock_sync::{ClockSync, Rate};
 use super::command_run::{begin, finish};
 use super::iterate::Ran;
 use super::meeting::{Meeting, meet};
-use super::sandwich::{Rate, Sandwich};
 use super::workload_steps::{like, require_success};
 use crate::driver;
 use crate::fault::Fault;
 use crate::layer::publish::Port;
 use crate::layer::{Network, Payer, StackSpec, Unavailable};
-use crate::stack::reach::{Promise, cannot_meet, promise, tell_address};
+use crate::stack::reach::{Reachability, cannot_meet, promise, tell_address};
 use crate::stack::rise::{Ground, Standing};
 use crate::workload::Definition;
 use crate::workload::definition::Client;
@@ -37,7 +37,7 @@ const ADDRESS: &str = "{address}";
 const TOLD: [&str; 3] = ["inside_kernel_release", "inside_cpus_online", "network"];
 
 /// Both sides of a trial, and the outside.
-pub(super) struct Opposite {
+pub(super) struct Peer {
     outside: Standing,
     client: Command,
     server: Command,
@@ -46,7 +46,7 @@ pub(super) struct Opposite {
     /// Whether the server goes on until it is told to end.
     stops_server: bool,
     /// The clock of the outside, or of the other stack.
-    clock: Sandwich,
+    clock: ClockSync,
 }
 
 /// Where one of the two sides runs.
@@ -74,14 +74,15 @@ pub(super) fn gap(definition: &Definition, stack: &StackSpec) -> Option<Unavaila
         return Some(Unavailable { why, remedy: Some(remedy.to_owned()) });
     }
     let (what, remedy) = match (promise(stack), &definition.client) {
-        (Promise::BothWays | Promise::Unknown, _) | (Promise::Outward, Client::Stack) => {
+        (Reachability::BothWays | Reachability::Unknown, _)
+        | (Reachability::Outward, Client::Stack) => {
             return None;
         }
-        (Promise::Outward, _) => (
+        (Reachability::Outward, _) => (
             "a command in it can call and not be called",
             "put the client into the stack: `client=stack`",
         ),
-        (Promise::Nothing, _) => {
+        (Reachability::Nothing, _) => {
             ("there is no way between it and the outside", "give it a network: `net=…`")
         }
     };
@@ -122,7 +123,7 @@ pub(super) fn call(
     Ok(())
 }
 
-impl Opposite {
+impl Peer {
     /// Raises the outside of a stack that stands.
     ///
     /// # Errors
@@ -177,7 +178,7 @@ impl Opposite {
             tell_address(&mut client, (!meeting.is_far).then_some(meeting.address));
         }
         let patience = outside.patience();
-        let clock = Sandwich::take(outside.link()?, patience)?;
+        let clock = ClockSync::take(outside.link()?, patience)?;
         let stops_server = definition.stops_server;
         Ok(Some(Self { outside, client, server, place, meeting, stops_server, clock }))
     }
@@ -291,7 +292,7 @@ impl Opposite {
 
     /// What is known of the clock of whoever runs the client, by which host time is told: the outside's, or the one
     /// `inside` the stack.
-    pub(super) fn clock_of_the_client(&self, inside: Sandwich) -> Sandwich {
+    pub(super) fn clock_of_the_client(&self, inside: ClockSync) -> ClockSync {
         if self.place == Client::Stack { inside } else { self.clock }
     }
 
@@ -304,7 +305,7 @@ impl Opposite {
             return Ok(None);
         }
         let patience = self.outside.patience();
-        let now = Sandwich::take(self.outside.link()?, patience)?;
+        let now = ClockSync::take(self.outside.link()?, patience)?;
         Ok(Some(self.clock.rate_until(now)))
     }
 

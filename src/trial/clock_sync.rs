@@ -27,7 +27,7 @@ pub(super) const RATE_LIMIT_PPM: f64 = 200.0;
 
 /// What is known of the clock at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sandwich {
+pub struct ClockSync {
     /// Every answer lay between the two readings here.
     is_shared: bool,
     /// The shortest exchange.
@@ -48,7 +48,7 @@ struct Exchange {
     answered: Nanoseconds,
 }
 
-/// How a clock ran beside the host's from one sandwich to the next.
+/// How a clock ran beside the host's from one synchronisation to the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rate {
     /// The least and the most that it gained, in parts per million; negative for a loss.
@@ -86,13 +86,13 @@ impl Exchange {
     }
 }
 
-impl Sandwich {
+impl ClockSync {
     /// Asks a few times; each answer may take so long.
     ///
     /// # Errors
     /// The link's.
     pub fn take(link: &mut Link, patience: Duration) -> Result<Self, Fault> {
-        let mut sandwich: Option<Self> = None;
+        let mut clock_sync: Option<Self> = None;
         for _ in 0..EXCHANGES {
             let asked = clock::monotonic_raw();
             let reply = link.ask(&Request::Clock, patience)?;
@@ -100,9 +100,10 @@ impl Sandwich {
                 return Err(unexpected(&reply.reply, "the question what time it is"));
             };
             let exchange = Exchange { asked, answer, answered: reply.at };
-            sandwich = Some(sandwich.map_or_else(|| Self::of(exchange), |it| it.with(exchange)));
+            clock_sync =
+                Some(clock_sync.map_or_else(|| Self::of(exchange), |it| it.with(exchange)));
         }
-        sandwich.ok_or_else(|| Fault::bug("a clock was asked no question"))
+        clock_sync.ok_or_else(|| Fault::bug("a clock was asked no question"))
     }
 
     fn of(exchange: Exchange) -> Self {
@@ -133,7 +134,7 @@ impl Sandwich {
         self.is_shared
     }
 
-    /// How the clock ran from this sandwich to a later one.
+    /// How the clock ran from this synchronisation to a later one.
     pub(super) fn rate_until(self, later: Self) -> Rate {
         let (before, after) = (self.shortest.ahead(), later.shortest.ahead());
         let between = later.shortest.asked.since(self.shortest.answered);
@@ -202,28 +203,28 @@ mod tests {
         }
     }
 
-    fn sandwich(ahead: u64) -> Sandwich {
+    fn clock_sync(ahead: u64) -> ClockSync {
         let link = (Box::new(Other { ahead }), Box::new(Other { ahead }));
-        Sandwich::take(&mut Link { speaker: link.0, listener: link.1 }, Duration::ZERO).unwrap()
+        ClockSync::take(&mut Link { speaker: link.0, listener: link.1 }, Duration::ZERO).unwrap()
     }
 
     #[test]
     fn the_hosts_own_clock_is_recognised() {
-        assert!(sandwich(0).is_shared);
+        assert!(clock_sync(0).is_shared);
     }
 
     #[test]
     fn a_clock_that_is_ahead_by_a_second_is_another_clock() {
-        let taken = sandwich(1_000_000_000);
+        let taken = clock_sync(1_000_000_000);
         assert!(!taken.is_shared);
         assert!(taken.shortest.round_trip() < Nanoseconds(1_000_000_000));
     }
 
     /// One exchange of 100 µs at `at`, in ns, of a clock that then shows `answer`.
-    fn exchange(at: u64, answer: u64) -> Sandwich {
+    fn exchange(at: u64, answer: u64) -> ClockSync {
         let asked = Nanoseconds(at - 50_000);
         let answered = Nanoseconds(at + 50_000);
-        Sandwich::of(Exchange { asked, answer: Nanoseconds(answer), answered })
+        ClockSync::of(Exchange { asked, answer: Nanoseconds(answer), answered })
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Cards: what the registry, the grammar, `doctor`, the help and other layers ask of a kind of layer.
+//! Descriptors: what the registry, the grammar, `doctor`, the help and other layers ask of a kind of layer.
 
 use super::{LayerSpec, Reaches};
 
@@ -7,15 +7,15 @@ use super::{LayerSpec, Reaches};
 pub struct Inner<'a> {
     /// What is asked of it.
     pub spec: &'a LayerSpec,
-    /// Its card.
-    pub card: &'static Card,
+    /// Its descriptor.
+    pub descriptor: &'static Descriptor,
 }
 
 impl Inner<'_> {
     /// Whether it needs this of the level that it is started on.
     #[must_use]
     pub fn needs(&self, need: Need) -> bool {
-        (self.card.needs)(self.spec).contains(&need)
+        (self.descriptor.needs)(self.spec).contains(&need)
     }
 }
 
@@ -32,7 +32,7 @@ pub enum Need {
 
 /// What the registry, the grammar, `doctor` and the help say about a layer.
 #[derive(Debug)]
-pub struct Card {
+pub struct Descriptor {
     /// The word in a stack's text.
     pub kind: &'static str,
     /// One line for people.
@@ -84,7 +84,7 @@ pub struct Card {
     pub ran_on_hardware: bool,
 }
 
-impl Card {
+impl Descriptor {
     /// What most containers are, but for what each must say itself: a container driver states the rest as it differs.
     pub const CONTAINER: Self = Self {
         kind: "",

@@ -11,7 +11,7 @@ use std::fmt;
 
 /// What is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum CpuRequest {
     /// Whatever the schedulers do.
     Free,
     /// A CPU of its own for each, where there are two; for the instance of this number among several that run at once.
@@ -27,7 +27,7 @@ pub(super) enum Wish {
     },
 }
 
-impl Wish {
+impl CpuRequest {
     /// Reads `apart`, `together`, `free`, or the client's CPU and the server's: `0/1`, `any/1`; with the number of an
     /// instance, `apart@2`, the ends of each have other CPUs as long as there are any.
     pub(super) fn parse(text: &str) -> Option<Self> {
@@ -125,7 +125,7 @@ fn nothing_shared(client: &str, server: &str) -> Refused {
     .hint("let them be `apart`, or give both the same CPUs")
 }
 
-impl fmt::Display for Wish {
+impl fmt::Display for CpuRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = |cpu: Option<usize>| cpu.map_or(String::from("any"), |cpu| cpu.to_string());
         match self {
@@ -149,7 +149,7 @@ mod tests {
 
     /// Where both go: client and server.
     fn seats(wish: &str, client: &str, server: (&str, &str)) -> (Option<usize>, Option<usize>) {
-        let wish = Wish::parse(wish).unwrap();
+        let wish = CpuRequest::parse(wish).unwrap();
         let (client, server) = (place(client, "1"), place(server.0, server.1));
         let seat = wish.of_server(&client, &server).unwrap();
         let after = seat.map_or(server.clone(), |seat| place(&seat.to_string(), &server.kernel));
@@ -191,7 +191,8 @@ mod tests {
         assert_eq!(seats("together", "0-1", ("0-1", "1")), (Some(1), Some(1)));
         assert_eq!(seats("together", "0-1", ("0", "1")), (Some(0), Some(0)));
         assert_eq!(seats("together", "0-1", ("0-3", "2000000000")), (Some(1), Some(3)));
-        let refused = Wish::Together(0).of_server(&place("0", "1"), &place("1", "1")).unwrap_err();
+        let refused =
+            CpuRequest::Together(0).of_server(&place("0", "1"), &place("1", "1")).unwrap_err();
         assert!(refused.what.starts_with("both ends have no CPU in common: the client 0, "));
     }
 
@@ -199,11 +200,11 @@ mod tests {
     fn a_wish_is_read_as_it_is_written() {
         for text in ["free", "apart", "together", "0/1", "any/7", "3/any", "apart@2", "together@1"]
         {
-            assert_eq!(Wish::parse(text).unwrap().to_string(), text);
+            assert_eq!(CpuRequest::parse(text).unwrap().to_string(), text);
         }
         for text in ["", "near", "0", "0/", "/1", "-1/0", "0/1/2", "0/70000", "apart@", "apart@64"]
         {
-            assert_eq!(Wish::parse(text), None, "{text}");
+            assert_eq!(CpuRequest::parse(text), None, "{text}");
         }
         assert_eq!(seats("free", "0-1", ("0-1", "1")), (None, None));
         assert_eq!(seats("any/1", "0-1", ("0-1", "1")), (None, Some(1)));
