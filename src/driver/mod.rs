@@ -13,6 +13,8 @@ mod namespaces;
 mod native;
 mod nspawn;
 mod oci;
+#[cfg(test)]
+mod pages;
 mod podman;
 mod qemu;
 pub mod scratch_proof;

@@ -8,6 +8,7 @@
 //! over `/etc`, `/opt` and `/run`. Volumes must not be overlays over these, since the kernel allows two
 //! on top of each other at most: what is below them is kept in sight elsewhere.
 
+use super::engine::answers;
 use super::network::Asked;
 use super::rootless::{self as unprivileged, Shown};
 use super::{behind, runtimes};
@@ -339,7 +340,7 @@ fn start(
     listening(program, &socket_in(room.directory()), room, deadline)
 }
 
-/// Starts a daemon and waits until it listens.
+/// Starts a daemon and waits until it answers: it listens long before, and may still fail in between.
 fn listening(
     program: Program,
     socket: &Path,
@@ -353,11 +354,11 @@ fn listening(
     let stdio = [None, Some(copy.into()), Some(log.into())];
     let mut process = room.spawn(Program { stdio, ..program })?;
     let begin = monotonic_raw();
-    while !listens(socket) {
+    while !answers(socket) {
         let why = match process.wait(LOOK_AGAIN)? {
             Some(status) => format!("ended with {status}"),
             None if Duration::from(monotonic_raw().since(begin)) < deadline => continue,
-            None => format!("did not listen within {:.1} s", deadline.as_secs_f64()),
+            None => format!("did not answer within {:.1} s", deadline.as_secs_f64()),
         };
         return Err(Fault::machine(format!("docker: the private daemon {why}{}", console.quote())));
     }

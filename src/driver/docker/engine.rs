@@ -16,6 +16,8 @@ use bollard::{ClientVersion, Docker};
 use futures_util::StreamExt;
 use std::collections::HashMap;
 use std::future::Future;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
@@ -43,6 +45,20 @@ pub struct About {
 
 /// What was learnt of each daemon, by its socket.
 static KNOWN: LazyLock<Mutex<HashMap<PathBuf, About>>> = LazyLock::new(Mutex::default);
+
+/// How long one question whether somebody answers waits.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Says whether a daemon answers at a socket, be it with a refusal. It listens there long before.
+pub fn answers(socket: &Path) -> bool {
+    let ask = || {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
+        stream.write_all(b"GET /_ping HTTP/1.0\r\n\r\n")?;
+        stream.read_exact(&mut [0])
+    };
+    ask().is_ok()
+}
 
 impl Engine {
     /// A client of the daemon at `socket`, which speaks as new a version as it does.

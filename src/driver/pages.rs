@@ -1,0 +1,146 @@
+//! Pages: one page of the book for each kind of layer, out of its descriptor and the header of its file.
+//!
+//! `SURTAX_WRITE_PAGES=1 cargo test pages` writes them; the test holds that they are what it would write.
+
+use super::REGISTRY;
+use crate::layer::{Choice, Descriptor, Limit, RootKind};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Files of the kinds that are not in a file or a directory of their own name.
+const FILES: [(&str, &str); 5] = [
+    ("runc", "oci.rs"),
+    ("crun", "oci.rs"),
+    ("youki", "oci.rs"),
+    ("cloud-hypervisor", "monitor/cloud_hypervisor.rs"),
+    ("firecracker", "monitor/firecracker.rs"),
+];
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The file of a kind, from the root of the repository.
+fn file_of(kind: &str) -> PathBuf {
+    let own = FILES.iter().find(|(known, _)| *known == kind).map(|(_, file)| PathBuf::from(file));
+    let drivers = Path::new("src/driver");
+    own.map_or_else(
+        || {
+            let alone = drivers.join(kind).with_extension("rs");
+            let is_alone = repository().join(&alone).is_file();
+            if is_alone { alone } else { drivers.join(kind).join("mod.rs") }
+        },
+        |file| drivers.join(file),
+    )
+}
+
+/// The header of a file without its first line, as Markdown: figures as they are drawn.
+fn header(source: &str) -> String {
+    let lines = source.lines().map_while(|line| line.strip_prefix("//!")).skip(1);
+    let mut text = String::new();
+    for line in lines {
+        let line = line.strip_prefix(' ').unwrap_or(line);
+        match line.contains("──") {
+            true => text += &format!("```text\n{line}\n```\n"),
+            false => {
+                text += &format!(
+                    "{}\n",
+                    line.replace("[`crate::", "[`").replace("[`", "`").replace("`]", "`")
+                )
+            }
+        }
+    }
+    text.trim().to_owned()
+}
+
+fn words(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Cpus => "cpus",
+        Limit::Cpuset => "cpuset",
+        Limit::Memory => "memory",
+        Limit::Hugetlb => "hugetlb",
+        Limit::Pids => "pids",
+        Limit::Weight => "weight",
+        Limit::Partition => "partition",
+        Limit::Numa => "numa",
+        Limit::Io => "read-bps`, `write-bps`, `read-iops`, `write-iops",
+    }
+}
+
+fn listed(words: &[&str]) -> String {
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn page(descriptor: &Descriptor) -> String {
+    let Descriptor { kind, summary, options, limits, roots, variants, not_yet_run, .. } =
+        descriptor;
+    let file = file_of(kind);
+    let source = std::fs::read_to_string(repository().join(&file)).unwrap();
+    let mut text = format!(
+        "# `{kind}`\n\n<!-- Made by `SURTAX_WRITE_PAGES=1 cargo test pages`; change the descriptor or the header of its file. -->\n\n\
+         {}{summary}. Its driver is [`{file}`](../../{file}).\n\n{}\n",
+        if descriptor.ran_on_hardware {
+            ""
+        } else {
+            "Not yet run on hardware: here only in emulation. "
+        },
+        header(&source),
+        file = file.display(),
+    );
+    if !options.is_empty() {
+        text += "\n## Options\n\n| option | values | what |\n|---|---|---|\n";
+        for Choice { key, values, help } in *options {
+            let values = if values.is_empty() { String::from("any text") } else { listed(values) };
+            let _ = writeln!(text, "| `{key}` | {values} | {} |", help.replace('|', "\\|"));
+        }
+    }
+    if let Some(subject) = descriptor.subject {
+        let _ = writeln!(
+            text,
+            "\nIt means nothing without `{subject}`, which may stand first and without its key."
+        );
+    }
+    text += "\n## What it is\n\n| | |\n|---|---|\n";
+    let mut row = |what: &str, said: String| {
+        let _ = writeln!(text, "| {what} | {said} |");
+    };
+    let limits: Vec<&str> = limits.iter().map(|limit| words(*limit)).collect();
+    row("limits that it takes", if limits.is_empty() { "none".into() } else { listed(&limits) });
+    let roots: Vec<&str> = roots.iter().map(|root: &RootKind| root.words()).collect();
+    row("root file systems", if roots.is_empty() { "its own".into() } else { listed(&roots) });
+    let yes = |is: bool| String::from(if is { "yes" } else { "no" });
+    row("another layer can be started in it", yes(descriptor.holds_layers));
+    row("memory of its own, which no limit outside ends", yes(descriptor.has_own_memory));
+    let both: &[&str] = descriptor.both_ways;
+    if !both.is_empty() {
+        row("`net=` by which it and the outside can call each other", listed(both));
+    }
+    if !variants.is_empty() {
+        row("what `surtax doctor` asks about", listed(variants));
+    }
+    if !not_yet_run.is_empty() {
+        row("nobody of us has run", listed(not_yet_run));
+    }
+    text
+}
+
+#[test]
+fn every_layer_has_a_page_of_the_book_and_it_says_what_its_descriptor_says() {
+    let directory = repository().join("docs/layers");
+    let is_written = std::env::var_os("SURTAX_WRITE_PAGES").is_some();
+    let listed = REGISTRY.iter().map(|layer| layer.descriptor()).filter(|it| it.is_listed);
+    let pages: Vec<(PathBuf, String)> =
+        listed.map(|it| (directory.join(it.kind).with_extension("md"), page(it))).collect();
+    if is_written {
+        std::fs::create_dir_all(&directory).unwrap();
+        for (path, text) in &pages {
+            std::fs::write(path, text).unwrap();
+        }
+    }
+    for (path, text) in &pages {
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(found == *text, "{} is old: see the header of this file", path.display());
+    }
+    let count = std::fs::read_dir(&directory).unwrap().count();
+    assert_eq!(count, pages.len(), "a page of a layer that is none");
+}
