@@ -213,3 +213,31 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn who_listens_and_leaves_without_a_word_has_not_answered() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("docker.sock");
+        assert!(!answers(&socket), "nobody is there");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let one = |words: &'static [u8]| {
+            let listener = listener.try_clone().unwrap();
+            std::thread::spawn(move || {
+                let mut stream = listener.accept().unwrap().0;
+                stream.read_exact(&mut [0; 20]).unwrap();
+                stream.write_all(words).unwrap();
+            })
+        };
+        let silent = one(b"");
+        assert!(!answers(&socket));
+        silent.join().unwrap();
+        let refuses = one(b"HTTP/1.0 503 Service Unavailable\r\n\r\n");
+        assert!(answers(&socket));
+        refuses.join().unwrap();
+    }
+}
