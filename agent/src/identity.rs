@@ -38,7 +38,9 @@ pub fn facts() -> Vec<Fact> {
     say("root_mount", root_mount(mounts), "/proc/self/mountinfo");
     let owner = fs::metadata("/").ok().map(|root| root.uid().to_string());
     say("root_owner", owner, "stat(2) of /");
-    say("root_held_by", init::root_held_by(), "/proc/self/mountinfo before it was entered");
+    let (held, source) = (init::root_held_by(), "/proc/self/mountinfo before it was entered");
+    say("root_held_by", held.map(ToString::to_string), source);
+    say("root_lies_in", held.map(|held| held.lies_in().to_owned()), source);
     say("root_files", root_files(mounts), "a walk over `/`");
     say("modules_mount", modules_mount(mounts, &system), "/proc/self/mountinfo");
     for name in ["type", "guest_type", "uuid"] {

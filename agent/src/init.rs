@@ -196,9 +196,9 @@ fn overlay(lower: &str, directory: &str) -> io::Result<()> {
     Ok(mount(c"overlay", directory, c"overlay", MountFlags::empty(), Some(options.as_c_str()))?)
 }
 
-/// What holds the root of the machine, in words: what is above it cannot be seen from inside.
-pub fn root_held_by() -> Option<String> {
-    ROOT_HELD_BY.get().map(Held::to_string)
+/// What holds the root of the machine: what is above it cannot be seen from inside.
+pub fn root_held_by() -> Option<&'static Held> {
+    ROOT_HELD_BY.get()
 }
 
 /// Moves the mount over `/`, not only `chroot`, so that a container runtime inside can `pivot_root`.

@@ -16,6 +16,12 @@ use std::path::{Path, PathBuf};
 /// Overlays that stand on one another.
 const DEPTH_LIMIT: usize = 8;
 
+/// What data lies in that is gone with the power.
+pub const MEMORY: &str = "memory";
+
+/// What data lies in that is not.
+pub const DISK: &str = "disk";
+
 /// A file system that holds something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
@@ -32,6 +38,12 @@ impl Held {
     #[must_use]
     pub fn is_memory(&self) -> bool {
         ["tmpfs", "ramfs", "rootfs", "devtmpfs"].contains(&self.kind.as_str())
+    }
+
+    /// What its data is in, as evidence says it: `memory`, or `disk`.
+    #[must_use]
+    pub fn lies_in(&self) -> &'static str {
+        if self.is_memory() { MEMORY } else { DISK }
     }
 }
 

@@ -3,7 +3,6 @@
 mod held;
 
 use crate::fault::Fault;
-use crate::lab::disk;
 use crate::layer::medium::Medium;
 use crate::layer::{Running, View, medium, value_of};
 use surtax_instrument::probe::cgroup::Hierarchies;
@@ -21,13 +20,7 @@ pub fn prove(
 ) -> Result<Vec<Fact>, Fault> {
     let Some(medium) = view.scratch else { return Ok(Vec::new()) };
     let mut facts = vec![mounted(medium, inside)?];
-    // What a disk of a machine is written to lies there, too.
-    if matches!(medium, Medium::Bind | Medium::Disk) {
-        let below = disk::below_scratch()?;
-        let below = if below.is_empty() { String::from("no disk of this level") } else { below };
-        facts.push(Fact::new("scratch_below", below, "/sys/dev/block and dmsetup(8)"));
-    }
-    facts.push(held::fact(medium, running, hierarchies, inside));
+    facts.extend(held::facts(medium, running, hierarchies, inside));
     Ok(facts)
 }
 

@@ -63,19 +63,8 @@ pub fn holds_layers() -> bool {
     u32::try_from(kind).is_ok_and(|kind| HOLD_LAYERS.contains(&kind))
 }
 
-/// What lies below `/var/tmp`, from the file system down: `vda1`, or `dm-0 (crypt) vdb` where the device mapper has
-/// a device in between; empty where it is on no disk of this level.
-///
-/// # Errors
-/// The machine's: the directory cannot be looked at.
-pub fn below_scratch() -> Result<String, Fault> {
-    let meta = fs::metadata(DISK_DIRECTORY).doing(format_args!("look at `{DISK_DIRECTORY}`"))?;
-    let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
-    let first = Path::new("/sys/dev/block").join(format!("{major}:{minor}"));
-    Ok(below(&first, &targets_of).join(" "))
-}
-
-/// What lies below a file system, from its own device down; nothing where it is on no disk of this level.
+/// What lies below a file system, from its own device down: `vda1`, or `dm-0 (crypt) vdb` where the device mapper has a
+/// device in between; nothing where it is on no disk of this level.
 #[must_use]
 pub fn under(held: &Held) -> Vec<String> {
     let (major, minor) = held.device;

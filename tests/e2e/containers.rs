@@ -176,6 +176,12 @@ fn a_scratch_directory_is_on_the_medium_that_its_stack_names_and_empty_at_every_
             let mounted = fact(&arm["evidence"][0], "inside_scratch_mount");
             assert_eq!(mounted == "none", *medium == "layer", "{stack}: {mounted}");
             let held = fact(&arm["evidence"][0], "scratch_held_by").to_owned();
+            let lies_in = fact(&arm["evidence"][0], "scratch_lies_in");
+            assert_eq!(
+                lies_in == "memory",
+                held.contains("(memory)"),
+                "{stack}: {held}, {lies_in}"
+            );
             let disk = disk.get_or_insert_with(|| held.clone());
             let holds_layers = ["ext4", "xfs", "btrfs"].iter().any(|kind| disk.starts_with(kind));
             match *medium {

@@ -10,9 +10,17 @@ use crate::layer::medium::Medium;
 use crate::layer::{Payer, Running, Source, value_of};
 use std::fs;
 use std::path::{Path, PathBuf};
-use surtax_instrument::held::{self, Held};
+use surtax_instrument::held::{self, Held, MEMORY};
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::{Fact, SCRATCH};
+
+/// What holds it, where that is known.
+struct Told {
+    /// In words that end at the disk: `ext4 on vda`, `tmpfs (memory)`.
+    words: String,
+    /// What its data finally lies in.
+    lies_in: String,
+}
 
 /// Where nobody can tell.
 const UNKNOWN: &str = "unknown";
@@ -23,25 +31,29 @@ const GOFER: &str = "runsc-gofer\0";
 /// The word by which a sandbox keeps what is written to its root in its own memory.
 const KEPT_BY_THE_SANDBOX: &str = "--overlay2=root:memory\0";
 
-/// What holds it, in words that end at the disk: `ext4 on vda`, `tmpfs (memory)`.
-pub(super) fn fact(
+/// What holds it, and whether that is memory or a disk.
+pub(super) fn facts(
     medium: Medium,
     running: &dyn Running,
     hierarchies: &Hierarchies,
     inside: &[Fact],
-) -> Fact {
+) -> [Fact; 2] {
     let payers = running.payers();
     let pids = payers.iter().flat_map(|payer| pids(payer, hierarchies));
     let processes: Vec<PathBuf> =
         std::iter::once(PathBuf::from("/proc/self")).chain(pids.map(directory)).collect();
-    let (value, source) = match agent(&payers, hierarchies, inside) {
+    let (told, source) = match agent(&payers, hierarchies, inside) {
         Some(pid) => {
             let held = as_seen_by(&directory(pid), processes);
-            (held.as_ref().map(words), "/proc/PID/mountinfo of the agent and of who works for it")
+            (held.as_ref().map(told), "/proc/PID/mountinfo of the agent and of who works for it")
         }
         None => elsewhere(medium, &processes, inside),
     };
-    Fact::new("scratch_held_by", value.unwrap_or_else(|| UNKNOWN.to_owned()), source)
+    let (words, lies_in) = told.map_or_else(
+        || (UNKNOWN.to_owned(), UNKNOWN.to_owned()),
+        |told| (told.words, told.lies_in),
+    );
+    [Fact::new("scratch_held_by", words, source), Fact::new("scratch_lies_in", lies_in, source)]
 }
 
 /// What holds the directory of a process. In a container, places of this level may be seen through an overlay of the
@@ -60,30 +72,34 @@ fn elsewhere(
     medium: Medium,
     processes: &[PathBuf],
     inside: &[Fact],
-) -> (Option<String>, &'static str) {
-    let by_the_inside = |held: &str| Some(format!("{held}, by the kernel inside"));
+) -> (Option<Told>, &'static str) {
+    let by_the_inside = |held: &str, lies_in: &str| {
+        Some(Told { words: format!("{held}, by the kernel inside"), lies_in: lies_in.to_owned() })
+    };
     let gofer = processes.iter().find(|process| command_line(process).starts_with(GOFER));
     if let (Some(gofer), Medium::Layer | Medium::Volume) = (gofer, medium) {
         let keeps = |process: &PathBuf| command_line(process).contains(KEPT_BY_THE_SANDBOX);
         if medium == Medium::Layer && processes.iter().any(keeps) {
-            return (by_the_inside("tmpfs (memory)"), "/proc/PID/cmdline of the sandbox");
+            return (by_the_inside("tmpfs (memory)", MEMORY), "/proc/PID/cmdline of the sandbox");
         }
         // What it keeps in a file lies in the root that its gofer serves.
         let held = as_seen_by(gofer, processes.to_vec());
         return (
-            held.as_ref().map(words),
+            held.as_ref().map(told),
             "/proc/PID/mountinfo of the gofer and of who works for it",
         );
     }
     match medium {
-        Medium::Tmpfs => (by_the_inside("tmpfs (memory)"), "its kind"),
+        Medium::Tmpfs => (by_the_inside("tmpfs (memory)", MEMORY), "its kind"),
         Medium::Bind | Medium::Disk => {
             let held = held::by(Path::new("/proc/self"), Path::new(DISK_DIRECTORY), &[]);
-            (held.as_ref().map(words), "/proc/self/mountinfo: what the directory or disk lies on")
+            (held.as_ref().map(told), "/proc/self/mountinfo: what the directory or disk lies on")
         }
         Medium::Layer | Medium::Volume => {
-            let told = value_of(inside, "root_held_by").ok();
-            (told.and_then(by_the_inside), "/proc/self/mountinfo inside")
+            let of_root = |key| value_of(inside, key).ok();
+            let told = of_root("root_held_by").zip(of_root("root_lies_in"));
+            let told = told.and_then(|(held, lies_in)| by_the_inside(held, lies_in));
+            (told, "/proc/self/mountinfo inside")
         }
     }
 }
@@ -94,11 +110,11 @@ fn command_line(process: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// In words, with what lies below its device.
-fn words(held: &Held) -> String {
+/// What a file system is and lies in, with what lies below its device.
+fn told(held: &Held) -> Told {
     let below = disk::under(held);
     if below.is_empty() {
-        return held.to_string();
+        return Told { words: held.to_string(), lies_in: held.lies_in().to_owned() };
     }
     let file = disk::file_of_a_loop(&below).and_then(|file| {
         let directory = file.parent()?;
@@ -106,8 +122,11 @@ fn words(held: &Held) -> String {
     });
     let (kind, names) = (&held.kind, below.join(" "));
     match file {
-        Some(lower) => format!("{kind} on {names}, a file of {}", words(&lower)),
-        None => format!("{kind} on {names}"),
+        Some(lower) => {
+            let Told { words, lies_in } = told(&lower);
+            Told { words: format!("{kind} on {names}, a file of {words}"), lies_in }
+        }
+        None => Told { words: format!("{kind} on {names}"), lies_in: held.lies_in().to_owned() },
     }
 }
 
@@ -152,6 +171,7 @@ fn directory(pid: u32) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surtax_instrument::held::DISK;
 
     fn held(kind: &str, source: &str, device: (u32, u32)) -> Held {
         Held { kind: kind.into(), source: source.into(), device }
@@ -159,21 +179,27 @@ mod tests {
 
     #[test]
     fn memory_and_files_of_a_host_are_on_no_disk_of_this_level() {
-        assert_eq!(words(&held("tmpfs", "surtax", (0, 43))), "tmpfs (memory)");
-        assert_eq!(words(&held("virtiofs", "hostroot", (0, 44))), "virtiofs from `hostroot`");
-        assert_eq!(
-            words(&held("ext4", "/dev/surtax-none", (0, 0))),
-            "ext4 from `/dev/surtax-none`"
-        );
+        for (held, words, lies_in) in [
+            (held("tmpfs", "surtax", (0, 43)), "tmpfs (memory)", MEMORY),
+            (held("virtiofs", "hostroot", (0, 44)), "virtiofs from `hostroot`", DISK),
+            (held("ext4", "/dev/surtax-none", (0, 0)), "ext4 from `/dev/surtax-none`", DISK),
+        ] {
+            let found = told(&held);
+            assert_eq!((found.words.as_str(), found.lies_in.as_str()), (words, lies_in));
+        }
     }
 
     #[test]
     fn what_only_the_inside_can_tell_is_said_to_be_its_own() {
         let none: &[PathBuf] = &[];
-        let told = [Fact::new("root_held_by", "tmpfs (memory)", "test")];
-        let (value, _) = elsewhere(Medium::Layer, none, &told);
-        assert_eq!(value.unwrap(), "tmpfs (memory), by the kernel inside");
-        assert!(elsewhere(Medium::Tmpfs, none, &[]).0.unwrap().contains("(memory"));
-        assert_eq!(elsewhere(Medium::Layer, none, &[]).0, None, "nobody can tell");
+        let facts = [
+            Fact::new("root_held_by", "tmpfs (memory)", "test"),
+            Fact::new("root_lies_in", MEMORY, "test"),
+        ];
+        let told = elsewhere(Medium::Layer, none, &facts).0.unwrap();
+        assert_eq!(told.words, "tmpfs (memory), by the kernel inside");
+        assert_eq!(told.lies_in, MEMORY);
+        assert_eq!(elsewhere(Medium::Tmpfs, none, &[]).0.unwrap().lies_in, MEMORY);
+        assert!(elsewhere(Medium::Layer, none, &[]).0.is_none(), "nobody can tell");
     }
 }

@@ -9,6 +9,7 @@ use crate::finding::number::percent;
 use crate::finding::stacks::{Stacks, by_words};
 use crate::finding::{ArmFindings, Caution, LevelEvidence, estimate};
 use std::collections::BTreeSet;
+use surtax_instrument::held::{DISK, MEMORY};
 use surtax_instrument::probe::mitigations::mitigated;
 use surtax_instrument::quantity::Bytes;
 
@@ -26,12 +27,6 @@ const CACHED: [&str; 3] = ["writeback", "writethrough", "unsafe"];
 
 /// Media of a scratch directory that are files of the level below.
 const ON_A_DISK: [&str; 3] = ["layer", "bind", "volume"];
-
-/// What the evidence says of data that is gone with the power, whoever holds it.
-const IN_MEMORY: &str = "(memory)";
-
-/// What it says where nobody could tell.
-const UNKNOWN: &str = "unknown";
 
 /// A quota is counted in periods of 100 ms.
 const QUOTA_US_OF_A_THOUSANDTH: u64 = 100;
@@ -188,16 +183,13 @@ pub(super) fn page_cache(arms: &[ArmFindings]) -> Option<Caution> {
 
 /// Data of some stacks in memory, and of others on a disk.
 pub(super) fn media(arms: &[ArmFindings]) -> Option<Caution> {
-    let held = |arm: &&ArmFindings, in_memory: bool| {
-        let held = said(&arm.evidence, "scratch_held_by").filter(|held| *held != UNKNOWN);
-        arm.trial_count > 0 && held.is_some_and(|held| held.contains(IN_MEMORY) == in_memory)
-    };
-    let all = |in_memory: bool| -> Option<String> {
-        let found = arms.iter().filter(|arm| held(arm, in_memory));
+    let all = |place: &str| -> Option<String> {
+        let lies_there = |arm: &&ArmFindings| said(&arm.evidence, "scratch_lies_in") == Some(place);
+        let found = arms.iter().filter(|arm| arm.trial_count > 0).filter(lies_there);
         let found: BTreeSet<&str> = found.map(|arm| arm.stack.as_str()).collect();
         (!found.is_empty()).then(|| Stacks::counted(arms).words(&found))
     };
-    let (memory, disk) = (all(true)?, all(false)?);
+    let (memory, disk) = (all(MEMORY)?, all(DISK)?);
     Some(caution(
         "scratch-media-differ",
         format!(
