@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
-    for path in ["agent", "instrument", "Cargo.lock"] {
+    for path in ["agent", "engines", "instrument", "Cargo.lock"] {
         println!("cargo::rerun-if-changed={path}");
     }
     let target = format!("{}-unknown-linux-gnu", variable("CARGO_CFG_TARGET_ARCH"));

@@ -5,8 +5,8 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
-use surtax_instrument::engine;
-use surtax_instrument::engine::price::NOTHING;
+use surtax_engines as engine;
+use surtax_engines::price::NOTHING;
 
 /// How this process started itself: the kernel's name for its file, also where that has no other any more.
 pub const OWN_FILE: &str = "/proc/self/exe";

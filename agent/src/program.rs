@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use surtax_instrument::engine::OURSELVES;
+use surtax_engines::OURSELVES;
 use surtax_instrument::wire::{Command, Fact};
 use xxhash_rust::xxh3::Xxh3Default;
 

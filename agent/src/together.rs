@@ -17,8 +17,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdout, ExitCode, Stdio};
+use surtax_engines::OURSELVES;
 use surtax_instrument::clock;
-use surtax_instrument::engine::OURSELVES;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{
     Command, Failure, INSTANCE_VARIABLE, INSTANCES_LIMIT, Instance, Outcome, Output, Status,

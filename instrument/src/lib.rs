@@ -1,12 +1,11 @@
-//! What surtax carries into every level: the wire, the clock, quantities, links, probes and engines.
+//! What surtax carries into every level: the wire, the clock, quantities, links and probes.
 //!
 //! This crate is linked into the host binary and into the static agent alike, so it stays small:
-//! no async runtime, no JSON, and no threads but those that an engine asks for.
+//! no async runtime, no JSON, and no threads.
 
 pub mod amount;
 pub mod cache;
 pub mod clock;
-pub mod engine;
 pub mod held;
 pub mod histogram;
 pub mod link;

@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use surtax_engines::OURSELVES;
 use surtax_instrument::clock;
-use surtax_instrument::engine::OURSELVES;
 
 /// Exit code of a run that the user cut short: 128 and the number of SIGINT, as shells have it.
 pub(super) const INTERRUPTED: u8 = 130;

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::finding::prices::WORKLOAD;
 use crate::plan::duration;
 use std::time::Duration;
-use surtax_instrument::engine::price::cache_bytes;
+use surtax_engines::price::cache_bytes;
 
 /// Bandwidth is that of memory only if an array is this many times the last level of cache, as STREAM asks for.
 const CACHES: u64 = 4;

@@ -6,7 +6,7 @@
 use crate::finding::number;
 use crate::finding::number::GAP;
 use crate::finding::{ArmFindings, Findings, MetricFindings, Verdict};
-use surtax_instrument::engine::price::PRICES;
+use surtax_engines::price::PRICES;
 
 /// The workload whose metrics are prices.
 pub const WORKLOAD: &str = "prices";

@@ -19,7 +19,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
-use surtax_instrument::engine::OURSELVES;
+use surtax_engines::OURSELVES;
 use surtax_instrument::wire::{Command, Fact};
 
 /// Where a program is looked for if the command has no `PATH`, as the C library does.

@@ -8,7 +8,7 @@ use super::unit::Unit;
 use crate::driver;
 use crate::fault::Fault;
 use crate::layer::StackSpec;
-use surtax_instrument::engine::OURSELVES;
+use surtax_engines::OURSELVES;
 use surtax_instrument::histogram::SHARES;
 
 /// A workload file, read. Before its parameters are filled in, its commands have places for them.

@@ -2,7 +2,7 @@
 
 use crate::answers::{arm, compare, fact};
 use crate::machine::{Machine, is_usable, text};
-use surtax_instrument::engine::price::PRICES;
+use surtax_engines::price::PRICES;
 
 #[test]
 fn an_engine_runs_in_every_layer_and_is_the_same_program() {

@@ -19,8 +19,8 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use surtax_engines::OURSELVES;
 use surtax_instrument::clock;
-use surtax_instrument::engine::OURSELVES;
 use surtax_instrument::probe::process::{Usage, usage_of_threads};
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{

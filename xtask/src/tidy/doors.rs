@@ -35,9 +35,6 @@ const KERNEL_TREES: &[&str] = &["/sys/fs/cgroup", "/proc/sys", "/sys/kernel", "/
 /// Writes to those trees in which nothing is set and nothing is left to undo.
 const UNDOES_ITSELF: &[&str] = &["instrument/src/cache.rs"];
 
-/// Runs in the agent alone.
-const ENGINES: &str = "instrument/src/engine/";
-
 /// How many lines apart a writer and a kernel's tree still belong together.
 const NEAR: usize = 12;
 
@@ -46,7 +43,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         .filter(|(path, _)| {
             ["src/", "instrument/src/", "statistics/src/"].iter().any(|it| path.starts_with(it))
         })
-        .filter(|(path, _)| !path.starts_with("src/lab/") && !path.starts_with(ENGINES))
+        .filter(|(path, _)| !path.starts_with("src/lab/"))
         .filter(|(path, _)| !UNDOES_ITSELF.contains(path))
         .flat_map(|(path, source)| found_in(path, source))
         .collect()

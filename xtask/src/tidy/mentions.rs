@@ -7,6 +7,7 @@ use super::tree::Tree;
 const FOLDERS: &[&str] = &[
     "agent/",
     "benches/",
+    "engines/",
     "fuzz/",
     "instrument/",
     "plans/",

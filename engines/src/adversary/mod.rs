@@ -1,0 +1,104 @@
+//! Adversaries and neighbours: loads that press on what holds a stack, each with bounds of its own.
+//!
+//! What could take a machine down is let go only where somebody else holds it: a limit of a cgroup, or a machine
+//! that is a guest of ours. So the same words typed on a bare host are refused, whoever types them.
+
+mod allocbomb;
+mod forge;
+mod forkbomb;
+mod held;
+mod load;
+mod logflood;
+mod shared;
+mod synflood;
+mod thrash;
+
+pub(super) use allocbomb::ENGINE as ALLOCBOMB;
+pub(super) use forge::ENGINE as FORGE;
+pub(super) use forkbomb::ENGINE as FORKBOMB;
+pub(super) use load::ENGINE as LOAD;
+pub(super) use logflood::ENGINE as LOGFLOOD;
+pub(super) use synflood::ENGINE as SYNFLOOD;
+pub(super) use thrash::ENGINE as THRASH;
+
+use super::{Choice, Options, Refused};
+use std::time::Duration;
+use surtax_instrument::clock;
+use surtax_instrument::quantity::{Bytes, Nanoseconds};
+
+/// The longest that an adversary works.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// How long it works where nobody says.
+const USUAL: Duration = Duration::from_secs(2);
+
+/// How long it works at most where somebody ends it.
+const UNTIL_ENDED_MOST: Duration = Duration::from_secs(24 * 3600);
+
+/// Of one that presses on others beside it, for as long as they take.
+const UNTIL_ENDED: Choice = Choice {
+    key: "until-ended",
+    value: "",
+    help: "until somebody ends it, whatever `--duration`; a day",
+};
+
+/// How long it shall work.
+fn duration(options: &Options) -> Result<Duration, Refused> {
+    if options.has(UNTIL_ENDED.key) {
+        return Ok(UNTIL_ENDED_MOST);
+    }
+    let asked = options.duration("duration", USUAL)?;
+    if asked <= LONGEST {
+        return Ok(asked);
+    }
+    let (asked, longest) = (asked.as_secs(), LONGEST.as_secs());
+    Err(Refused::user(format!("an adversary for {asked} s is too much"))
+        .hint(format!("let it work for {longest} s at most")))
+}
+
+/// An amount such as `64M`, at most `most`.
+fn bytes(options: &Options, key: &str, usual: Bytes, most: Bytes) -> Result<u64, Refused> {
+    let Some(text) = options.text(key) else { return Ok(usual.0) };
+    let read = Bytes::parse(text).ok().filter(|amount| (1..=most.0).contains(&amount.0));
+    read.map(|amount| amount.0).ok_or_else(|| {
+        let (shown, most) = (text.escape_debug(), most.mebibytes());
+        Refused::user(format!("`--{key} {shown}` is no amount from 1 byte to {most} MiB"))
+            .hint(format!("write one such as `--{key} 64M`"))
+    })
+}
+
+/// A clock that runs out.
+#[derive(Clone, Copy)]
+struct Term {
+    began: Nanoseconds,
+    end: Nanoseconds,
+}
+
+impl Term {
+    fn of(duration: Duration) -> Self {
+        let began = clock::monotonic();
+        Self { began, end: began + duration.into() }
+    }
+
+    fn is_over(self) -> bool {
+        clock::monotonic() >= self.end
+    }
+
+    /// What has gone of it, in nanoseconds.
+    fn gone_ns(self) -> u64 {
+        clock::monotonic().since(self.began).0
+    }
+}
+
+/// Asks the kernel to kill this process before any other, where memory ends: where it will not, all are alike.
+///
+/// Source: Linux `Documentation/filesystems/proc.rst`, 3.1.
+fn die_first() {
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+}
+
+/// So many in a second, of a time that is not zero.
+#[expect(clippy::cast_precision_loss, reason = "a rate is known to less than that")]
+fn per_second(count: u64, took_ns: u64) -> f64 {
+    count as f64 / took_ns as f64 * 1e9
+}

@@ -1,0 +1,79 @@
+//! What a client counts while it measures.
+
+use super::asked::Asked;
+use super::worst::Worst;
+use surtax_instrument::clock;
+use surtax_instrument::histogram::Histogram;
+use surtax_instrument::quantity::Nanoseconds;
+
+/// Latencies and counters of one measurement.
+pub(super) struct Record {
+    pub(super) latencies: Histogram,
+    pub(super) worst: Worst,
+    /// When it began.
+    pub(super) began: Nanoseconds,
+    /// When it is to end.
+    pub(super) until: Nanoseconds,
+    /// How long it took.
+    pub(super) took_ns: u64,
+    /// CPU time of this process meanwhile.
+    pub(super) cpu_ns: u64,
+    /// Requests without a response.
+    pub(super) lost_count: u64,
+    /// By a schedule: requests that were sent at all.
+    pub(super) sent_count: u64,
+    /// By a schedule: requests that were due.
+    pub(super) due_count: u64,
+    /// By a schedule: how long after its time each was sent.
+    pub(super) delays: Histogram,
+}
+
+impl Record {
+    fn new(asked: &Asked) -> Self {
+        let nothing = Nanoseconds(0);
+        Self {
+            latencies: Histogram::new(),
+            worst: Worst::of(asked.worst),
+            began: nothing,
+            until: nothing,
+            took_ns: 0,
+            cpu_ns: 0,
+            lost_count: 0,
+            sent_count: 0,
+            due_count: 0,
+            delays: Histogram::new(),
+        }
+    }
+
+    /// Does `round` for the warm-up, which is forgotten, and then for the measurement.
+    ///
+    /// # Errors
+    /// Those of a round.
+    pub(super) fn take<E>(
+        asked: &Asked,
+        mut round: impl FnMut(&mut Self) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        if let Some(warm_up) = asked.warm_up {
+            let mut forgotten = Self::new(asked);
+            forgotten.began = clock::monotonic_raw();
+            forgotten.until = forgotten.began + warm_up.into();
+            round(&mut forgotten)?;
+        }
+        let mut record = Self::new(asked);
+        let cpu = clock::process_cpu();
+        record.began = clock::monotonic_raw();
+        record.until = record.began + asked.time.into();
+        round(&mut record)?;
+        record.took_ns = clock::monotonic_raw().since(record.began).0;
+        record.cpu_ns = clock::process_cpu().since(cpu).0;
+        Ok(record)
+    }
+
+    /// A transaction that has ended.
+    #[inline]
+    pub(super) fn note(&mut self, from: Nanoseconds, to: Nanoseconds) {
+        let latency_ns = to.since(from).0;
+        self.latencies.record(latency_ns);
+        self.worst.note(from.since(self.began).0, latency_ns);
+    }
+}

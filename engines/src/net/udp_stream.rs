@@ -1,0 +1,184 @@
+//! Datagrams from the client to the server: as many as can be sent, and how many of them arrive.
+//!
+//! Many are handed to the kernel at once (`sendmmsg(2)`), and many are taken at once: a receiver that has taken all that
+//! there was naps for a moment and does not wait for the next one, because to wake it would be the sender's work: half as
+//! many again arrive so. With `--gso` the kernel gets one long message and cuts it itself (`UDP_SEGMENT`), and joins what
+//! arrives (`UDP_GRO`): another way of working, which the answer names.
+
+use super::alarm::Alarm;
+use super::asked::{Asked, Handshake};
+use super::record::Record;
+use super::session::{Served, Session};
+use super::wire::{Lost, Patience, set, told};
+use super::{rr, tell};
+use crate::{Answer, Refused};
+use rustix::io::Errno;
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+use surtax_instrument::clock;
+
+/// How many datagrams are handed over at once.
+const BATCH: usize = 64;
+
+/// How long a receiver naps that has taken all there was. What comes meanwhile must find room, so it does not with
+/// datagrams longer than a frame of Ethernet.
+const NAP: Duration = Duration::from_micros(60);
+const FRAME: usize = 1500;
+
+/// How much room is asked for, in bytes; a kernel gives what its `net.core.rmem_max` allows.
+const ROOM: libc::c_int = 1 << 20;
+
+/// The longest message that the kernel cuts, in bytes, and in datagrams. Source: Linux `net/ipv4/udp.c`.
+const CUT_BYTES: usize = 65_000;
+
+/// Measures, and says what came of it.
+///
+/// # Errors
+/// The other side cannot be reached or refuses, or the kernel cannot cut datagrams.
+pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
+    let session = Session::open(asked)?;
+    let ends = session.ends.clone();
+    let socket = rr::connect(asked, session.data)?;
+    let length = asked.deal.request;
+    let number = socket.as_raw_fd();
+    let mut batch = if asked.deal.is_gso {
+        let cut = libc::c_int::try_from(length).unwrap_or(libc::c_int::MAX);
+        set(number, libc::IPPROTO_UDP, libc::UDP_SEGMENT, cut).map_err(|error| {
+            Refused::machine(format!("this kernel does not cut datagrams: {error}"))
+                .hint("leave `--gso` out")
+        })?;
+        let count = (CUT_BYTES / length).clamp(1, BATCH);
+        Batch::of(1, count * length)
+    } else {
+        Batch::of(BATCH, length)
+    };
+    let alarm = Alarm::start();
+    let until = clock::monotonic_raw()
+        + asked.warm_up.unwrap_or_default().into()
+        + asked.time.into()
+        + asked.deal.patience.into();
+    let patience = Patience { until, control: Some(session.control()), is_polling: false };
+    let mut sent_bytes = 0;
+    let record = Record::take(asked, |record| {
+        sent_bytes = 0;
+        while clock::monotonic_raw() < record.until {
+            match batch.send(number) {
+                Ok(bytes) => sent_bytes += bytes,
+                Err(error) if is_passing(&error) => patience.over().map_or(Ok(()), Err)?,
+                Err(error) => return Err(Lost::Io(error)),
+            }
+        }
+        Ok(())
+    });
+    let record = record.map_err(Lost::refused)?;
+    drop(alarm);
+    let served = session.finish()?;
+    Ok(tell::datagrams(asked, &record, sent_bytes, &ends, served))
+}
+
+/// No room in a queue, a tick, or an answer that nobody listened a moment ago.
+fn is_passing(error: &io::Error) -> bool {
+    let kinds =
+        [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted, io::ErrorKind::ConnectionRefused];
+    kinds.contains(&error.kind()) || error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
+/// Messages for one call, all in the same place: nobody reads what they say, and so it stays in the nearest cache.
+struct Batch {
+    buffer: Vec<u8>,
+    parts: Vec<libc::iovec>,
+    heads: Vec<libc::mmsghdr>,
+}
+
+impl Batch {
+    /// So many of that length.
+    fn of(count: usize, length: usize) -> Self {
+        let mut buffer = vec![0x5a; length];
+        let part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: length };
+        let mut parts = vec![part; count];
+        let head = |part: &mut libc::iovec| {
+            // SAFETY: a zeroed head is valid: no address, no control data, no flags.
+            let mut head: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            head.msg_hdr.msg_iov = std::ptr::from_mut(part);
+            head.msg_hdr.msg_iovlen = 1;
+            head
+        };
+        // The list of parts is never moved or made longer again: heads point into it.
+        let heads = parts.iter_mut().map(head).collect();
+        Self { buffer, parts, heads }
+    }
+
+    /// Sends them; how many bytes went.
+    fn send(&mut self, socket: RawFd) -> io::Result<u64> {
+        debug_assert!(self.parts.len() == self.heads.len() && !self.buffer.is_empty());
+        let count = libc::c_uint::try_from(self.heads.len()).unwrap_or(0);
+        // SAFETY: the heads and all that they point to are live, and as many as is said.
+        let sent = unsafe { libc::sendmmsg(socket, self.heads.as_mut_ptr(), count, 0) };
+        let sent = usize::try_from(sent).map_err(|_| io::Error::last_os_error())?;
+        Ok(self.lengths(sent).sum())
+    }
+
+    /// Receives as many as there are; how many came.
+    fn receive(&mut self, socket: RawFd, flags: libc::c_int) -> Result<usize, Errno> {
+        let count = libc::c_uint::try_from(self.heads.len()).unwrap_or(0);
+        let heads = self.heads.as_mut_ptr();
+        // SAFETY: the heads and all that they point to are live, and as many as is said.
+        let came = unsafe { libc::recvmmsg(socket, heads, count, flags, std::ptr::null_mut()) };
+        told(came as isize)
+    }
+
+    /// How long the first so many messages of the last call were.
+    fn lengths(&self, count: usize) -> impl Iterator<Item = u64> {
+        self.heads.iter().take(count).map(|head| u64::from(head.msg_len))
+    }
+}
+
+/// The server's part: receives until the client says that all is done, and then what is still there.
+///
+/// # Errors
+/// The socket's; [`Lost::Closed`] is the usual end.
+pub(super) fn serve(
+    socket: &UdpSocket,
+    patience: Patience,
+    deal: &Handshake,
+    served: &mut Served,
+) -> Result<(), Lost> {
+    let number = socket.as_raw_fd();
+    if deal.is_gso {
+        // A kernel that joins nothing receives them one by one.
+        let _ = set(number, libc::IPPROTO_UDP, libc::UDP_GRO, 1);
+    }
+    let is_napping = !deal.is_gso && deal.request <= FRAME;
+    if is_napping {
+        // What finds no room is lost, and counted as that.
+        let _ = set(number, libc::SOL_SOCKET, libc::SO_RCVBUF, ROOM);
+        // SAFETY: the call takes numbers. Without it a nap ends up to 50 µs late.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    }
+    let (count, longest) = if deal.is_gso { (8, 64 << 10) } else { (BATCH, deal.request) };
+    let mut batch = Batch::of(count, longest);
+    let length = deal.request as u64;
+    let mut take = |batch: &Batch, came: usize| {
+        for bytes in batch.lengths(came) {
+            served.bytes += bytes;
+            served.count += bytes.div_ceil(length);
+        }
+    };
+    let ended = loop {
+        match patience.go_on(|_| batch.receive(number, libc::MSG_WAITFORONE)) {
+            Ok(came) => {
+                take(&batch, came);
+                if is_napping && came < count {
+                    std::thread::sleep(NAP);
+                }
+            }
+            Err(lost) => break lost,
+        }
+    };
+    while let Ok(came) = batch.receive(number, libc::MSG_DONTWAIT) {
+        take(&batch, came);
+    }
+    Err(ended)
+}
