@@ -35,12 +35,7 @@ pub fn facts() -> Vec<Fact> {
     say("process_id", Some(std::process::id().to_string()), "getpid(2)");
     say("user_id", Some(rustix::process::getuid().as_raw().to_string()), "getuid(2)");
     say("cgroup", read("/proc/self/cgroup"), "/proc/self/cgroup");
-    say("root_mount", root_mount(mounts), "/proc/self/mountinfo");
-    let owner = fs::metadata("/").ok().map(|root| root.uid().to_string());
-    say("root_owner", owner, "stat(2) of /");
-    let (held, source) = (init::root_held_by(), "/proc/self/mountinfo before it was entered");
-    say("root_held_by", held.map(ToString::to_string), source);
-    say("root_lies_in", held.map(|held| held.lies_in().to_owned()), source);
+    of_root(mounts, &mut say);
     say("root_files", root_files(mounts), "a walk over `/`");
     say("modules_mount", modules_mount(mounts, &system), "/proc/self/mountinfo");
     for name in ["type", "guest_type", "uuid"] {
@@ -78,6 +73,16 @@ pub fn facts() -> Vec<Fact> {
     }
     say("kernel_log_first_line", kernel_log_first_line(), "syslog(2)");
     facts
+}
+
+/// What can be seen of the file system that the root is.
+fn of_root(mounts: Option<&str>, say: &mut dyn FnMut(&str, Option<String>, &str)) {
+    say("root_mount", root_mount(mounts), "/proc/self/mountinfo");
+    let owner = fs::metadata("/").ok().map(|root| root.uid().to_string());
+    say("root_owner", owner, "stat(2) of /");
+    let (held, source) = (init::root_held_by(), "/proc/self/mountinfo before it was entered");
+    say("root_held_by", held.map(ToString::to_string), source);
+    say("root_lies_in", held.map(|held| held.lies_in().to_owned()), source);
 }
 
 /// What can be seen of the machine's network device.

@@ -53,6 +53,12 @@ fn header(source: &str) -> String {
     text.trim().to_owned()
 }
 
+/// The same with a capital.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 fn words(limit: Limit) -> &'static str {
     match limit {
         Limit::Cpus => "cpus",
@@ -78,12 +84,13 @@ fn page(descriptor: &Descriptor) -> String {
     let source = std::fs::read_to_string(repository().join(&file)).unwrap();
     let mut text = format!(
         "# `{kind}`\n\n<!-- Made by `SURTAX_WRITE_PAGES=1 cargo test pages`; change the descriptor or the header of its file. -->\n\n\
-         {}{summary}. Its driver is [`{file}`](../../{file}).\n\n{}\n",
-        if descriptor.ran_on_hardware {
+         {}{}. Its driver is [`{file}`](../../{file}).\n\n{}\n",
+        if descriptor.ran_on_hardware || summary.contains("not yet run") {
             ""
         } else {
             "Not yet run on hardware: here only in emulation. "
         },
+        sentence(summary),
         header(&source),
         file = file.display(),
     );

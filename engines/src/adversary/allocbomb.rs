@@ -16,7 +16,7 @@ use std::time::Duration;
 use surtax_instrument::quantity::Bytes;
 
 /// The bomb.
-pub(in crate::engine) const ENGINE: Engine = Engine {
+pub(crate) const ENGINE: Engine = Engine {
     name: "allocbomb",
     about: "a process that takes memory until it is refused or killed",
     options: &[

@@ -20,7 +20,7 @@ use surtax_instrument::wire::{Hello, PROTOCOL, Reply, Request};
 use surtax_instrument::wire::{agents, hosts, read_request, write_reply, write_request};
 
 /// The forger.
-pub(in crate::engine) const ENGINE: Engine = Engine {
+pub(crate) const ENGINE: Engine = Engine {
     name: "forge",
     about: "frames in the agent's name, written wherever its channel can be reached",
     options: &[

@@ -17,7 +17,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// The bomb.
-pub(in crate::engine) const ENGINE: Engine = Engine {
+pub(crate) const ENGINE: Engine = Engine {
     name: "forkbomb",
     about: "processes that make processes, until a limit refuses them",
     options: &[

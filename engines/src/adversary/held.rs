@@ -102,10 +102,21 @@ fn is_own_guest(root: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surtax_instrument::probe::tests::{Tree, tree};
+    use tempfile::TempDir;
+
+    /// Files that stand for `/proc` and the hierarchies of some machine.
+    fn tree(files: &[(&str, &str)]) -> TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
 
     /// A machine of files, with one group below `/a`, in which these limits are set.
-    fn machine(pids: &str, pids_above: &str, memory: &str) -> Tree {
+    fn machine(pids: &str, pids_above: &str, memory: &str) -> TempDir {
         let mounts =
             "1 1 0:1 / /p rw - cgroup cgroup rw,pids\n2 1 0:2 / /m rw - cgroup cgroup rw,memory\n";
         tree(&[
@@ -120,7 +131,7 @@ mod tests {
         ])
     }
 
-    fn limit(root: &Tree, what: What) -> Option<u64> {
+    fn limit(root: &TempDir, what: What) -> Option<u64> {
         find(root.path(), what).and_then(|holder| holder.limit)
     }
 

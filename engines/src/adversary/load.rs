@@ -18,7 +18,7 @@ use surtax_instrument::clock;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 
 /// The load.
-pub(in crate::engine) const ENGINE: Engine = Engine {
+pub(crate) const ENGINE: Engine = Engine {
     name: "load",
     about: "threads that use a share of a CPU each, and memory that is kept in use",
     options: &[

@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Write, stderr};
 use surtax_instrument::quantity::Bytes;
 
 /// The flood.
-pub(in crate::engine) const ENGINE: Engine = Engine {
+pub(crate) const ENGINE: Engine = Engine {
     name: "logflood",
     about: "lines on standard error as fast as they are read",
     options: &[

@@ -17,7 +17,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::OwnedFd;
 
 /// The flood.
-pub(in crate::engine) const ENGINE: Engine = Engine {
+pub(crate) const ENGINE: Engine = Engine {
     name: "synflood",
     about: "first packets of TCP connections, to the loopback or the stack's own other side",
     options: &[

@@ -15,7 +15,7 @@ use surtax_instrument::histogram::Histogram;
 use surtax_instrument::quantity::Bytes;
 
 /// The thrasher.
-pub(in crate::engine) const ENGINE: Engine = Engine {
+pub(crate) const ENGINE: Engine = Engine {
     name: "thrash",
     about: "blocks at random places of a file, each to the disk before the next",
     options: &[

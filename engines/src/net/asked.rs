@@ -153,7 +153,7 @@ fn wish(text: Option<&str>) -> Result<CpuRequest, Refused> {
 ///
 /// # Errors
 /// The user's: it is none.
-pub(in crate::engine) fn rate(text: &str) -> Result<f64, Refused> {
+pub(crate) fn rate(text: &str) -> Result<f64, Refused> {
     let number = text.parse().ok().filter(|rate: &f64| (0.001..=1e8).contains(rate));
     number.ok_or_else(|| {
         let shown = text.escape_debug();
@@ -165,7 +165,7 @@ pub(in crate::engine) fn rate(text: &str) -> Result<f64, Refused> {
 ///
 /// # Errors
 /// The user's: it is none, or nobody says where the outside is.
-pub(in crate::engine) fn address(text: Option<&str>) -> Result<SocketAddr, Refused> {
+pub(crate) fn address(text: Option<&str>) -> Result<SocketAddr, Refused> {
     let text = text.ok_or_else(|| {
         Refused::user("nobody says where the other side is")
             .hint("write `--connect ADDRESS:PORT`, where its server listens")

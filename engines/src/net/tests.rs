@@ -3,7 +3,6 @@
 use super::Kind;
 use super::asked::Handshake;
 use super::cpu_request::CpuRequest;
-use crate;
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ fn words(line: &str) -> Vec<String> {
 
 #[test]
 fn what_makes_no_sense_is_refused_with_what_would() {
-    let refused = |line: &str| engine::run(&words(line)).unwrap_err();
+    let refused = |line: &str| crate::run(&words(line)).unwrap_err();
     for (line, what) in [
         ("tcp_rr", "nobody says where the other side is"),
         ("tcp_rr --connect host:1", "`host:1` is no address with a port"),

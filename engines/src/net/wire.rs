@@ -86,7 +86,7 @@ impl Patience {
 
     /// Receives what is there, at least one byte or one datagram.
     #[inline]
-    pub(in crate::engine) fn receive(&self, socket: RawFd, into: &mut [u8]) -> Result<usize, Lost> {
+    pub(crate) fn receive(&self, socket: RawFd, into: &mut [u8]) -> Result<usize, Lost> {
         self.go_on(|flags| receive(socket, into, flags))
     }
 
@@ -108,7 +108,7 @@ impl Patience {
 
     /// Sends all of it.
     #[inline]
-    pub(in crate::engine) fn send(&self, socket: RawFd, bytes: &[u8]) -> Result<(), Lost> {
+    pub(crate) fn send(&self, socket: RawFd, bytes: &[u8]) -> Result<(), Lost> {
         let mut rest = bytes;
         loop {
             let count = self.go_on(|flags| send(socket, rest, flags))?;
@@ -122,11 +122,7 @@ impl Patience {
 
 /// `recv(2)`.
 #[inline]
-pub(in crate::engine) fn receive(
-    socket: RawFd,
-    into: &mut [u8],
-    flags: libc::c_int,
-) -> Result<usize, Errno> {
+pub(crate) fn receive(socket: RawFd, into: &mut [u8], flags: libc::c_int) -> Result<usize, Errno> {
     // SAFETY: the callers hold the socket open for as long as they use its number.
     let socket = unsafe { BorrowedFd::borrow_raw(socket) };
     let flags = RecvFlags::from_bits_retain(flags.cast_unsigned());
@@ -135,11 +131,7 @@ pub(in crate::engine) fn receive(
 
 /// `send(2)`; a stream that is closed is an error and no signal.
 #[inline]
-pub(in crate::engine) fn send(
-    socket: RawFd,
-    bytes: &[u8],
-    flags: libc::c_int,
-) -> Result<usize, Errno> {
+pub(crate) fn send(socket: RawFd, bytes: &[u8], flags: libc::c_int) -> Result<usize, Errno> {
     // SAFETY: the callers hold the socket open for as long as they use its number.
     let socket = unsafe { BorrowedFd::borrow_raw(socket) };
     let flags = SendFlags::from_bits_retain(flags.cast_unsigned()) | SendFlags::NOSIGNAL;
@@ -160,7 +152,7 @@ fn has_news(socket: RawFd) -> bool {
 }
 
 /// Sets an option of a socket to a whole number.
-pub(in crate::engine) fn set(
+pub(crate) fn set(
     socket: RawFd,
     level: libc::c_int,
     option: libc::c_int,

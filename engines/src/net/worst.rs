@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 /// As many as were asked for, the least bad of them at hand.
 #[derive(Clone)]
-pub(in crate::engine) struct Worst {
+pub(crate) struct Worst {
     /// Latency and begin.
     kept: BinaryHeap<Reverse<(u64, u64)>>,
     limit: usize,
@@ -15,14 +15,14 @@ pub(in crate::engine) struct Worst {
 
 impl Worst {
     /// An empty list of so many at most.
-    pub(in crate::engine) fn of(limit: usize) -> Self {
+    pub(crate) fn of(limit: usize) -> Self {
         let threshold_ns = if limit == 0 { u64::MAX } else { 0 };
         Self { kept: BinaryHeap::with_capacity(limit), limit, threshold_ns }
     }
 
     /// Takes a transaction, if it is one of the worst so far.
     #[inline]
-    pub(in crate::engine) fn note(&mut self, began_ns: u64, latency_ns: u64) {
+    pub(crate) fn note(&mut self, began_ns: u64, latency_ns: u64) {
         if latency_ns > self.threshold_ns {
             self.keep(began_ns, latency_ns);
         }
@@ -39,7 +39,7 @@ impl Worst {
     }
 
     /// Begin and latency of each, the worst first.
-    pub(in crate::engine) fn list(&self) -> Vec<(u64, u64)> {
+    pub(crate) fn list(&self) -> Vec<(u64, u64)> {
         let mut list: Vec<_> =
             self.kept.iter().map(|Reverse((latency, began))| (*latency, *began)).collect();
         list.sort_unstable_by_key(|pair| Reverse(*pair));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use surtax_instrument::wire::SCRATCH;
 
 /// All primitives, one after the other.
-pub(in crate::engine) const ENGINE: Engine = Engine {
+pub(crate) const ENGINE: Engine = Engine {
     name: "prices",
     about: "what a system call, a page fault, a context switch and other primitives cost",
     options: &[

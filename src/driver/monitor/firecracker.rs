@@ -2,7 +2,7 @@
 //!
 //! The API of the versions 1.12 to 1.16 was read: `src/firecracker/swagger/firecracker.yaml` of v1.12.0,
 //! v1.13.0, v1.14.0, v1.15.0 and v1.16.1, in which all that is asked here is the same; the names of the
-//! threads are in `src/vmm/src/vstate/vcpu.rs`. 1.12 is the first that enters a kernel by PVH. From 1.8 on
+//! threads are in `vstate/vcpu.rs` of its `vmm`. 1.12 is the first that enters a kernel by PVH. From 1.8 on
 //! it tells the guest of its virtio devices by ACPI; a distribution's kernel finds them in no other way.
 //!
 //! It ends when its guest restarts, which an agent does whom nobody listens to; the API has no word for it.
