@@ -37,9 +37,9 @@ const fn descriptor(
 }
 
 /// The reference runtime, in Go.
-pub static RUNC: Oci = Oci::plain(&RUNC_CARD, "runc", "apt-get install runc");
+pub static RUNC: Oci = Oci::plain(&RUNC_DESCRIPTOR, "runc", "apt-get install runc");
 
-static RUNC_CARD: Descriptor = descriptor(
+static RUNC_DESCRIPTOR: Descriptor = descriptor(
     "runc",
     "a container by runc, the reference OCI runtime",
     &[
@@ -56,22 +56,22 @@ static RUNC_CARD: Descriptor = descriptor(
 pub static CRUN: Oci = Oci {
     copies_to: Some("_LIBCONTAINER_STATEDIR"),
     refuses_hybrid: true,
-    ..Oci::plain(&CRUN_CARD, "crun", "apt-get install crun")
+    ..Oci::plain(&CRUN_DESCRIPTOR, "crun", "apt-get install crun")
 };
 
-static CRUN_CARD: Descriptor = Descriptor {
+static CRUN_DESCRIPTOR: Descriptor = Descriptor {
     needs: |_| &[Need::OwnNetwork],
     ..descriptor("crun", "a container by crun, the OCI runtime in C", &["crun", "crun:net=veth"])
 };
 
 /// The one in Rust.
 pub static YOUKI: Oci = Oci::plain(
-    &YOUKI_CARD,
+    &YOUKI_DESCRIPTOR,
     "youki",
     "cargo install youki --locked --no-default-features --features v1,v2",
 );
 
-static YOUKI_CARD: Descriptor = descriptor(
+static YOUKI_DESCRIPTOR: Descriptor = descriptor(
     "youki",
     "a container by youki, the OCI runtime in Rust",
     &["youki", "youki:net=veth"],

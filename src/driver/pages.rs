@@ -3,7 +3,7 @@
 //! `SURTAX_WRITE_PAGES=1 cargo test pages` writes them; the test holds that they are what it would write.
 
 use super::REGISTRY;
-use crate::layer::{Choice, Descriptor, Limit, RootKind};
+use crate::layer::{Choice, Descriptor, RootKind};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -59,20 +59,6 @@ fn sentence(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn words(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Cpus => "cpus",
-        Limit::Cpuset => "cpuset",
-        Limit::Memory => "memory",
-        Limit::Hugetlb => "hugetlb",
-        Limit::Pids => "pids",
-        Limit::Weight => "weight",
-        Limit::Partition => "partition",
-        Limit::Numa => "numa",
-        Limit::Io => "read-bps`, `write-bps`, `read-iops`, `write-iops",
-    }
-}
-
 fn listed(words: &[&str]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
@@ -111,7 +97,7 @@ fn page(descriptor: &Descriptor) -> String {
     let mut row = |what: &str, said: String| {
         let _ = writeln!(text, "| {what} | {said} |");
     };
-    let limits: Vec<&str> = limits.iter().map(|limit| words(*limit)).collect();
+    let limits: Vec<&str> = limits.iter().flat_map(|limit| limit.keys()).copied().collect();
     row("limits that it takes", if limits.is_empty() { "none".into() } else { listed(&limits) });
     let roots: Vec<&str> = roots.iter().map(|root: &RootKind| root.words()).collect();
     row("root file systems", if roots.is_empty() { "its own".into() } else { listed(&roots) });

@@ -193,30 +193,46 @@ pub struct Choice {
     pub help: &'static str,
 }
 
-/// The names of the fields of [`crate::lab::Limits`].
+/// A common limit, by the field of [`crate::lab::Limits`]; see [`Limit::keys`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// `cpus`
+    /// CPUs' worth of time.
     Cpus,
-    /// `cpuset`
+    /// CPUs on which it may run.
     Cpuset,
-    /// `memory`
+    /// Memory.
     Memory,
-    /// `hugetlb`
+    /// Memory of huge pages.
     Hugetlb,
-    /// `pids`
+    /// Processes and threads.
     Pids,
-    /// `weight`
+    /// Its share of CPUs that others want too.
     Weight,
-    /// `partition`
+    /// Whether its CPUs are nobody else's.
     Partition,
-    /// `numa`
+    /// Nodes from which its memory may come.
     Numa,
-    /// `read-bps`, `write-bps`, `read-iops` and `write-iops`
+    /// Bytes and requests a second, from and to the disk.
     Io,
 }
 
 impl Limit {
+    /// The words before `=` by which it is asked for.
+    #[must_use]
+    pub fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Cpus => &["cpus"],
+            Self::Cpuset => &["cpuset"],
+            Self::Memory => &["memory"],
+            Self::Hugetlb => &["hugetlb"],
+            Self::Pids => &["pids"],
+            Self::Weight => &["weight"],
+            Self::Partition => &["partition"],
+            Self::Numa => &["numa"],
+            Self::Io => &["read-bps", "write-bps", "read-iops", "write-iops"],
+        }
+    }
+
     /// What engines and runtimes can tell the kernel of a container's group.
     pub const OF_A_CONTAINER: &'static [Self] = &[
         Self::Cpus,

@@ -256,16 +256,17 @@ impl Group {
     pub fn amounts(&self) -> Amounts {
         let mut buffer = [0; 8192];
         let stat = self.memory_stat.as_ref().and_then(|stat| text(stat, &mut buffer));
-        let parts = stat.and_then(memory_parts).unwrap_or_default();
         let kernel = || self.memory_kernel.as_ref().and_then(number);
-        let of_kernel =
-            parts.get(MEMORY_KERNEL).or_else(|| kernel().filter(|_| parts != Amounts::NONE));
+        let with_kernel = |parts: Amounts| {
+            let told = parts.get(MEMORY_KERNEL);
+            parts.with(MEMORY_KERNEL, told.or_else(kernel))
+        };
+        let parts = stat.and_then(memory_parts).map(with_kernel).unwrap_or_default();
         let faults = stat.and_then(|stat| value(stat, "total_pgfault").or(value(stat, "pgfault")));
         let mut buffer = [0; 16384];
         let disks = self.disks.as_ref().and_then(|disks| text(disks, &mut buffer));
         let (read, written) = disks.and_then(disk_bytes).unzip();
         parts
-            .with(MEMORY_KERNEL, of_kernel)
             .with(MEMORY_PEAK, self.memory_peak.as_ref().and_then(number))
             .with(PAGE_FAULTS, faults)
             .with(DISK_READ, read)
@@ -308,16 +309,13 @@ fn disk_bytes(list: &str) -> Option<(u64, u64)> {
         return None;
     }
     for line in list.lines() {
-        let mut words = line.split(' ');
-        let disk = words.next()?;
-        let rest: Vec<&str> = words.collect();
-        let sum = match rest.as_slice() {
-            ["Read", bytes] => (bytes.parse().ok()?, 0),
-            ["Write", bytes] => (0, bytes.parse().ok()?),
-            [_, _] | [_] if disk == "Total" || !rest[0].contains('=') => (0, 0),
-            fields => {
+        let words: Vec<&str> = line.split(' ').collect();
+        let sum = match words.as_slice() {
+            [_, "Read", bytes] => (bytes.parse().ok()?, 0),
+            [_, "Write", bytes] => (0, bytes.parse().ok()?),
+            words => {
                 let field = |key: &str| {
-                    fields.iter().find_map(|it| it.strip_prefix(key)?.parse::<u64>().ok())
+                    words.iter().find_map(|it| it.strip_prefix(key)?.parse::<u64>().ok())
                 };
                 (field("rbytes=").unwrap_or(0), field("wbytes=").unwrap_or(0))
             }

@@ -91,37 +91,34 @@ fn choices(descriptor: &Descriptor) -> Vec<Choice> {
 }
 
 fn of_limit(limit: Limit) -> Vec<Choice> {
-    let rows: &[[&'static str; 3]] = match limit {
-        Limit::Cpus => &[[
-            "cpus",
-            "2",
-            "CPUs' worth of time, also `0.5`; in a virtual machine the number of CPUs",
-        ]],
-        Limit::Cpuset => &[["cpuset", "0-1;3", "this machine's CPUs that it may run on"]],
-        Limit::Memory => &[["memory", "2G", "the most memory; in a virtual machine its size"]],
-        Limit::Hugetlb => &[[
-            "hugetlb",
-            "64M",
-            "the most memory of huge pages (2 MiB) of this level's pool; 0 for none",
-        ]],
-        Limit::Pids => &[["pids", "100", "the most processes and threads"]],
-        Limit::Weight => {
-            &[["weight", "1…10000", "its share of CPUs that others want too; everybody has 100"]]
+    let rows: &[[&'static str; 2]] = match limit {
+        Limit::Cpus => {
+            &[["2", "CPUs' worth of time, also `0.5`; in a virtual machine the number of CPUs"]]
         }
-        Limit::Partition => &[[
-            "partition",
-            "root isolated",
-            "whether the CPUs of `cpuset` are nobody else's (cgroup v2)",
-        ]],
-        Limit::Numa => &[["numa", "0-1", "NUMA nodes that its memory may come from"]],
+        Limit::Cpuset => &[["0-1;3", "this machine's CPUs that it may run on"]],
+        Limit::Memory => &[["2G", "the most memory; in a virtual machine its size"]],
+        Limit::Hugetlb => {
+            &[["64M", "the most memory of huge pages (2 MiB) of this level's pool; 0 for none"]]
+        }
+        Limit::Pids => &[["100", "the most processes and threads"]],
+        Limit::Weight => {
+            &[["1…10000", "its share of CPUs that others want too; everybody has 100"]]
+        }
+        Limit::Partition => {
+            &[["root isolated", "whether the CPUs of `cpuset` are nobody else's (cgroup v2)"]]
+        }
+        Limit::Numa => &[["0-1", "NUMA nodes that its memory may come from"]],
         Limit::Io => &[
-            ["read-bps", "8M", "bytes a second that it may read from the disk under /var/tmp"],
-            ["write-bps", "8M", "and write to it; cgroup v1 counts direct I/O alone"],
-            ["read-iops", "100", "reads a second from that disk"],
-            ["write-iops", "100", "and writes"],
+            ["8M", "bytes a second that it may read from the disk under /var/tmp"],
+            ["8M", "and write to it; cgroup v1 counts direct I/O alone"],
+            ["100", "reads a second from that disk"],
+            ["100", "and writes"],
         ],
     };
-    let choice =
-        |&[key, values, help]: &[&'static str; 3]| Choice { key, values: values.into(), help };
-    rows.iter().map(choice).collect()
+    let choice = |(key, [values, help]): (&&'static str, &[&'static str; 2])| Choice {
+        key,
+        values: (*values).into(),
+        help,
+    };
+    limit.keys().iter().zip(rows).map(choice).collect()
 }

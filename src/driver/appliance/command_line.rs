@@ -137,13 +137,13 @@ impl Machine {
             add("-drive", format!("if=none,id=disk,file={file},format=raw,snapshot=on"));
             add("-device", format!("{device},drive=disk"));
         }
-        if let Some(descriptor) = &self.network {
+        if let Some(card) = &self.network {
             // Nothing goes out; only the one port leads in, from the loopback of QEMU's own network.
             let port = self.port.map(|port| format!(",hostfwd=tcp:127.0.0.1:{port}-:{port}"));
             add("-netdev", format!("user,id=network,restrict=on{}", port.unwrap_or_default()));
             // Without the program that would boot from a network, which its firmware loads.
             let rom = if self.board == Board::Microvm { "" } else { ",romfile=" };
-            add("-device", format!("{descriptor},netdev=network{rom}"));
+            add("-device", format!("{card},netdev=network{rom}"));
         }
         add("-display", "none".into());
         for flag in ["-nodefaults", "-no-user-config", "-no-reboot"] {

@@ -165,7 +165,7 @@ struct RunningAppliance {
     console: Option<UnixStream>,
     tail: ConsoleTail,
     qmp: Arc<Mutex<Qmp>>,
-    /// A network of its own, with its port on the loopback, where it has a descriptor.
+    /// A network of its own, with its port on the loopback, where it has a card.
     network: Option<Arc<Network>>,
     process: Process,
     cpus: Vec<VirtualCpu>,
