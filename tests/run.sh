@@ -47,8 +47,12 @@ sed -n 's/^TOOK //p' "$log" | sort -rn | head -n 30
 [ -s "$log.names" ] && [ -e "$log.passed" ] || exit 1
 [ -n "$failed" ] || exit 0
 
-# Many do not fail by chance.
+# Why is said once more, at the end: a log that is cut loses its middle.
+for name in $failed; do
+    grep -F -m 1 -A 15 "FAILED $name: " "$log" || printf '%s has no result\n' "$name"
+done
 printf '\nfailed, and run once more, alone, if they are few:\n%s\n' "$failed"
+# Many do not fail by chance.
 [ "$(printf '%s\n' "$failed" | wc -l)" -le 3 ] || exit 1
 for name in $failed; do
     $CARGO test --locked --test e2e -- --exact "$name" || exit 1

@@ -26,6 +26,7 @@ mod stops;
 mod stream;
 mod system;
 mod together;
+mod victim;
 mod vsock;
 
 use channel::Channel;

@@ -6,6 +6,7 @@
 
 use crate::run::{cannot_start, prepare, status, watch};
 use crate::stream::Stream;
+use crate::victim;
 use rustix::io::ioctl_fionbio;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
@@ -66,7 +67,8 @@ impl Relay {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        let mut child = process.spawn().map_err(|error| cannot_start(command, &error))?;
+        let child = victim::starting(|| process.spawn());
+        let mut child = child.map_err(|error| cannot_start(command, &error))?;
         let input = child.stdin.take().map(|pipe| File::from(OwnedFd::from(pipe)));
         let output = child.stdout.take().map(|pipe| File::from(OwnedFd::from(pipe)));
         let stderr = Stream::new(child.stderr.take().map(OwnedFd::from), KEEP_STDERR);
@@ -113,7 +115,8 @@ impl Relay {
                 Ok(())
             });
         }
-        let child = process.spawn().map_err(|error| cannot_start(command, &error))?;
+        let child = victim::starting(|| process.spawn());
+        let child = child.map_err(|error| cannot_start(command, &error))?;
         let output = File::from(ours);
         let input = output.try_clone().map_err(|error| cannot_start(command, &error))?;
         let (pid, pidfd) = watch(&child)?;

@@ -7,6 +7,7 @@ use crate::engine::OWN_FILE;
 use crate::started::Started;
 use crate::stops::Watcher;
 use crate::together::{self, AtGate};
+use crate::victim;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, pidfd_open,
 };
@@ -99,8 +100,9 @@ impl Running {
         let mut process = prepare(&command)?;
         process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let deadline = command.deadline;
-        let began = clock::monotonic_raw();
-        let child = process.spawn().map_err(|error| cannot_start(&command, &error))?;
+        let timed = || (clock::monotonic_raw(), process.spawn());
+        let (began, child) = victim::starting(timed);
+        let child = child.map_err(|error| cannot_start(&command, &error))?;
         let keep = usize::try_from(command.keep_bytes).unwrap_or(0);
         let started = Started::of(child, [keep, keep])?;
         let stops = stops.map(|stops| stops.begin([started.pid]));

@@ -7,7 +7,7 @@
 use crate::channel::Channel;
 use crate::relay::Relay;
 use crate::run::{Ready, Running};
-use crate::{guard, identity, program, run};
+use crate::{guard, identity, program, run, victim};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::{File, OpenOptions};
@@ -46,6 +46,7 @@ enum Next {
 impl Session {
     /// A session over this channel.
     pub fn new(channel: Channel) -> Self {
+        victim::open();
         guard::close_to_others();
         Self { channel, starter: None, ready: None, command: None, relay: None }
     }

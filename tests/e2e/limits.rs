@@ -3,6 +3,32 @@
 use crate::answers::{arm, compare, fact};
 use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
+use std::fs;
+
+/// The pool of huge pages, put back when this is dropped.
+struct Pool {
+    before: String,
+}
+
+const POOL: &str = "/proc/sys/vm/nr_hugepages";
+
+impl Pool {
+    /// Adds so many pages; nothing where this machine does not let us, or has no memory for them.
+    fn grown_by(pages: u64) -> Option<Self> {
+        let before = fs::read_to_string(POOL).ok()?.trim().to_owned();
+        let wanted = before.parse::<u64>().ok()? + pages;
+        let pool = Self { before };
+        fs::write(POOL, wanted.to_string()).ok()?;
+        let holds = fs::read_to_string(POOL).ok()?;
+        (holds.trim() == wanted.to_string()).then_some(pool)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        fs::write(POOL, &self.before).unwrap();
+    }
+}
 
 /// Runs `script` in `stack`, which must succeed there, and gives its arm.
 #[track_caller]
@@ -211,6 +237,37 @@ fn huge_pages_are_as_few_as_was_asked_in_every_container() {
         assert_eq!(fact(level(&arm), "limit_hugetlb_bytes"), "0", "{stack}");
         machine.assert_as_before();
     }
+}
+
+#[test]
+fn huge_pages_are_asked_for_before_the_start_and_then_used() {
+    let machine = Machine::alone();
+    if !is_usable(&machine, "qemu") {
+        return;
+    }
+    let stack = "qemu:accel=tcg,cpus=1,hugepages=on,memory=256M,prealloc=on";
+    // More than any machine has.
+    let greedy = stack.replace("256M", "64T");
+    let answer = machine.answer(&compare(&greedy, "1", &["true"]));
+    let trouble = answer["arms"].as_array().unwrap().last().unwrap()["trouble"].clone();
+    assert!(trouble["why"].as_str().unwrap().contains("huge pages"), "{trouble}");
+    assert!(
+        trouble["remedy"].as_str().unwrap().starts_with("sysctl vm.nr_hugepages="),
+        "{trouble}"
+    );
+
+    let Some(pool) = Pool::grown_by(128) else {
+        println!("SKIPPED {stack}: this machine has no 256 MiB for huge pages");
+        return;
+    };
+    let answer = machine.json(&compare(stack, "1", &["true"]));
+    let arm = arm(&answer, stack);
+    assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
+    for key in ["memory_hugepages", "memory_prealloc"] {
+        assert_eq!(fact(level(arm), key), "on", "{key}");
+    }
+    drop(pool);
+    machine.assert_as_before();
 }
 
 #[test]

@@ -12,7 +12,7 @@ use surtax::stack::rise::Standing;
 use surtax_instrument::wire::Status;
 
 /// What a start may take: a machine in a machine, twice, beside a build.
-const DEADLINE: Duration = Duration::from_secs(240);
+const DEADLINE: Duration = Duration::from_secs(150);
 
 /// Who waits for the other thread, and finds that it has failed.
 const FAILED: &str = "the other one of the stack has failed";

@@ -132,7 +132,7 @@ fn a_container_in_a_virtual_machine() {
 #[test]
 fn a_virtual_machine_in_a_virtual_machine_names_its_accelerator() {
     let machine = Machine::alone();
-    let Some(arm) = nested(&machine, "qemu:accel=tcg,cpus=1,memory=4G+qemu:accel=kvm", "240s")
+    let Some(arm) = nested(&machine, "qemu:accel=tcg,cpus=1,memory=4G+qemu:accel=kvm", "120s")
     else {
         return;
     };
@@ -145,7 +145,7 @@ fn a_virtual_machine_in_a_virtual_machine_names_its_accelerator() {
 fn vhost_moves_frames_where_the_kernel_of_a_level_can_and_is_on_the_bill() {
     let machine = Machine::alone();
     let stack = "qemu:accel=tcg,cpus=1,memory=2G+qemu:accel=kvm,memory=256M,net=tap,vhost=on";
-    let Some(arm) = nested(&machine, stack, "240s") else { return };
+    let Some(arm) = nested(&machine, stack, "120s") else { return };
     let inner = &arm["evidence"][1];
     assert_eq!((fact(inner, "network"), fact(inner, "vhost")), ("tap", "on"));
     assert_eq!(fact(inner, "nic_driver"), "virtio_net");

@@ -10,31 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The pool of huge pages, put back when this is dropped.
-struct Pool {
-    before: String,
-}
-
-const POOL: &str = "/proc/sys/vm/nr_hugepages";
-
-impl Pool {
-    /// Adds so many pages; nothing where this machine does not let us, or has no memory for them.
-    fn grown_by(pages: u64) -> Option<Self> {
-        let before = fs::read_to_string(POOL).ok()?.trim().to_owned();
-        let wanted = before.parse::<u64>().ok()? + pages;
-        let pool = Self { before };
-        fs::write(POOL, wanted.to_string()).ok()?;
-        let holds = fs::read_to_string(POOL).ok()?;
-        (holds.trim() == wanted.to_string()).then_some(pool)
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        fs::write(POOL, &self.before).unwrap();
-    }
-}
-
 /// What the only trial of each stack proved, which must be one that counts.
 fn proofs<'a>(answer: &'a Value, stack: &str) -> &'a Value {
     let arm = arm(answer, stack);
@@ -98,33 +73,6 @@ fn a_machine_has_the_memory_threads_and_firmware_that_were_asked_for() {
 }
 
 #[test]
-fn huge_pages_are_asked_for_before_the_start_and_then_used() {
-    let machine = Machine::take();
-    if !is_usable(&machine, "qemu") {
-        return;
-    }
-    let stack = "qemu:accel=tcg,cpus=1,hugepages=on,memory=256M,prealloc=on";
-    // More than any machine has.
-    let greedy = stack.replace("256M", "64T");
-    let answer = machine.answer(&compare(&greedy, "1", &["true"]));
-    let trouble = answer["arms"].as_array().unwrap().last().unwrap()["trouble"].clone();
-    assert!(trouble["why"].as_str().unwrap().contains("huge pages"), "{trouble}");
-    assert!(
-        trouble["remedy"].as_str().unwrap().starts_with("sysctl vm.nr_hugepages="),
-        "{trouble}"
-    );
-
-    let Some(pool) = Pool::grown_by(128) else {
-        println!("SKIPPED {stack}: this machine has no 256 MiB for huge pages");
-        return;
-    };
-    let answer = machine.json(&compare(stack, "1", &["true"]));
-    assert_facts(proofs(&answer, stack), &[("memory_hugepages", "on"), ("memory_prealloc", "on")]);
-    drop(pool);
-    machine.assert_as_before();
-}
-
-#[test]
 fn by_9p_writes_are_kept_where_they_are_to_be_and_a_layer_stands_on_it() {
     let machine = Machine::take();
     if !is_usable(&machine, "qemu") || !is_usable(&machine, "runc") {
@@ -162,7 +110,7 @@ fn a_partition_has_all_that_it_stands_for() {
     let stack = "qemu:cpus=1,memory=256M,profile=partition";
     let script = format!(
         "modprobe -a kvm_amd 2>/dev/null || modprobe kvm_intel || exit 9
-         echo 160 > {POOL}
+         echo 160 > /proc/sys/vm/nr_hugepages
          export XDG_DATA_HOME=/root/data
          exec {surtax} compare --quiet --in {stack} --baseline {stack} --runs 1 \
              --start-deadline 200s --format json -- true"
