@@ -35,10 +35,10 @@ FUZZ_ROUNDS  ?= 1
 MDBOOK_VERSION = 0.5.4
 MDBOOK         = $(TARGET)/mdbook/bin/mdbook
 
-.PHONY: help setup appliance build demo test bench protocol mutants fuzz check docs install clean
+.PHONY: help setup appliance build demo test test-all bench protocol mutants fuzz check docs install clean
 
 help: ## Lists these commands
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
 
 setup: ## Installs what building and the layers need (Debian 12; asks for root rights)
 	@$(SETUP)
@@ -57,6 +57,9 @@ demo: setup build ## Measures a short command in six stacks and writes an HTML r
 test: setup appliance ## Runs every test; the layers named in REQUIRED must run for real
 	SURTAX_REQUIRE=$(REQUIRED) $(if $(AS_ROOT),CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E -H") \
 	    CARGO="$(CARGO)" tests/run.sh
+
+test-all: export SURTAX_SLOW_TESTS = 1
+test-all: test ## Runs every test with all of its cases, and those that take minutes, too
 
 # The images of `appliance:arceos` and `appliance:grub-xen` and its PVH twin are built once, and only where their tests must run.
 appliance:

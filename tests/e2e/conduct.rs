@@ -2,7 +2,7 @@
 //! size, held CPUs. Each is looked at from where it must show: inside the command, or in the run file.
 
 use crate::answers::arm;
-use crate::machine::{Machine, is_usable};
+use crate::machine::{Machine, cases, is_usable};
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ fn number(file: &Connection, query: &str) -> f64 {
 #[test]
 fn a_start_runs_the_command_several_times_and_counts_as_one() {
     let machine = Machine::alone();
-    for stack in ["runc", "qemu:accel=tcg"] {
+    for &stack in cases(&["runc", "qemu:accel=tcg"], 1) {
         if !is_usable(&machine, stack) {
             continue;
         }

@@ -1,7 +1,7 @@
 //! Disks of virtual machines: each variant is what QEMU and the guest say it is.
 
 use crate::answers::{arm, compare, fact};
-use crate::machine::{Machine, is_usable};
+use crate::machine::{Machine, cases, is_usable};
 
 #[test]
 fn a_disk_is_what_was_asked_for_as_qemu_and_the_guest_have_it() {
@@ -11,14 +11,15 @@ fn a_disk_is_what_was_asked_for_as_qemu_and_the_guest_have_it() {
     }
     let script = "set -e; test -z \"$(ls -A /scratch)\"; \
                   dd if=/dev/zero of=/scratch/data bs=64k count=16 conv=fsync 2>/dev/null";
-    for (board, controller, format, cache, aio) in [
+    let disks = [
         ("q35", "virtio-blk", "raw", "none", "native"),
-        ("q35", "virtio-scsi", "qcow2", "unsafe", "io_uring"),
         ("pc", "ide", "raw", "directsync", "threads"),
+        ("q35", "virtio-scsi", "qcow2", "unsafe", "io_uring"),
         ("q35", "ide", "raw", "writeback", "threads"),
         ("q35", "nvme", "qcow2-backed", "writethrough", "threads"),
         ("microvm", "virtio-blk", "qcow2", "writeback", "threads"),
-    ] {
+    ];
+    for &(board, controller, format, cache, aio) in cases(&disks, 2) {
         // As the answer names it: its options in the order of their names.
         let stack = format!(
             "qemu:accel=tcg,aio={aio},cache={cache},disk-size=64M,format={format},machine={board},\

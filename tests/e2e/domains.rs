@@ -1,7 +1,7 @@
 //! Domains of Xen's, in a machine whose hypervisor Xen is: QEMU boots it, and its first domain starts another.
 
 use crate::answers::{arm, fact};
-use crate::machine::{Machine, is_usable, text};
+use crate::machine::{Machine, is_slow_made, is_usable, text};
 
 /// The machine. With one CPU its translator has one thread.
 const DOM0: &str = "qemu:accel=tcg,cpus=1,hypervisor=xen";
@@ -25,7 +25,7 @@ fn a_paravirtual_domain_proves_what_it_is_and_dom0_is_on_the_bill() {
     let stack = format!(
         "{DOM0}+xen:cache=writeback,cpuset=0,format=qcow2,memory=300M,net=bridge,scratch=blkfront,type=pv,weight=200"
     );
-    if !is_usable(&machine, &stack) {
+    if !is_slow_made(&stack) || !is_usable(&machine, &stack) {
         return;
     }
     let words = ["compare", "--in", &stack, "--runs", "1", "--start-deadline", "3m"];
@@ -98,7 +98,7 @@ echo nothing stayed
 #[test]
 fn a_domain_whose_surtax_was_killed_is_destroyed() {
     let machine = Machine::alone();
-    if !is_usable(&machine, &format!("{DOM0}+xen")) {
+    if !is_slow_made(DOM0) || !is_usable(&machine, &format!("{DOM0}+xen")) {
         return;
     }
     let surtax = env!("CARGO_BIN_EXE_surtax");
@@ -115,6 +115,9 @@ fn a_domain_that_is_one_application_is_told_its_command_on_its_console() {
     // Linux hangs in a PVH domain here; what is entered without it does not.
     let kinds = [("grub-xen", "pv"), ("grub-xen-pvh", "pvh")];
     let stacks = kinds.map(|(recipe, _)| format!("{DOM0}+appliance:recipe={recipe}"));
+    if !is_slow_made(&stacks[0]) {
+        return;
+    }
     // The images are made by the same chore.
     if !is_usable(&machine, &stacks[0]) || !is_usable(&machine, "appliance:arceos") {
         return;

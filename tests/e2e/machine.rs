@@ -251,6 +251,25 @@ pub fn is_usable(machine: &Machine, stack: &str) -> bool {
     false
 }
 
+/// Whether this run makes what is slow, too, as `make test-all` does; otherwise says aloud what it leaves to that.
+pub fn is_slow_made(what: &str) -> bool {
+    let is_made = std::env::var("SURTAX_SLOW_TESTS").is_ok_and(|value| value == "1");
+    if !is_made {
+        println!("LEFT to `make test-all`: {what}");
+    }
+    is_made
+}
+
+/// All cases where what is slow is made, and the first `few` otherwise.
+pub fn cases<T>(all: &[T], few: usize) -> &[T] {
+    let few = few.min(all.len());
+    if is_slow_made(&format!("{} of {} cases", all.len() - few, all.len())) {
+        all
+    } else {
+        &all[..few]
+    }
+}
+
 /// The processes whose command line contains `word` and whose parent is `owner`.
 pub fn children_named(owner: u32, word: &str) -> Vec<u32> {
     let says = |pid: &u32| {

@@ -2,7 +2,7 @@
 //! say they are.
 
 use crate::answers::{arm, compare, fact};
-use crate::machine::{Machine, is_usable, text};
+use crate::machine::{Machine, is_slow_made, is_usable, text};
 use crate::suite::{lab, raise, run};
 use serde_json::Value;
 use std::fs;
@@ -103,7 +103,9 @@ fn by_9p_writes_are_kept_where_they_are_to_be_and_a_layer_stands_on_it() {
 #[test]
 fn a_partition_has_all_that_it_stands_for() {
     let machine = Machine::take();
-    if !is_usable(&machine, "qemu:accel=tcg+qemu:accel=kvm") {
+    if !is_slow_made("a machine in a machine")
+        || !is_usable(&machine, "qemu:accel=tcg+qemu:accel=kvm")
+    {
         return;
     }
     let surtax = env!("CARGO_BIN_EXE_surtax");

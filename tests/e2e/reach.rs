@@ -1,7 +1,7 @@
 //! Networks: bytes really go between a command and the outside, where its stack says that they can.
 
 use crate::answers::{compare, fact};
-use crate::machine::{Machine, is_usable, text};
+use crate::machine::{Machine, cases, is_usable, text};
 use crate::suite::{lab, raise, run};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
@@ -132,10 +132,11 @@ fn a_nested_command_reaches_the_outside_through_layers_that_keep_their_levels_ne
     // Nobody listens there, and only the outside itself can say so.
     let refused = "test $SURTAX_PEER = 198.18.0.1 && \
                    bash -c 'exec 3<>/dev/tcp/$SURTAX_PEER/9' 2>&1 | grep -q 'Connection refused'";
-    for (stack, script) in [
+    let stacks = [
         ("qemu:accel=tcg,net=tap,offloads=off+runc:net=host", refused),
         ("qemu:accel=tcg,net=tap+runc", "test -z \"$SURTAX_PEER\""),
-    ] {
+    ];
+    for &(stack, script) in cases(&stacks, 1) {
         let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
         let arm = answer["arms"].as_array().unwrap().last().unwrap();
         assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
@@ -163,13 +164,14 @@ fn a_command_without_a_way_out_is_told_of_none() {
 #[test]
 fn a_machines_network_device_is_the_one_that_was_asked_for() {
     let machine = Machine::take();
-    for (options, facts) in [
+    let devices = [
+        ("cpus=2,net=tap,queues=2", [("nic_queues", "2"), ("vhost", "off")]),
+        ("net=user", [("outside_address", "10.0.2.2"), ("network_reach", "outward only")]),
         ("net=none", [("network", "none"), ("network_reach", "none")]),
         ("net=tap,nic=e1000", [("network", "tap"), ("nic_driver", "e1000")]),
-        ("cpus=2,net=tap,queues=2", [("nic_queues", "2"), ("vhost", "off")]),
         ("net=vhost-user", [("network", "vhost-user"), ("nic_driver", "virtio_net")]),
-        ("net=user", [("outside_address", "10.0.2.2"), ("network_reach", "outward only")]),
-    ] {
+    ];
+    for &(options, facts) in cases(&devices, 2) {
         if !is_usable(&machine, "qemu") {
             continue;
         }

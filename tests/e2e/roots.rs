@@ -1,7 +1,7 @@
 //! Roots and writes: another user space from a directory or an image, and what becomes of writes.
 
 use crate::answers::{arm, compare, fact};
-use crate::machine::{Machine, is_usable, skip, text};
+use crate::machine::{Machine, cases, is_usable, skip, text};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
@@ -130,7 +130,7 @@ fn a_root_of_the_users_is_seen_in_every_layer_and_stays_as_it_was() {
     let script = "test \"$(cat /etc/only-here)\" = small && test ! -e /etc/os-release && \
                   test ! -e /written && echo x > /written && test -e /written && \
                   rm -rf /etc 2>/dev/null; test -e /proc/self/status";
-    for (kind, path) in [("dir", &root), ("oci", &layout), ("oci", &archive)] {
+    for &(kind, path) in cases(&[("dir", &root), ("oci", &archive), ("oci", &layout)], 2) {
         let stacks = rooted(&machine, &LAYERS, &format!("{kind}:{}", path.display()));
         let answer = ask(&machine, &stacks, "2", script);
         for stack in &stacks {

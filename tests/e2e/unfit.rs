@@ -1,7 +1,7 @@
 //! Workloads that do not fit where they are asked for: each is refused with what is missing, and how to get it.
 
 use crate::answers::arm;
-use crate::machine::{Machine, is_usable, text};
+use crate::machine::{Machine, is_slow_made, is_usable, text};
 use crate::roots::small_root;
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ fn data_that_do_not_fit_on_the_medium_are_refused_with_both_sizes_or_the_tools_o
     assert!(stderr.contains("does not fit into `/scratch`, where "), "{stderr}");
 
     let stack = "qemu:accel=tcg,disk-size=16M,scratch=virtio-blk";
-    if is_usable(&machine, "qemu") {
+    if is_slow_made(stack) && is_usable(&machine, "qemu") {
         let flags = ["--baseline", stack, "--runs", "1", "--format", "json"];
         let line = ["compare", "--in", stack, "--workload", "disk.randwrite:size=64M,time=100ms"];
         let answer = machine.answer(&[&line[..], &flags].concat());
