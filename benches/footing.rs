@@ -6,7 +6,7 @@ use surtax::driver;
 use surtax::fault::Fault;
 use surtax::lab::{self, Lab};
 use surtax::layer::{Layer, LayerSpec, Site, View};
-use surtax::stack::rise::Ground;
+use surtax::stack::rise::StartContext;
 
 /// How long a layer may take to start.
 const START_DEADLINE: Duration = Duration::from_secs(180);
@@ -29,8 +29,8 @@ impl Footing {
     }
 
     /// What whole stacks are raised on.
-    pub fn ground(&self) -> Ground<'_> {
-        Ground {
+    pub fn ground(&self) -> StartContext<'_> {
+        StartContext {
             lab: &self.lab,
             level: 0,
             agent: &self.agent,

@@ -8,7 +8,7 @@
 //! Source: `open(2)` on `O_DIRECT`; fio's `HOWTO` on `rw`, `direct`, `fdatasync`.
 
 use super::region::Region;
-use super::{Answer, Choice, Engine, Options, Refused};
+use super::{Answer, Engine, OptionSpec, Options, Refused};
 use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl, statvfs};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -24,20 +24,20 @@ pub(super) const ENGINE: Engine = Engine {
     name: "disk",
     about: "latency of a disk, one request at a time",
     options: &[
-        Choice { key: "operation", value: "read|write", help: "what is requested; read" },
-        Choice { key: "pattern", value: "random|sequential", help: "where; random" },
-        Choice { key: "block-bytes", value: "N", help: "how much, a multiple of 512; 4096" },
-        Choice { key: "file-bytes", value: "N", help: "how large the file is; 67108864" },
-        Choice { key: "buffered", value: "", help: "goes through this kernel's page cache" },
-        Choice {
+        OptionSpec { key: "operation", value: "read|write", help: "what is requested; read" },
+        OptionSpec { key: "pattern", value: "random|sequential", help: "where; random" },
+        OptionSpec { key: "block-bytes", value: "N", help: "how much, a multiple of 512; 4096" },
+        OptionSpec { key: "file-bytes", value: "N", help: "how large the file is; 67108864" },
+        OptionSpec { key: "buffered", value: "", help: "goes through this kernel's page cache" },
+        OptionSpec {
             key: "sync",
             value: "",
             help: "each write is followed by fdatasync, and timed with it",
         },
-        Choice { key: "directory", value: "PATH", help: "where the file is made; /scratch" },
-        Choice { key: "duration", value: "TIME", help: "for how long; 10s" },
-        Choice { key: "requests", value: "N", help: "ends sooner, after so many" },
-        Choice { key: "seed", value: "N", help: "fixes the random places; 1" },
+        OptionSpec { key: "directory", value: "PATH", help: "where the file is made; /scratch" },
+        OptionSpec { key: "duration", value: "TIME", help: "for how long; 10s" },
+        OptionSpec { key: "requests", value: "N", help: "ends sooner, after so many" },
+        OptionSpec { key: "seed", value: "N", help: "fixes the random places; 1" },
     ],
     run: |options| run(&Job::read(options)?),
 };

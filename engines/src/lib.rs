@@ -32,14 +32,14 @@ pub struct Engine {
     /// One line for people.
     pub about: &'static str,
     /// What it takes, beside its name.
-    pub options: &'static [Choice],
+    pub options: &'static [OptionSpec],
     /// Measures, and answers with numbers.
     pub run: fn(&Options) -> Result<Answer, Refused>,
 }
 
 /// One option of an engine.
 #[derive(Debug)]
-pub struct Choice {
+pub struct OptionSpec {
     /// The word after `--`.
     pub key: &'static str,
     /// What follows it, in a word; empty for one that is there or not.

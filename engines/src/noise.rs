@@ -7,7 +7,7 @@
 //! Source: Linux `Documentation/trace/osnoise-tracer.rst`.
 
 use super::timer::joined;
-use super::{Answer, Choice, Engine, Options, Refused, cpu};
+use super::{Answer, Engine, OptionSpec, Options, Refused, cpu};
 use std::io;
 use std::thread;
 use std::time::Duration;
@@ -20,8 +20,8 @@ pub(super) const ENGINE: Engine = Engine {
     name: "noise",
     about: "what takes each CPU away from a loop, and for how long",
     options: &[
-        Choice { key: "duration", value: "TIME", help: "for how long; 10s" },
-        Choice { key: "threshold", value: "TIME", help: "the shortest gap that counts; 5us" },
+        OptionSpec { key: "duration", value: "TIME", help: "for how long; 10s" },
+        OptionSpec { key: "threshold", value: "TIME", help: "the shortest gap that counts; 5us" },
     ],
     run,
 };

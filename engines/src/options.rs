@@ -115,15 +115,15 @@ pub fn duration_of(text: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Answer, Choice};
+    use super::super::{Answer, OptionSpec};
     use super::*;
 
     const ENGINE: Engine = Engine {
         name: "x",
         about: "nothing",
         options: &[
-            Choice { key: "count", value: "N", help: "how many; 1" },
-            Choice { key: "poll", value: "", help: "polls" },
+            OptionSpec { key: "count", value: "N", help: "how many; 1" },
+            OptionSpec { key: "poll", value: "", help: "polls" },
         ],
         run: |_| Ok(Answer::of("x")),
     };

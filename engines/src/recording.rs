@@ -3,7 +3,7 @@
 //! Latencies of many sizes are made up and recorded in a loop, whose whole time counts: so the price is an upper
 //! bound. Their sizes jump about, as those of a real tail do, so that bins are not always in the nearest cache.
 
-use super::{Answer, Choice, Engine, Options, Refused};
+use super::{Answer, Engine, OptionSpec, Options, Refused};
 use surtax_instrument::clock;
 use surtax_instrument::histogram::Histogram;
 
@@ -14,7 +14,7 @@ const COUNT: u64 = 10_000_000;
 pub(super) const RECORDING: Engine = Engine {
     name: "recording",
     about: "what it costs to record one latency in a histogram",
-    options: &[Choice { key: "count", value: "N", help: "how many are recorded; 10000000" }],
+    options: &[OptionSpec { key: "count", value: "N", help: "how many are recorded; 10000000" }],
     run,
 };
 

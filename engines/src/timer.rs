@@ -7,7 +7,7 @@
 //!
 //! Source: `clock_nanosleep(2)`, `sched(7)`, `mlockall(2)`, `PR_SET_TIMERSLACK` in `prctl(2)`.
 
-use super::{Answer, Choice, Engine, Options, Refused, cpu};
+use super::{Answer, Engine, OptionSpec, Options, Refused, cpu};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::Timespec;
@@ -24,9 +24,9 @@ pub(super) const ENGINE: Engine = Engine {
     name: "timer",
     about: "how late a thread wakes up, on every CPU",
     options: &[
-        Choice { key: "interval", value: "TIME", help: "from one wake-up to the next; 1ms" },
-        Choice { key: "duration", value: "TIME", help: "for how long; 10s" },
-        Choice {
+        OptionSpec { key: "interval", value: "TIME", help: "from one wake-up to the next; 1ms" },
+        OptionSpec { key: "duration", value: "TIME", help: "for how long; 10s" },
+        OptionSpec {
             key: "priority",
             value: "N",
             help: "real-time priority (SCHED_FIFO), 0 for none; 80 where it is allowed",

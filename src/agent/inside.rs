@@ -9,13 +9,13 @@ use surtax_instrument::wire::{
 };
 
 /// The agent's end of a channel.
-pub(crate) struct Inside {
+pub(crate) struct AgentEnd {
     stream: UnixStream,
     sealer: Sealer,
     opener: Opener,
 }
 
-impl Inside {
+impl AgentEnd {
     /// An agent that has not greeted yet.
     pub(crate) fn over(stream: UnixStream) -> Self {
         let (sealer, opener) = agents();

@@ -77,7 +77,7 @@ impl Pulse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::inside::Inside;
+    use crate::agent::inside::AgentEnd;
     use crate::agent::{ConsoleTail, Link};
     use std::os::unix::net::UnixStream;
     use surtax_instrument::quantity::Nanoseconds;
@@ -94,7 +94,7 @@ mod tests {
     fn inside(answers: usize, last: Option<Reply>) -> (Link, UnixStream) {
         let (mut link, theirs) = link();
         let kept = theirs.try_clone().unwrap();
-        let mut inside = Inside::greeted(theirs, &mut link);
+        let mut inside = AgentEnd::greeted(theirs, &mut link);
         std::thread::spawn(move || {
             for _ in 0..answers {
                 match inside.ask() {
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn an_answer_that_comes_after_the_end_is_taken() {
         let (mut link, theirs) = link();
-        let mut inside = Inside::greeted(theirs, &mut link);
+        let mut inside = AgentEnd::greeted(theirs, &mut link);
         let mut pulse = Pulse { owed: 1, ..pulse() };
         inside.say(&Reply::Written);
         inside.say(&Reply::Clock { at: Nanoseconds(1) });

@@ -141,7 +141,7 @@ impl Listener for StreamListener {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::inside::Inside;
+    use crate::agent::inside::AgentEnd;
     use crate::fault::Blame;
     use std::os::unix::net::UnixStream;
     use surtax_instrument::quantity::Nanoseconds;
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_reply_is_stamped_with_host_time() {
         let (mut link, theirs, _) = link();
-        let mut inside = Inside::greeted(theirs, &mut link);
+        let mut inside = AgentEnd::greeted(theirs, &mut link);
         let before = clock::monotonic_raw();
         inside.say(&Reply::Clock { at: Nanoseconds(7) });
         let stamped = link.receive(SOON).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     fn what_somebody_else_writes_between_two_frames_is_no_reply_and_no_bug() {
         let (mut link, theirs, _) = link();
         let mut other = theirs.try_clone().unwrap();
-        let mut inside = Inside::greeted(theirs, &mut link);
+        let mut inside = AgentEnd::greeted(theirs, &mut link);
         inside.say(&Reply::Written);
         other.write_all(&[1, 0, 0, 0, 0, 0, 0, 0, 12]).unwrap();
         inside.say(&Reply::Stopped);

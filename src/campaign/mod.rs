@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::layer::Unavailable;
 use crate::ledger::{Ledger, RunState, Severity};
 use crate::plan::{Arm, Plan, TrialId};
-use crate::stack::rise::Ground;
+use crate::stack::rise::StartContext;
 use crate::trial::{Record, TrialResult, check, protocol};
 use enough::{Enough, Look};
 use interrupts::{Interrupts, Urgency};
@@ -39,7 +39,7 @@ pub trait Observer {
 pub struct Campaign<'a> {
     plan: &'a Plan,
     ledger: &'a mut Ledger,
-    ground: &'a Ground<'a>,
+    ground: &'a StartContext<'a>,
     observer: &'a mut dyn Observer,
     interrupts: &'a Interrupts,
     /// What was in the ledger when the campaign began.
@@ -63,7 +63,7 @@ impl<'a> Campaign<'a> {
     pub fn new(
         plan: &'a Plan,
         ledger: &'a mut Ledger,
-        ground: &'a Ground<'a>,
+        ground: &'a StartContext<'a>,
         observer: &'a mut dyn Observer,
         interrupts: &'a Interrupts,
     ) -> Self {

@@ -1,14 +1,14 @@
 //! `surtax enter`: a shell, or a command, in any stack.
 
 use super::measure::{surroundings, variable};
-use super::measuring::Footing;
+use super::measuring::OpenedLab;
 use super::{Globals, note};
 use crate::driver;
 use crate::driver::registered;
 use crate::fault::Fault;
 use crate::layer::StackSpec;
 use crate::plan::{Draft, Plan, Word, duration};
-use crate::stack::rise::Ground;
+use crate::stack::rise::StartContext;
 use crate::stack::shell;
 use crate::trial::command;
 use crate::trial::oom::Lookout;
@@ -79,7 +79,7 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
     let plan = arguments.visit()?;
     command::require_short(&command::command(&plan, &plan.baseline))?;
-    let footing = Footing::open(globals)?;
+    let footing = OpenedLab::open(globals)?;
     let ended = visit(&plan, &footing, globals);
     let closed = footing.close(globals);
     let status = ended?;
@@ -91,13 +91,13 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     })
 }
 
-fn visit(plan: &Plan, footing: &Footing, globals: &Globals) -> Result<Status, Fault> {
+fn visit(plan: &Plan, footing: &OpenedLab, globals: &Globals) -> Result<Status, Fault> {
     if std::io::stdin().is_terminal() {
         note(&format!("starting `{}`", plan.baseline), globals);
     }
     let mut command = command::command(plan, &plan.baseline);
     let asked = command.clone();
-    let ground = Ground { command: Some(&asked), ..footing.ground(plan) };
+    let ground = StartContext { command: Some(&asked), ..footing.ground(plan) };
     let mut lookout = Lookout::begin(ground.lab, ROOM);
     let standing = plan.baseline.raise(&ground, ROOM)?;
     lookout.remember();

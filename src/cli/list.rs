@@ -19,7 +19,7 @@ pub struct Arguments {
 
 /// One run, as `--format json` shows it.
 #[derive(serde::Serialize)]
-struct Line {
+struct RunRow {
     name: String,
     began_at: String,
     state: &'static str,
@@ -59,10 +59,10 @@ fn texts(stacks: &[StackSpec]) -> Vec<String> {
     stacks.iter().map(ToString::to_string).collect()
 }
 
-fn line(path: &std::path::Path) -> Result<Line, Fault> {
+fn line(path: &std::path::Path) -> Result<RunRow, Fault> {
     let ledger = Ledger::open(path)?;
     let run = ledger.run()?;
-    Ok(Line {
+    Ok(RunRow {
         name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         began_at: calendar::rfc3339(run.began_at),
         state: run.state.word(),

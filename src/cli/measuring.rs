@@ -16,7 +16,7 @@ use crate::plan::{Plan, Word, shell_line};
 use crate::prove::{Bench, Notebook, Selection};
 use crate::report::terminal::Look;
 use crate::report::{export, html, markdown, terminal};
-use crate::stack::rise::Ground;
+use crate::stack::rise::StartContext;
 use crate::trial::command;
 use crate::workload::Workload;
 use std::path::{Path, PathBuf};
@@ -39,13 +39,13 @@ const UNANSWERED: u8 = 3;
 const COMMAND_FAILED: u8 = 2;
 
 /// A lab, and what stacks need beside it.
-pub(super) struct Footing {
+pub(super) struct OpenedLab {
     lab: Arc<Lab>,
     agent: PathBuf,
     cache: PathBuf,
 }
 
-impl Footing {
+impl OpenedLab {
     /// Opens the lab of this process; says what an earlier one had left.
     pub(super) fn open(globals: &Globals) -> Result<Self, Fault> {
         let lab = Lab::open()?;
@@ -57,8 +57,8 @@ impl Footing {
     }
 
     /// What the stacks of this plan stand on.
-    pub(super) fn ground<'a>(&'a self, plan: &'a Plan) -> Ground<'a> {
-        Ground {
+    pub(super) fn ground<'a>(&'a self, plan: &'a Plan) -> StartContext<'a> {
+        StartContext {
             lab: &self.lab,
             level: 0,
             agent: &self.agent,
@@ -255,7 +255,7 @@ fn carry_out(
     fail_if: &[Threshold],
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
-    let footing = Footing::open(globals)?;
+    let footing = OpenedLab::open(globals)?;
     let interrupts = footing.interrupts(globals)?;
     let done = ledger.done()?;
     let mut observer = progress::of_plan(plan, done, globals);

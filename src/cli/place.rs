@@ -34,7 +34,7 @@ const LINK_LIMIT: usize = 40;
 
 /// What a name is.
 #[derive(Debug)]
-enum Place {
+enum NameKind {
     /// Standard output.
     Output,
     /// This file, which is made, or replaced as a whole.
@@ -104,9 +104,9 @@ pub(super) fn require(path: &Path) -> Result<(), Fault> {
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Fault> {
     let doing = || format!("write `{}`", path.display());
     match look(path)? {
-        Place::Output => say::answer(text),
-        Place::HandedDown(number) => copy_of(number)?.write_all(text.as_bytes()).doing(doing()),
-        Place::Stream(named) => {
+        NameKind::Output => say::answer(text),
+        NameKind::HandedDown(number) => copy_of(number)?.write_all(text.as_bytes()).doing(doing()),
+        NameKind::Stream(named) => {
             // A pipe that nobody reads is not waited for, and what somebody put in its place since is not obeyed.
             let access = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
             let mut stream = named.open(access).doing(doing())?;
@@ -119,7 +119,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Fault> {
             rustix::fs::fcntl_setfl(&stream, OFlags::empty()).doing(doing())?;
             stream.write_all(text.as_bytes()).doing(doing())
         }
-        Place::File(named) => replace(&named, text).map_err(|fault| fault.during(doing())),
+        NameKind::File(named) => replace(&named, text).map_err(|fault| fault.during(doing())),
     }
 }
 
@@ -172,13 +172,13 @@ fn copy_of(number: i32) -> Result<File, Fault> {
     Ok(unsafe { File::from_raw_fd(copied) })
 }
 
-fn look(path: &Path) -> Result<Place, Fault> {
+fn look(path: &Path) -> Result<NameKind, Fault> {
     if path == Path::new("-") {
-        return Ok(Place::Output);
+        return Ok(NameKind::Output);
     }
     if let Some(number) = handed_down(path).filter(|_| path != Path::new("/dev/stdin")) {
         copy_of(number)?;
-        return Ok(Place::HandedDown(number));
+        return Ok(NameKind::HandedDown(number));
     }
     let shown = path.display();
     if is_called_like_a_run(path) {
@@ -194,7 +194,7 @@ fn look(path: &Path) -> Result<Place, Fault> {
     require_directory(path)?;
     let mut named = Named::from(rustix::fs::CWD, path, path.to_owned())?;
     let mut found = match named.metadata() {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Place::File(named)),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(NameKind::File(named)),
         found => found.doing(format_args!("look at `{shown}`"))?,
     };
     for _ in 0..LINK_LIMIT {
@@ -212,14 +212,14 @@ fn look(path: &Path) -> Result<Place, Fault> {
         return Err(is_a_directory(path));
     }
     if found.is_file() {
-        return require_no_run(&named).map(|()| Place::File(named));
+        return require_no_run(&named).map(|()| NameKind::File(named));
     }
     if found.file_type().is_block_device() || found.file_type().is_socket() {
         return Err(Fault::user(format!("`{shown}` is neither a file nor a stream"))
             .hint("name a file, or leave it out for standard output"));
     }
     require_ours(path, "stream", &found)?;
-    Ok(Place::Stream(named))
+    Ok(NameKind::Stream(named))
 }
 
 fn is_a_directory(path: &Path) -> Fault {
@@ -337,7 +337,7 @@ mod tests {
             fs::write(&named, "old").unwrap();
             symlink(&precious, &link).unwrap();
             // As `look` leaves it, and before it is written.
-            let Place::File(found) = look(&named).unwrap() else { panic!("no file") };
+            let NameKind::File(found) = look(&named).unwrap() else { panic!("no file") };
             let flags = rustix::fs::RenameFlags::EXCHANGE;
             let here = rustix::fs::CWD;
             rustix::fs::renameat_with(here, &named, here, &link, flags).unwrap();

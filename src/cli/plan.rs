@@ -50,15 +50,15 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
 
 /// One trial of the list.
 #[derive(Serialize)]
-struct Line<'a> {
+struct TrialRow<'a> {
     #[serde(flatten)]
-    trial: Place,
+    trial: TrialPosition,
     stack: &'a str,
     estimate_ns: u64,
 }
 
 #[derive(Serialize)]
-struct Place {
+struct TrialPosition {
     block: u32,
     position: u32,
     arm: u32,
@@ -72,17 +72,17 @@ struct Shown<'a> {
     /// Blocks that are expected to run: the count, or what fits into the time.
     block_count: u32,
     estimate_ns: u64,
-    trials: Vec<Line<'a>>,
+    trials: Vec<TrialRow<'a>>,
 }
 
 fn shown(plan: &Plan, format: Format, width: u16) -> Result<String, Fault> {
     let costs = Costs::of(plan);
     let block_count = costs.blocks(plan, 0, Duration::ZERO);
     let stacks: Vec<String> = plan.arms().iter().map(ToString::to_string).collect();
-    let trials: Vec<Line<'_>> = (0..block_count)
+    let trials: Vec<TrialRow<'_>> = (0..block_count)
         .flat_map(|block| plan.block(block))
-        .map(|TrialId { block, position, arm }| Line {
-            trial: Place { block, position, arm },
+        .map(|TrialId { block, position, arm }| TrialRow {
+            trial: TrialPosition { block, position, arm },
             stack: stacks.get(arm as usize).map_or("", String::as_str),
             estimate_ns: nanoseconds(costs.trial(arm)),
         })
@@ -104,13 +104,13 @@ fn shown(plan: &Plan, format: Format, width: u16) -> Result<String, Fault> {
 }
 
 /// One paragraph per block: its estimate, and its trials in their order.
-fn blocks(trials: &[Line<'_>], width: u16) -> String {
+fn blocks(trials: &[TrialRow<'_>], width: u16) -> String {
     let mut page = Page::new(width);
     for block in trials.chunk_by(|one, next| one.trial.block == next.trial.block) {
         let Some(first) = block.first() else { continue };
         let estimate = rough(Duration::from_nanos(block.iter().map(|line| line.estimate_ns).sum()));
         let label = format!("block {}, {estimate}: ", first.trial.block.saturating_add(1));
-        let again = |line: &Line<'_>| if line.trial.arm == 1 { " (again)" } else { "" };
+        let again = |line: &TrialRow<'_>| if line.trial.arm == 1 { " (again)" } else { "" };
         let names: Vec<String> =
             block.iter().map(|line| format!("{}{}", line.stack, again(line))).collect();
         page.paragraph(&label, &names.join(", "), 2);
@@ -152,13 +152,13 @@ fn head(plan: &Plan, costs: &Costs, block_count: u32, width: u16) -> String {
     page.finish()
 }
 
-fn list(trials: &[Line<'_>], format: Format) -> Rows {
+fn list(trials: &[TrialRow<'_>], format: Format) -> Rows {
     let mut rows = match format {
         Format::Csv => Rows::new(&["block", "position", "arm", "stack", "estimate_ns"]),
         _ => Rows::new(&["Block", "Position", "Arm", "Stack", "Estimate"]),
     };
     for line in trials {
-        let Place { block, position, arm } = line.trial;
+        let TrialPosition { block, position, arm } = line.trial;
         let estimate = match format {
             Format::Csv => line.estimate_ns.to_string(),
             _ => rough(Duration::from_nanos(line.estimate_ns)),

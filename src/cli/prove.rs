@@ -1,6 +1,6 @@
 //! `surtax prove`: measures surtax's own error, and says which bars were met.
 
-use super::measuring::Footing;
+use super::measuring::OpenedLab;
 use super::rows::Rows;
 use super::{Format, Globals, answer, note};
 use crate::campaign::interrupts::Urgency;
@@ -8,7 +8,7 @@ use crate::fault::{Doing, Fault};
 use crate::layer::instead;
 use crate::ledger::calendar;
 use crate::plan::duration::rough;
-use crate::prove::{Bar, Line, Notebook, Proof, REGISTRY, Selection, Share, Size, Stopped};
+use crate::prove::{Bar, Figure, Notebook, Proof, REGISTRY, Selection, Share, Size, Stopped};
 use serde::Serialize;
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ struct Answer {
 #[derive(Debug, Serialize)]
 struct Judged {
     #[serde(flatten)]
-    line: Line,
+    line: Figure,
     met: bool,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
         Some(path) => Notebook::open(path, size.word())?,
         None => Notebook::default(),
     };
-    let footing = Footing::open(globals)?;
+    let footing = OpenedLab::open(globals)?;
     let interrupts = footing.interrupts(globals)?;
     let pace = Pace::new(&proofs, size, globals);
     note(&pace.estimate(), globals);
@@ -193,7 +193,7 @@ fn text(said: &Answer, globals: &Globals) -> Result<String, Fault> {
     }
     let mut rows = Rows::new(&["Proof", "Part", "N", "Found", "What", "Bar", "", "Because"]);
     for Judged { line, met } in &said.lines {
-        let Line { proof, part, tried, found, what, bar, because } = line;
+        let Figure { proof, part, tried, found, what, bar, because } = line;
         let judged = match (bar, met) {
             (Bar::Shown, _) => "—",
             (_, true) => "met",
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_missed_bar_is_said_in_its_line_and_below() {
-        let line = Line {
+        let line = Figure {
             proof: "planted",
             part: String::from("cost 1.05"),
             tried: 200,

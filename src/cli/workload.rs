@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
 
 /// One workload, as `--format json` shows it.
 #[derive(serde::Serialize)]
-struct Line {
+struct WorkloadRow {
     name: String,
     about: String,
     parameters: Vec<ParameterLine>,
@@ -94,7 +94,7 @@ struct MetricLine {
     better: &'static str,
 }
 
-fn line(name: &str, definition: &Definition, path: Option<PathBuf>) -> Line {
+fn line(name: &str, definition: &Definition, path: Option<PathBuf>) -> WorkloadRow {
     let parameters = definition.parameters.iter().map(|it| ParameterLine {
         name: it.name.clone(),
         about: it.about.clone(),
@@ -108,7 +108,7 @@ fn line(name: &str, definition: &Definition, path: Option<PathBuf>) -> Line {
         better: rule.better.word(),
     };
     let program = definition.command.first().map_or("", String::as_str);
-    Line {
+    WorkloadRow {
         name: name.to_owned(),
         about: definition.about.clone(),
         parameters: parameters.collect(),

@@ -9,14 +9,14 @@
 
 use crate::fault::Fault;
 use crate::lab::{IoLimits, Limits};
-use crate::layer::{Choice, LayerSpec, value_of};
+use crate::layer::{LayerSpec, OptionSpec, value_of};
 use surtax_instrument::wire::Fact;
 
 /// The key of the option that names the runtime.
 pub(crate) const KEY: &str = "runtime";
 
 /// The option for the engine's filter of system calls.
-pub(crate) const SECCOMP: Choice = Choice {
+pub(crate) const SECCOMP: OptionSpec = OptionSpec {
     key: "seccomp",
     values: &["default", "unconfined"],
     help: "the engine's filter of system calls, or none (default: default)",

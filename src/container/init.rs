@@ -14,7 +14,7 @@ use crate::container::oci::config::AGENT;
 use crate::container::stdio;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process};
-use crate::layer::{Choice, LayerSpec, Root, Site, Unavailable};
+use crate::layer::{LayerSpec, OptionSpec, Root, Site, Unavailable};
 use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -26,7 +26,7 @@ use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::wire::Fact;
 
 /// The option that names the init.
-pub(crate) const CHOICE: Choice = Choice {
+pub(crate) const CHOICE: OptionSpec = OptionSpec {
     key: "init",
     values: &["none", "systemd", "busybox"],
     help: "who is the container's first process: the agent itself (default), or an init that starts it as a \

@@ -13,14 +13,14 @@ use crate::container::users::{over_etc, prove_map};
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Mount};
-use crate::layer::{Choice, LayerSpec, Unavailable};
+use crate::layer::{LayerSpec, OptionSpec, Unavailable};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use surtax_instrument::wire::Fact;
 
 /// The option.
-pub(crate) const CHOICE: Choice = Choice {
+pub(crate) const CHOICE: OptionSpec = OptionSpec {
     key: "rootless",
     values: &["on", "off"],
     help: "whether the engine is run by a user without privileges, whom surtax makes for it (default: off)",

@@ -7,7 +7,7 @@
 
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Room, ToolRun, disk};
-use crate::layer::{Choice, LayerSpec, value_of};
+use crate::layer::{LayerSpec, OptionSpec, value_of};
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
 /// The option that names the driver.
-pub const CHOICE: Choice = Choice {
+pub const CHOICE: OptionSpec = OptionSpec {
     key: "storage",
     values: &["overlay2", "vfs", "btrfs", "devicemapper"],
     help: "what makes the container's own layer, where `scratch=layer` is; on this level's disk if named \

@@ -17,7 +17,7 @@ use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::{FirstProcess, THROTTLING, empties, limited_together};
 use crate::container::init::{Init, Prepared};
 use crate::container::oci::config::AGENT;
-use crate::container::tool_network::{Known, ToolNetwork};
+use crate::container::tool_network::{NamedNetwork, ToolNetwork};
 use crate::container::users::ContainerUsers;
 use crate::container::{engine_runtime, init, storage, tool_network};
 use crate::fault::Fault;
@@ -57,15 +57,15 @@ pub struct ContainerTool {
     /// What else must be there for a spec.
     pub(crate) require: fn(&LayerSpec, &Site<'_>) -> Result<(), Unavailable>,
     /// The networks that it makes itself.
-    pub(crate) networks: &'static [Known],
+    pub(crate) networks: &'static [NamedNetwork],
     /// What the agent is told before it speaks to the host.
     pub(crate) agent_words: fn(&ToolNetwork) -> Vec<String>,
     /// Its command line for one container, and what it needs beside it.
-    pub(crate) order: fn(&Wanted<'_>) -> Result<Order, Fault>,
+    pub(crate) order: fn(&ContainerRequest<'_>) -> Result<ToolStart, Fault>,
 }
 
 /// A container, as asked for.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ContainerRequest<'a> {
     /// What was asked for.
     pub spec: &'a LayerSpec,
     /// The hierarchies of this level's groups.
@@ -111,7 +111,7 @@ pub(crate) struct Wanted<'a> {
 
 /// What is started, and on which mounts.
 #[derive(Default)]
-pub(crate) struct Order {
+pub(crate) struct ToolStart {
     /// The command line, the tool's file first.
     pub argv: Vec<String>,
     /// Mounts of the room's namespace that the tool needs, after those of the root.
@@ -186,7 +186,7 @@ impl Layer for ContainerTool {
         let words = (self.agent_words)(&network);
         let base = &lowers.first().ok_or_else(|| Fault::bug("a root of no directories"))?.source;
         let init = init::prepare(spec, base, &words, &scratch.join("init"))?;
-        let order = (self.order)(&Wanted {
+        let order = (self.order)(&ContainerRequest {
             spec,
             hierarchies: site.lab.hierarchies(),
             program: &path.to_string_lossy(),
@@ -238,7 +238,7 @@ impl Layer for ContainerTool {
 
 /// Starts a tool on its mounts.
 fn spawn(
-    order: Order,
+    order: ToolStart,
     mounts: &[Mount],
     network: &ToolNetwork,
     stdio: [Option<OwnedFd>; 3],

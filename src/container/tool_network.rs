@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Mount, Process, Room};
 use crate::layer::impairment::Shaped;
-use crate::layer::{Choice, LayerSpec, Network, Site, Unavailable, impairment, value_of};
+use crate::layer::{LayerSpec, Network, OptionSpec, Site, Unavailable, impairment, value_of};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,7 +25,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// What a tool finds in the namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ground {
+pub(crate) enum Wiring {
     /// A bridge with the address of the outside.
     Bridge,
     /// A link for a macvlan, paired with one that has the address of the outside.
@@ -43,11 +43,11 @@ pub(crate) enum Ground {
 }
 
 /// A network that a tool has: its word, and on what it is made.
-pub(crate) type Known = (&'static str, Ground);
+pub(crate) type NamedNetwork = (&'static str, Wiring);
 
 /// The option of a tool that has these networks.
-pub(crate) const fn choice(values: &'static [&'static str]) -> Choice {
-    Choice {
+pub(crate) const fn choice(values: &'static [&'static str]) -> OptionSpec {
+    OptionSpec {
         key: KEY,
         values,
         help: "the network: only `lo` (`none`, default), this level's own (`host`), or a link in a namespace of \
@@ -56,15 +56,15 @@ pub(crate) const fn choice(values: &'static [&'static str]) -> Choice {
 }
 
 /// The words of those whose link surtax makes: it can be shaped.
-pub(crate) fn made_here(known: &[Known]) -> Vec<&'static str> {
-    let is_made = |(_, ground): &&Known| *ground == Ground::Prepared;
+pub(crate) fn made_here(known: &[NamedNetwork]) -> Vec<&'static str> {
+    let is_made = |(_, ground): &&NamedNetwork| *ground == Wiring::Prepared;
     known.iter().filter(is_made).map(|(word, _)| *word).collect()
 }
 
 /// That what makes the network of a spec is there.
-pub(crate) fn require(spec: &LayerSpec, known: &[Known]) -> Result<(), Unavailable> {
+pub(crate) fn require(spec: &LayerSpec, known: &[NamedNetwork]) -> Result<(), Unavailable> {
     let word = spec.options.get(KEY).map_or("none", String::as_str);
-    if [Ground::Pair, Ground::Prepared].into_iter().any(|ground| known.contains(&(word, ground)))
+    if [Wiring::Pair, Wiring::Prepared].into_iter().any(|ground| known.contains(&(word, ground)))
         && lab::find("ip").is_none()
     {
         return Err(Unavailable {
@@ -80,7 +80,7 @@ pub(crate) fn require(spec: &LayerSpec, known: &[Known]) -> Result<(), Unavailab
 pub(crate) struct ToolNetwork {
     /// The word of the option.
     pub word: String,
-    ground: Ground,
+    ground: Wiring,
     /// The namespace in which the tool runs, where it is not this level's.
     held: Option<lab::Network>,
     /// The one that was prepared for the container.
@@ -98,7 +98,7 @@ impl ToolNetwork {
     /// The machine's: no bridges, no veth, or no `ip`.
     pub fn make(
         spec: &LayerSpec,
-        known: &[Known],
+        known: &[NamedNetwork],
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Self, Fault> {
@@ -107,17 +107,17 @@ impl ToolNetwork {
         let held = match ground {
             None => None,
             // Beside another stack it stands on that one's bridge.
-            Some(Ground::Prepared) if site.network.is_some() => {
+            Some(Wiring::Prepared) if site.network.is_some() => {
                 site.network.map(|namespace| room.join(namespace)).transpose()?
             }
-            Some(Ground::Bridge | Ground::Prepared) => Some(room.network()?),
-            Some(Ground::Pair) => Some(room.paired_network()?),
-            Some(Ground::OuterEnd(_) | Ground::Bare | Ground::Given(_) | Ground::UserMode) => {
+            Some(Wiring::Bridge | Wiring::Prepared) => Some(room.network()?),
+            Some(Wiring::Pair) => Some(room.paired_network()?),
+            Some(Wiring::OuterEnd(_) | Wiring::Bare | Wiring::Given(_) | Wiring::UserMode) => {
                 Some(room.bare_network()?)
             }
         };
         let prepared = match (ground, &held) {
-            (Some(Ground::Prepared), Some(outside)) => {
+            (Some(Wiring::Prepared), Some(outside)) => {
                 let prepared = room.bare_network()?;
                 outside.connect_empty(&prepared)?;
                 Some(prepared)
@@ -132,7 +132,7 @@ impl ToolNetwork {
             }
             _ => None,
         };
-        let ground = ground.unwrap_or(Ground::Bare);
+        let ground = ground.unwrap_or(Wiring::Bare);
         Ok(Self { word: word.to_owned(), ground, held, prepared, shaped, seen: None })
     }
 
@@ -156,7 +156,7 @@ impl ToolNetwork {
     /// # Errors
     /// The machine's: it is not there in time. A tool that has ended says why elsewhere.
     pub fn finish(&self, tool: &mut Process, deadline: Duration) -> Result<(), Fault> {
-        let (Ground::OuterEnd(begins), Some(held)) = (self.ground, &self.held) else {
+        let (Wiring::OuterEnd(begins), Some(held)) = (self.ground, &self.held) else {
             return Ok(());
         };
         let began = monotonic_raw();
@@ -204,8 +204,8 @@ impl ToolNetwork {
         let gateway: Ipv4Addr = gateway.parse().map_err(|_| refuse())?;
         let workload = self.held.as_ref().map(lab::Network::workload);
         let is_ours = match self.ground {
-            Ground::Bare | Ground::UserMode => true,
-            Ground::Given(bridge) => gateway == bridge,
+            Wiring::Bare | Wiring::UserMode => true,
+            Wiring::Given(bridge) => gateway == bridge,
             _ => (Some(address), gateway) == (workload, OUTSIDE),
         };
         let is_driver = driver
@@ -214,12 +214,12 @@ impl ToolNetwork {
             return Err(refuse());
         }
         // Nobody finds the address of a container whose packets a process makes anew.
-        let workload = (self.ground != Ground::UserMode).then_some(address.into());
+        let workload = (self.ground != Wiring::UserMode).then_some(address.into());
         self.seen = Some((gateway.into(), workload));
         // Where a tool makes the bridge, it also makes others share its address.
         let translation = match self.ground {
-            Ground::Bare | Ground::Given(_) => "masquerade",
-            Ground::UserMode => "user mode",
+            Wiring::Bare | Wiring::Given(_) => "masquerade",
+            Wiring::UserMode => "user mode",
             _ => "none",
         };
         let mut facts = vec![
@@ -289,7 +289,7 @@ mod tests {
     fn a_container_without_a_network_of_its_own_needs_no_namespace_of_the_rooms() {
         let network = |word: &str| ToolNetwork {
             word: word.into(),
-            ground: Ground::Bare,
+            ground: Wiring::Bare,
             held: None,
             prepared: None,
             shaped: None,

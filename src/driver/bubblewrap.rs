@@ -10,7 +10,7 @@
 
 use crate::container::oci::NET;
 use crate::container::oci::config::AGENT;
-use crate::container::tool::{ContainerTool, Order, Wanted, agent_words, word};
+use crate::container::tool::{ContainerRequest, ContainerTool, ToolStart, agent_words, word};
 use crate::fault::Fault;
 use crate::layer::{Descriptor, Limit, Reach, StartGuess, medium};
 
@@ -39,7 +39,7 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
     order,
 };
 
-fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
+fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
     let (root, agent) = (word(wanted.root)?, word(wanted.agent)?);
     let mut words = vec!["--die-with-parent", "--bind", &root, "/"];
     words.extend(["--dev", "/dev", "--proc", "/proc", "--ro-bind", "/sys", "/sys"]);
@@ -55,5 +55,5 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     let mut argv = vec![wanted.program.to_owned()];
     argv.extend(words.into_iter().map(str::to_owned));
     argv.extend(agent_words());
-    Ok(Order { argv, ..Order::default() })
+    Ok(ToolStart { argv, ..ToolStart::default() })
 }

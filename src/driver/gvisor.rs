@@ -16,11 +16,11 @@ use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::FirstProcess;
 use crate::container::oci::{Oci, PRIVILEGED};
 use crate::container::tool_network;
-use crate::container::tool_network::Ground;
+use crate::container::tool_network::Wiring;
 use crate::fault::Fault;
 use crate::lab;
 use crate::layer::{
-    Choice, Descriptor, Inner, LayerSpec, Limit, Need, Reach, Site, StartGuess, Unavailable,
+    Descriptor, Inner, LayerSpec, Limit, Need, OptionSpec, Reach, Site, StartGuess, Unavailable,
     impairment, medium, value_of,
 };
 use std::path::Path;
@@ -52,18 +52,18 @@ pub static GVISOR: Oci = Oci {
         summary: "a container on gVisor's kernel in user space, by runsc",
         reach: &[("host", Reach::Level), ("sandbox", Reach::Link)],
         options: &[
-            Choice {
+            OptionSpec {
                 key: "platform",
                 values: &["systrap", "ptrace", "kvm"],
                 help: "how system calls reach gVisor's kernel (default: systrap)",
             },
-            Choice {
+            OptionSpec {
                 key: "overlay",
                 values: &["self", "memory", "none"],
                 help: "where gVisor keeps what is written to its root: a file beside it (default), \
                        its own memory, or the root itself",
             },
-            Choice {
+            OptionSpec {
                 key: "directfs",
                 values: &["true", "false"],
                 help: "whether the sandbox opens files itself and not through its gofer (default: true)",
@@ -89,7 +89,7 @@ pub static GVISOR: Oci = Oci {
     program: "runsc",
     remedy: "CGO_ENABLED=0 go install gvisor.dev/gvisor/runsc@go",
     kernel: Kernel::Gvisor,
-    networks: &[("sandbox", Ground::Prepared)],
+    networks: &[("sandbox", Wiring::Prepared)],
     copies_to: None,
     refuses_hybrid: false,
     arguments,

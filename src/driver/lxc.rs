@@ -8,8 +8,8 @@
 //! - **Checked against** LXC 5.0.2, `lxc.container.conf(5)`.
 
 use crate::container::oci::config::AGENT;
-use crate::container::tool::{ContainerTool, Order, Wanted, agent_words, word};
-use crate::container::tool_network::Ground;
+use crate::container::tool::{ContainerRequest, ContainerTool, ToolStart, agent_words, word};
+use crate::container::tool_network::Wiring;
 use crate::container::users::ContainerUsers;
 use crate::container::{init, tool_network, users};
 use crate::fault::{Doing, Fault};
@@ -60,7 +60,7 @@ pub static LXC: ContainerTool = ContainerTool {
     refuse,
     require: |_, _| Ok(()),
     agent_words: |_| Vec::new(),
-    networks: &[("veth", Ground::Bridge), ("macvlan", Ground::Pair)],
+    networks: &[("veth", Wiring::Bridge), ("macvlan", Wiring::Pair)],
     order,
 };
 
@@ -76,7 +76,7 @@ fn refuse(spec: &LayerSpec, _: &Limits) -> Result<(), Fault> {
     Ok(())
 }
 
-fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
+fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
     let containers = wanted.scratch.join("lxc");
     let rootfs = containers.join("rootfs");
     fs::create_dir_all(&rootfs).doing(format_args!("make `{}`", rootfs.display()))?;
@@ -104,7 +104,7 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
         let lines = [("subuid", line.clone()), ("subgid", line)];
         mounts.push(users::over_etc(wanted.scratch, &lines)?);
     }
-    Ok(Order { argv: words.map(str::to_owned).to_vec(), mounts, ..Order::default() })
+    Ok(ToolStart { argv: words.map(str::to_owned).to_vec(), mounts, ..ToolStart::default() })
 }
 
 /// Whether AppArmor is on, and has not loaded what LXC wants to put its containers under.
@@ -133,7 +133,7 @@ fn network(word: &str) -> Vec<String> {
     lines
 }
 
-fn config(wanted: &Wanted<'_>, has_common: bool, rootfs: &Path) -> Result<String, Fault> {
+fn config(wanted: &ContainerRequest<'_>, has_common: bool, rootfs: &Path) -> Result<String, Fault> {
     let mut lines = Vec::new();
     if has_common {
         lines.push(format!("lxc.include = {COMMON}"));

@@ -16,7 +16,7 @@ use crate::container::oci::NET;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room};
 use crate::layer::{
-    Choice, Descriptor, Inner, Layer, LayerSpec, Limit, Network, Payer, Reach, Running, Site,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Network, OptionSpec, Payer, Reach, Running, Site,
     StartGuess, Unavailable, Usable, medium,
 };
 use std::fs;
@@ -29,8 +29,8 @@ pub struct Namespaces;
 /// What a kind may be: of its own, or this level's.
 const OWN: &[&str] = &["private", "host"];
 
-const fn choice(key: &'static str, help: &'static str) -> Choice {
-    Choice { key, values: OWN, help }
+const fn choice(key: &'static str, help: &'static str) -> OptionSpec {
+    OptionSpec { key, values: OWN, help }
 }
 
 /// What the doctor asks about.
@@ -56,7 +56,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         choice("ipc", "System V and POSIX queues of its own (default: private)"),
         choice("uts", "a host name of its own (default: private)"),
         choice("cgroup", "its own group as the root of them all (default: private)"),
-        Choice {
+        OptionSpec {
             key: GROUP,
             values: &["own", "none"],
             help: "a group of its own in the hierarchies of cgroups, or this level's as it is (default: own)",

@@ -11,8 +11,8 @@
 
 use crate::container::init::Init;
 use crate::container::oci::config::AGENT;
-use crate::container::tool::{ContainerTool, Order, Wanted, word};
-use crate::container::tool_network::{Ground, ToolNetwork};
+use crate::container::tool::{ContainerRequest, ContainerTool, ToolStart, word};
+use crate::container::tool_network::{ToolNetwork, Wiring};
 use crate::container::users::ContainerUsers;
 use crate::container::{init, tool_network, users};
 use crate::fault::Fault;
@@ -69,9 +69,9 @@ pub static NSPAWN: ContainerTool = ContainerTool {
     require: |_, _| Ok(()),
     agent_words: address,
     networks: &[
-        ("veth", Ground::OuterEnd("ve-")),
-        ("bridge", Ground::Bridge),
-        ("macvlan", Ground::Pair),
+        ("veth", Wiring::OuterEnd("ve-")),
+        ("bridge", Wiring::Bridge),
+        ("macvlan", Wiring::Pair),
     ],
     order,
 };
@@ -113,7 +113,7 @@ fn settled_links(aside: &Path) -> [Mount; 3] {
     [bind(groups, aside, false), bind(sys, sys, true), bind(aside, groups, false)]
 }
 
-fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
+fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
     if wanted.throttled_disk.is_some() {
         return Err(Fault::user(
             "nspawn: it puts the container into a group of its own, which cgroup v1 lets use a disk as it \
@@ -163,5 +163,5 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     }
     // It would hide the root's `/tmp` under an empty one.
     let environment = vec![(String::from("SYSTEMD_NSPAWN_TMPFS_TMP"), String::from("0"))];
-    Ok(Order { argv, mounts, environment, ..Order::default() })
+    Ok(ToolStart { argv, mounts, environment, ..ToolStart::default() })
 }

@@ -6,10 +6,10 @@
 
 use crate::container::oci::{Oci, PRIVILEGED};
 use crate::container::tool_network;
-use crate::layer::{Choice, Descriptor, Limit, Need, Reach, impairment, medium};
+use crate::layer::{Descriptor, Limit, Need, OptionSpec, Reach, impairment, medium};
 
 /// The options of all three.
-const OPTIONS: &[Choice] = &[
+const OPTIONS: &[OptionSpec] = &[
     tool_network::choice(&["none", "host", "veth"]),
     impairment::DELAY,
     impairment::LOSS,

@@ -3,7 +3,7 @@
 //! `SURTAX_WRITE_PAGES=1 cargo test pages` writes them; the test holds that they are what it would write.
 
 use super::REGISTRY;
-use crate::layer::{Choice, Descriptor, RootKind};
+use crate::layer::{Descriptor, OptionSpec, RootKind};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -82,7 +82,7 @@ fn page(descriptor: &Descriptor) -> String {
     );
     if !options.is_empty() {
         text += "\n## Options\n\n| option | values | what |\n|---|---|---|\n";
-        for Choice { key, values, help } in *options {
+        for OptionSpec { key, values, help } in *options {
             let values = if values.is_empty() { String::from("any text") } else { listed(values) };
             let _ = writeln!(text, "| `{key}` | {values} | {} |", help.replace('|', "\\|"));
         }

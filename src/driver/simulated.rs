@@ -19,12 +19,12 @@ use crate::agent::{Link, Listener, Speaker, Stamped};
 use crate::fault::Fault;
 use crate::lab::Room;
 use crate::layer::{
-    Choice, Descriptor, Files, Layer, LayerSpec, Payer, Running, Site, StartGuess, Unavailable,
+    Descriptor, Files, Layer, LayerSpec, OptionSpec, Payer, Running, Site, StartGuess, Unavailable,
     Usable,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use shape::{Place, Shape};
+use shape::{Shape, TrialPosition};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -44,14 +44,18 @@ static DESCRIPTOR: Descriptor = Descriptor {
     summary: "no isolation at all: a known cost in simulated time, to test surtax itself",
     reach: &[],
     options: &[
-        Choice { key: "cost", values: &[], help: "true ratio to 1 s (default 1)" },
-        Choice {
+        OptionSpec { key: "cost", values: &[], help: "true ratio to 1 s (default 1)" },
+        OptionSpec {
             key: "noise",
             values: &[],
             help: "standard deviation of its logarithm (default 0.03)",
         },
-        Choice { key: "shape", values: shape::NAMES, help: "kind of noise (default lognormal)" },
-        Choice { key: "seed", values: &[], help: "seed of the noise (default 0)" },
+        OptionSpec {
+            key: "shape",
+            values: shape::NAMES,
+            help: "kind of noise (default lognormal)",
+        },
+        OptionSpec { key: "seed", values: &[], help: "seed of the noise (default 0)" },
     ],
     limits: &[],
     files: Files::AsTheyAre,
@@ -83,7 +87,8 @@ impl Layer for Simulated {
         let own = ChaCha8Rng::seed_from_u64(fnv1a(name.as_encoded_bytes()) ^ model.seed);
         let place = place(&name.to_string_lossy(), model.seed);
         let hello = Hello { protocol: PROTOCOL, pid: 1, at: Nanoseconds(0) };
-        let inside = Inside { model, place, own, now: Nanoseconds(0), said: VecDeque::new() };
+        let inside =
+            SimulatedAgent { model, place, own, now: Nanoseconds(0), said: VecDeque::new() };
         let inside = Arc::new(Mutex::new(inside));
         inside.lock().unwrap_or_else(PoisonError::into_inner).say(Reply::Hello(hello));
         Ok(Box::new(RunningSimulated { inside, model }))
@@ -99,10 +104,10 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 
 /// Where a trial stands, from its room's name `block-position-arm`. A stack that is no trial, as with
 /// `surtax enter`, stands at the beginning.
-fn place(room: &str, seed: u64) -> Place {
+fn place(room: &str, seed: u64) -> TrialPosition {
     let mut numbers = room.split('-').map_while(|part| part.parse().ok());
     let (block, position) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    Place { seed, block, position }
+    TrialPosition { seed, block, position }
 }
 
 /// The options as numbers.
@@ -152,7 +157,7 @@ fn number<T: std::str::FromStr>(spec: &LayerSpec, key: &str, default: T) -> Resu
 }
 
 struct RunningSimulated {
-    inside: Arc<Mutex<Inside>>,
+    inside: Arc<Mutex<SimulatedAgent>>,
     model: Model,
 }
 
@@ -178,16 +183,16 @@ impl Running for RunningSimulated {
 }
 
 /// The agent that is none: it answers at once, in its own time.
-struct Inside {
+struct SimulatedAgent {
     model: Model,
-    place: Place,
+    place: TrialPosition,
     /// What this trial alone draws from.
     own: ChaCha8Rng,
     now: Nanoseconds,
     said: VecDeque<Stamped>,
 }
 
-impl Inside {
+impl SimulatedAgent {
     fn say(&mut self, reply: Reply) {
         self.said.push_back(Stamped { reply, at: self.now });
     }
@@ -240,8 +245,8 @@ fn outcome(wall: Nanoseconds) -> Outcome {
     }
 }
 
-struct Mouth(Arc<Mutex<Inside>>);
-struct Ear(Arc<Mutex<Inside>>);
+struct Mouth(Arc<Mutex<SimulatedAgent>>);
+struct Ear(Arc<Mutex<SimulatedAgent>>);
 
 impl Speaker for Mouth {
     fn send_within(&mut self, request: &Request, _: Duration) -> Result<(), Fault> {
@@ -266,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_room_says_where_its_trial_stands_and_any_other_is_the_beginning() {
-        assert_eq!(place("12-3-1", 5), Place { seed: 5, block: 12, position: 3 });
-        assert_eq!(place("stack", 5), Place { seed: 5, block: 0, position: 0 });
+        assert_eq!(place("12-3-1", 5), TrialPosition { seed: 5, block: 12, position: 3 });
+        assert_eq!(place("stack", 5), TrialPosition { seed: 5, block: 0, position: 0 });
     }
 }

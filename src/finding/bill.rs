@@ -38,8 +38,8 @@ pub(crate) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
     let accounts: Vec<Account> = trials.iter().map(settled).collect();
     let is_divided = accounts.iter().any(|account| account.split.is_some());
     let outermost = accounts.iter().filter_map(|account| account.unfit_level).min().unwrap_or(0);
-    let mut columns: BTreeMap<Payer, Column> = BTreeMap::new();
-    let mut command = Column::default();
+    let mut columns: BTreeMap<Payer, PayerTrials> = BTreeMap::new();
+    let mut command = PayerTrials::default();
     for (trial, account) in trials.iter().zip(&accounts) {
         match &account.split {
             Some(split) => {
@@ -91,7 +91,7 @@ impl Used {
 }
 
 /// Adds what the payers of one trial paid, the parts of one payer together.
-fn add(columns: &mut BTreeMap<Payer, Column>, parts: impl Iterator<Item = (Payer, Used)>) {
+fn add(columns: &mut BTreeMap<Payer, PayerTrials>, parts: impl Iterator<Item = (Payer, Used)>) {
     let mut sums: BTreeMap<Payer, Used> = BTreeMap::new();
     for (payer, used) in parts {
         let sum = sums.entry(payer).or_default();
@@ -122,13 +122,13 @@ fn gap(trials: &[&StoredTrial], accounts: &[Account]) -> Option<BillGap> {
 
 /// The values of one payer, trial by trial.
 #[derive(Default)]
-struct Column {
+struct PayerTrials {
     cpu: Vec<f64>,
     amounts: BTreeMap<Key, Vec<f64>>,
     is_shared: bool,
 }
 
-impl Column {
+impl PayerTrials {
     fn add(&mut self, used: &Used) {
         let of = |key| used.amounts.get(key).unwrap_or(0);
         self.cpu.push(estimate::float(of(CPU_USER).saturating_add(of(CPU_SYSTEM))));

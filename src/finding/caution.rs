@@ -7,7 +7,7 @@ mod setting;
 mod signs;
 mod width;
 
-use crate::finding::column::Column;
+use crate::finding::column::ArmTrials;
 use crate::finding::foreign::line;
 use crate::finding::stacks::{Stacks, by_words, named};
 use crate::finding::{ArmFindings, Caution, number};
@@ -238,8 +238,8 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
 
 fn leftovers(signs: &Signs<'_>) -> Option<Caution> {
     let of_column =
-        |column: &&Column<'_>| column.ended.iter().any(|trial| !trial.leftovers.is_empty());
-    let left: Vec<&Column<'_>> = signs.columns.iter().filter(of_column).collect();
+        |column: &&ArmTrials<'_>| column.ended.iter().any(|trial| !trial.leftovers.is_empty());
+    let left: Vec<&ArmTrials<'_>> = signs.columns.iter().filter(of_column).collect();
     let trials = left.iter().flat_map(|column| &column.ended);
     let first = trials.flat_map(|trial| &trial.leftovers).next()?;
     let stacks: BTreeSet<String> =

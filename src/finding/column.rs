@@ -5,7 +5,7 @@ use crate::plan::{Arm, Plan};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// One arm with its trials in time order.
-pub(crate) struct Column<'a> {
+pub(crate) struct ArmTrials<'a> {
     /// The arm.
     pub(crate) arm: Arm,
     /// All that ended, however they ended.
@@ -14,7 +14,7 @@ pub(crate) struct Column<'a> {
     pub(crate) counted: Vec<&'a StoredTrial>,
 }
 
-impl Column<'_> {
+impl ArmTrials<'_> {
     /// The level of the command: `native` is this host.
     pub(crate) fn depth(&self) -> u8 {
         let layers = &self.arm.stack.layers;
@@ -47,7 +47,7 @@ impl Column<'_> {
 }
 
 /// The arms of a plan, in its order, each with those of these trials that have ended.
-pub(crate) fn columns<'a>(plan: &Plan, trials: &'a [StoredTrial]) -> Vec<Column<'a>> {
+pub(crate) fn columns<'a>(plan: &Plan, trials: &'a [StoredTrial]) -> Vec<ArmTrials<'a>> {
     let mut by_arm: HashMap<u32, Vec<&StoredTrial>> = HashMap::new();
     for trial in trials.iter().filter(|trial| trial.state != TrialState::Running) {
         by_arm.entry(trial.id.arm).or_default().push(trial);
@@ -56,13 +56,13 @@ pub(crate) fn columns<'a>(plan: &Plan, trials: &'a [StoredTrial]) -> Vec<Column<
         let ended = by_arm.remove(&arm.index).unwrap_or_default();
         let counted =
             ended.iter().copied().filter(|trial| trial.state == TrialState::Done).collect();
-        Column { arm, ended, counted }
+        ArmTrials { arm, ended, counted }
     };
     plan.arms().into_iter().map(column).collect()
 }
 
 /// Blocks in which every arm that ever counts has ended; an arm that was given up holds back none.
-pub(crate) fn blocks_done(columns: &[Column<'_>]) -> u32 {
+pub(crate) fn blocks_done(columns: &[ArmTrials<'_>]) -> u32 {
     let counts = columns.iter().any(|column| !column.counted.is_empty());
     let mut whole = 0;
     let mut arms: BTreeMap<u32, usize> = BTreeMap::new();

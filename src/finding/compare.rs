@@ -9,12 +9,12 @@ use crate::finding::bill;
 use crate::finding::bill::Bill;
 use crate::finding::caution;
 use crate::finding::caution::Signs;
-use crate::finding::column::{Column, blocks_done, columns};
+use crate::finding::column::{ArmTrials, blocks_done, columns};
 use crate::finding::estimate;
 use crate::finding::estimate::{Baseline, Measure};
 use crate::finding::foreign::{last_words, line};
 use crate::finding::judged::{Judge, Judged};
-use crate::finding::program::Ran;
+use crate::finding::program::ProgramId;
 use crate::finding::run_facts::{block_ns, first_began, margin_of, run_facts};
 use crate::finding::verdict;
 use crate::finding::verdict::{Case, Judgement};
@@ -113,14 +113,16 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
 }
 
 /// The trials of both arms of the baseline.
-fn baseline_of<'a>(columns: &'a [Column<'a>]) -> Baseline<'a> {
+fn baseline_of<'a>(columns: &'a [ArmTrials<'a>]) -> Baseline<'a> {
     let counted = |arm: usize| columns.get(arm).map_or(&[][..], |column| &column.counted);
     Baseline { first: counted(0), again: counted(1) }
 }
 
 /// Which program the baseline ran.
-fn program_of(columns: &[Column<'_>], proofs: &Proofs) -> Ran {
-    let ran = |arm: usize| columns.get(arm).map_or_else(Ran::default, |it| Ran::of(it, proofs));
+fn program_of(columns: &[ArmTrials<'_>], proofs: &Proofs) -> ProgramId {
+    let ran = |arm: usize| {
+        columns.get(arm).map_or_else(ProgramId::default, |it| ProgramId::of(it, proofs))
+    };
     ran(0).or(ran(1))
 }
 
@@ -148,7 +150,7 @@ struct Sources<'a> {
 /// What was found about every arm.
 fn arms(
     sources: &Sources<'_>,
-    columns: &[Column<'_>],
+    columns: &[ArmTrials<'_>],
     walls: &[Option<Wall>],
     judge: &Judge<'_>,
     judged: &Judged<'_>,
@@ -165,13 +167,13 @@ fn arms(
 
 fn arm_findings(
     sources: &Sources<'_>,
-    column: &Column<'_>,
+    column: &ArmTrials<'_>,
     wall: Option<&Wall>,
     judge: &Judge<'_>,
     bill: &Bill,
 ) -> Result<ArmFindings, Fault> {
     let trouble = trouble(sources, column)?;
-    let ran = Ran::of(column, sources.proofs);
+    let ran = ProgramId::of(column, sources.proofs);
     let Judgement { verdict, because, more_blocks } =
         judged(column, wall, judge, trouble.as_ref(), &ran);
     let is_valid = !matches!(verdict, Verdict::Invalid { .. });
@@ -224,7 +226,7 @@ fn absences(all: &Absences, arm: u32) -> Vec<AbsenceFindings> {
 }
 
 /// How the interval of an arm came to be; of the second baseline arm, that of the noise floor.
-fn progress(column: &Column<'_>, wall: Option<&Wall>, judge: &Judge<'_>) -> Vec<ProgressPoint> {
+fn progress(column: &ArmTrials<'_>, wall: Option<&Wall>, judge: &Judge<'_>) -> Vec<ProgressPoint> {
     match (wall, column.part()) {
         (Some(wall), _) => wall.progress.clone(),
         (None, "baseline-again") => judge
@@ -240,7 +242,7 @@ fn number(count: usize) -> u32 {
 }
 
 /// The stack for people. See [`ArmFindings::name`].
-fn name(column: &Column<'_>, evidence: &[LevelEvidence]) -> String {
+fn name(column: &ArmTrials<'_>, evidence: &[LevelEvidence]) -> String {
     let chosen = evidence.iter().filter(|level| !level.layer.contains("accel="));
     let mut said: Vec<&str> = chosen
         .filter_map(|level| level.facts.iter().find(|fact| fact.key == "accelerator"))
@@ -252,11 +254,11 @@ fn name(column: &Column<'_>, evidence: &[LevelEvidence]) -> String {
 }
 
 fn judged(
-    column: &Column<'_>,
+    column: &ArmTrials<'_>,
     wall: Option<&Wall>,
     judge: &Judge<'_>,
     trouble: Option<&ArmFailure>,
-    ran: &Ran,
+    ran: &ProgramId,
 ) -> Judgement {
     if column.counted.is_empty() {
         let reason = trouble.map_or("no trial of it has ended yet", |trouble| &trouble.why);
@@ -316,7 +318,7 @@ fn disturbance(found: &Disturbance) -> DisturbanceFinding {
     DisturbanceFinding { key: line(&found.key), value, limit, what: line(&found.words()) }
 }
 
-fn evidence(column: &Column<'_>, proofs: &Proofs) -> Vec<LevelEvidence> {
+fn evidence(column: &ArmTrials<'_>, proofs: &Proofs) -> Vec<LevelEvidence> {
     let first = column.counted.iter().chain(&column.ended).find_map(|trial| trial.evidence);
     let levels = first.and_then(|number| proofs.get(&number)).map_or(&[][..], Vec::as_slice);
     let level = |level: &surtax_instrument::wire::LevelFacts| LevelEvidence {
@@ -336,7 +338,7 @@ fn key_value(fact: &Fact) -> KeyValue {
 }
 
 /// Why an arm has no numbers, or fewer: its last trial that did not succeed; what is `void` is no sign.
-fn trouble(sources: &Sources<'_>, column: &Column<'_>) -> Result<Option<ArmFailure>, Fault> {
+fn trouble(sources: &Sources<'_>, column: &ArmTrials<'_>) -> Result<Option<ArmFailure>, Fault> {
     let is_trouble = |trial: &&&StoredTrial| {
         use TrialState::{Disturbed, Done, Running, Void};
         !matches!(trial.state, Done | Disturbed | Void | Running)
@@ -370,7 +372,11 @@ fn trouble(sources: &Sources<'_>, column: &Column<'_>) -> Result<Option<ArmFailu
 }
 
 /// What helps a command that seems to have looked for what its stack conceals: by what it said last, or was told to read.
-fn missed_secret(sources: &Sources<'_>, column: &Column<'_>, said: Option<&str>) -> Option<String> {
+fn missed_secret(
+    sources: &Sources<'_>,
+    column: &ArmTrials<'_>,
+    said: Option<&str>,
+) -> Option<String> {
     let outermost = column.arm.stack.layers.first()?;
     if !driver::conceals_secrets(outermost) {
         return None;

@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use crate::finding::Caution;
-use crate::finding::column::Column;
+use crate::finding::column::ArmTrials;
 use crate::finding::foreign::line;
 use crate::ledger::{Ledger, StoredTrial};
 
@@ -13,7 +13,10 @@ const RAN_WRONG: &str = "ran wrong";
 ///
 /// # Errors
 /// The ledger's.
-pub(crate) fn caution(ledger: &Ledger, columns: &[Column<'_>]) -> Result<Option<Caution>, Fault> {
+pub(crate) fn caution(
+    ledger: &Ledger,
+    columns: &[ArmTrials<'_>],
+) -> Result<Option<Caution>, Fault> {
     let is_void = |trial: &&&StoredTrial| {
         trial.sample("wall_ns").is_some() && trial.sample("wall_inside_ns").is_none()
     };

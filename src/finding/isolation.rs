@@ -5,7 +5,7 @@
 
 use crate::finding::by_metric;
 use crate::finding::by_metric::by_metric;
-use crate::finding::column::Column;
+use crate::finding::column::ArmTrials;
 use crate::finding::estimate::{Baseline, Measure, interval};
 use crate::finding::foreign::line;
 use crate::finding::{ArmFindings, BesideFindings, BesideOverhead, Findings, number, workload};
@@ -22,13 +22,13 @@ pub(crate) struct Row<'a> {
 }
 
 /// Compares every arm beside neighbours with the same stack alone.
-pub(crate) fn add_to(arms: &mut [ArmFindings], columns: &[Column<'_>], measures: &[Measure]) {
+pub(crate) fn add_to(arms: &mut [ArmFindings], columns: &[ArmTrials<'_>], measures: &[Measure]) {
     for (arm, column) in arms.iter_mut().zip(columns) {
         if column.arm.beside.is_empty() {
             continue;
         }
         let is_alone =
-            |it: &&Column<'_>| it.arm.beside.is_empty() && it.arm.stack == column.arm.stack;
+            |it: &&ArmTrials<'_>| it.arm.beside.is_empty() && it.arm.stack == column.arm.stack;
         // The baseline is there twice.
         let mut alone = columns.iter().filter(is_alone).map(|it| it.counted.as_slice());
         let first = alone.next().unwrap_or_default();

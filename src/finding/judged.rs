@@ -2,7 +2,7 @@
 
 use crate::finding::estimate;
 use crate::finding::estimate::{Baseline, Measure};
-use crate::finding::program::Ran;
+use crate::finding::program::ProgramId;
 use crate::finding::step::Step;
 use crate::finding::verdict;
 use crate::finding::verdict::{ANY_METRIC, Case, Judgement};
@@ -18,7 +18,7 @@ pub(crate) struct Judge<'a> {
     pub(crate) margin: f64,
     pub(crate) stack: String,
     /// What both arms of the baseline ran.
-    pub(crate) program: &'a Ran,
+    pub(crate) program: &'a ProgramId,
 }
 
 /// What the metrics of the workload say, metric by metric.

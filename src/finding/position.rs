@@ -3,7 +3,7 @@
 //! The order is random, so that no arm profits; but a first place that is slower adds noise to all.
 
 use crate::finding::Caution;
-use crate::finding::column::Column;
+use crate::finding::column::ArmTrials;
 use crate::finding::estimate::median;
 use crate::finding::number::percent;
 use crate::ledger::StoredTrial;
@@ -17,7 +17,7 @@ const BLOCKS_MIN: usize = 8;
 const NEGLIGIBLE: f64 = 0.005;
 
 /// The first place of a block against the others, each trial by the median of its own arm.
-pub(crate) fn caution(columns: &[Column<'_>]) -> Option<Caution> {
+pub(crate) fn caution(columns: &[ArmTrials<'_>]) -> Option<Caution> {
     let mut blocks: BTreeMap<u32, BTreeMap<u32, f64>> = BTreeMap::new();
     for column in columns {
         let walls = || {

@@ -7,7 +7,7 @@
 use crate::driver;
 use crate::finding::Caution;
 use crate::finding::caution::{Signs, caution};
-use crate::finding::column::Column;
+use crate::finding::column::ArmTrials;
 use crate::finding::foreign::line;
 use crate::ledger::Proofs;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ const HASH_SHOWN: usize = 8;
 
 /// What the trials of an arm that count ran as the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ran {
+pub(crate) struct ProgramId {
     /// What the stack says of its root, or of the machine whose files it has.
     root: Option<String>,
     /// Length and hash of each file, and where it was. Empty where nothing is known.
@@ -34,9 +34,9 @@ pub(crate) struct Another {
     pub(crate) is_asked_for: bool,
 }
 
-impl Ran {
+impl ProgramId {
     /// What an arm ran.
-    pub(crate) fn of(column: &Column<'_>, proofs: &Proofs) -> Self {
+    pub(crate) fn of(column: &ArmTrials<'_>, proofs: &Proofs) -> Self {
         let numbers: BTreeSet<i64> =
             column.counted.iter().filter_map(|trial| trial.evidence).collect();
         let innermost = numbers.iter().filter_map(|number| proofs.get(number)?.last());
@@ -92,7 +92,8 @@ fn file(level: &LevelFacts) -> Option<((String, String), String)> {
 
 /// A caution for each arm that ran something else, and for a baseline that did.
 pub(crate) fn cautions(signs: &Signs<'_>) -> Vec<Caution> {
-    let ran: Vec<Ran> = signs.columns.iter().map(|column| Ran::of(column, signs.proofs)).collect();
+    let ran: Vec<ProgramId> =
+        signs.columns.iter().map(|column| ProgramId::of(column, signs.proofs)).collect();
     let [first, again, compared @ ..] = ran.as_slice() else { return Vec::new() };
     let baseline = first.clone().or(again.clone());
     let mut cautions = Vec::new();
@@ -213,7 +214,7 @@ mod tests {
 
     #[test]
     fn another_root_may_have_another_program_and_that_is_said() {
-        let ran = |root: Option<&str>, hash: &str| Ran {
+        let ran = |root: Option<&str>, hash: &str| ProgramId {
             root: root.map(String::from),
             files: BTreeMap::from([(
                 (String::from("9"), String::from(hash)),
@@ -221,10 +222,10 @@ mod tests {
             )]),
         };
         let native = ran(None, "a");
-        let asked = |other: &Ran| other.against(&native).map(|another| another.is_asked_for);
+        let asked = |other: &ProgramId| other.against(&native).map(|another| another.is_asked_for);
         assert_eq!(asked(&ran(Some("oci:/image"), "b")), Some(true));
         assert_eq!(asked(&ran(None, "b")), Some(false));
         assert_eq!(asked(&ran(Some("oci:/image"), "a")), None);
-        assert_eq!(asked(&Ran::default()), None);
+        assert_eq!(asked(&ProgramId::default()), None);
     }
 }

@@ -8,7 +8,7 @@
 //! program prints. A whole number is taken as counted to one.
 
 use crate::finding::caution::{Signs, caution};
-use crate::finding::column::Column;
+use crate::finding::column::ArmTrials;
 use crate::finding::estimate::Measure;
 use crate::finding::number::percent;
 use crate::finding::stacks::named;
@@ -42,7 +42,7 @@ impl Step {
 /// The steps of a workload's metrics in their units, over all trials that count; nothing of what its file does not name.
 pub(crate) fn sizes(
     workload: Option<&Definition>,
-    columns: &[Column<'_>],
+    columns: &[ArmTrials<'_>],
     measures: &[Measure],
 ) -> Vec<Option<f64>> {
     let Some(workload) = workload else { return vec![None; measures.len()] };

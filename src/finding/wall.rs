@@ -7,7 +7,7 @@
 //! on wall time, and those on every metric of the workload.
 
 use crate::finding::ProgressPoint;
-use crate::finding::column::Column;
+use crate::finding::column::ArmTrials;
 use crate::finding::estimate::{Baseline, Measure, float, interval};
 use surtax_statistics::{
     Block, Confidence, Estimate, TooFew, detectable_effect, holm, overhead, overhead_at, p_value,
@@ -69,12 +69,12 @@ pub(crate) type Overhead = Option<Result<Compared, TooFew>>;
 /// The wall time of every column; `None` of the baseline, and where a ratio has no meaning. And what the
 /// metrics of a workload say of every column, metric by metric.
 pub(crate) fn of_columns(
-    columns: &[Column<'_>],
+    columns: &[ArmTrials<'_>],
     baseline: Baseline<'_>,
     of_workload: &[Measure],
 ) -> (Vec<Option<Wall>>, Vec<Vec<Overhead>>) {
     let of_metric = |measure: &Measure| -> Vec<Option<Vec<Block>>> {
-        let of = |column: &Column<'_>| {
+        let of = |column: &ArmTrials<'_>| {
             baseline.blocks(&column.counted, measure).filter(|_| column.is_compared())
         };
         columns.iter().map(of).collect()

@@ -72,7 +72,7 @@ pub(crate) struct Need<'a> {
 
 /// A kernel that was found, as a distribution ships it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundKernel {
     /// The release that it says it is.
     pub(crate) release: String,
     /// A bzImage, or an ELF kernel.
@@ -87,7 +87,7 @@ pub(crate) struct Found {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
     /// What it was made from.
-    pub(crate) found: Found,
+    pub(crate) found: FoundKernel,
     /// What QEMU is given.
     pub(crate) image: PathBuf,
     /// Whether that is entered by PVH.
@@ -120,7 +120,7 @@ impl Kernel {
 ///
 /// # Errors
 /// The user's, when the kernel that was named cannot be used.
-pub(crate) fn find(need: &Need<'_>, cache: &Path) -> Result<Option<Found>, Fault> {
+pub(crate) fn find(need: &Need<'_>, cache: &Path) -> Result<Option<FoundKernel>, Fault> {
     if let Some(path) = need.named {
         let found = named_kernel(Path::new(path))?;
         let missing = Tree::open(&found.modules)?.missing(&need.modules).join("`, `");
@@ -197,11 +197,11 @@ pub(crate) fn bundled(library: &Path, modules: PathBuf) -> Result<Kernel, Fault>
         Fault::machine(format!("`{}` holds no kernel that says its release", library.display()))
     })?;
     let (file, origin) = (library.to_owned(), "bundled in a shared library");
-    let found = Found { release, file, modules, origin };
+    let found = FoundKernel { release, file, modules, origin };
     Ok(Kernel { found, image: library.to_owned(), is_pvh: false })
 }
 
-fn named_kernel(path: &Path) -> Result<Found, Fault> {
+fn named_kernel(path: &Path) -> Result<FoundKernel, Fault> {
     let refuse = |why: &str| Fault::user(format!("`kernel={}` {why}", path.display()));
     let cannot = |error: io::Error| refuse(&format!("cannot be read: {error}"));
     let file = fs::canonicalize(path).map_err(cannot)?;
@@ -215,19 +215,19 @@ fn named_kernel(path: &Path) -> Result<Found, Fault> {
         refuse(&format!("is {release}, whose modules are not in `{}`", places[0].display()))
             .hint(format!("put them there, or into `/lib/modules/{release}`"))
     })?;
-    Ok(Found { release, file, modules: modules.clone(), origin: "named by `kernel=`" })
+    Ok(FoundKernel { release, file, modules: modules.clone(), origin: "named by `kernel=`" })
 }
 
 /// The running kernel's own file, if it and the modules that a guest needs are there.
-fn host_kernel(root: &Path, need: &Need<'_>) -> Option<Found> {
+fn host_kernel(root: &Path, need: &Need<'_>) -> Option<FoundKernel> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let file = root.join("boot").join(format!("vmlinuz-{release}"));
     let modules = root.join("lib/modules").join(&release);
-    usable(Found { release, file, modules, origin: "this level's own" }, need)
+    usable(FoundKernel { release, file, modules, origin: "this level's own" }, need)
 }
 
 /// The newest of those that apt fetched.
-fn cached_kernel(kernels: &Path, need: &Need<'_>) -> Option<Found> {
+fn cached_kernel(kernels: &Path, need: &Need<'_>) -> Option<FoundKernel> {
     let names = fs::read_dir(kernels).ok()?.flatten();
     let mut releases: Vec<String> =
         names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -238,11 +238,11 @@ fn cached_kernel(kernels: &Path, need: &Need<'_>) -> Option<Found> {
         let file = tree.join("boot").join(format!("vmlinuz-{release}"));
         let modules = tree.join("lib/modules").join(&release);
         let origin = "the distribution's, fetched by apt";
-        usable(Found { release, file, modules, origin }, need)
+        usable(FoundKernel { release, file, modules, origin }, need)
     })
 }
 
-fn usable(found: Found, need: &Need<'_>) -> Option<Found> {
+fn usable(found: FoundKernel, need: &Need<'_>) -> Option<FoundKernel> {
     let is_the_release = release_of(&found.file).ok()?? == found.release;
     let tree = Tree::open(&found.modules).ok()?;
     let needed = [&[channel::PORT, Transport::Pci.module()][..], &need.modules].concat();
@@ -277,7 +277,7 @@ fn release_in(whole: &[u8]) -> Option<String> {
 }
 
 fn prepare(
-    found: Found,
+    found: FoundKernel,
     entry: Option<Entry>,
     kernels: &Path,
     room: &Room,
@@ -323,7 +323,7 @@ fn unpacked(file: &[u8], room: &Room) -> Option<Vec<u8>> {
 
 /// Where the ELF kernel is kept: beside a kernel of the cache, else under a name that changes with
 /// the file.
-fn unpacked_name(found: &Found, kernels: &Path) -> Result<PathBuf, Fault> {
+fn unpacked_name(found: &FoundKernel, kernels: &Path) -> Result<PathBuf, Fault> {
     if found.file.starts_with(kernels) {
         return Ok(kernels.join(&found.release).join("vmlinux"));
     }

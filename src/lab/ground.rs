@@ -27,7 +27,7 @@ pub(super) struct Setup {
 
 /// What a lab shares with its rooms.
 #[derive(Debug)]
-pub(super) struct Ground {
+pub(super) struct LabBase {
     pub(super) id: String,
     pub(super) directory: PathBuf,
     pub(super) memory_directory: PathBuf,
@@ -44,7 +44,7 @@ pub(super) struct Ground {
     pub(super) journal: Mutex<Option<Journal>>,
 }
 
-impl Ground {
+impl LabBase {
     pub(super) fn journal(&self) -> MutexGuard<'_, Option<Journal>> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }

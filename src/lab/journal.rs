@@ -54,7 +54,7 @@ pub(super) struct Header {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Line {
+enum JournalLine {
     Lab(Header),
     Will { id: u64, undo: Undo },
     Undone { id: u64 },
@@ -153,7 +153,7 @@ impl Journal {
         let pending = BTreeMap::new();
         let mut journal =
             Self { file, path, header: header.clone(), pending, next_id: 0, damage: Vec::new() };
-        journal.append(&[Line::Lab(header)])?;
+        journal.append(&[JournalLine::Lab(header)])?;
         Ok(journal)
     }
 
@@ -245,12 +245,12 @@ impl Journal {
 
     fn replay(&mut self, index: usize, line: &[u8]) {
         match serde_json::from_slice(line) {
-            Ok(Line::Lab(header)) => self.header = header,
-            Ok(Line::Will { id, undo }) => {
+            Ok(JournalLine::Lab(header)) => self.header = header,
+            Ok(JournalLine::Will { id, undo }) => {
                 self.next_id = self.next_id.max(id.saturating_add(1));
                 self.pending.insert(id, undo);
             }
-            Ok(Line::Undone { id }) => {
+            Ok(JournalLine::Undone { id }) => {
                 self.pending.remove(&id);
             }
             Err(error) => self.damage.push(format!(
@@ -267,8 +267,10 @@ impl Journal {
         let durable = undos.iter().any(Undo::survives_reboot);
         let first = self.next_id;
         let numbered: Vec<(u64, Undo)> = (first..).zip(undos).collect();
-        let lines: Vec<Line> =
-            numbered.iter().map(|(id, undo)| Line::Will { id: *id, undo: undo.clone() }).collect();
+        let lines: Vec<JournalLine> = numbered
+            .iter()
+            .map(|(id, undo)| JournalLine::Will { id: *id, undo: undo.clone() })
+            .collect();
         self.append(&lines)?;
         if durable {
             self.file.sync_data().doing(format_args!("flush `{}`", self.path.display()))?;
@@ -281,14 +283,15 @@ impl Journal {
 
     /// Writes down that these need not be undone again.
     pub(super) fn undone(&mut self, ids: &[u64]) -> Result<(), Fault> {
-        let lines: Vec<Line> = ids.iter().map(|id| Line::Undone { id: *id }).collect();
+        let lines: Vec<JournalLine> =
+            ids.iter().map(|id| JournalLine::Undone { id: *id }).collect();
         for id in ids {
             self.pending.remove(id);
         }
         self.append(&lines)
     }
 
-    fn append(&mut self, lines: &[Line]) -> Result<(), Fault> {
+    fn append(&mut self, lines: &[JournalLine]) -> Result<(), Fault> {
         let mut text = Vec::new();
         for line in lines {
             serde_json::to_writer(&mut text, line).map_err(|error| {
@@ -381,7 +384,7 @@ fn first_line(path: &Path) -> Option<Header> {
     let text = fs::read(path).ok()?;
     let line = text.split(|&byte| byte == b'\n').next()?;
     match serde_json::from_slice(line) {
-        Ok(Line::Lab(header)) => Some(header),
+        Ok(JournalLine::Lab(header)) => Some(header),
         _ => None,
     }
 }

@@ -78,7 +78,7 @@ pub use users::Users;
 pub use xen_domain::forget_consoles;
 
 use cgroup::Groups;
-use ground::{Ground, Setup};
+use ground::{LabBase, Setup};
 use journal::{Header, Journal};
 use places::{AGENT, MEMORY_DIRECTORY, PREFIX};
 use reaper::Reaper;
@@ -106,7 +106,7 @@ fn reaper_command_line() -> Vec<OsString> {
 /// The lab of one main process: its journal, its reaper, its rooms. Rooms must be closed before it.
 #[derive(Debug)]
 pub struct Lab {
-    ground: Arc<Ground>,
+    ground: Arc<LabBase>,
     reaper: Option<Reaper>,
     executable: Option<PathBuf>,
     swept: Swept,
@@ -167,7 +167,7 @@ impl Lab {
             let name = format!("{PREFIX}{id}-{}", exclusive::unguessable()?);
             Ok::<_, Fault>(Path::new(place).join(name))
         };
-        let mut ground = Ground {
+        let mut ground = LabBase {
             memory_directory: directory.join(memory::NAME),
             directory,
             memory_elsewhere: own_name(MEMORY_DIRECTORY)?,

@@ -6,7 +6,7 @@
 use super::cgroup::Member;
 use super::domain::Domain;
 use super::escaped::{self, Are, Overlaid};
-use super::ground::Ground;
+use super::ground::LabBase;
 use super::holder::{self, Namespace};
 use super::journal::Journal;
 use super::mount::Mount;
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// The lab of one trial. Dropped or closed, nothing of it is left.
 #[derive(Debug)]
 pub struct Room {
-    ground: Arc<Ground>,
+    ground: Arc<LabBase>,
     name: String,
     directory: PathBuf,
     memory_directory: OnceLock<PathBuf>,
@@ -50,7 +50,7 @@ struct Roots {
 }
 
 impl Room {
-    pub(super) fn open(ground: Arc<Ground>, name: &str) -> Result<Self, Fault> {
+    pub(super) fn open(ground: Arc<LabBase>, name: &str) -> Result<Self, Fault> {
         require_name(name)?;
         let directory = ground.directory.join(name);
         let group = ground.group.join(name);

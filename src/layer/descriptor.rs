@@ -40,7 +40,7 @@ pub struct Descriptor {
     /// What the words of its `net=` mean to those outside.
     pub reach: Reaches,
     /// The driver's own options.
-    pub options: &'static [Choice],
+    pub options: &'static [OptionSpec],
     /// The option without which the layer means nothing, such as the host of `ssh`. It may stand first
     /// without its key: `ssh:lab7` is `ssh:host=lab7`, which is how a stack is printed.
     pub subject: Option<&'static str>,
@@ -184,7 +184,7 @@ pub enum Files {
 
 /// One option of a layer.
 #[derive(Debug)]
-pub struct Choice {
+pub struct OptionSpec {
     /// The word before `=`.
     pub key: &'static str,
     /// The words allowed after it; empty when any text is.

@@ -6,7 +6,7 @@
 
 use crate::fault::Fault;
 use crate::lab::{self, Network, Shape, kernel_part};
-use crate::layer::{Choice, LayerSpec, Site, Unavailable};
+use crate::layer::{LayerSpec, OptionSpec, Site, Unavailable};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
@@ -24,18 +24,18 @@ const DELAY_MOST: Duration = Duration::from_secs(60);
 const RATE_LEAST: u64 = 8_000;
 
 /// Its options.
-pub(crate) const DELAY: Choice = Choice {
+pub(crate) const DELAY: OptionSpec = OptionSpec {
     key: "delay",
     values: &[],
     help: "how much later every frame reaches the workload, as in `20ms` or `150us`: by the kernel's netem on this \
            level's end of the link (default: not at all)",
 };
-pub(crate) const LOSS: Choice = Choice {
+pub(crate) const LOSS: OptionSpec = OptionSpec {
     key: "loss",
     values: &[],
     help: "the share of frames that are lost on their way to the workload, as in `1%` (default: none)",
 };
-pub(crate) const RATE: Choice = Choice {
+pub(crate) const RATE: OptionSpec = OptionSpec {
     key: "rate",
     values: &[],
     help: "how many bits of frames a second go to the workload at most, as in `100M` (default: no limit)",
@@ -46,7 +46,7 @@ pub(crate) const RATE: Choice = Choice {
 /// # Errors
 /// The user's: a value that cannot be read, or a network whose link is not made here.
 pub(crate) fn read(spec: &LayerSpec, links: &[&str]) -> Result<Option<Shape>, Fault> {
-    let text = |choice: &Choice| spec.options.get(choice.key).map(String::as_str);
+    let text = |choice: &OptionSpec| spec.options.get(choice.key).map(String::as_str);
     let Some(key) = [&DELAY, &LOSS, &RATE].iter().find(|it| text(it).is_some()).map(|it| it.key)
     else {
         return Ok(None);
@@ -58,7 +58,7 @@ pub(crate) fn read(spec: &LayerSpec, links: &[&str]) -> Result<Option<Shape>, Fa
         ))
         .hint(format!("write `{kind}:net={first},{key}=…`")));
     }
-    let bad = |choice: &Choice, why: &str| {
+    let bad = |choice: &OptionSpec, why: &str| {
         let (key, value) = (choice.key, text(choice).unwrap_or_default());
         Fault::user(format!("`{key}={value}` is no {why}"))
     };

@@ -12,7 +12,7 @@
 //! | `volume` | a volume of the engine, in the engine's own directory |
 //! | `virtio-blk`, … | a disk of the virtual machine, with an empty ext4 |
 
-use crate::layer::{Choice, LayerSpec};
+use crate::layer::{LayerSpec, OptionSpec};
 
 /// The key of the option.
 pub const KEY: &str = "scratch";
@@ -52,8 +52,8 @@ impl Medium {
 }
 
 /// The option of a layer that has these media.
-pub const fn choice(values: &'static [&'static str]) -> Choice {
-    Choice {
+pub const fn choice(values: &'static [&'static str]) -> OptionSpec {
+    OptionSpec {
         key: KEY,
         values,
         help: "an empty directory `/scratch` for data: in the layer's own root, in a directory of this \
@@ -62,7 +62,7 @@ pub const fn choice(values: &'static [&'static str]) -> Choice {
 }
 
 /// What layers have that know no volumes.
-pub const CHOICE: Choice = choice(&["layer", "bind", "tmpfs"]);
+pub const CHOICE: OptionSpec = choice(&["layer", "bind", "tmpfs"]);
 
 /// The medium that a layer names.
 #[must_use]

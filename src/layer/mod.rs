@@ -22,7 +22,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use surtax_instrument::wire::{Fact, Role};
 
-pub use descriptor::{Choice, Descriptor, Files, Inner, Limit, Need, RootKind, StartGuess};
+pub use descriptor::{Descriptor, Files, Inner, Limit, Need, OptionSpec, RootKind, StartGuess};
 pub use list::parse_list_with;
 pub use nearest::{instead, nearest};
 pub use parse::DEPTH_LIMIT;

@@ -8,7 +8,7 @@ use crate::layer::common_options::{
     ALIASES, ANY_VARIABLE, COMMON, instead_of_huge_machine, refuse_name, refuse_value, variable,
 };
 use crate::layer::nearest::instead;
-use crate::layer::{Choice, Descriptor, LayerSpec, StackSpec, medium};
+use crate::layer::{Descriptor, LayerSpec, OptionSpec, StackSpec, medium};
 use std::collections::BTreeMap;
 
 /// The most layers in one stack.
@@ -288,7 +288,7 @@ impl<'a> Source<'a> {
     fn check_choice(
         &self,
         descriptor: &Descriptor,
-        choice: &Choice,
+        choice: &OptionSpec,
         value: &str,
     ) -> Result<(), Fault> {
         if choice.values.is_empty() || choice.values.contains(&value) {
@@ -301,7 +301,7 @@ impl<'a> Source<'a> {
     }
 
     /// Refuses what is no name or address of a place: a foreign tool could take it for an option.
-    fn check_subject(&self, choice: &Choice, value: &str) -> Result<(), Fault> {
+    fn check_subject(&self, choice: &OptionSpec, value: &str) -> Result<(), Fault> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:@%-".contains(c);
         let is_option = value.split('@').any(|part| part.is_empty() || part.starts_with('-'));
         if value.chars().all(is_plain) && !is_option {

@@ -2,12 +2,12 @@
 
 use crate::fault::Fault;
 use crate::lab;
-use crate::layer::{Choice, LayerSpec, Network};
+use crate::layer::{LayerSpec, Network, OptionSpec};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
 /// The option that publishes a port.
-pub const CHOICE: Choice = Choice {
+pub const CHOICE: OptionSpec = OptionSpec {
     key: "publish",
     values: &[],
     help: "a port that is the same outside, by destination NAT: `8080`, `5201/udp` (default: none)",

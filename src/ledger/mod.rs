@@ -50,7 +50,7 @@ pub const EXTENSION: &str = crate::lab::state::RUN_EXTENSION;
 pub struct Ledger {
     connection: rusqlite::Connection,
     path: PathBuf,
-    known: record::Known,
+    known: record::Cached,
     /// After the connection: its file is closed last.
     hold: hold::Hold,
     format: i32,

@@ -1,7 +1,7 @@
 //! Reads a ledger, also while a run writes it: reading never waits and never changes the file, or anything beside it.
 
 use super::hold::Hold;
-use super::record::Known;
+use super::record::Cached;
 use super::row::{memory_of_7, natural, reading, reading_of_7, sample, unknown_word, words};
 use super::schema::QUANTITIES_SINCE;
 use super::seal::Key;
@@ -120,7 +120,7 @@ impl Ledger {
     /// The user's when there is none, it is something else, or a newer surtax wrote it.
     pub fn open(path: &Path) -> Result<Self, Fault> {
         let Opened { connection, files, format, budget, is_own } = stranger::open(path)?;
-        let known = Known::default();
+        let known = Cached::default();
         let ledger = Self {
             connection,
             path: path.into(),

@@ -17,11 +17,11 @@ const DIFFERENT_TAILS_KEPT: usize = 8;
 
 /// What this process remembers of a ledger so that it need not look again.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct Cached {
     outputs: HashMap<(u32, Stream), HashSet<String>>,
 }
 
-impl Known {
+impl Cached {
     /// Looks up what an earlier process kept.
     pub(super) fn of(connection: &Connection) -> rusqlite::Result<Self> {
         let mut known = Self::default();
@@ -62,7 +62,7 @@ pub(super) fn insert_record(
     transaction: &Transaction,
     trial: i64,
     record: &Record,
-    known: &mut Known,
+    known: &mut Cached,
 ) -> rusqlite::Result<()> {
     let (state, measured, why, remedy) = spelled(&record.result);
     let evidence = measured.map(|it| insert_evidence(transaction, &it.evidence)).transpose()?;

@@ -4,7 +4,7 @@
 //! used: a file changes between its two modes by the one write of its first page.
 
 use super::hold::{self, Hold};
-use super::record::{Known, insert_quantities, insert_record, integer};
+use super::record::{Cached, insert_quantities, insert_record, integer};
 use super::schema::SCHEMA;
 use super::seal::Key;
 use super::stranger::{self, Budget};
@@ -47,7 +47,7 @@ impl Ledger {
             .map_err(|error| Fault::bug(format!("a run cannot be begun in memory: {error}")))?;
         let (hold, connection) = open_to_write(birth::publish(&image, paths)?, "begin the run")?;
         let path = hold.files().path().to_path_buf();
-        let (known, format, budget) = (Known::default(), FORMAT_VERSION, Budget::of_our_own());
+        let (known, format, budget) = (Cached::default(), FORMAT_VERSION, Budget::of_our_own());
         Ok(Self { connection, path, known, hold, format, budget, is_made_here: key.is_some() })
     }
 
@@ -72,7 +72,7 @@ impl Ledger {
         let (hold, connection) = open_to_write(hold, "go on with the run")?;
         let known = connection
             .execute("UPDATE run SET state = 'running'", [])
-            .and_then(|_| Known::of(&connection))
+            .and_then(|_| Cached::of(&connection))
             .map_err(|error| refused(path, "go on with the trials", &error))?;
         let (path, budget) = (path.to_path_buf(), Budget::of_our_own());
         Ok(Self { connection, path, known, hold, format, budget, is_made_here })

@@ -6,7 +6,7 @@
 use super::child::{ChildSurtax, text, trials};
 use super::kills::STACKS;
 use super::proof::ended;
-use super::{Bar, Bench, Line, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped};
 use crate::fault::{Doing, Fault};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -45,7 +45,7 @@ impl Proof for AtOnce {
         2500
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let mut all = Vec::new();
         let done = (0..rounds(size)).try_for_each(|number| {
             let round = bench.unit(&format!("at-once/{number}"), 4, || {
@@ -140,7 +140,7 @@ fn kept(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
     Ok(paths.filter(|path| path.extension().is_some_and(|it| it == "surtax")).collect())
 }
 
-fn lines(rounds: &[Round]) -> Vec<Line> {
+fn lines(rounds: &[Round]) -> Vec<Figure> {
     let tried = u32::try_from(rounds.len()).unwrap_or(u32::MAX);
     let failures: Vec<&String> = rounds.iter().flat_map(|round| &round.failures).collect();
     let collisions: Vec<&String> = rounds.iter().filter_map(|it| it.collision.as_ref()).collect();
@@ -150,7 +150,7 @@ fn lines(rounds: &[Round]) -> Vec<Line> {
         ("rounds whose runs were mixed up", tried, collisions),
         ("things left when all had ended", tried, left),
     ]
-    .map(|(what, tried, found)| Line {
+    .map(|(what, tried, found)| Figure {
         proof: "at-once",
         part: String::from("four at once"),
         tried,
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn one_failure_one_run_too_few_or_one_thing_left_misses_a_bar() {
         let met = |round: Round| {
-            lines(&[Round::default(), round]).iter().map(Line::is_met).collect::<Vec<_>>()
+            lines(&[Round::default(), round]).iter().map(Figure::is_met).collect::<Vec<_>>()
         };
         let said = || String::from("something");
         assert_eq!(met(Round::default()), [true, true, true]);

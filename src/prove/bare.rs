@@ -15,7 +15,7 @@ const MARGIN: f64 = 0.03;
 
 /// In which order the arms of a block run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum ArmOrder {
     /// As surtax does it.
     Shuffled,
     /// The compared arm is always the first.
@@ -43,14 +43,14 @@ pub(super) struct Run {
     pub(super) deviation: f64,
     /// By how much the logarithm is larger in the first place of a block.
     pub(super) position: f64,
-    pub(super) order: Order,
+    pub(super) order: ArmOrder,
     pub(super) floor: Floor,
 }
 
 impl Run {
     /// Ten blocks of equal arms under lognormal noise of 3 %.
     pub(super) fn equal(seed: u64) -> Self {
-        let (order, floor) = (Order::Shuffled, Floor::SecondArm);
+        let (order, floor) = (ArmOrder::Shuffled, Floor::SecondArm);
         Self { seed, blocks: 10, cost: 1.0, deviation: 0.03, position: 0.0, order, floor }
     }
 
@@ -95,9 +95,9 @@ impl Run {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let block = |block| {
             let first = match self.order {
-                Order::Shuffled => order::of_block(self.seed, block, 3).first().copied(),
+                ArmOrder::Shuffled => order::of_block(self.seed, block, 3).first().copied(),
                 #[cfg(test)]
-                Order::Fixed => Some(2),
+                ArmOrder::Fixed => Some(2),
             };
             let mut time = |arm: u32| {
                 let (radius, angle): (f64, f64) = (random.random(), random.random());

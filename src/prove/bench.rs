@@ -12,7 +12,7 @@ use crate::finding::{ArmFindings, Findings, Interval, compare};
 use crate::lab::{self, Lab, Process, Program, Room};
 use crate::ledger::{Ledger, RunState, StoredTrial};
 use crate::plan::{Arm, Defaults, Draft, Plan, TrialId};
-use crate::stack::rise::Ground;
+use crate::stack::rise::StartContext;
 use crate::trial::Record;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -238,7 +238,7 @@ impl<'a> Bench<'a> {
     }
 
     fn run(&self, plan: &Plan, file: &Path) -> Result<(), Fault> {
-        let ground = Ground {
+        let ground = StartContext {
             lab: self.lab,
             level: 0,
             agent: self.agent,

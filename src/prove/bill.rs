@@ -7,7 +7,7 @@ use super::bench::{draft, toil};
 use super::load::CROWD;
 use super::proof::ended;
 use super::toil::Work;
-use super::{Bar, Bench, Line, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped};
 use crate::fault::Fault;
 use crate::ledger::{StoredTrial, TrialState};
 use serde::{Deserialize, Serialize};
@@ -15,9 +15,9 @@ use std::time::Duration;
 
 /// The layers whose kernels are not told when the CPU is taken away, how many runs are made of each, and how long one
 /// takes.
-const LAYERS: [Asked; 2] = [
-    Asked { layer: "gvisor", quick: 1, full: 56, run_ms: 12_000 },
-    Asked { layer: "qemu:accel=tcg", quick: 0, full: 56, run_ms: 300_000 },
+const LAYERS: [CountedLayer; 2] = [
+    CountedLayer { layer: "gvisor", quick: 1, full: 56, run_ms: 12_000 },
+    CountedLayer { layer: "qemu:accel=tcg", quick: 0, full: 56, run_ms: 300_000 },
 ];
 
 /// How long the command works.
@@ -33,7 +33,7 @@ const ABOVE_PERCENT: u64 = 5;
 /// So much more a claim may be: a tick of 10 ms at each end.
 const TICKS_NS: u64 = 20_000_000;
 
-struct Asked {
+struct CountedLayer {
     layer: &'static str,
     quick: u32,
     full: u32,
@@ -64,7 +64,7 @@ impl Proof for Bill {
         LAYERS[usize::from(run >= first)].run_ms
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let mut lines = Vec::new();
         for asked in &LAYERS {
             if !bench.takes(&part_of(asked.layer), size.pick(asked.quick, asked.full)) {
@@ -100,7 +100,12 @@ struct Count {
     impossible: Option<String>,
 }
 
-fn count_all(bench: &Bench<'_>, asked: &Asked, size: Size, count: &mut Count) -> Result<(), Fault> {
+fn count_all(
+    bench: &Bench<'_>,
+    asked: &CountedLayer,
+    size: Size,
+    count: &mut Count,
+) -> Result<(), Fault> {
     let runs = size.pick(asked.quick, asked.full);
     if runs == 0 {
         return Ok(());
@@ -168,8 +173,8 @@ impl Count {
         self.overdivided += u32::from(parts.is_some() && unseen > tolerated);
     }
 
-    fn lines(&self, layer: &str) -> Vec<Line> {
-        let line = |found, what, bar, because: &str| Line {
+    fn lines(&self, layer: &str) -> Vec<Figure> {
+        let line = |found, what, bar, because: &str| Figure {
             proof: "bill",
             part: layer.to_owned(),
             tried: self.tried,
@@ -229,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_sum_or_parts_above_what_was_seen_miss_the_bar() {
-        let is_met = |count: &Count| count.lines("gvisor").iter().all(Line::is_met);
+        let is_met = |count: &Count| count.lines("gvisor").iter().all(Figure::is_met);
         assert!(is_met(&counted(&[])));
         let sum = counted(&[("cpu_total_ns", 900_000_000)]);
         assert!(sum.above == 1 && !is_met(&sum));

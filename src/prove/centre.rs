@@ -6,7 +6,7 @@
 //! below: what takes the middle of blocks of two baselines and one arm leans to the low side under it.
 
 use super::bench::{compared, draft, overhead};
-use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
 use crate::fault::Fault;
 
 /// What the compared stack truly costs.
@@ -54,7 +54,7 @@ impl Proof for Centre {
         SHAPES.iter().map(|shape| 3 * size.pick(shape.quick, FULL)).sum()
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let mut lines = Vec::new();
         let mut seed = FIRST_SEED;
         for shape in SHAPES {
@@ -82,8 +82,8 @@ fn estimate(bench: &Bench<'_>, shape: &str, blocks: u32, seed: u64) -> Result<f6
     Ok(overhead(arm)?.ratio)
 }
 
-fn line(part: String, [least, most]: [f64; 2], tried: u32, found: u32) -> Line {
-    Line {
+fn line(part: String, [least, most]: [f64; 2], tried: u32, found: u32) -> Figure {
+    Figure {
         proof: "centre",
         part,
         tried,
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     /// A quick campaign of bare runs whose estimates are multiplied.
-    fn judged(factor: f64) -> Line {
+    fn judged(factor: f64) -> Figure {
         let run = |seed| Run { cost: TRUTH, ..Run::equal(seed) };
         let above = (0..60).filter(|seed| run(*seed).estimate().ratio * factor > TRUTH).count();
         line(String::new(), [0.5; 2], 60, u32::try_from(above).unwrap())

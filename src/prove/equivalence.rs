@@ -5,7 +5,7 @@
 //! a quiet machine equal stacks must be called so, or the word would never be used.
 
 use super::bench::{compared, draft};
-use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
 use crate::fault::Fault;
 use crate::finding::Verdict;
 
@@ -48,7 +48,7 @@ impl Proof for Equivalence {
         per_case(size) * u32::try_from(CASES.len()).unwrap_or(u32::MAX)
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let count = per_case(size);
         let mut lines = Vec::new();
         let mut seed = 0;
@@ -76,7 +76,7 @@ fn is_called_equivalent(bench: &Bench<'_>, case: &Case, seed: u64) -> Result<boo
     Ok(compared(&findings).iter().any(|arm| arm.verdict == Verdict::Equivalent))
 }
 
-fn line(case: &Case, tried: u32, found: u32) -> Line {
+fn line(case: &Case, tried: u32, found: u32) -> Figure {
     let Case { cost, noise, is_equal } = case;
     let (bar, because) = if *is_equal {
         let least = binomial::at_least(tried, RATE_OF_EQUALS);
@@ -85,7 +85,7 @@ fn line(case: &Case, tried: u32, found: u32) -> Line {
         let most = binomial::at_most(tried, RATE);
         (Bar::AtMost(most), "2.5 % exceeds it once in a thousand campaigns")
     };
-    Line {
+    Figure {
         proof: "equivalence",
         part: format!("cost {cost}, noise {noise}, margin 3 %"),
         tried,

@@ -5,7 +5,7 @@
 //! noise may hide behind the others, so each has a bar of its own.
 
 use super::bench::{compared, draft};
-use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
 use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
 use crate::finding::{Findings, Verdict};
@@ -36,7 +36,7 @@ impl Proof for FalsePositives {
         per_shape(size) * shape_count()
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let count = per_shape(size);
         let mut lines = Vec::new();
         let mut seed = 0;
@@ -71,19 +71,19 @@ fn is_wrong(findings: &Findings) -> bool {
 }
 
 /// The line of one kind of noise.
-fn line(part: String, tried: u32, found: u32) -> Line {
+fn line(part: String, tried: u32, found: u32) -> Figure {
     let bar = Bar::AtMost(binomial::at_most(tried, RATE));
     let because = format!("{BLOCKS} blocks; 0.83 % exceeds it once in a thousand campaigns");
-    Line { proof: "false-positives", part, tried, found, what: WHAT, bar, because }
+    Figure { proof: "false-positives", part, tried, found, what: WHAT, bar, because }
 }
 
 /// The line of all of them.
-fn total(lines: &[Line], size: Size) -> Line {
-    let sum = |of: fn(&Line) -> u32| lines.iter().map(of).sum();
+fn total(lines: &[Figure], size: Size) -> Figure {
+    let sum = |of: fn(&Figure) -> u32| lines.iter().map(of).sum();
     let whole = line(String::from("all"), sum(|line| line.tried), sum(|line| line.found));
     match size {
         Size::Quick => whole,
-        Size::Full => Line {
+        Size::Full => Figure {
             bar: Bar::AtMost(FULL_AT_MOST),
             because: String::from("shows with 95 % confidence that at most 1 % are"),
             ..whole
@@ -93,11 +93,11 @@ fn total(lines: &[Line], size: Size) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bare::{self, Floor, Order};
+    use super::super::bare::{self, ArmOrder, Floor};
     use super::*;
 
     /// Quick campaigns without surtax around the statistics.
-    fn judged(order: Order, position: f64, floor: Floor) -> Line {
+    fn judged(order: ArmOrder, position: f64, floor: Floor) -> Figure {
         let run = |seed| bare::Run { order, position, floor, ..bare::Run::equal(seed) };
         let wrong = (0..1000).filter(|seed| run(*seed).differs()).count();
         line(String::from("bare"), 1000, u32::try_from(wrong).unwrap())
@@ -105,19 +105,19 @@ mod tests {
 
     #[test]
     fn a_surtax_that_is_whole_meets_the_bar() {
-        assert!(judged(Order::Shuffled, 0.0, Floor::SecondArm).is_met());
+        assert!(judged(ArmOrder::Shuffled, 0.0, Floor::SecondArm).is_met());
     }
 
     #[test]
     fn a_first_place_that_is_slower_is_no_difference_when_shuffled_and_one_in_a_fixed_order() {
-        assert!(judged(Order::Shuffled, 0.06, Floor::SecondArm).is_met());
-        let fixed = judged(Order::Fixed, 0.06, Floor::SecondArm);
+        assert!(judged(ArmOrder::Shuffled, 0.06, Floor::SecondArm).is_met());
+        let fixed = judged(ArmOrder::Fixed, 0.06, Floor::SecondArm);
         assert!(!fixed.is_met() && fixed.found > 200, "{fixed:?}");
     }
 
     #[test]
     fn without_the_second_arm_of_the_baseline_the_bar_is_missed() {
-        let dropped = judged(Order::Shuffled, 0.0, Floor::Dropped);
+        let dropped = judged(ArmOrder::Shuffled, 0.0, Floor::Dropped);
         assert!(!dropped.is_met(), "{dropped:?}");
     }
 

@@ -7,7 +7,7 @@
 
 use super::bench::{TRIALS_OF_A_FAILED_RUN, draft};
 use super::proof::ended;
-use super::{Bar, Bench, Line, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Blame, Doing, Fault};
 use crate::plan::Word;
@@ -79,7 +79,7 @@ impl Proof for Forged {
         if layer.is_some_and(|layer| is_guest(layer)) { 100_000 } else { 700 }
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let mut lines = Vec::new();
         for manner in MANNERS {
             if !bench.takes(&part_of(CHANNEL), 0) {
@@ -156,8 +156,8 @@ struct Count {
 }
 
 impl Count {
-    fn line(self, part: String) -> Line {
-        Line {
+    fn line(self, part: String) -> Figure {
+        Figure {
             proof: "forged",
             part,
             tried: self.tried,
@@ -169,15 +169,15 @@ impl Count {
     }
 
     /// The line of a layer, and how many of those that reached the channel were told of.
-    fn lines_of_a_layer(self, layer: &str) -> Vec<Line> {
+    fn lines_of_a_layer(self, layer: &str) -> Vec<Figure> {
         let reached = self.tried - self.out_of_reach;
         let why = format!("{} of them found no way to the agent's channel", self.out_of_reach);
-        let all = Line { because: why, ..self.line(String::from(layer)) };
+        let all = Figure { because: why, ..self.line(String::from(layer)) };
         if self.unavailable > 0 {
             let because = String::from("the layer is not usable here");
-            return vec![Line { bar: Bar::Shown, because, ..all }];
+            return vec![Figure { bar: Bar::Shown, because, ..all }];
         }
-        let told = Line {
+        let told = Figure {
             part: format!("{layer}, those that reached the channel"),
             tried: reached,
             found: self.told,
@@ -192,7 +192,7 @@ impl Count {
 
 /// What is done to a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+enum Attack {
     Forged,
     Replayed,
     Doubled,
@@ -200,10 +200,10 @@ enum Manner {
     Split,
 }
 
-const MANNERS: [Manner; 5] =
-    [Manner::Forged, Manner::Replayed, Manner::Doubled, Manner::Early, Manner::Split];
+const MANNERS: [Attack; 5] =
+    [Attack::Forged, Attack::Replayed, Attack::Doubled, Attack::Early, Attack::Split];
 
-impl Manner {
+impl Attack {
     fn name(self) -> &'static str {
         match self {
             Self::Forged => "forged without the key",
@@ -216,7 +216,7 @@ impl Manner {
 }
 
 /// Attacks channels in one manner, with every kind of reply.
-fn on_a_channel(manner: Manner, size: Size, count: &mut Count) -> Result<(), Fault> {
+fn on_a_channel(manner: Attack, size: Size, count: &mut Count) -> Result<(), Fault> {
     for kind in KINDS {
         let Some(reply) = specimen(kind) else { continue };
         for _ in 0..size.pick(5, 1000) {
@@ -264,30 +264,30 @@ impl Channel {
     }
 
     /// Attacks it once; whether the host believes the honest frames and nothing else.
-    fn attack(mut self, manner: Manner, reply: &Reply) -> Result<bool, Fault> {
+    fn attack(mut self, manner: Attack, reply: &Reply) -> Result<bool, Fault> {
         let clock = Reply::Clock { at: Nanoseconds(2) };
         let mut honest = Vec::new();
         match manner {
-            Manner::Forged => {
+            Attack::Forged => {
                 let bytes = by_a_stranger(reply)?;
                 self.write(&bytes)?;
             }
-            Manner::Doubled => {
+            Attack::Doubled => {
                 let bytes = self.sealed(reply)?;
                 self.write(&bytes.repeat(2))?;
                 honest.push(reply.clone());
             }
-            Manner::Replayed => {
+            Attack::Replayed => {
                 let (old, between) = (self.sealed(reply)?, self.sealed(&clock)?);
                 self.write(&[old.as_slice(), &between, &old].concat())?;
                 honest.extend([reply.clone(), clock.clone()]);
             }
-            Manner::Early => {
+            Attack::Early => {
                 let _due = self.sealed(&clock)?;
                 let early = self.sealed(reply)?;
                 self.write(&early)?;
             }
-            Manner::Split => {
+            Attack::Split => {
                 let (bytes, other) = (self.sealed(reply)?, by_a_stranger(reply)?);
                 let (half, rest) = bytes.split_at(bytes.len() / 2);
                 self.write(&[half, &other[..other.len() / 2], rest].concat())?;
@@ -395,7 +395,7 @@ mod tests {
         let lines = |states: &[(&str, &str)]| -> Vec<bool> {
             let mut count = Count::default();
             states.iter().for_each(|(state, why)| count.add(state, why));
-            count.lines_of_a_layer("native").iter().map(Line::is_met).collect()
+            count.lines_of_a_layer("native").iter().map(Figure::is_met).collect()
         };
         let told = ("invalid", "somebody wrote into the agent's channel of `native`: …");
         assert_eq!(lines(&[told, ("failed", "")]), [true, true]);

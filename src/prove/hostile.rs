@@ -8,7 +8,7 @@
 mod mutated;
 
 use super::proof::ended;
-use super::{Bar, Bench, Line, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped};
 use crate::driver;
 use crate::driver::registered;
 use crate::fault::{Doing, Fault};
@@ -78,7 +78,7 @@ impl Proof for Hostile {
         90
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let mut counts = Harm::ALL.map(|harm| (harm, Count::default()));
         let runs = 0..self.run_count(size);
         let each = || -> Result<(), Fault> {
@@ -217,8 +217,8 @@ fn plan(mark: &Path) -> Result<Plan, Fault> {
 }
 
 /// The figures of one kind of harm.
-fn of_kind(harm: Harm, count: Count) -> [Line; 4] {
-    let line = |what, found, because: &str| Line {
+fn of_kind(harm: Harm, count: Count) -> [Figure; 4] {
+    let line = |what, found, because: &str| Figure {
         proof: "hostile",
         part: String::from(harm.words()),
         tried: count.ledgers,

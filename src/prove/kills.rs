@@ -7,7 +7,7 @@
 
 use super::child::{ChildSurtax, text, trials};
 use super::proof::ended;
-use super::{Bar, Bench, Line, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped};
 use crate::fault::{Doing, Fault};
 use crate::lab::census::Census;
 use crate::lab::{REAPER_ARGUMENT, signal};
@@ -74,7 +74,7 @@ impl Proof for Kills {
         if plain { 3000 } else { 20_000 }
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let mut parts = Vec::new();
         let plain = STACKS.map(|stack| (stack, per_stack(size)));
         let guests = guests(size).iter().map(|&stack| (stack, per_guest(size)));
@@ -321,11 +321,11 @@ fn failure(
 }
 
 /// A line for each stack, and one for each kind of failure over all.
-fn lines(parts: &[Part]) -> Vec<Line> {
+fn lines(parts: &[Part]) -> Vec<Figure> {
     if parts.is_empty() {
         return Vec::new();
     }
-    let mut lines: Vec<Line> = parts.iter().map(of_stack).collect();
+    let mut lines: Vec<Figure> = parts.iter().map(of_stack).collect();
     let hits = parts.iter().map(|part| part.hits).sum();
     for (kind, what) in [
         (Kind::Leak, "left something behind"),
@@ -334,7 +334,7 @@ fn lines(parts: &[Part]) -> Vec<Line> {
     ] {
         let of_kind = |part: &Part| part.failures.iter().filter(|it| it.kind == kind).count();
         let found = parts.iter().map(of_kind).sum::<usize>();
-        lines.push(Line {
+        lines.push(Figure {
             what,
             because: String::from("none may"),
             ..line(String::from("all"), hits, u32::try_from(found).unwrap_or(u32::MAX))
@@ -343,19 +343,19 @@ fn lines(parts: &[Part]) -> Vec<Line> {
     lines
 }
 
-fn of_stack(part: &Part) -> Line {
+fn of_stack(part: &Part) -> Figure {
     let Part { stack, hits, failures, gap } = part;
     let found = u32::try_from(failures.len()).unwrap_or(u32::MAX);
     let line = line(String::from(*stack), *hits, found);
     match (gap, failures.first()) {
-        (Some(why), _) => Line { bar: Bar::Shown, because: format!("not here: {why}"), ..line },
-        (None, Some(first)) => Line { because: format!("first: {}", first.what), ..line },
+        (Some(why), _) => Figure { bar: Bar::Shown, because: format!("not here: {why}"), ..line },
+        (None, Some(first)) => Figure { because: format!("first: {}", first.what), ..line },
         (None, None) => line,
     }
 }
 
-fn line(part: String, tried: u32, found: u32) -> Line {
-    Line {
+fn line(part: String, tried: u32, found: u32) -> Figure {
+    Figure {
         proof: "kills",
         part,
         tried,
@@ -374,9 +374,9 @@ mod tests {
     fn one_leak_in_a_campaign_misses_the_bar_and_is_told() {
         let part = |failures| Part { stack: "runc", hits: 9, failures, gap: None };
         let leak = Failure { kind: Kind::Leak, what: String::from("came: mount `x`") };
-        assert!(lines(&[part(Vec::new())]).iter().all(Line::is_met));
+        assert!(lines(&[part(Vec::new())]).iter().all(Figure::is_met));
         let lines = lines(&[part(vec![leak])]);
-        let met: Vec<bool> = lines.iter().map(Line::is_met).collect();
+        let met: Vec<bool> = lines.iter().map(Figure::is_met).collect();
         assert_eq!(met, [false, false, true, true]);
         assert_eq!(lines[0].because, "first: came: mount `x`");
     }

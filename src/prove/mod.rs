@@ -36,7 +36,7 @@ pub mod toil;
 
 pub use bench::Bench;
 pub use notebook::Notebook;
-pub use proof::{Bar, Line, Proof, Size, Stopped};
+pub use proof::{Bar, Figure, Proof, Size, Stopped};
 pub use selection::{Selection, Share};
 
 /// Every proof, in the order in which they run.

@@ -5,7 +5,7 @@
 
 use super::bench::{TRIALS_OF_A_FAILED_RUN, draft};
 use super::proof::ended;
-use super::{Bar, Bench, Line, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped};
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +54,7 @@ impl Proof for Oom {
         }
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let mut lines = Vec::new();
         for limited in stacks(size) {
             for kind in KINDS {
@@ -144,7 +144,7 @@ impl Count {
         self.gap = self.gap.take().or(other.gap);
     }
 
-    fn line(self, stack: &str, kind: Kind) -> Line {
+    fn line(self, stack: &str, kind: Kind) -> Figure {
         let (bar, because) = match (&self.gap, self.instead) {
             (Some(why), None) if self.tried == 0 => {
                 (Bar::Shown, format!("it does not run here: {why}"))
@@ -152,7 +152,7 @@ impl Count {
             (_, Some(instead)) => (Bar::AtLeast(self.tried), format!("first: {instead}")),
             (_, None) => (Bar::AtLeast(self.tried), String::from("all must be")),
         };
-        Line {
+        Figure {
             proof: "oom",
             part: format!("{stack}, {}", kind.name()),
             tried: self.tried,

@@ -5,7 +5,7 @@
 //! and the second arm of the baseline does not show it where the first one pays.
 
 use super::bench::{compared, draft, overhead};
-use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
 use crate::fault::Fault;
 use crate::finding::{ArmFindings, Findings};
 
@@ -39,7 +39,7 @@ impl Proof for Order {
         size.pick(50, 1000)
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let (mut outside, mut first) = (0, 0);
         for seed in 1..=self.run_count(size) {
             let findings = run(bench, seed.into())?;
@@ -65,8 +65,8 @@ fn first_places(arm: &ArmFindings) -> u32 {
     u32::try_from(first.count()).unwrap_or(u32::MAX)
 }
 
-fn outside_line(tried: u32, found: u32) -> Line {
-    Line {
+fn outside_line(tried: u32, found: u32) -> Figure {
+    Figure {
         proof: "order",
         part: format!("cost {COST}, the first place of a block is slower"),
         tried,
@@ -77,10 +77,10 @@ fn outside_line(tried: u32, found: u32) -> Line {
     }
 }
 
-fn first_line(tried: u32, found: u32) -> Line {
+fn first_line(tried: u32, found: u32) -> Figure {
     let share = SHARE_OF_FIRST_PLACES;
     let (least, most) = (binomial::at_least(tried, share), binomial::at_most(tried, share));
-    Line {
+    Figure {
         proof: "order",
         part: String::from("blocks that the compared stack begins"),
         tried,
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     /// A quick campaign of bare runs in this order.
-    fn judged(order: bare::Order) -> Line {
+    fn judged(order: bare::ArmOrder) -> Figure {
         let is_outside = |seed: &u64| {
             let run = bare::Run { order, position: 0.06, cost: TRUTH, ..bare::Run::equal(*seed) };
             !run.estimate().holds(TRUTH)
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn a_fixed_order_charges_the_first_place_to_one_stack_and_misses_the_bar() {
-        assert!(judged(bare::Order::Shuffled).is_met());
-        let fixed = judged(bare::Order::Fixed);
+        assert!(judged(bare::ArmOrder::Shuffled).is_met());
+        let fixed = judged(bare::ArmOrder::Fixed);
         assert!(!fixed.is_met(), "{fixed:?}");
     }
 

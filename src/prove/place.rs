@@ -31,11 +31,11 @@ done
 ";
 
 /// The directory of one try.
-pub(super) struct Place {
+pub(super) struct TryDirectory {
     directory: PathBuf,
 }
 
-impl Place {
+impl TryDirectory {
     /// An empty one.
     pub(super) fn make(below: &Path) -> Result<Self, Fault> {
         let directory = below.join("marks");

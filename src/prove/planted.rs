@@ -7,7 +7,7 @@
 //! strict one in the last column.
 
 use super::bench::{compared, draft, overhead};
-use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
 use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
 
@@ -41,7 +41,7 @@ impl Proof for Planted {
         per_cost(size) * u32::try_from(COSTS.len() * BLOCKS.len()).unwrap_or(u32::MAX)
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let count = per_cost(size);
         let mut lines = Vec::new();
         let mut seed = 0;
@@ -85,7 +85,7 @@ fn holds(low: f64, high: f64, truth: f64) -> bool {
     low <= truth && truth <= high
 }
 
-fn line(cost: &str, blocks: u32, tried: u32, found: u32) -> Line {
+fn line(cost: &str, blocks: u32, tried: u32, found: u32) -> Figure {
     let luck = binomial::at_most(tried, RATE);
     let (bar, because) = if tried == FULL {
         let because = format!("shows that at most 5 % are; up to {luck} would not contradict it");
@@ -93,7 +93,7 @@ fn line(cost: &str, blocks: u32, tried: u32, found: u32) -> Line {
     } else {
         (luck, String::from("5 % exceeds it once in a thousand campaigns"))
     };
-    Line {
+    Figure {
         proof: "planted",
         part: format!("cost {cost}, {blocks} blocks"),
         tried,
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     /// A quick campaign of bare runs, with what was done to the interval.
-    fn judged(change: fn(f64, f64) -> (f64, f64)) -> Line {
+    fn judged(change: fn(f64, f64) -> (f64, f64)) -> Figure {
         let run = |seed| Run { cost: 1.05, blocks: 20, ..Run::equal(seed) };
         let outside = (0..200).filter(|seed| {
             let found = run(*seed).estimate();

@@ -5,7 +5,7 @@
 
 use super::bare::Run;
 use super::bench::{compared, draft};
-use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
 use crate::finding::Verdict;
 
 /// The true cost.
@@ -35,7 +35,7 @@ impl Proof for Power {
         per_length(size) * u32::try_from(BLOCKS.len()).unwrap_or(u32::MAX)
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let count = per_length(size);
         let mut lines = Vec::new();
         let mut seed = 0;
@@ -66,9 +66,9 @@ fn forecast(blocks: u32) -> f64 {
     f64::from(found) / f64::from(FORECAST_RUNS)
 }
 
-fn line(blocks: u32, tried: u32, found: u32, forecast: f64) -> Line {
+fn line(blocks: u32, tried: u32, found: u32, forecast: f64) -> Figure {
     let (least, most) = (binomial::at_least(tried, forecast), binomial::at_most(tried, forecast));
-    Line {
+    Figure {
         proof: "power",
         part: format!("cost {COST}, {blocks} blocks"),
         tried,

@@ -31,7 +31,7 @@ pub trait Proof: Sync {
     /// # Errors
     /// The user's, the machine's or ours: it was interrupted, or a run could not be made at all. A
     /// missed bar is no error here.
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped>;
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped>;
 }
 
 /// A proof that did not come to its end.
@@ -40,7 +40,7 @@ pub struct Stopped {
     /// Why.
     pub fault: Fault,
     /// What it had counted until then.
-    pub lines: Vec<Line>,
+    pub lines: Vec<Figure>,
 }
 
 impl From<Fault> for Stopped {
@@ -50,7 +50,7 @@ impl From<Fault> for Stopped {
 }
 
 /// The lines of a proof, whether or not it came to its end.
-pub(super) fn ended(how: Result<(), Fault>, lines: Vec<Line>) -> Result<Vec<Line>, Stopped> {
+pub(super) fn ended(how: Result<(), Fault>, lines: Vec<Figure>) -> Result<Vec<Figure>, Stopped> {
     match how {
         Ok(()) => Ok(lines),
         Err(fault) => Err(Stopped { fault, lines }),
@@ -88,7 +88,7 @@ impl Size {
 
 /// One figure with its bar.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Line {
+pub struct Figure {
     /// The proof's name.
     pub proof: &'static str,
     /// Which part of it: a shape of noise, a planted cost, a kind of fault.
@@ -105,7 +105,7 @@ pub struct Line {
     pub because: String,
 }
 
-impl Line {
+impl Figure {
     /// Whether what was found is within the bar; a line without one misses nothing.
     #[must_use]
     pub fn is_met(&self) -> bool {

@@ -8,7 +8,7 @@
 pub mod attacker;
 
 use super::proof::ended;
-use super::{Bar, Bench, Line, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped};
 use crate::fault::{Doing, Fault};
 use attacker::{ATTACKER, Tally};
 use std::fs::File;
@@ -49,7 +49,7 @@ impl Proof for Racer {
         2_500
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         if !rustix::process::geteuid().is_root() {
             let fault = Fault::machine("only root can start a process of another user");
             return Err(fault.hint("run it as root").into());
@@ -138,8 +138,8 @@ fn attack(
     Ok((Tally::parse(&text)?, done))
 }
 
-fn lines(runs: &Runs, tally: &Tally) -> Vec<Line> {
-    let line = |part: &str, tried, found, what, bar, because: String| Line {
+fn lines(runs: &Runs, tally: &Tally) -> Vec<Figure> {
+    let line = |part: &str, tried, found, what, bar, because: String| Figure {
         proof: "racer",
         part: part.to_owned(),
         tried,
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn one_name_that_root_uses_after_another_user_made_it_misses_the_bar() {
         let runs = Runs { made: 2, ..Runs::default() };
-        let met = |tally: &Tally| lines(&runs, tally).iter().all(Line::is_met);
+        let met = |tally: &Tally| lines(&runs, tally).iter().all(Figure::is_met);
         let fine = Tally { labs: 2, tried: 900, made: 7, ..Tally::default() };
         assert!(met(&fine));
         assert!(!met(&Tally { entered: 1, ..fine.clone() }));

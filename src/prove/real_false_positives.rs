@@ -9,7 +9,7 @@ use super::load::{BUILD, SURROUNDINGS};
 use super::proof::ended;
 use super::real_planted::LAYERS;
 use super::toil::Work;
-use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
 use crate::fault::Fault;
 use crate::finding::Verdict;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ impl Proof for RealFalsePositives {
         5000
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let mut parts = Vec::new();
         let done = compare_all(bench, size, &mut parts);
         ended(done, lines(&parts))
@@ -131,22 +131,22 @@ fn compare(bench: &Bench<'_>, layer: &str, size: Size, seed: u64) -> Result<Comp
 }
 
 /// A line for each part, one for all, and one for their signs.
-fn lines(parts: &[Part]) -> Vec<Line> {
+fn lines(parts: &[Part]) -> Vec<Figure> {
     let of_part = |part: &Part| line(part.name.clone(), part.tried, part.differ);
-    let mut lines: Vec<Line> = parts.iter().map(of_part).collect();
+    let mut lines: Vec<Figure> = parts.iter().map(of_part).collect();
     let sum = |of: fn(&Part) -> u32| parts.iter().map(of).sum();
     lines.push(line(String::from("all"), sum(|part| part.tried), sum(|part| part.differ)));
     lines.push(signs(sum(|part| part.estimates), sum(|part| part.above)));
     lines
 }
 
-fn line(part: String, tried: u32, found: u32) -> Line {
+fn line(part: String, tried: u32, found: u32) -> Figure {
     let (most, because) = if tried >= FULL {
         (tried / 100, "one in a hundred")
     } else {
         (binomial::at_most(tried, RATE), "0.83 % exceeds it once in a thousand campaigns")
     };
-    Line {
+    Figure {
         proof: "real-false-positives",
         part,
         tried,
@@ -158,14 +158,14 @@ fn line(part: String, tried: u32, found: u32) -> Line {
 }
 
 /// Of a few comparisons, how many lie above says nothing.
-fn signs(tried: u32, found: u32) -> Line {
+fn signs(tried: u32, found: u32) -> Figure {
     let (bar, because) = if tried >= FULL {
         let (least, most) = (binomial::at_least(tried, 0.5), binomial::at_most(tried, 0.5));
         (Bar::Within(least, most), "a coin leaves it twice in a thousand campaigns")
     } else {
         (Bar::Shown, "too few to judge")
     };
-    Line {
+    Figure {
         proof: "real-false-positives",
         part: String::from("all, signs"),
         tried,
@@ -183,7 +183,10 @@ mod tests {
     /// Four parts of a full campaign.
     fn met(differ: u32, above: u32) -> Vec<bool> {
         let part = Part { name: String::from("native"), tried: 125, differ, above, estimates: 125 };
-        lines(&[part.clone(), part.clone(), part.clone(), part]).iter().map(Line::is_met).collect()
+        lines(&[part.clone(), part.clone(), part.clone(), part])
+            .iter()
+            .map(Figure::is_met)
+            .collect()
     }
 
     #[test]
@@ -197,7 +200,7 @@ mod tests {
     fn what_an_interrupted_campaign_had_counted_is_judged_by_its_own_number() {
         let part = Part { tried: 40, differ: 1, above: 40, estimates: 40, ..Part::default() };
         let lines = lines(&[part]);
-        assert!(lines.iter().all(Line::is_met), "{lines:?}");
+        assert!(lines.iter().all(Figure::is_met), "{lines:?}");
         assert_eq!(lines[2].bar, Bar::Shown);
     }
 }

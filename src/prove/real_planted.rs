@@ -11,7 +11,7 @@ use super::bench::{compared, draft, overhead, toil};
 use super::load::{BUILD, SURROUNDINGS};
 use super::proof::ended;
 use super::toil::{WORKS, Work};
-use super::{Bar, Bench, Line, Proof, Size, Stopped, binomial};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
 use crate::fault::Fault;
 use crate::finding::Interval;
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ impl Proof for RealPlanted {
         15_000
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let mut found = Vec::new();
         let done = plant_all(bench, size, &mut found);
         ended(done, lines(&found))
@@ -73,7 +73,7 @@ fn per_work(size: Size) -> u32 {
 
 /// What one percentage more of one kind of work was found to cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Found {
+struct PlantedCost {
     surroundings: String,
     layer: String,
     work: String,
@@ -85,7 +85,7 @@ struct Found {
     high: f64,
 }
 
-impl Found {
+impl PlantedCost {
     fn is_outside(&self) -> bool {
         !(self.low <= self.truth && self.truth <= self.high)
     }
@@ -96,7 +96,7 @@ impl Found {
     }
 }
 
-fn plant_all(bench: &Bench<'_>, size: Size, found: &mut Vec<Found>) -> Result<(), Fault> {
+fn plant_all(bench: &Bench<'_>, size: Size, found: &mut Vec<PlantedCost>) -> Result<(), Fault> {
     for surroundings in SURROUNDINGS {
         let mut load = None;
         for layer in LAYERS {
@@ -124,7 +124,7 @@ fn plant(
     size: Size,
     seed: u64,
     (surroundings, layer, work): (&str, &str, Work),
-) -> Result<Vec<Found>, Fault> {
+) -> Result<Vec<PlantedCost>, Fault> {
     let works_for_ms = size.pick(WORKS_FOR_MS.0, WORKS_FOR_MS.1);
     let amount = work.amount_of(Duration::from_millis(works_for_ms.into()))?;
     let stack = |amount: u64| format!("{layer}:env.{}={amount}", work.variable());
@@ -138,7 +138,7 @@ fn plant(
     let overheads = overheads?;
     let (part, planted) =
         overheads.split_first().ok_or_else(|| Fault::bug("a planted run has no stacks"))?;
-    let of = |(percent, found): (u32, &Interval)| Found {
+    let of = |(percent, found): (u32, &Interval)| PlantedCost {
         surroundings: surroundings.to_owned(),
         layer: layer.to_owned(),
         work: work.noun().to_owned(),
@@ -159,14 +159,15 @@ fn truth(percent: u32, part: f64) -> f64 {
 }
 
 /// A line for each kind of work in each layer, and for each percentage three that sum them up.
-fn lines(found: &[Found]) -> Vec<Line> {
+fn lines(found: &[PlantedCost]) -> Vec<Figure> {
     let mut lines = Vec::new();
     for surroundings in SURROUNDINGS {
-        let here = |it: &&Found| it.surroundings == surroundings;
+        let here = |it: &&PlantedCost| it.surroundings == surroundings;
         for layer in LAYERS {
             for work in WORKS {
-                let of_kind = |it: &&Found| here(it) && it.layer == layer && it.work == work.noun();
-                let kind: Vec<&Found> = found.iter().filter(of_kind).collect();
+                let of_kind =
+                    |it: &&PlantedCost| here(it) && it.layer == layer && it.work == work.noun();
+                let kind: Vec<&PlantedCost> = found.iter().filter(of_kind).collect();
                 if !kind.is_empty() {
                     let name = format!("{layer}, {surroundings}, more {}", work.noun());
                     lines.push(outside(name, &kind));
@@ -174,8 +175,8 @@ fn lines(found: &[Found]) -> Vec<Line> {
             }
         }
         for percent in PERCENTS {
-            let of_percent = |it: &&Found| here(it) && it.percent == percent;
-            let all: Vec<&Found> = found.iter().filter(of_percent).collect();
+            let of_percent = |it: &&PlantedCost| here(it) && it.percent == percent;
+            let all: Vec<&PlantedCost> = found.iter().filter(of_percent).collect();
             if !all.is_empty() {
                 let name = format!("{surroundings}, {percent} % more");
                 lines.extend([
@@ -189,12 +190,12 @@ fn lines(found: &[Found]) -> Vec<Line> {
     lines
 }
 
-fn count(found: &[&Found], is: impl Fn(&Found) -> bool) -> u32 {
+fn count(found: &[&PlantedCost], is: impl Fn(&PlantedCost) -> bool) -> u32 {
     u32::try_from(found.iter().filter(|it| is(it)).count()).unwrap_or(u32::MAX)
 }
 
 /// Coverage, with the width that it has: a wide interval holds everything.
-fn outside(part: String, found: &[&Found]) -> Line {
+fn outside(part: String, found: &[&PlantedCost]) -> Figure {
     let tried = count(found, |_| true);
     let (most, because) = if tried >= FULL {
         (tried * FULL_MOST / FULL, String::from("14 of 200"))
@@ -204,17 +205,17 @@ fn outside(part: String, found: &[&Found]) -> Line {
     let width = median(found.iter().map(|it| (it.high - it.low) / it.truth * 100.0));
     line(
         part,
-        (tried, count(found, Found::is_outside)),
+        (tried, count(found, PlantedCost::is_outside)),
         "outside the interval",
         Bar::AtMost(most),
         format!("{because}; median width {width:.2} %"),
     )
 }
 
-fn wrong(part: String, found: &[&Found]) -> Line {
+fn wrong(part: String, found: &[&PlantedCost]) -> Figure {
     line(
         part,
-        (count(found, Found::is_decided), count(found, |it| it.high < 1.0)),
+        (count(found, PlantedCost::is_decided), count(found, |it| it.high < 1.0)),
         "on the wrong side",
         Bar::AtMost(0),
         String::from("of the intervals that leave out that they are equal"),
@@ -222,7 +223,7 @@ fn wrong(part: String, found: &[&Found]) -> Line {
 }
 
 /// An estimator without a bias is below the truth as often as above it.
-fn signs(part: String, found: &[&Found]) -> Line {
+fn signs(part: String, found: &[&PlantedCost]) -> Figure {
     let tried = count(found, |_| true);
     let bar = if tried >= FULL {
         Bar::Within(binomial::at_least(tried, 0.5), binomial::at_most(tried, 0.5))
@@ -246,8 +247,8 @@ fn line(
     what: &'static str,
     bar: Bar,
     because: String,
-) -> Line {
-    Line { proof: "real-planted", part, tried, found, what, bar, because }
+) -> Figure {
+    Figure { proof: "real-planted", part, tried, found, what, bar, because }
 }
 
 fn median(numbers: impl Iterator<Item = f64>) -> f64 {
@@ -260,14 +261,14 @@ fn median(numbers: impl Iterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
 
-    fn found(truth: f64, ratio: f64, low: f64, high: f64) -> Found {
+    fn found(truth: f64, ratio: f64, low: f64, high: f64) -> PlantedCost {
         let text = |text: &str| text.to_owned();
         let (surroundings, layer, work) = (text("alone"), text("native"), text("loops"));
-        Found { surroundings, layer, work, percent: 3, truth, ratio, low, high }
+        PlantedCost { surroundings, layer, work, percent: 3, truth, ratio, low, high }
     }
 
-    fn met(found: &[Found]) -> Vec<bool> {
-        lines(found).iter().map(Line::is_met).collect()
+    fn met(found: &[PlantedCost]) -> Vec<bool> {
+        lines(found).iter().map(Figure::is_met).collect()
     }
 
     #[test]
@@ -280,7 +281,7 @@ mod tests {
     #[test]
     fn in_full_fourteen_of_two_hundred_may_be_outside_and_none_on_the_wrong_side() {
         let good = found(1.03, 1.03, 1.02, 1.04);
-        let campaign = |bad: &Found, count: usize| {
+        let campaign = |bad: &PlantedCost, count: usize| {
             let mut all = vec![good.clone(); 200 - count];
             // Half of them below and half above, as the estimates of a method without a bias are.
             all.iter_mut().take(100).for_each(|it| it.ratio = 1.029);

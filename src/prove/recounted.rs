@@ -8,8 +8,8 @@
 //! the attempt kept and not counted, and every block must hold each arm once.
 
 use super::bench::{compared, draft, overhead};
-use super::place::Place;
-use super::{Bar, Bench, Line, Proof, Size, Stopped};
+use super::place::TryDirectory;
+use super::{Bar, Bench, Figure, Proof, Size, Stopped};
 use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
 use crate::finding::{ArmFindings, Findings, Interval, Verdict};
@@ -48,7 +48,7 @@ impl Proof for Recounted {
         per_shape(size) * shapes + real(size)
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let (mut tried, mut otherwise) = (0, 0);
         for shape in NOISE_SHAPES {
             for seed in 1..=per_shape(size) {
@@ -80,7 +80,7 @@ fn real(size: Size) -> u32 {
 
 /// A run of real trials; while its first command waits, somebody else uses a CPU.
 fn disturbed(bench: &Bench<'_>, seed: u64) -> Result<Findings, Fault> {
-    let place = Place::make(bench.directory()?)?;
+    let place = TryDirectory::make(bench.directory()?)?;
     let mark = place.mark().to_string_lossy().into_owned();
     let mut draft = draft("native", &["native:env.SURTAX_TWIN=1"], BLOCKS_REAL, seed)?;
     draft.command = ["sh", "-c", COMMAND].map(Word::from).to_vec();
@@ -169,8 +169,8 @@ fn is_same(found: &Interval, expected: &Estimate) -> bool {
     pairs.into_iter().all(is_near)
 }
 
-fn simulated_line(tried: u32, found: u32) -> Line {
-    Line {
+fn simulated_line(tried: u32, found: u32) -> Figure {
+    Figure {
         proof: "recounted",
         part: format!("simulated, {BLOCKS} blocks"),
         tried,
@@ -181,8 +181,8 @@ fn simulated_line(tried: u32, found: u32) -> Line {
     }
 }
 
-fn real_line(planned: u32, happened: u32, found: u32) -> Line {
-    Line {
+fn real_line(planned: u32, happened: u32, found: u32) -> Figure {
+    Figure {
         proof: "recounted",
         part: String::from("native, the first trial disturbed"),
         tried: happened,

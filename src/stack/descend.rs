@@ -6,7 +6,7 @@
 //! its own level.
 
 use super::deeper::Deeper;
-use super::rise::{ELSEWHERE, Ground, Standing};
+use super::rise::{ELSEWHERE, RunningStack, StartContext};
 use crate::agent::{FOREVER, Listener, PATIENCE, Speaker, Stamped};
 use crate::driver;
 use crate::fault::{Blame, Doing, Fault};
@@ -93,7 +93,7 @@ fn rise(
     requests: &mut Requests,
     upward: &Upward,
     lab: &Lab,
-) -> Result<Option<(Descend, Standing)>, Fault> {
+) -> Result<Option<(Descend, RunningStack)>, Fault> {
     loop {
         match requests.next() {
             Ok(Request::Descend(what)) => match raise(&what, lab) {
@@ -110,12 +110,12 @@ fn rise(
     }
 }
 
-fn raise(what: &Descend, lab: &Lab) -> Result<Standing, Fault> {
+fn raise(what: &Descend, lab: &Lab) -> Result<RunningStack, Fault> {
     let path = |bytes: &Vec<u8>| PathBuf::from(OsStr::from_bytes(bytes));
     let writable: Vec<PathBuf> = what.writable.iter().map(path).collect();
     let agent = lab.agent()?;
     let cache = crate::lab::cache_directory()?;
-    let ground = Ground {
+    let ground = StartContext {
         lab,
         level: what.level,
         agent: &agent,
@@ -133,9 +133,9 @@ fn raise(what: &Descend, lab: &Lab) -> Result<Standing, Fault> {
 fn pass_on(
     requests: &mut Requests,
     upward: &Upward,
-    mut standing: Standing,
+    mut standing: RunningStack,
     level: u8,
-) -> Result<(Standing, Result<(), Fault>), Fault> {
+) -> Result<(RunningStack, Result<(), Fault>), Fault> {
     let watching = Watching::default();
     let (stopped, has_stopped) = channel();
     let link = standing.take_link()?;

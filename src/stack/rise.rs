@@ -41,7 +41,7 @@ const ANSWER_LEAST: Duration = Duration::from_secs(20);
 
 /// What stacks of this level stand on.
 #[derive(Clone, Copy)]
-pub struct Ground<'a> {
+pub struct StartContext<'a> {
     /// The one door to this level's objects.
     pub lab: &'a Lab,
     /// 0 is the host.
@@ -62,7 +62,7 @@ pub struct Ground<'a> {
     pub start_deadline: Duration,
 }
 
-impl Ground<'_> {
+impl StartContext<'_> {
     /// What a command sees in a stack whose outermost layer is this one.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl Ground<'_> {
 }
 
 /// A stack that stands: an agent answers on its innermost level. Dropped, it falls without a report.
-pub struct Standing {
+pub struct RunningStack {
     // Dropped in this order: the way in, the layer, and last the room with all that is left.
     link: Option<Link>,
     running: Box<dyn Running>,
@@ -120,7 +120,7 @@ impl StackSpec {
     ///
     /// # Errors
     /// What could not be started, or proved; nothing of the stack is left then.
-    pub fn raise(&self, ground: &Ground<'_>, name: &str) -> Result<Standing, Fault> {
+    pub fn raise(&self, ground: &StartContext<'_>, name: &str) -> Result<RunningStack, Fault> {
         let (outermost, rest) = self
             .layers
             .split_first()
@@ -149,14 +149,14 @@ impl StackSpec {
         let network = running.network();
         if !rest.is_empty() {
             let inside =
-                Inside { descriptor: driver.descriptor(), root: &view.root, lab: ground.lab };
+                InnerLevel { descriptor: driver.descriptor(), root: &view.root, lab: ground.lab };
             let (deeper, facts) = descend(link, rest, ground, &inside)?;
             link = deeper;
             evidence.extend(facts);
         }
         let network = reach::through(network, &evidence[1..]);
         let depth = self.layers.len();
-        Ok(Standing {
+        Ok(RunningStack {
             link: Some(link),
             running,
             room,
@@ -170,7 +170,7 @@ impl StackSpec {
     }
 }
 
-impl Standing {
+impl RunningStack {
     /// What every level proved, outermost first.
     #[must_use]
     pub fn evidence(&self) -> &[LevelFacts] {
@@ -345,13 +345,13 @@ fn prove(
 }
 
 /// What a starter finds on the inside of a layer.
-struct Inside<'a> {
+struct InnerLevel<'a> {
     descriptor: &'static Descriptor,
     root: &'a Root,
     lab: &'a Lab,
 }
 
-impl Inside<'_> {
+impl InnerLevel<'_> {
     /// The starter's file there, if the inside sees this program's own.
     fn starter(&self) -> Result<Option<PathBuf>, Fault> {
         let exe = match self.lab.executable() {
@@ -383,8 +383,8 @@ impl Inside<'_> {
 fn descend(
     mut link: Link,
     rest: &[LayerSpec],
-    ground: &Ground<'_>,
-    inside: &Inside<'_>,
+    ground: &StartContext<'_>,
+    inside: &InnerLevel<'_>,
 ) -> Result<(Link, Vec<LevelFacts>), Fault> {
     let starter = match inside.starter()? {
         Some(starter) => starter,

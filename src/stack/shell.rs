@@ -3,7 +3,7 @@
 //! Two threads carry bytes in and tell the size of our terminal; this one carries bytes out and
 //! learns how the command ended. Our terminal is put back as it was, however that is.
 
-use super::rise::Standing;
+use super::rise::RunningStack;
 use crate::agent::{FOREVER, Listener, PATIENCE, Pulse, Speaker, refused, unexpected};
 use crate::fault::{Doing, Fault};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
@@ -30,7 +30,7 @@ type Shared = Arc<Mutex<Option<Box<dyn Speaker>>>>;
 /// # Errors
 /// The command could not be started, or the stack broke.
 pub fn run(
-    mut standing: Standing,
+    mut standing: RunningStack,
     mut command: Command,
     at_end: impl FnOnce(),
 ) -> Result<(Status, Vec<String>), Fault> {

@@ -6,13 +6,13 @@ use crate::driver;
 use crate::fault::Fault;
 use crate::layer::{StackSpec, Unavailable};
 use crate::plan::{Arm, Neighbour, Plan};
-use crate::stack::rise::Ground;
+use crate::stack::rise::StartContext;
 
 /// Starts what outlives a trial for the outermost layer of a stack.
 ///
 /// # Errors
 /// The driver's.
-pub fn prepare(stack: &StackSpec, ground: &Ground<'_>) -> Result<(), Fault> {
+pub fn prepare(stack: &StackSpec, ground: &StartContext<'_>) -> Result<(), Fault> {
     let Some(outermost) = stack.layers.first() else { return Ok(()) };
     let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
     let site = ground.site(&view, &limits, stack.layers.len() > 1);
@@ -26,7 +26,7 @@ pub fn prepare(stack: &StackSpec, ground: &Ground<'_>) -> Result<(), Fault> {
 pub fn check(
     arm: &Arm,
     plan: &Plan,
-    ground: &Ground<'_>,
+    ground: &StartContext<'_>,
 ) -> Result<Result<(), Unavailable>, Fault> {
     let Some(outermost) = arm.stack.layers.first() else { return Ok(Ok(())) };
     let task = Task::of(plan)?;
@@ -35,7 +35,7 @@ pub fn check(
     }
     let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
     let command = task.inside(&command::command(plan, &arm.stack));
-    let ground = Ground { command: Some(&command), ..*ground };
+    let ground = StartContext { command: Some(&command), ..*ground };
     let site = ground.site(&view, &limits, arm.stack.layers.len() > 1);
     let usable = driver::find(&outermost.kind)?.check(outermost, &site).map(|_| ());
     for (place, Neighbour { workload, stack }) in plan.neighbours(arm.index).iter().enumerate() {

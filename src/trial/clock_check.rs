@@ -3,8 +3,8 @@
 
 use super::acts::Who;
 use super::clock_sync::{ClockSync, Rate};
-use super::companion::{Companion, Place, Seen};
-use super::iterate::Ran;
+use super::companion::{Companion, FactPlace, Seen};
+use super::iterate::TimedRun;
 use super::peer::Peer;
 use super::stage::{Placed, Stage};
 use crate::fault::Fault;
@@ -26,7 +26,7 @@ impl Companion for ClockCheck {
         Ok(())
     }
 
-    fn end(&mut self, stage: &mut Stage<'_>, _: &[Ran], seen: &mut Seen) -> Result<(), Fault> {
+    fn end(&mut self, stage: &mut Stage<'_>, _: &[TimedRun], seen: &mut Seen) -> Result<(), Fault> {
         let Placed { standing, peer, .. } = &mut *stage.placed;
         let mut note = |rate: Rate, whose: &str| {
             seen.is_guest_time_void |= rate.is_void();
@@ -40,7 +40,7 @@ impl Companion for ClockCheck {
             let patience = standing.patience();
             note(clock.rate_until(ClockSync::take(standing.link()?, patience)?), "");
         }
-        seen.prove(Place::Clock, clock.facts());
+        seen.prove(FactPlace::Clock, clock.facts());
         seen.clock = Some(clock);
         Ok(())
     }

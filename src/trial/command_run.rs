@@ -1,11 +1,11 @@
 //! One run of a command in a stack that stands: begun, waited for, and what the inside says of it.
 
-use super::iterate::Ran;
+use super::iterate::TimedRun;
 use super::together;
 use crate::agent::{Link, Pulse, refused, unexpected};
 use crate::fault::Fault;
 use crate::stack::Deeper;
-use crate::stack::rise::Standing;
+use crate::stack::rise::RunningStack;
 use std::time::Duration;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Command, Reply, Request};
@@ -15,7 +15,7 @@ use surtax_instrument::wire::{Command, Reply, Request};
 const GRACE: Duration = Duration::from_secs(30);
 
 /// How long an inside may take beyond what it was asked to do.
-pub(super) fn grace(standing: &Standing) -> Duration {
+pub(super) fn grace(standing: &RunningStack) -> Duration {
     standing.patience().max(GRACE)
 }
 
@@ -24,10 +24,10 @@ pub(super) fn grace(standing: &Standing) -> Duration {
 /// # Errors
 /// It could not be started, or somebody does not answer.
 pub(super) fn execute(
-    standing: &mut Standing,
+    standing: &mut RunningStack,
     command: &Command,
     deadline: Duration,
-) -> Result<Ran, Fault> {
+) -> Result<TimedRun, Fault> {
     let began = begin(standing, command)?;
     finish(standing, began, deadline)
 }
@@ -36,7 +36,7 @@ pub(super) fn execute(
 ///
 /// # Errors
 /// It could not be started.
-pub(super) fn begin(standing: &mut Standing, command: &Command) -> Result<Nanoseconds, Fault> {
+pub(super) fn begin(standing: &mut RunningStack, command: &Command) -> Result<Nanoseconds, Fault> {
     let grace = grace(standing);
     let link = standing.link()?;
     let started = link.ask(&Request::Run(command.clone()), grace)?;
@@ -52,10 +52,10 @@ pub(super) fn begin(standing: &mut Standing, command: &Command) -> Result<Nanose
 /// # Errors
 /// It does not end, or the inside says what cannot be.
 pub(super) fn finish(
-    standing: &mut Standing,
+    standing: &mut RunningStack,
     began: Nanoseconds,
     deadline: Duration,
-) -> Result<Ran, Fault> {
+) -> Result<TimedRun, Fault> {
     let below = (standing.depth() > 1).then(|| standing.deeper());
     let grace = grace(standing);
     end_of(standing.link()?, began, (deadline, grace), below)
@@ -67,7 +67,7 @@ fn end_of(
     began: Nanoseconds,
     (deadline, grace): (Duration, Duration),
     below: Option<Deeper>,
-) -> Result<Ran, Fault> {
+) -> Result<TimedRun, Fault> {
     let mut pulse = Pulse::default();
     let ended = link.outlast(&mut pulse, deadline.saturating_add(grace))?;
     match ended.reply {
@@ -91,7 +91,7 @@ fn end_of(
         },
     };
     pulse.settle(link.listener.as_mut(), grace)?;
-    Ok(Ran { between, outcome, bill })
+    Ok(TimedRun { between, outcome, bill })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use super::acts::Who;
 use super::clock_sync::ClockSync;
-use super::iterate::Ran;
+use super::iterate::TimedRun;
 use super::stage::Stage;
 use crate::fault::Fault;
 use crate::workload::Reading as WorkloadReading;
@@ -32,7 +32,12 @@ pub(super) trait Companion {
     ///
     /// # Errors
     /// What keeps the trial from having a number.
-    fn end(&mut self, stage: &mut Stage<'_>, runs: &[Ran], seen: &mut Seen) -> Result<(), Fault>;
+    fn end(
+        &mut self,
+        stage: &mut Stage<'_>,
+        runs: &[TimedRun],
+        seen: &mut Seen,
+    ) -> Result<(), Fault>;
 
     /// Takes away what it has started, also after a failure; what was left of it.
     fn stop(self: Box<Self>) -> Vec<String> {
@@ -59,7 +64,7 @@ pub(super) struct Seen {
     /// What this machine was doing: stable key, value.
     pub conditions: Vec<(String, f64)>,
     /// Facts, each with its place in the evidence.
-    pub facts: Vec<(Place, Fact)>,
+    pub facts: Vec<(FactPlace, Fact)>,
     /// Why what was measured cannot be believed, the first that was found last.
     pub flaws: Flaws,
     /// What a workload measured.
@@ -90,7 +95,7 @@ impl Flaws {
 
 impl Seen {
     /// Adds facts at a place of the evidence.
-    pub(super) fn prove(&mut self, place: Place, facts: impl IntoIterator<Item = Fact>) {
+    pub(super) fn prove(&mut self, place: FactPlace, facts: impl IntoIterator<Item = Fact>) {
         self.facts.extend(facts.into_iter().map(|fact| (place, fact)));
     }
 
@@ -104,7 +109,7 @@ impl Seen {
 
 /// Where a fact stands in the evidence of the innermost level, after what the layer has proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum FactPlace {
     Clock,
     Workload,
     Neighbours,

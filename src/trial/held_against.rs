@@ -12,7 +12,7 @@
 //!   memory already are in a process's resident set, and not in its group's bill.
 
 use super::clock_sync::ClockSync;
-use super::iterate::Ran;
+use super::iterate::TimedRun;
 use crate::layer::{Payer, Source};
 use std::time::Duration;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
@@ -103,7 +103,7 @@ pub(super) fn of_the_group(payers: &[Payer], readings: &[Reading]) -> Option<Nan
 
 /// By how much the host's brackets were longer than what the commands are said to have taken, the most of them, in
 /// nanoseconds; nothing where the time is the host's own.
-pub(super) fn excess(clock: ClockSync, runs: &[Ran]) -> Option<(String, f64)> {
+pub(super) fn excess(clock: ClockSync, runs: &[TimedRun]) -> Option<(String, f64)> {
     let excess = runs.iter().map(|ran| ran.between.since(ran.outcome.wall).0).max();
     #[expect(clippy::cast_precision_loss, reason = "nanoseconds of days are known to the µs")]
     let found = excess.filter(|_| clock.is_shared()).map(|excess| excess as f64);
@@ -112,7 +112,7 @@ pub(super) fn excess(clock: ClockSync, runs: &[Ran]) -> Option<(String, f64)> {
 
 impl Host {
     /// The first claim that contradicts what this host saw, with both values; nothing where all may be true.
-    pub(super) fn contradicts(&self, runs: &[Ran]) -> Option<String> {
+    pub(super) fn contradicts(&self, runs: &[TimedRun]) -> Option<String> {
         runs.iter()
             .find_map(|ran| self.time(ran).or_else(|| self.memory(ran)))
             .or_else(|| self.cpu(runs))
@@ -127,7 +127,7 @@ impl Host {
         trips + Nanoseconds(between.0 / LATE_PART) + LATE.into() + waits.into()
     }
 
-    fn time(&self, ran: &Ran) -> Option<String> {
+    fn time(&self, ran: &TimedRun) -> Option<String> {
         let (between, claim) = (ran.between, self.clock.wall(ran.between, &ran.outcome));
         if claim == Nanoseconds(0) {
             return Some(String::from("the command is said to have taken no time at all"));
@@ -146,7 +146,7 @@ impl Host {
         })
     }
 
-    fn memory(&self, ran: &Ran) -> Option<String> {
+    fn memory(&self, ran: &TimedRun) -> Option<String> {
         let kernel = self.kernel?;
         // Instances may have the same files in memory.
         let count = u64::try_from(ran.outcome.instances.len()).unwrap_or(u64::MAX).max(1);
@@ -160,9 +160,9 @@ impl Host {
         })
     }
 
-    fn cpu(&self, runs: &[Ran]) -> Option<String> {
+    fn cpu(&self, runs: &[TimedRun]) -> Option<String> {
         let kernel = self.kernel?;
-        let used = |ran: &Ran| ran.outcome.cpu_user + ran.outcome.cpu_system;
+        let used = |ran: &TimedRun| ran.outcome.cpu_user + ran.outcome.cpu_system;
         let claim = sum(runs.iter().map(used));
         let waited = sum(runs.iter().map(|ran| ran.between));
         let most = Nanoseconds(waited.0.saturating_mul(kernel.cpus.max(1).into()));

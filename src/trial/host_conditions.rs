@@ -3,7 +3,7 @@
 
 use super::acts::Who;
 use super::companion::{Companion, Seen};
-use super::iterate::Ran;
+use super::iterate::TimedRun;
 use super::quiet::{self, Conditions, Quiet};
 use super::stage::Stage;
 use super::together;
@@ -28,7 +28,7 @@ impl Companion for HostConditions {
         self.0 = Some((quiet, before));
     }
 
-    fn end(&mut self, _: &mut Stage<'_>, runs: &[Ran], seen: &mut Seen) -> Result<(), Fault> {
+    fn end(&mut self, _: &mut Stage<'_>, runs: &[TimedRun], seen: &mut Seen) -> Result<(), Fault> {
         let Some((mut quiet, before)) = self.0.take() else { return Ok(()) };
         let after = quiet.read();
         let used = used_by_all(seen.bill.iter().chain(&seen.beside), seen.payer_count);

@@ -12,7 +12,7 @@ use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Outcome, Reading};
 
 /// One run of the command.
-pub(super) struct Ran {
+pub(super) struct TimedRun {
     /// Host time from the arrival of `Started` to that of `Ended`.
     pub between: Nanoseconds,
     /// What its agent said.
@@ -22,8 +22,8 @@ pub(super) struct Ran {
 }
 
 /// What each run took and used, in host time.
-pub(super) fn iterations(runs: &[Ran], clock_sync: ClockSync) -> Vec<Iteration> {
-    let one = |ran: &Ran| Iteration {
+pub(super) fn iterations(runs: &[TimedRun], clock_sync: ClockSync) -> Vec<Iteration> {
+    let one = |ran: &TimedRun| Iteration {
         wall: clock_sync.wall(ran.between, &ran.outcome),
         cpu_user: ran.outcome.cpu_user,
         cpu_system: ran.outcome.cpu_system,
@@ -39,7 +39,7 @@ pub(super) fn iterations(runs: &[Ran], clock_sync: ClockSync) -> Vec<Iteration> 
 /// Ours: nothing was run.
 pub(super) fn whole(
     iterations: &[Iteration],
-    runs: Vec<Ran>,
+    runs: Vec<TimedRun>,
 ) -> Result<(Nanoseconds, Outcome), Fault> {
     let wall = median(iterations.iter().map(|one| one.wall));
     let cpu_user = mean(iterations.iter().map(|one| one.cpu_user));
@@ -65,7 +65,7 @@ pub(super) fn whole(
 }
 
 /// What was read around all runs, and what the deeper levels read around each, per run.
-pub(super) fn per_iteration(around: Vec<Reading>, runs: &[Ran]) -> Vec<Reading> {
+pub(super) fn per_iteration(around: Vec<Reading>, runs: &[TimedRun]) -> Vec<Reading> {
     let mut sums = around;
     if let Some((first, rest)) = runs.split_first() {
         let mut bill = first.bill.clone();
@@ -115,7 +115,7 @@ mod tests {
     use surtax_instrument::quantity::Bytes;
     use surtax_instrument::wire::{Output, Role, Status};
 
-    fn ran(wall: u64, output: &[u8], code: i32) -> Ran {
+    fn ran(wall: u64, output: &[u8], code: i32) -> TimedRun {
         let hash = output.iter().fold(0, |hash, byte| hash * 256 + u128::from(*byte));
         let outcome = Outcome {
             status: Status::Exit(code),
@@ -138,10 +138,10 @@ mod tests {
             carries_workload: false,
             is_shared: false,
         }];
-        Ran { between: Nanoseconds(wall), outcome, bill }
+        TimedRun { between: Nanoseconds(wall), outcome, bill }
     }
 
-    fn iteration(ran: &Ran) -> Iteration {
+    fn iteration(ran: &TimedRun) -> Iteration {
         let Outcome { wall, cpu_user, cpu_system, .. } = ran.outcome;
         Iteration { wall, cpu_user, cpu_system }
     }

@@ -3,7 +3,7 @@
 use super::clock_sync::ClockSync;
 use super::companion::Seen;
 use super::held_against::{self, Host, Kernel};
-use super::iterate::{self, Ran};
+use super::iterate::{self, TimedRun};
 use super::stage::Placed;
 use super::{Evidence, Measured};
 use crate::fault::Fault;
@@ -56,7 +56,7 @@ pub(super) struct Judged {
 /// # Errors
 /// Ours: a level proved nothing, nobody asked for the time, or nothing was run.
 pub(super) fn put_together(
-    runs: Vec<Ran>,
+    runs: Vec<TimedRun>,
     mut seen: Seen,
     around: Around,
 ) -> Result<Judged, Fault> {

@@ -9,7 +9,7 @@ use crate::lab::{self, Room};
 use crate::layer::publish::Port;
 use crate::layer::{Network, StackSpec};
 use crate::stack::reach::needs_bridge;
-use crate::stack::rise::Ground;
+use crate::stack::rise::StartContext;
 use crate::workload::Definition;
 use crate::workload::definition::Client;
 use std::fs;
@@ -180,7 +180,7 @@ impl Bridge {
     pub(super) fn between(
         definition: &Definition,
         stack: &StackSpec,
-        ground: &Ground<'_>,
+        ground: &StartContext<'_>,
         name: &str,
     ) -> Result<Option<Self>, Fault> {
         let Client::Beside(beside) = &definition.client else { return Ok(None) };

@@ -7,8 +7,8 @@
 
 use super::acts::Who;
 use super::command_run::{begin, finish};
-use super::companion::{Companion, Place, Seen};
-use super::iterate::Ran;
+use super::companion::{Companion, FactPlace, Seen};
+use super::iterate::TimedRun;
 use super::peer::{Peer, Side};
 use super::stage::{NotPlaced, Placed, Stage};
 use super::task::Task;
@@ -18,7 +18,7 @@ use crate::fault::Fault;
 use crate::layer::Payer;
 use crate::layer::watch::Watch;
 use crate::plan::Neighbour;
-use crate::stack::rise::{Ground, Standing};
+use crate::stack::rise::{RunningStack, StartContext};
 use crate::workload::Definition;
 use std::time::Duration;
 use surtax_instrument::clock;
@@ -59,7 +59,7 @@ impl Neighbours {
     pub(super) fn raise(
         neighbours: &[Neighbour],
         command: &Command,
-        ground: &Ground<'_>,
+        ground: &StartContext<'_>,
         name: &str,
     ) -> Result<Self, NotPlaced> {
         let mut raised = Self::default();
@@ -101,7 +101,7 @@ impl Companion for Neighbours {
     }
 
     /// What they used since then, and whether all of them still ran at the end.
-    fn end(&mut self, _: &mut Stage<'_>, _: &[Ran], seen: &mut Seen) -> Result<(), Fault> {
+    fn end(&mut self, _: &mut Stage<'_>, _: &[TimedRun], seen: &mut Seen) -> Result<(), Fault> {
         for (place, beside) in self.all.iter_mut().enumerate() {
             let ended = beside.ended().map_err(|fault| during(&beside.words, fault))?;
             let words = &beside.words;
@@ -123,7 +123,7 @@ impl Companion for Neighbours {
             let of_both = of_both.map(|Fact { key, value, source }| {
                 Fact::new(format!("neighbour_{place}_{key}"), value, source)
             });
-            seen.prove(Place::Neighbours, std::iter::once(ran).chain(of_both));
+            seen.prove(FactPlace::Neighbours, std::iter::once(ran).chain(of_both));
             #[expect(clippy::cast_precision_loss, reason = "a day in nanoseconds is below 2^53")]
             let used = used.0 as f64;
             seen.conditions.push((format!("neighbour_{place}_cpu_ns"), used));
@@ -148,7 +148,7 @@ impl Beside {
         neighbour: &Neighbour,
         place: usize,
         command: &Command,
-        ground: &Ground<'_>,
+        ground: &StartContext<'_>,
         name: &str,
     ) -> Result<Self, NotPlaced> {
         let Neighbour { workload, stack } = neighbour;
@@ -159,7 +159,7 @@ impl Beside {
             task.definition.as_ref().map(|it| it.command.clone()).ok_or_else(no_workload)?;
         // Both sides go on through all warm-ups and iterations, each of which may take as long as a command may.
         let endless = Command { deadline: Nanoseconds(0), ..like(command, &words) };
-        let on = Ground { network: None, ..*ground };
+        let on = StartContext { network: None, ..*ground };
         let placed = Placed::place(task, stack, endless, &on, name, &mut |_, _| {})?;
         Ok(Self {
             definition: placed.task.definition.clone().ok_or_else(no_workload)?,
@@ -254,7 +254,7 @@ impl Beside {
 }
 
 /// How the command in a stack has ended, if its agent has told of that.
-fn told_of_its_end(standing: &mut Standing) -> Result<Option<String>, Fault> {
+fn told_of_its_end(standing: &mut RunningStack) -> Result<Option<String>, Fault> {
     let link = standing.link()?;
     while let Some(said) = link.listener.wait(Duration::ZERO)? {
         match said.reply {

@@ -11,7 +11,7 @@
 
 use super::clock_sync::{ClockSync, Rate};
 use super::command_run::{begin, finish};
-use super::iterate::Ran;
+use super::iterate::TimedRun;
 use super::meeting::{Meeting, meet};
 use super::workload_steps::{like, require_success};
 use crate::driver;
@@ -19,7 +19,7 @@ use crate::fault::Fault;
 use crate::layer::publish::Port;
 use crate::layer::{Network, Payer, StackSpec, Unavailable};
 use crate::stack::reach::{Reachability, cannot_meet, promise, tell_address};
-use crate::stack::rise::{Ground, Standing};
+use crate::stack::rise::{RunningStack, StartContext};
 use crate::workload::Definition;
 use crate::workload::definition::Client;
 use std::net::IpAddr;
@@ -38,7 +38,7 @@ const TOLD: [&str; 3] = ["inside_kernel_release", "inside_cpus_online", "network
 
 /// Both sides of a trial, and the outside.
 pub(super) struct Peer {
-    outside: Standing,
+    outside: RunningStack,
     client: Command,
     server: Command,
     place: Client,
@@ -131,9 +131,9 @@ impl Peer {
     pub(super) fn open(
         definition: &Definition,
         sides: &[Definition],
-        standing: &Standing,
+        standing: &RunningStack,
         command: &Command,
-        ground: &Ground<'_>,
+        ground: &StartContext<'_>,
         name: &str,
     ) -> Result<Option<Self>, Fault> {
         if definition.server.is_none() {
@@ -157,7 +157,7 @@ impl Peer {
             _ => definition.command.clone(),
         };
         let outer = like(command, &outer);
-        let ground = Ground { command: Some(&outer), network: namespace, ..*ground };
+        let ground = StartContext { command: Some(&outer), network: namespace, ..*ground };
         let mut outside = spec
             .raise(&ground, &format!("{name}-outside"))
             .map_err(|fault| fault.during("the outside"))?;
@@ -189,7 +189,7 @@ impl Peer {
     /// Either could not be started.
     pub(super) fn begin(
         &mut self,
-        stack: &mut Standing,
+        stack: &mut RunningStack,
     ) -> Result<[(Side, Nanoseconds); 2], Fault> {
         let Self { outside, client, server, place, .. } = self;
         let (sides, serving, calling) = match place {
@@ -202,7 +202,7 @@ impl Peer {
     }
 
     /// What stands outside.
-    pub(super) fn outside(&mut self) -> &mut Standing {
+    pub(super) fn outside(&mut self) -> &mut RunningStack {
         &mut self.outside
     }
 
@@ -210,7 +210,11 @@ impl Peer {
     ///
     /// # Errors
     /// The server failed, or either could not be started or does not end.
-    pub(super) fn run(&mut self, stack: &mut Standing, deadline: Duration) -> Result<Ran, Fault> {
+    pub(super) fn run(
+        &mut self,
+        stack: &mut RunningStack,
+        deadline: Duration,
+    ) -> Result<TimedRun, Fault> {
         let Self { outside, client, server, place, stops_server, .. } = self;
         let (serving, calling) = match place {
             Client::Stack => (outside, stack),
@@ -235,7 +239,7 @@ impl Peer {
         }
         Ok(match place {
             Client::Stack => called,
-            _ => Ran {
+            _ => TimedRun {
                 between: called.between,
                 outcome: Outcome {
                     cpu_user: served.outcome.cpu_user,

@@ -2,8 +2,8 @@
 
 use super::acts::Who;
 use super::command_run::grace;
-use super::companion::{Companion, Place, Seen};
-use super::iterate::Ran;
+use super::companion::{Companion, FactPlace, Seen};
+use super::iterate::TimedRun;
 use super::stage::Stage;
 use crate::agent::unexpected;
 use crate::fault::Fault;
@@ -17,13 +17,13 @@ impl Companion for Program {
         Who::Program
     }
 
-    fn end(&mut self, stage: &mut Stage<'_>, _: &[Ran], seen: &mut Seen) -> Result<(), Fault> {
+    fn end(&mut self, stage: &mut Stage<'_>, _: &[TimedRun], seen: &mut Seen) -> Result<(), Fault> {
         let command = stage.inside();
         let standing = &mut stage.placed.standing;
         let grace = grace(standing);
         match standing.link()?.ask(&Request::Resolve(command), grace)?.reply {
             Reply::Identity(facts) => {
-                seen.prove(Place::Program, facts);
+                seen.prove(FactPlace::Program, facts);
                 Ok(())
             }
             other => Err(unexpected(&other, "the question which file the command is")),

@@ -6,7 +6,7 @@ use super::clock_check::ClockCheck;
 use super::command::{command, padding, variable_of};
 use super::companion::{Companion, Seen};
 use super::host_conditions::HostConditions;
-use super::iterate::Ran;
+use super::iterate::TimedRun;
 use super::measured::{Around, Judged, put_together};
 use super::neighbour::Neighbours;
 use super::oom::{self, Lookout};
@@ -20,7 +20,7 @@ use super::{Record, TrialResult, disturbance};
 use crate::fault::Fault;
 use crate::layer::StackSpec;
 use crate::plan::{Plan, TrialId};
-use crate::stack::rise::Ground;
+use crate::stack::rise::StartContext;
 use std::path::Path;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
@@ -31,7 +31,7 @@ pub fn run(
     trial: TrialId,
     stack: &StackSpec,
     plan: &Plan,
-    ground: &Ground<'_>,
+    ground: &StartContext<'_>,
     acts: Acts<'_>,
 ) -> Record {
     std::thread::sleep(plan.conduct.settle());
@@ -87,7 +87,7 @@ pub fn run(
 fn place(
     plan: &Plan,
     stack: &StackSpec,
-    ground: &Ground<'_>,
+    ground: &StartContext<'_>,
     (name, padding): (&str, u32),
     acts: Acts<'_>,
 ) -> Result<Placed, NotPlaced> {
@@ -102,7 +102,7 @@ fn place(
 struct Beside<'a> {
     plan: &'a Plan,
     trial: TrialId,
-    ground: &'a Ground<'a>,
+    ground: &'a StartContext<'a>,
     name: &'a str,
 }
 
@@ -161,7 +161,7 @@ fn measure(
     stage: &mut Stage<'_>,
     all: &mut [Box<dyn Companion>],
     acts: Acts<'_>,
-) -> Result<(Vec<Ran>, Seen), Fault> {
+) -> Result<(Vec<TimedRun>, Seen), Fault> {
     for it in all.iter_mut() {
         acts(it.who(), Act::Prepare);
         it.prepare(stage)?;

@@ -75,7 +75,7 @@ impl Quiet {
         after: &Conditions,
         payers_cpu: Option<Nanoseconds>,
     ) -> Vec<(String, f64)> {
-        let mut found = Found::default();
+        let mut found = KeptConditions::default();
         let watched = after.host.at.since(before.host.at);
         found.add("watched_ns", Some(real(watched.0)));
         found.levels(self, before, after);
@@ -104,7 +104,7 @@ pub fn stood_still<'a>(mut runs: impl Iterator<Item = &'a Outcome>) -> Vec<(Stri
         (count + u64::from(stops.count), time + stops.time)
     };
     let sum = |sum, outcome: &Outcome| outcome.stops.map(|stops| add(sum, stops));
-    let mut found = Found::default();
+    let mut found = KeptConditions::default();
     if let Some((count, time)) = runs.try_fold((0, Nanoseconds(0)), sum) {
         found.add("command_stopped_count", Some(real(count)));
         found.add("command_stopped_ns", Some(real(time.0)));
@@ -120,9 +120,9 @@ pub fn left_running<'a>(runs: impl Iterator<Item = &'a Outcome>) -> Option<(Stri
 
 /// The conditions of one trial as they are kept.
 #[derive(Default)]
-struct Found(Vec<(String, f64)>);
+struct KeptConditions(Vec<(String, f64)>);
 
-impl Found {
+impl KeptConditions {
     fn add(&mut self, key: &str, value: Option<f64>) {
         self.0.extend(value.map(|value| (String::from(key), value)));
     }

@@ -5,14 +5,14 @@
 use super::acts::{Act, Acts, Who};
 use super::cold;
 use super::command_run::execute;
-use super::iterate::Ran;
+use super::iterate::TimedRun;
 use super::meeting::Bridge;
 use super::peer::{Peer, Side};
 use super::task::Task;
 use crate::fault::Fault;
 use crate::layer::{Payer, StackSpec};
 use crate::plan::{Cache, Plan};
-use crate::stack::rise::{Ground, Standing};
+use crate::stack::rise::{RunningStack, StartContext};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
@@ -24,7 +24,7 @@ pub(super) struct Placed {
     /// The other side, of a workload that has two.
     pub peer: Option<Peer>,
     /// The stack.
-    pub standing: Standing,
+    pub standing: RunningStack,
     between: Option<Bridge>,
     /// What runs in the stack, or outside where that is the client.
     pub command: Command,
@@ -52,7 +52,7 @@ impl Placed {
         mut task: Task,
         stack: &StackSpec,
         mut command: Command,
-        ground: &Ground<'_>,
+        ground: &StartContext<'_>,
         name: &str,
         acts: Acts<'_>,
     ) -> Result<Self, NotPlaced> {
@@ -67,7 +67,8 @@ impl Placed {
         let network = between.as_ref().map(Bridge::path);
         let network = network.as_deref().or(ground.network);
         acts(Who::Stack, Act::Start);
-        let raised = stack.raise(&Ground { command: Some(&inside), network, ..*ground }, name);
+        let raised =
+            stack.raise(&StartContext { command: Some(&inside), network, ..*ground }, name);
         let stood_at = clock::monotonic_raw();
         let mut standing = match raised {
             Ok(standing) => standing,
@@ -97,7 +98,7 @@ impl Placed {
     }
 
     /// What stands on one of its sides.
-    pub(super) fn standing(&mut self, side: Side) -> &mut Standing {
+    pub(super) fn standing(&mut self, side: Side) -> &mut RunningStack {
         match (side, &mut self.peer) {
             (Side::Outside, Some(peer)) => peer.outside(),
             _ => &mut self.standing,
@@ -151,7 +152,7 @@ impl Stage<'_> {
     ///
     /// # Errors
     /// It could not be started, or does not end.
-    pub(super) fn run(&mut self) -> Result<Ran, Fault> {
+    pub(super) fn run(&mut self) -> Result<TimedRun, Fault> {
         let deadline = self.deadline();
         let Placed { peer, standing, command, .. } = &mut *self.placed;
         match peer {
@@ -164,8 +165,8 @@ impl Stage<'_> {
     ///
     /// # Errors
     /// As [`Self::run`]; also where a cache cannot be dropped.
-    pub(super) fn iterate(&mut self, acts: Acts<'_>) -> Result<Vec<Ran>, Fault> {
-        let mut runs: Vec<Ran> = Vec::new();
+    pub(super) fn iterate(&mut self, acts: Acts<'_>) -> Result<Vec<TimedRun>, Fault> {
+        let mut runs: Vec<TimedRun> = Vec::new();
         for _ in 0..self.plan.conduct.iterations {
             if self.plan.conduct.cache == Cache::Cold {
                 cold::drop_caches(self.placed.standing.link()?, runs.is_empty())?;

@@ -6,7 +6,7 @@ use super::peer::{self, Peer};
 use crate::fault::Fault;
 use crate::layer::{Network, StackSpec, Unavailable};
 use crate::plan::Plan;
-use crate::stack::rise::{Ground, Standing};
+use crate::stack::rise::{RunningStack, StartContext};
 use crate::workload::{Definition, Workload};
 use surtax_instrument::wire::{Command, Fact};
 
@@ -93,9 +93,9 @@ impl Task {
     /// The other side of a workload that has two, with the port of either settled.
     pub(super) fn peer(
         &mut self,
-        standing: &Standing,
+        standing: &RunningStack,
         command: &mut Command,
-        ground: &Ground<'_>,
+        ground: &StartContext<'_>,
         name: &str,
     ) -> Result<Option<Peer>, Fault> {
         self.settle_port(standing.network(), ground.lab, command)?;
@@ -112,7 +112,7 @@ impl Task {
     pub(super) fn between(
         &self,
         stack: &StackSpec,
-        ground: &Ground<'_>,
+        ground: &StartContext<'_>,
         name: &str,
     ) -> Result<Option<Bridge>, Fault> {
         let Some(definition) = &self.definition else { return Ok(None) };
@@ -120,14 +120,14 @@ impl Task {
     }
 
     /// The network and the port at which what was booted serves by itself, for a workload that has a server.
-    fn served_by<'a>(&self, standing: &'a Standing) -> Option<(&'a Network, u16)> {
+    fn served_by<'a>(&self, standing: &'a RunningStack) -> Option<(&'a Network, u16)> {
         self.definition.as_ref()?.server.as_ref()?;
         let network = standing.network()?;
         Some((network, network.serves?))
     }
 
     /// Where the sides were, if what was booted is the server; the port of another one, if that was settled.
-    pub(super) fn places(&self, standing: &Standing) -> Vec<Fact> {
+    pub(super) fn places(&self, standing: &RunningStack) -> Vec<Fact> {
         let Some((network, port)) = self.served_by(standing) else {
             return self.port.clone().into_iter().collect();
         };

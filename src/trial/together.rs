@@ -1,6 +1,6 @@
 //! Several instances of the command at once: what of their outcome is shown, and whether they ran beside each other.
 
-use super::iterate::Ran;
+use super::iterate::TimedRun;
 use surtax_instrument::wire::{Instance, Outcome, Status};
 
 /// The condition that says for which share of the longest instance's time all ran.
@@ -18,8 +18,8 @@ pub(super) fn show(outcome: &mut Outcome) {
 }
 
 /// For which share of the time all of them ran, in the iteration where that was least; nothing where one ran.
-pub(super) fn at_once(runs: &[Ran]) -> Option<(String, f64)> {
-    let share = |ran: &Ran| {
+pub(super) fn at_once(runs: &[TimedRun]) -> Option<(String, f64)> {
+    let share = |ran: &TimedRun| {
         let walls = || ran.outcome.instances.iter().map(|it| it.wall.seconds());
         let (least, most) = (walls().reduce(f64::min)?, walls().reduce(f64::max)?);
         (most > 0.0).then(|| least / most)
@@ -77,11 +77,12 @@ mod tests {
     fn instances_ran_at_once_while_the_shortest_did() {
         let ran = |walls: [u64; 2]| {
             let instances = walls.map(|wall| instance(0, wall, "")).to_vec();
-            Ran { between: Nanoseconds(1), outcome: outcome(instances), bill: Vec::new() }
+            TimedRun { between: Nanoseconds(1), outcome: outcome(instances), bill: Vec::new() }
         };
         let share = at_once(&[ran([100, 80]), ran([100, 90])]).unwrap().1;
         assert!((share - 0.8).abs() < 1e-9, "{share}");
-        let alone = Ran { between: Nanoseconds(1), outcome: outcome(Vec::new()), bill: Vec::new() };
+        let alone =
+            TimedRun { between: Nanoseconds(1), outcome: outcome(Vec::new()), bill: Vec::new() };
         assert_eq!(at_once(&[alone]), None);
     }
 }

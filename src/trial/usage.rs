@@ -4,7 +4,7 @@
 use super::acts::Who;
 use super::companion::{Companion, Seen};
 use super::held_against;
-use super::iterate::Ran;
+use super::iterate::TimedRun;
 use super::peer::Peer;
 use super::stage::Stage;
 use crate::fault::Fault;
@@ -30,7 +30,7 @@ impl Companion for Bill {
         self.0 = Some(Watch::begin(stage.payers.clone(), stage.level));
     }
 
-    fn end(&mut self, stage: &mut Stage<'_>, _: &[Ran], seen: &mut Seen) -> Result<(), Fault> {
+    fn end(&mut self, stage: &mut Stage<'_>, _: &[TimedRun], seen: &mut Seen) -> Result<(), Fault> {
         seen.bill = self.0.take().map(Watch::end).unwrap_or_default();
         seen.group_cpu = held_against::of_the_group(&stage.payers, &seen.bill);
         seen.payer_count += stage.payers.len();
@@ -49,7 +49,7 @@ impl Companion for PeerUsage {
         self.watch = Some(Watch::begin(payers, stage.level));
     }
 
-    fn end(&mut self, _: &mut Stage<'_>, _: &[Ran], seen: &mut Seen) -> Result<(), Fault> {
+    fn end(&mut self, _: &mut Stage<'_>, _: &[TimedRun], seen: &mut Seen) -> Result<(), Fault> {
         seen.beside.extend(self.watch.take().map(Watch::end).unwrap_or_default());
         seen.payer_count += self.payer_count;
         Ok(())

@@ -1,8 +1,8 @@
 //! What a workload does around its command: it says its version and sets up before, and is read and cleans up after.
 
 use super::acts::Who;
-use super::companion::{Companion, Place, Seen};
-use super::iterate::Ran;
+use super::companion::{Companion, FactPlace, Seen};
+use super::iterate::TimedRun;
 use super::peer::Peer;
 use super::stage::{Placed, Stage};
 use super::task::Task;
@@ -33,16 +33,21 @@ impl Companion for WorkloadSteps {
         Ok(())
     }
 
-    fn end(&mut self, stage: &mut Stage<'_>, runs: &[Ran], seen: &mut Seen) -> Result<(), Fault> {
+    fn end(
+        &mut self,
+        stage: &mut Stage<'_>,
+        runs: &[TimedRun],
+        seen: &mut Seen,
+    ) -> Result<(), Fault> {
         let Placed { task, standing, peer, .. } = &*stage.placed;
-        seen.prove(Place::Workload, std::mem::take(&mut self.0));
-        seen.prove(Place::Workload, task.instances());
-        seen.prove(Place::Workload, task.places(standing));
-        seen.prove(Place::Peer, peer.iter().flat_map(Peer::facts));
+        seen.prove(FactPlace::Workload, std::mem::take(&mut self.0));
+        seen.prove(FactPlace::Workload, task.instances());
+        seen.prove(FactPlace::Workload, task.places(standing));
+        seen.prove(FactPlace::Peer, peer.iter().flat_map(Peer::facts));
         seen.flaws.prepared = self.1.take();
         match task.read(runs.iter().map(|ran| &ran.outcome)) {
             Ok(reading) => {
-                seen.prove(Place::Settings, settings(&reading));
+                seen.prove(FactPlace::Settings, settings(&reading));
                 seen.workload = reading;
             }
             Err(why) => seen.flaws.reading = Some(why),

@@ -7,7 +7,7 @@ use super::metric::quantiles;
 
 /// One thing that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct AccountLine {
     /// What it is: `check`, `metric`, `quantile` or `setting`.
     pub kind: &'static str,
     /// Its name; of a check what it shows.
@@ -25,14 +25,14 @@ impl Definition {
     ///
     /// # Errors
     /// As [`Definition::read`]: one sentence.
-    pub fn account(&self, stdout: &str) -> Result<Vec<Line>, String> {
+    pub fn account(&self, stdout: &str) -> Result<Vec<AccountLine>, String> {
         let reading = self.read(stdout)?;
         let printed = Printed::of(stdout);
         let mut lines = Vec::new();
         for check in &self.checks {
             let value = check.extract.number(&printed)?.to_string();
             let (name, wanted) = (check.about.clone(), check.limits.words());
-            lines.push(Line { kind: "check", name, value, unit: "", wanted });
+            lines.push(AccountLine { kind: "check", name, value, unit: "", wanted });
         }
         for rule in &self.metrics {
             let absence = reading.absences.iter().find(|absence| absence.metric == rule.name);
@@ -41,18 +41,30 @@ impl Definition {
                 None => rule.extract.number(&printed)?.to_string(),
             };
             let (name, wanted) = (rule.name.clone(), rule.limits.words());
-            lines.push(Line { kind: "metric", name, value, unit: rule.unit.printed, wanted });
+            lines.push(AccountLine {
+                kind: "metric",
+                name,
+                value,
+                unit: rule.unit.printed,
+                wanted,
+            });
         }
         for (rule, found) in self.histograms.iter().zip(&reading.histograms) {
             for metric in quantiles(&rule.name, &found.histogram) {
                 let value = rounded(metric.value / rule.unit.factor).to_string();
                 let (name, unit) = (metric.name, rule.unit.printed);
-                lines.push(Line { kind: "quantile", name, value, unit, wanted: String::new() });
+                lines.push(AccountLine {
+                    kind: "quantile",
+                    name,
+                    value,
+                    unit,
+                    wanted: String::new(),
+                });
             }
         }
         for (name, value) in reading.settings {
             let wanted = String::new();
-            lines.push(Line { kind: "setting", name, value, unit: "", wanted });
+            lines.push(AccountLine { kind: "setting", name, value, unit: "", wanted });
         }
         Ok(lines)
     }
@@ -94,7 +106,9 @@ jsonpath = "$.place"
         let stdout =
             "done 3\ntook 0.25 s\n{\"place\": \"CPU 1\", \"bins\": [[10, 30], [40, 10]]}\n";
         let lines = definition.account(stdout).unwrap();
-        let of = |line: &Line| format!("{} {} {} {}", line.kind, line.name, line.value, line.unit);
+        let of = |line: &AccountLine| {
+            format!("{} {} {} {}", line.kind, line.name, line.value, line.unit)
+        };
         assert_eq!(of(&lines[0]), "check it ended 3 ");
         assert_eq!(lines[0].wanted, "at least 1");
         assert_eq!(of(&lines[1]), "metric took 0.25 s");

@@ -37,7 +37,7 @@ pub enum Fold {
 
 /// Which of how many instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct InstanceIndex {
     /// From 0.
     pub instance: u32,
     /// How many run at once.
@@ -71,7 +71,7 @@ impl Share {
     }
 
     /// The value of one instance. What is left of a whole number goes to the first ones.
-    fn of(self, value: i64, Place { instance, count }: Place) -> i64 {
+    fn of(self, value: i64, InstanceIndex { instance, count }: InstanceIndex) -> i64 {
         let (instance, count) = (i64::from(instance), i64::from(count.max(1)));
         match self {
             Self::Split => value / count + i64::from(instance < value % count),
@@ -83,7 +83,12 @@ impl Share {
     ///
     /// # Errors
     /// The user's: it is no number that this could be made of.
-    pub(super) fn apply(self, name: &str, value: &str, place: Place) -> Result<String, Fault> {
+    pub(super) fn apply(
+        self,
+        name: &str,
+        value: &str,
+        place: InstanceIndex,
+    ) -> Result<String, Fault> {
         let number: i64 = value.parse().map_err(|_| {
             let (value, word) = (value.escape_debug(), self.word());
             Fault::user(format!("`{name}={value}` is no whole number, and instances {word} it"))
@@ -125,7 +130,7 @@ impl Fold {
     }
 }
 
-impl Place {
+impl InstanceIndex {
     /// The only one.
     pub const ONLY: Self = Self { instance: 0, count: 1 };
 }

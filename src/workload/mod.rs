@@ -24,8 +24,8 @@ mod unit;
 
 use crate::fault::Fault;
 pub use definition::Definition;
+use instances::InstanceIndex;
 pub use instances::Instanced;
-use instances::Place;
 pub use metric::{Better, Metric, quantile_name};
 pub use output::{Absence, Histogrammed, Reading};
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ impl Workload {
     /// # Errors
     /// The user's: a file that an older surtax took, and this one does not.
     pub fn resolve(&self) -> Result<Definition, Fault> {
-        self.resolve_at(Place::ONLY)
+        self.resolve_at(InstanceIndex::ONLY)
     }
 
     /// The same for each of so many instances that run at once: a load is split among them, and each has ports of
@@ -85,7 +85,7 @@ impl Workload {
     /// # Errors
     /// As [`Workload::resolve`]; also the user's where an instance would have a value that cannot be.
     pub fn instances(&self, count: u32) -> Result<Vec<Definition>, Fault> {
-        (0..count).map(|instance| self.resolve_at(Place { instance, count })).collect()
+        (0..count).map(|instance| self.resolve_at(InstanceIndex { instance, count })).collect()
     }
 
     /// The same with another value of one parameter.
@@ -99,7 +99,7 @@ impl Workload {
         Self::of(&self.name, self.text.clone(), parameters)
     }
 
-    fn resolve_at(&self, place: Place) -> Result<Definition, Fault> {
+    fn resolve_at(&self, place: InstanceIndex) -> Result<Definition, Fault> {
         let definition = Definition::parse(&self.text, &shelf::shown(&self.name))?;
         definition.with(&self.name, &self.parameters, place)
     }

@@ -39,7 +39,7 @@ pub struct Absence {
 }
 
 /// What a workload says of one metric.
-enum Found {
+enum MetricReading {
     Number(Metric),
     Nothing(Absence),
 }
@@ -90,8 +90,8 @@ impl Definition {
         let (mut metrics, mut histograms, mut absences) = (Vec::new(), Vec::new(), Vec::new());
         for rule in &self.metrics {
             match rule.found(&printed)? {
-                Found::Number(metric) => metrics.push(metric),
-                Found::Nothing(absence) => absences.push(absence),
+                MetricReading::Number(metric) => metrics.push(metric),
+                MetricReading::Nothing(absence) => absences.push(absence),
             }
         }
         for rule in &self.histograms {
@@ -109,9 +109,9 @@ impl Definition {
 
 impl Rule {
     /// The number; or that there is none, where the tool says so and may.
-    fn found(&self, printed: &Printed<'_>) -> Result<Found, String> {
+    fn found(&self, printed: &Printed<'_>) -> Result<MetricReading, String> {
         if !self.is_optional || self.extract.value(printed) != Ok(Value::Null) {
-            return self.metric(printed).map(Found::Number);
+            return self.metric(printed).map(MetricReading::Number);
         }
         let why = match &self.why {
             Some(path) => path
@@ -120,7 +120,7 @@ impl Rule {
             None => String::from("the workload does not say why"),
         };
         let why = why.chars().take(WHY_MAX).collect();
-        Ok(Found::Nothing(Absence { metric: self.name.clone(), why }))
+        Ok(MetricReading::Nothing(Absence { metric: self.name.clone(), why }))
     }
 
     fn metric(&self, printed: &Printed<'_>) -> Result<Metric, String> {

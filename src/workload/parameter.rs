@@ -1,7 +1,7 @@
 //! Parameters: named words in the commands of a workload, each with a default and with limits.
 
 use super::definition::{Client, Definition};
-use super::instances::{INSTANCE, Place, Share};
+use super::instances::{INSTANCE, InstanceIndex, Share};
 use super::port::PORT;
 use crate::fault::Fault;
 use crate::layer::instead;
@@ -144,7 +144,7 @@ impl Definition {
         &self,
         name: &str,
         given: &mut Vec<(String, String)>,
-        place: Place,
+        place: InstanceIndex,
     ) -> Result<(), Fault> {
         for parameter in &self.parameters {
             let Some(share) = parameter.share else { continue };
@@ -153,7 +153,7 @@ impl Definition {
             let all = said.map_or(&parameter.default, |at| &given[at].1);
             let own = share.apply(key, all, place)?;
             if let Some(wanted) = parameter.refusal(&own) {
-                let (Place { instance, count }, name) = (place, name.escape_debug());
+                let (InstanceIndex { instance, count }, name) = (place, name.escape_debug());
                 return Err(Fault::user(format!(
                     "instance {instance} of {count} would have `{key}={own}`, which cannot be a parameter of `{name}`"
                 ))
@@ -172,7 +172,7 @@ impl Definition {
         mut self,
         name: &str,
         given: &[(String, String)],
-        place: Place,
+        place: InstanceIndex,
     ) -> Result<Self, Fault> {
         let mut given = self.ordered(name, given.to_vec())?;
         if place.count > 1 {

@@ -1,7 +1,7 @@
 //! The port at which a workload listens: the one that was named, or one that is still to be chosen.
 
 use super::Workload;
-use super::instances::{Place, Share};
+use super::instances::{InstanceIndex, Share};
 use super::parameter::Kind;
 use crate::fault::Fault;
 use std::ops::RangeInclusive;
@@ -28,7 +28,7 @@ impl Workload {
     /// # Errors
     /// As [`Workload::resolve`].
     pub fn ports(&self, instances: u32) -> Result<Option<Ports>, Fault> {
-        let definition = self.resolve_at(Place::ONLY)?;
+        let definition = self.resolve_at(InstanceIndex::ONLY)?;
         if definition.server.is_none() && !definition.listens {
             return Ok(None);
         }

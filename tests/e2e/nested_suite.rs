@@ -8,7 +8,7 @@ use crate::suite::{lab, raise, run};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use surtax::fault::Fault;
-use surtax::stack::rise::Standing;
+use surtax::stack::rise::RunningStack;
 use surtax_instrument::wire::Status;
 
 /// What a start may take: a machine in a machine, twice, beside a build.
@@ -85,7 +85,7 @@ fn passes_the_suite(stack: &str) {
 }
 
 /// The stack, or why a machine that need not run it does not; the doctor knows the outermost layer alone.
-fn stands(raised: Result<Standing, Fault>, stack: &str) -> Option<Standing> {
+fn stands(raised: Result<RunningStack, Fault>, stack: &str) -> Option<RunningStack> {
     match raised {
         Err(fault) if !is_required(stack) => {
             skip(stack, &fault.to_string());
@@ -96,7 +96,7 @@ fn stands(raised: Result<Standing, Fault>, stack: &str) -> Option<Standing> {
 }
 
 /// A command runs there and every level has proved what it is.
-fn is_used(standing: &mut Standing, stack: &str) {
+fn is_used(standing: &mut RunningStack, stack: &str) {
     assert!(!standing.payers().is_empty(), "somebody must pay");
     let levels: Vec<&str> =
         standing.evidence().iter().filter_map(|level| level.layer.split(':').next()).collect();

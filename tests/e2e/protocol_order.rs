@@ -11,7 +11,7 @@ use surtax::driver;
 use surtax::driver::registered;
 use surtax::lab::Lab;
 use surtax::plan::{Defaults, Draft, Neighbour, Plan, TrialId, TrialSettingsDraft};
-use surtax::stack::rise::Ground;
+use surtax::stack::rise::StartContext;
 use surtax::trial::{Measured, Record, TrialResult, protocol};
 use surtax::workload::Workload;
 
@@ -60,7 +60,7 @@ fn complete(draft: Draft) -> Plan {
 fn trace(lab: &Lab, plan: &Plan) -> String {
     let agent = lab.agent().unwrap();
     let cache = surtax::lab::cache_directory().unwrap();
-    let ground = Ground {
+    let ground = StartContext {
         lab,
         level: 0,
         agent: &agent,

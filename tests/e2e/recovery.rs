@@ -15,7 +15,7 @@ use surtax::finding::{Findings, compare};
 use surtax::lab::Lab;
 use surtax::ledger::{Ledger, RunState};
 use surtax::plan::{Arm, Plan, SCHEMA_VERSION, TrialId, TrialSettings};
-use surtax::stack::rise::Ground;
+use surtax::stack::rise::StartContext;
 use surtax::trial::Record;
 
 /// The true cost.
@@ -69,7 +69,7 @@ fn plan(seed: u64) -> Plan {
 }
 
 /// Runs a plan as `surtax run` does, and reads what was found from its file.
-fn findings(plan: &Plan, ground: &Ground<'_>, file: &Path) -> Findings {
+fn findings(plan: &Plan, ground: &StartContext<'_>, file: &Path) -> Findings {
     let mut ledger = Ledger::create(file, plan, &[]).unwrap();
     let interrupts = Interrupts::default();
     let state = Campaign::new(plan, &mut ledger, ground, &mut Silent, &interrupts).run().unwrap();
@@ -85,7 +85,7 @@ fn with_findings(seeds: u64, mut look: impl FnMut(Findings)) {
     let shelf = tempfile::tempdir_in("/dev/shm").unwrap();
     let cache = surtax::lab::cache_directory().unwrap();
     let agent = lab.agent().unwrap();
-    let ground = Ground {
+    let ground = StartContext {
         lab: &lab,
         level: 0,
         agent: &agent,

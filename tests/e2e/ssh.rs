@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use surtax::layer::Source;
-use surtax::stack::rise::Standing;
+use surtax::stack::rise::RunningStack;
 use surtax_instrument::wire::Status;
 
 /// Where Debian's `sshd` is.
@@ -346,7 +346,7 @@ fn a_container_behind_another_machine() {
 }
 
 /// The client is the one who pays here.
-fn client_of(standing: &Standing) -> Pid {
+fn client_of(standing: &RunningStack) -> Pid {
     match standing.payers()[0].source {
         Source::Process(pid) => Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(),
         ref other => panic!("the client is a process, not {other:?}"),

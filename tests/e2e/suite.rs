@@ -10,7 +10,7 @@ use std::time::Duration;
 use surtax::driver;
 use surtax::fault::Fault;
 use surtax::lab::Lab;
-use surtax::stack::rise::{Ground, Standing};
+use surtax::stack::rise::{RunningStack, StartContext};
 use surtax_instrument::wire::{Command, Outcome, Reply, Request, Status};
 
 /// The layers, and one stack of each.
@@ -118,12 +118,17 @@ pub fn lab() -> Lab {
     Lab::open_with(Path::new(env!("CARGO_BIN_EXE_surtax"))).unwrap()
 }
 
-pub fn raise(lab: &Lab, stack: &str, name: &str, deadline: Duration) -> Result<Standing, Fault> {
+pub fn raise(
+    lab: &Lab,
+    stack: &str,
+    name: &str,
+    deadline: Duration,
+) -> Result<RunningStack, Fault> {
     let agent = lab.agent()?;
     let cache = surtax::lab::cache_directory()?;
     let writable: Vec<PathBuf> = Vec::new();
     let packed = command(stack, "true");
-    let ground = Ground {
+    let ground = StartContext {
         lab,
         level: 0,
         agent: &agent,
@@ -167,7 +172,7 @@ fn command(stack: &str, script: &str) -> Command {
     }
 }
 
-pub fn run(standing: &mut Standing, script: &str) -> Result<Outcome, Fault> {
+pub fn run(standing: &mut RunningStack, script: &str) -> Result<Outcome, Fault> {
     let innermost = standing.evidence().last().map(|level| level.layer.clone());
     let mut command = command(&innermost.unwrap_or_default(), script);
     standing.tell(&mut command);

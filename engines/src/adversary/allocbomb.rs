@@ -8,7 +8,7 @@ use super::held::{self, What};
 use super::shared::Counters;
 use super::{Term, UNTIL_ENDED, bytes, die_first, duration};
 use crate::region::Region;
-use crate::{Answer, Choice, Engine, Options, Refused};
+use crate::{Answer, Engine, OptionSpec, Options, Refused};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::sleep;
@@ -20,10 +20,10 @@ pub(crate) const ENGINE: Engine = Engine {
     name: "allocbomb",
     about: "a process that takes memory until it is refused or killed",
     options: &[
-        Choice { key: "bytes", value: "SIZE", help: "the most that it takes; 1G" },
-        Choice { key: "duration", value: "TIME", help: "for how long; 2s" },
+        OptionSpec { key: "bytes", value: "SIZE", help: "the most that it takes; 1G" },
+        OptionSpec { key: "duration", value: "TIME", help: "for how long; 2s" },
         UNTIL_ENDED,
-        Choice { key: "rounds", value: "N", help: "how often it begins, if there is time; 1" },
+        OptionSpec { key: "rounds", value: "N", help: "how often it begins, if there is time; 1" },
     ],
     run,
 };

@@ -7,7 +7,7 @@
 //! Source: `proc_pid_fd(5)`, `pidfd_getfd(2)`.
 
 use super::duration;
-use crate::{Answer, Choice, Engine, Options, Refused};
+use crate::{Answer, Engine, OptionSpec, Options, Refused};
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, getppid, pidfd_getfd, pidfd_open};
 use std::fs::{self, File, OpenOptions};
@@ -24,9 +24,9 @@ pub(crate) const ENGINE: Engine = Engine {
     name: "forge",
     about: "frames in the agent's name, written wherever its channel can be reached",
     options: &[
-        Choice { key: "kind", value: "REPLY", help: "what is said; exited" },
-        Choice { key: "manner", value: "whole|half|twice", help: "how much of it; whole" },
-        Choice { key: "duration", value: "TIME", help: "for how long it works then; 2s" },
+        OptionSpec { key: "kind", value: "REPLY", help: "what is said; exited" },
+        OptionSpec { key: "manner", value: "whole|half|twice", help: "how much of it; whole" },
+        OptionSpec { key: "duration", value: "TIME", help: "for how long it works then; 2s" },
     ],
     run,
 };

@@ -7,7 +7,7 @@
 use super::held::{self, What};
 use super::shared::Counters;
 use super::{Term, UNTIL_ENDED, die_first, duration, per_second};
-use crate::{Answer, Choice, Engine, Options, Refused};
+use crate::{Answer, Engine, OptionSpec, Options, Refused};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, getppid, set_child_subreaper,
     set_parent_process_death_signal, wait,
@@ -21,8 +21,8 @@ pub(crate) const ENGINE: Engine = Engine {
     name: "forkbomb",
     about: "processes that make processes, until a limit refuses them",
     options: &[
-        Choice { key: "processes", value: "N", help: "the most at a time; 512" },
-        Choice { key: "duration", value: "TIME", help: "for how long; 2s" },
+        OptionSpec { key: "processes", value: "N", help: "the most at a time; 512" },
+        OptionSpec { key: "duration", value: "TIME", help: "for how long; 2s" },
         UNTIL_ENDED,
     ],
     run,

@@ -9,7 +9,7 @@
 use super::{Term, UNTIL_ENDED, bytes, duration};
 use crate::region::{Region, require_memory};
 use crate::timer::{joined, sleep_until};
-use crate::{Answer, Choice, Engine, Options, Refused};
+use crate::{Answer, Engine, OptionSpec, Options, Refused};
 use std::hint::black_box;
 use std::io;
 use std::thread;
@@ -22,11 +22,11 @@ pub(crate) const ENGINE: Engine = Engine {
     name: "load",
     about: "threads that use a share of a CPU each, and memory that is kept in use",
     options: &[
-        Choice { key: "cpu", value: "PERCENT", help: "of a CPU, each thread; 50" },
-        Choice { key: "threads", value: "N", help: "how many; 1" },
-        Choice { key: "memory", value: "SIZE", help: "kept in use; none" },
-        Choice { key: "period", value: "TIME", help: "in which a share is had; 20ms" },
-        Choice { key: "duration", value: "TIME", help: "for how long; 2s" },
+        OptionSpec { key: "cpu", value: "PERCENT", help: "of a CPU, each thread; 50" },
+        OptionSpec { key: "threads", value: "N", help: "how many; 1" },
+        OptionSpec { key: "memory", value: "SIZE", help: "kept in use; none" },
+        OptionSpec { key: "period", value: "TIME", help: "in which a share is had; 20ms" },
+        OptionSpec { key: "duration", value: "TIME", help: "for how long; 2s" },
         UNTIL_ENDED,
     ],
     run,

@@ -21,7 +21,7 @@ pub(super) use logflood::ENGINE as LOGFLOOD;
 pub(super) use synflood::ENGINE as SYNFLOOD;
 pub(super) use thrash::ENGINE as THRASH;
 
-use super::{Choice, Options, Refused};
+use super::{OptionSpec, Options, Refused};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
@@ -36,7 +36,7 @@ const USUAL: Duration = Duration::from_secs(2);
 const UNTIL_ENDED_MOST: Duration = Duration::from_secs(24 * 3600);
 
 /// Of one that presses on others beside it, for as long as they take.
-const UNTIL_ENDED: Choice = Choice {
+const UNTIL_ENDED: OptionSpec = OptionSpec {
     key: "until-ended",
     value: "",
     help: "until somebody ends it, whatever `--duration`; a day",

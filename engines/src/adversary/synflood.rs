@@ -7,7 +7,7 @@
 //! Source: RFC 9293, 3.1 (header) and 3.5 (handshake); `raw(7)`.
 
 use super::{Term, duration, per_second};
-use crate::{Answer, Choice, Engine, Options, Refused};
+use crate::{Answer, Engine, OptionSpec, Options, Refused};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, recv, sendto,
@@ -21,9 +21,9 @@ pub(crate) const ENGINE: Engine = Engine {
     name: "synflood",
     about: "first packets of TCP connections, to the loopback or the stack's own other side",
     options: &[
-        Choice { key: "to", value: "ADDRESS:PORT", help: "whom; needed" },
-        Choice { key: "packets", value: "N", help: "the most that are sent; 1000000" },
-        Choice { key: "duration", value: "TIME", help: "for how long; 2s" },
+        OptionSpec { key: "to", value: "ADDRESS:PORT", help: "whom; needed" },
+        OptionSpec { key: "packets", value: "N", help: "the most that are sent; 1000000" },
+        OptionSpec { key: "duration", value: "TIME", help: "for how long; 2s" },
     ],
     run,
 };

@@ -6,7 +6,7 @@
 
 use super::held::{self, What};
 use super::{Term, UNTIL_ENDED, bytes, duration, per_second};
-use crate::{Answer, Choice, Engine, Options, Refused};
+use crate::{Answer, Engine, OptionSpec, Options, Refused};
 use rustix::fs::{Mode, OFlags, fdatasync, open, statvfs};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -19,9 +19,9 @@ pub(crate) const ENGINE: Engine = Engine {
     name: "thrash",
     about: "blocks at random places of a file, each to the disk before the next",
     options: &[
-        Choice { key: "directory", value: "DIR", help: "where the file is; /scratch" },
-        Choice { key: "bytes", value: "SIZE", help: "the size of the file; 64M" },
-        Choice { key: "duration", value: "TIME", help: "for how long; 2s" },
+        OptionSpec { key: "directory", value: "DIR", help: "where the file is; /scratch" },
+        OptionSpec { key: "bytes", value: "SIZE", help: "the size of the file; 64M" },
+        OptionSpec { key: "duration", value: "TIME", help: "for how long; 2s" },
         UNTIL_ENDED,
     ],
     run,

@@ -35,7 +35,7 @@ pub(super) struct Limit {
 
 /// All of it.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct ClientOptions {
     pub(super) connect: SocketAddr,
     pub(super) protocol: Protocol,
     pub(super) time: Duration,
@@ -59,7 +59,7 @@ pub(super) struct Asked {
     pub(super) seed: u64,
 }
 
-impl Asked {
+impl ClientOptions {
     /// Reads what was typed.
     ///
     /// # Errors

@@ -30,7 +30,7 @@ struct Going {
 }
 
 /// One connection.
-pub(super) struct Lane {
+pub(super) struct Connection {
     socket: TcpStream,
     protocol: Protocol,
     /// Requests, of which the first so many bytes are sent.
@@ -56,7 +56,7 @@ pub(super) enum PollResult {
     All,
 }
 
-impl Lane {
+impl Connection {
     /// A connection with room for so many requests, and for the answer to any of them.
     pub(super) fn new(socket: TcpStream, protocol: Protocol, depth: usize, longest: usize) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Lane {
         !self.out.is_empty()
     }
 
-    /// Writes a request, whose latency counts from a time; it goes with the next [`Lane::flush`].
+    /// Writes a request, whose latency counts from a time; it goes with the next [`Connection::flush`].
     #[inline]
     pub(super) fn ask(&mut self, keys: &Keys, key: u32, is_set: bool, from: Nanoseconds) {
         if is_set {

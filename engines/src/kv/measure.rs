@@ -1,12 +1,12 @@
 //! One measurement: connections, a warm-up that is forgotten, and what counts, with the server's part of it.
 
 use super::arrival::Schedule;
-use super::asked::Asked;
+use super::asked::ClientOptions;
 use super::keys::Keys;
-use super::lane::Lane;
+use super::lane::Connection;
 use super::random::mixed;
 use super::record::Record;
-use super::round::{Manner, Round};
+use super::round::{Round, RoundMode};
 use super::server::{Server, State};
 use crate::Refused;
 use std::io;
@@ -24,7 +24,7 @@ const BEGIN: Duration = Duration::from_millis(5);
 
 /// What is measured.
 pub(super) struct Bench<'a> {
-    pub(super) asked: &'a Asked,
+    pub(super) asked: &'a ClientOptions,
     pub(super) keys: &'a Keys,
     pub(super) server: Server,
 }
@@ -68,7 +68,7 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// A connection cannot be made or breaks, or the server falls silent.
     pub(super) fn measure(&mut self, rate: Option<f64>) -> Result<Measured, Refused> {
-        let Asked { connections, threads, depth, .. } = *self.asked;
+        let ClientOptions { connections, threads, depth, .. } = *self.asked;
         let parts: Vec<usize> = (0..threads).map(|part| (connections + part) / threads).collect();
         let mut rounds = self.rounds(&parts, depth)?;
         if let Some(warm_up) = self.asked.warm_up {
@@ -93,7 +93,7 @@ impl<'a> Bench<'a> {
     /// One part of the connections for each thread.
     fn rounds(&self, parts: &[usize], depth: usize) -> Result<Vec<Round<'a>>, Refused> {
         let asked = self.asked;
-        let manner = Manner {
+        let manner = RoundMode {
             depth,
             updates: asked.updates,
             is_polling: asked.is_polling,
@@ -104,10 +104,10 @@ impl<'a> Bench<'a> {
         let round = |(number, count): (u64, &usize)| {
             let lane = |_| {
                 let socket = self.server.connect()?;
-                Ok(Lane::new(socket, asked.protocol, depth, self.keys.longest))
+                Ok(Connection::new(socket, asked.protocol, depth, self.keys.longest))
             };
             let lanes = (0..*count).map(lane).collect::<Result<Vec<_>, Refused>>()?;
-            let manner = Manner { seed: mixed(asked.seed ^ mixed(number)), ..manner };
+            let manner = RoundMode { seed: mixed(asked.seed ^ mixed(number)), ..manner };
             Round::new(lanes, self.keys, manner).map_err(cannot)
         };
         (1..).zip(parts).map(round).collect()

@@ -26,75 +26,83 @@ mod tell;
 mod text;
 mod work;
 
-use super::{Answer, Choice, Engine, Options, Refused, cpu};
-use asked::{Asked, Pace};
+use super::{Answer, Engine, OptionSpec, Options, Refused, cpu};
+use asked::{ClientOptions, Pace};
 use keys::Keys;
 use measure::Bench;
 use server::{Server, State};
 
-const OPTIONS: &[Choice] = &[
-    Choice {
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec {
         key: "connect",
         value: "ADDRESS:PORT",
         help: "where the server is; `peer:PORT` is the address in SURTAX_PEER",
     },
-    Choice {
+    OptionSpec {
         key: "protocol",
         value: "NAME",
         help: "memcached, memcached-binary or redis; memcached",
     },
-    Choice {
+    OptionSpec {
         key: "time",
         value: "TIME",
         help: "how long to measure, in a search at each of about ten rates; 10s",
     },
-    Choice { key: "warm-up", value: "TIME", help: "how long to do the same before it; not at all" },
-    Choice { key: "patience", value: "TIME", help: "how long to wait for the server; 5s" },
-    Choice { key: "keys", value: "N", help: "how many keys there are; 10000" },
-    Choice {
+    OptionSpec {
+        key: "warm-up",
+        value: "TIME",
+        help: "how long to do the same before it; not at all",
+    },
+    OptionSpec { key: "patience", value: "TIME", help: "how long to wait for the server; 5s" },
+    OptionSpec { key: "keys", value: "N", help: "how many keys there are; 10000" },
+    OptionSpec {
         key: "key-size",
         value: "etc|BYTES",
         help: "length of a key: all alike, or Facebook's ETC; etc",
     },
-    Choice { key: "value-size", value: "etc|BYTES", help: "the same of a value; etc" },
-    Choice {
+    OptionSpec { key: "value-size", value: "etc|BYTES", help: "the same of a value; etc" },
+    OptionSpec {
         key: "ratio",
         value: "UPDATES:READS",
         help: "`1:0` only updates, and `0:1` only reads; 1:30",
     },
-    Choice { key: "connections", value: "N", help: "how many at once; 1" },
-    Choice {
+    OptionSpec { key: "connections", value: "N", help: "how many at once; 1" },
+    OptionSpec {
         key: "depth",
         value: "N",
         help: "requests on their way on each, at most; 1, by a schedule 64",
     },
-    Choice { key: "threads", value: "N", help: "threads that share the connections; 1" },
-    Choice {
+    OptionSpec { key: "threads", value: "N", help: "threads that share the connections; 1" },
+    OptionSpec {
         key: "rate",
         value: "PER_SECOND",
         help: "begin so many by a schedule, whatever the server does (open loop); one after another",
     },
-    Choice {
+    OptionSpec {
         key: "gaps",
         value: "exponential|even|etc",
         help: "between requests of a schedule; exponential",
     },
-    Choice {
+    OptionSpec {
         key: "search",
         value: "TIME",
         help: "find the highest rate whose latency stays below this; no search",
     },
-    Choice { key: "quantile", value: "pN", help: "which quantile of it; p99" },
-    Choice { key: "worst", value: "N", help: "list so many of the longest with their time; 20" },
-    Choice { key: "poll", value: "on|off", help: "spin and never sleep; off" },
-    Choice { key: "cpu", value: "N|any", help: "the CPU of this end; any" },
-    Choice { key: "no-load", value: "", help: "the keys are there already" },
-    Choice {
+    OptionSpec { key: "quantile", value: "pN", help: "which quantile of it; p99" },
+    OptionSpec {
+        key: "worst",
+        value: "N",
+        help: "list so many of the longest with their time; 20",
+    },
+    OptionSpec { key: "poll", value: "on|off", help: "spin and never sleep; off" },
+    OptionSpec { key: "cpu", value: "N|any", help: "the CPU of this end; any" },
+    OptionSpec { key: "no-load", value: "", help: "the keys are there already" },
+    OptionSpec {
         key: "own-server",
         value: "",
         help: "the server is for this alone: it must be empty, and is told to end",
     },
-    Choice { key: "seed", value: "N", help: "what keys and requests are drawn from; 1" },
+    OptionSpec { key: "seed", value: "N", help: "what keys and requests are drawn from; 1" },
 ];
 
 /// From when on a server was not started just now, in seconds.
@@ -109,7 +117,7 @@ pub(super) const ENGINE: Engine = Engine {
 };
 
 fn run(options: &Options) -> Result<Answer, Refused> {
-    let asked = Asked::read(options)?;
+    let asked = ClientOptions::read(options)?;
     if let Some(cpu) = asked.cpu {
         cpu::pin(cpu).map_err(|error| {
             Refused::user(format!("CPU {cpu} is not to be had: {error}"))
@@ -137,7 +145,7 @@ fn run(options: &Options) -> Result<Answer, Refused> {
 ///
 /// # Errors
 /// The user's.
-fn require_own(asked: &Asked, state: &State) -> Result<(), Refused> {
+fn require_own(asked: &ClientOptions, state: &State) -> Result<(), Refused> {
     let what = match state {
         State { items: 1.., .. } => format!("holds {} keys already", state.items),
         State { uptime_s: YOUNG_S.., .. } => format!("has run for {} s", state.uptime_s),

@@ -13,7 +13,7 @@
 
 use super::arrival::Schedule;
 use super::keys::Keys;
-use super::lane::{Lane, PollResult};
+use super::lane::{Connection, PollResult};
 use super::random::Random;
 use super::record::Record;
 use super::work::{Updates, Work};
@@ -47,7 +47,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 
 /// How a thread goes about it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manner {
+pub(super) struct RoundMode {
     /// How many requests of one connection may be on their way.
     pub(super) depth: usize,
     /// How many requests store something.
@@ -64,10 +64,10 @@ pub(super) struct Manner {
 
 /// One thread's connections.
 pub(super) struct Round<'a> {
-    lanes: Vec<Lane>,
+    lanes: Vec<Connection>,
     epoll: OwnedFd,
     keys: &'a Keys,
-    manner: Manner,
+    manner: RoundMode,
     /// When something was last heard.
     heard: Nanoseconds,
     looks: u32,
@@ -82,7 +82,11 @@ impl<'a> Round<'a> {
     ///
     /// # Errors
     /// The kernel's.
-    pub(super) fn new(lanes: Vec<Lane>, keys: &'a Keys, manner: Manner) -> io::Result<Self> {
+    pub(super) fn new(
+        lanes: Vec<Connection>,
+        keys: &'a Keys,
+        manner: RoundMode,
+    ) -> io::Result<Self> {
         // SAFETY: the call takes numbers. Without it a sleep ends up to 50 µs late.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -199,14 +203,15 @@ impl<'a> Round<'a> {
             return Ok(());
         }
         self.looked = now;
-        let is_late = |lane: &Lane| lane.oldest().is_some_and(|from| now.since(from) >= TOGETHER);
-        self.lanes.iter_mut().filter(|lane| is_late(lane)).try_for_each(Lane::await_any)
+        let is_late =
+            |lane: &Connection| lane.oldest().is_some_and(|from| now.since(from) >= TOGETHER);
+        self.lanes.iter_mut().filter(|lane| is_late(lane)).try_for_each(Connection::await_any)
     }
 
     /// Takes the answers of all connections as they come, from now on.
     fn separately(&mut self) -> Result<(), Refused> {
         self.is_together = false;
-        self.lanes.iter_mut().try_for_each(Lane::await_any)
+        self.lanes.iter_mut().try_for_each(Connection::await_any)
     }
 
     /// Begins requests by a schedule until the record's time is over, and awaits their answers.
@@ -245,7 +250,7 @@ impl<'a> Round<'a> {
                 round.lanes[lane].flush()
             })?;
         }
-        let left: usize = self.lanes.iter().map(Lane::going_count).sum();
+        let left: usize = self.lanes.iter().map(Connection::going_count).sum();
         record.lost_count += left as u64;
         record.due_count = record.sent_count + schedule.rest(record.until.since(record.began));
         Ok(())

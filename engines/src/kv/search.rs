@@ -21,7 +21,7 @@ const LOWER: f64 = 0.85;
 const SHORTFALL: f64 = 0.01;
 
 /// What was found.
-pub(super) struct Found {
+pub(super) struct SearchResult {
     /// At the rate that was found.
     pub(super) measured: Measured,
     pub(super) rate: f64,
@@ -38,7 +38,7 @@ pub(super) struct Found {
 pub(super) fn run(
     limit: Limit,
     mut measure: impl FnMut(Option<f64>) -> Result<Measured, Refused>,
-) -> Result<Found, Refused> {
+) -> Result<SearchResult, Refused> {
     let peak = measure(None)?.record.rate();
     let mut tried = Vec::new();
     let (mut low, mut high) = (0.0, peak);
@@ -66,7 +66,7 @@ pub(super) fn run(
         }
         let (measured, is_kept) = try_at(rate)?;
         if is_kept {
-            return Ok(Found { measured, rate, peak, tried });
+            return Ok(SearchResult { measured, rate, peak, tried });
         }
         rate *= LOWER;
     }

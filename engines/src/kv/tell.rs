@@ -1,15 +1,20 @@
 //! What was measured, as an answer: the numbers, and all that alone moves such numbers severalfold.
 
-use super::asked::{Asked, Pace};
+use super::asked::{ClientOptions, Pace};
 use super::keys::Keys;
 use super::measure::Measured;
-use super::search::Found;
+use super::search::SearchResult;
 use crate::{Answer, cpu};
 use surtax_instrument::histogram::{Histogram, SHARES};
 use surtax_instrument::quantity::Nanoseconds;
 
 /// All of it.
-pub(super) fn answer(asked: &Asked, keys: &Keys, measured: &Measured, rate: Option<f64>) -> Answer {
+pub(super) fn answer(
+    asked: &ClientOptions,
+    keys: &Keys,
+    measured: &Measured,
+    rate: Option<f64>,
+) -> Answer {
     let record = &measured.record;
     let mut answer = Answer::of("kv");
     answer.text("protocol", asked.protocol.name());
@@ -63,7 +68,7 @@ pub(super) fn answer(asked: &Asked, keys: &Keys, measured: &Measured, rate: Opti
 }
 
 /// What a search found beside the numbers at its rate.
-pub(super) fn search(answer: &mut Answer, asked: &Asked, found: &Found) {
+pub(super) fn search(answer: &mut Answer, asked: &ClientOptions, found: &SearchResult) {
     let Pace::Search(limit) = asked.pace else { return };
     answer.text("limit_quantile", limit.name);
     answer.whole("limit_ns", Nanoseconds::from(limit.most).0);

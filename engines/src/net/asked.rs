@@ -34,7 +34,7 @@ pub(super) struct Handshake {
 
 /// What a client was asked.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct ClientOptions {
     pub(super) deal: Handshake,
     pub(super) connect: SocketAddr,
     pub(super) time: Duration,
@@ -46,7 +46,7 @@ pub(super) struct Asked {
     pub(super) is_echo: bool,
 }
 
-impl Asked {
+impl ClientOptions {
     /// Reads what was typed.
     ///
     /// # Errors

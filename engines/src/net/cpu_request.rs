@@ -4,7 +4,7 @@
 //! other one. The same engine is two to nine times as fast on the one as on the other, so left to the scheduler it
 //! has two results.
 
-use super::place::{Place, list_of};
+use super::place::{EndPlace, list_of};
 use crate::Refused;
 use std::fmt;
 use surtax_instrument::wire::INSTANCES_LIMIT;
@@ -56,8 +56,8 @@ impl CpuRequest {
     /// The user's: there is none that both could share.
     pub(super) fn of_server(
         self,
-        client: &Place,
-        server: &Place,
+        client: &EndPlace,
+        server: &EndPlace,
     ) -> Result<Option<usize>, Refused> {
         let theirs = list_of(&client.cpus);
         let ours = self.last_first(&server.cpus);
@@ -95,8 +95,8 @@ impl CpuRequest {
     /// halves of a core.
     pub(super) fn of_client(
         self,
-        client: &Place,
-        server: &Place,
+        client: &EndPlace,
+        server: &EndPlace,
         are_siblings: impl Fn(usize, usize) -> bool,
     ) -> Option<usize> {
         let ours = self.last_first(&client.cpus);
@@ -143,8 +143,8 @@ impl fmt::Display for CpuRequest {
 mod tests {
     use super::*;
 
-    fn place(cpus: &str, kernel: &str) -> Place {
-        Place { cpus: cpus.into(), kernel: kernel.into(), ..Place::unknown() }
+    fn place(cpus: &str, kernel: &str) -> EndPlace {
+        EndPlace { cpus: cpus.into(), kernel: kernel.into(), ..EndPlace::unknown() }
     }
 
     /// Where both go: client and server.

@@ -4,7 +4,7 @@
 //! would have used up its ports after 28,000 connections.
 
 use super::alarm::Alarm;
-use super::asked::{Asked, Handshake};
+use super::asked::{ClientOptions, Handshake};
 use super::record::Record;
 use super::session::Session;
 use super::tell;
@@ -19,7 +19,7 @@ use surtax_instrument::clock;
 ///
 /// # Errors
 /// The other side cannot be reached, refuses, or falls silent.
-pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
+pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
     let session = Session::open(asked)?;
     let ends = session.ends.clone();
     let alarm = Alarm::start();

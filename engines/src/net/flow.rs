@@ -6,7 +6,7 @@
 //! answered in time is the shortfall.
 
 use super::Kind;
-use super::asked::Asked;
+use super::asked::ClientOptions;
 use super::record::Record;
 use super::wire::{Lost, Patience, receive, send, wait, watched};
 use rustix::io::Errno;
@@ -26,7 +26,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 const BURST: u32 = 64;
 
 /// One socket and what is on its way there.
-struct Lane {
+struct FlowSocket {
     socket: RawFd,
     /// Number and begin of each, in the order of their going.
     going: VecDeque<(u64, Nanoseconds)>,
@@ -36,7 +36,7 @@ struct Lane {
 
 /// All sockets of a client.
 pub(super) struct Flow {
-    lanes: Vec<Lane>,
+    lanes: Vec<FlowSocket>,
     polled: Vec<libc::pollfd>,
     request: Vec<u8>,
     buffer: Vec<u8>,
@@ -49,8 +49,8 @@ pub(super) struct Flow {
 
 impl Flow {
     /// One over these sockets.
-    pub(super) fn new(asked: &Asked, sockets: &[OwnedFd]) -> Self {
-        let lane = |socket: &OwnedFd| Lane {
+    pub(super) fn new(asked: &ClientOptions, sockets: &[OwnedFd]) -> Self {
+        let lane = |socket: &OwnedFd| FlowSocket {
             socket: socket.as_raw_fd(),
             going: VecDeque::with_capacity(AHEAD),
             come: 0,
@@ -207,7 +207,7 @@ impl Flow {
     }
 }
 
-impl Lane {
+impl FlowSocket {
     /// So many bytes of responses, which come in the order of their requests.
     fn stream(&mut self, count: usize, response: usize, now: Nanoseconds, record: &mut Record) {
         self.come += count;

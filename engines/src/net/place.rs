@@ -17,7 +17,7 @@ const UNKNOWN: &str = "?";
 
 /// An end's place. All are words without a space; a `?` where nobody says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct EndPlace {
     /// The CPUs that it may use, as the kernel writes lists: `0-3,6`.
     pub(super) cpus: String,
     /// Which kernel: when it began, [`clock::kernel_begin_ns`].
@@ -28,7 +28,7 @@ pub(super) struct Place {
     pub(super) offloads: String,
 }
 
-impl Place {
+impl EndPlace {
     /// That of the other end where it is not ours and says nothing.
     pub(super) fn unknown() -> Self {
         let unknown = || String::from(UNKNOWN);
@@ -198,8 +198,8 @@ impl fmt::Display for Range {
 mod tests {
     use super::*;
 
-    fn place(cpus: &str, kernel: &str) -> Place {
-        Place { cpus: cpus.into(), kernel: kernel.into(), ..Place::unknown() }
+    fn place(cpus: &str, kernel: &str) -> EndPlace {
+        EndPlace { cpus: cpus.into(), kernel: kernel.into(), ..EndPlace::unknown() }
     }
 
     #[test]
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn all_that_is_said_of_a_place_is_one_word_each() {
-        let Place { cpus, kernel, idle, offloads } = Place::here();
+        let EndPlace { cpus, kernel, idle, offloads } = EndPlace::here();
         for word in [&cpus, &kernel, &idle, &offloads] {
             assert!(is_word(word), "{word:?}");
         }

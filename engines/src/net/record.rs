@@ -1,6 +1,6 @@
 //! What a client counts while it measures.
 
-use super::asked::Asked;
+use super::asked::ClientOptions;
 use super::worst::Worst;
 use surtax_instrument::clock;
 use surtax_instrument::histogram::Histogram;
@@ -29,7 +29,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    fn new(asked: &Asked) -> Self {
+    fn new(asked: &ClientOptions) -> Self {
         let nothing = Nanoseconds(0);
         Self {
             latencies: Histogram::new(),
@@ -50,7 +50,7 @@ impl Record {
     /// # Errors
     /// Those of a round.
     pub(super) fn take<E>(
-        asked: &Asked,
+        asked: &ClientOptions,
         mut round: impl FnMut(&mut Self) -> Result<(), E>,
     ) -> Result<Self, E> {
         if let Some(warm_up) = asked.warm_up {

@@ -4,8 +4,8 @@
 
 use super::Kind;
 use super::alarm::Alarm;
-use super::asked::Asked;
-use super::place::Place;
+use super::asked::ClientOptions;
+use super::place::EndPlace;
 use super::record::Record;
 use super::session::{Ends, Session, reach};
 use super::wire::{Lost, Patience};
@@ -25,11 +25,11 @@ const LOSS: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// The other side cannot be reached, refuses, or falls silent.
-pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
+pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
     let session = if asked.is_echo { None } else { Some(Session::open(asked)?) };
     let ends = match &session {
         Some(session) => session.ends.clone(),
-        None => Ends::take(asked, Place::here(), Place::unknown())?,
+        None => Ends::take(asked, EndPlace::here(), EndPlace::unknown())?,
     };
     let to = session.as_ref().map_or(asked.connect, |session| session.data);
     let sockets: Result<Vec<OwnedFd>, Refused> =
@@ -59,7 +59,7 @@ pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
 }
 
 /// A socket that reaches the other side's data.
-pub(super) fn connect(asked: &Asked, to: SocketAddr) -> Result<OwnedFd, Refused> {
+pub(super) fn connect(asked: &ClientOptions, to: SocketAddr) -> Result<OwnedFd, Refused> {
     let cannot = |error| Refused::machine(format!("cannot connect to {to}: {error}"));
     if asked.deal.kind.is_udp() {
         let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
@@ -78,7 +78,7 @@ pub(super) fn connect(asked: &Asked, to: SocketAddr) -> Result<OwnedFd, Refused>
 
 /// One transaction after another.
 fn closed(
-    asked: &Asked,
+    asked: &ClientOptions,
     socket: RawFd,
     patience: Patience,
     record: &mut Record,

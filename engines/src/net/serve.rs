@@ -3,7 +3,7 @@
 use super::alarm::Alarm;
 use super::asked::{Handshake, refused_address};
 use super::offload;
-use super::place::{Place, current_cpu};
+use super::place::{EndPlace, current_cpu};
 use super::session::{Served, greet, hear, limited, say};
 use super::wire::{Lost, Patience, wait, watched};
 use super::{Kind, crr, echo, flow, rr, stream, udp_stream};
@@ -85,7 +85,7 @@ fn session(mut control: TcpStream, data: Option<&TcpListener>) -> Result<Served,
             return Err(refused);
         }
     };
-    let Place { cpus, kernel, idle, offloads } = place;
+    let EndPlace { cpus, kernel, idle, offloads } = place;
     say(&mut control, &format!("data {} {cpus} {kernel} {idle} {offloads}", sockets.port))?;
     let mut served = Served::default();
     let alarm = Alarm::start();
@@ -116,9 +116,9 @@ fn prepared(
     control: &TcpStream,
     data: Option<&TcpListener>,
     deal: &Handshake,
-    client: &Place,
-) -> Result<(Place, Sockets), Refused> {
-    let place = Place::here();
+    client: &EndPlace,
+) -> Result<(EndPlace, Sockets), Refused> {
+    let place = EndPlace::here();
     let cpu = deal.wish.of_server(client, &place)?;
     let mut place = place.moved_to(cpu)?;
     let cannot = |error| Refused::machine(format!("cannot open a socket for data: {error}"));

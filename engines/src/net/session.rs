@@ -10,9 +10,9 @@
 //!                                               ◀ done CPU_NS COUNT BYTES CPU
 //! ```
 
-use super::asked::{Asked, Handshake};
+use super::asked::{ClientOptions, Handshake};
 use super::offload;
-use super::place::{Place, are_siblings};
+use super::place::{EndPlace, are_siblings};
 use crate::Refused;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -57,8 +57,8 @@ pub(super) struct Session {
 /// Where both ends are.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
-    pub(super) client: Place,
-    pub(super) server: Place,
+    pub(super) client: EndPlace,
+    pub(super) server: EndPlace,
 }
 
 impl Ends {
@@ -66,7 +66,11 @@ impl Ends {
     ///
     /// # Errors
     /// The user's: there is no such CPU, or both would poll on one.
-    pub(super) fn take(asked: &Asked, client: Place, server: Place) -> Result<Self, Refused> {
+    pub(super) fn take(
+        asked: &ClientOptions,
+        client: EndPlace,
+        server: EndPlace,
+    ) -> Result<Self, Refused> {
         let cpu = asked.deal.wish.of_client(&client, &server, are_siblings);
         let client = client.moved_to(cpu)?;
         if asked.deal.is_polling {
@@ -81,13 +85,13 @@ impl Session {
     ///
     /// # Errors
     /// Nobody answers in time, or the server refuses.
-    pub(super) fn open(asked: &Asked) -> Result<Self, Refused> {
+    pub(super) fn open(asked: &ClientOptions) -> Result<Self, Refused> {
         let control = reach(asked.connect, asked.deal.patience)?;
         let mut control = limited(control, asked.deal.patience)?;
-        let mut here = Place::here();
+        let mut here = EndPlace::here();
         let address = control.local_addr().map_err(|error| broken(&error))?.ip();
         here.offloads = offload::of(address, control.as_raw_fd());
-        let Place { cpus, kernel, .. } = &here;
+        let EndPlace { cpus, kernel, .. } = &here;
         say(&mut control, &format!("{GREETING}{}\n{FROM}{cpus} {kernel}", asked.deal))?;
         let line = hear(&mut control)?;
         let words: Vec<String> = line.split(' ').map(String::from).collect();
@@ -95,7 +99,7 @@ impl Session {
         let [cpus, kernel, idle, offloads] = rest else { return Err(odd(&line)) };
         let port = port.parse().ok().filter(|_| word == "data").ok_or_else(|| odd(&line))?;
         let [cpus, kernel, idle, offloads] = [cpus, kernel, idle, offloads].map(String::clone);
-        let server = Place { cpus, kernel, idle, offloads };
+        let server = EndPlace { cpus, kernel, idle, offloads };
         let data = SocketAddr::new(asked.connect.ip(), port);
         Ok(Self { control, data, ends: Ends::take(asked, here, server)? })
     }
@@ -134,13 +138,13 @@ impl Served {
 ///
 /// # Errors
 /// Whoever called is no client of ours.
-pub(super) fn greet(control: &mut TcpStream) -> Result<(Handshake, Place), Refused> {
+pub(super) fn greet(control: &mut TcpStream) -> Result<(Handshake, EndPlace), Refused> {
     let line = hear(control)?;
     let deal = line.strip_prefix(GREETING).and_then(Handshake::parse).ok_or_else(|| odd(&line))?;
     let line = hear(control)?;
     let from = line.strip_prefix(FROM).and_then(|rest| rest.split_once(' '));
     let (cpus, kernel) = from.ok_or_else(|| odd(&line))?;
-    Ok((deal, Place { cpus: cpus.into(), kernel: kernel.into(), ..Place::unknown() }))
+    Ok((deal, EndPlace { cpus: cpus.into(), kernel: kernel.into(), ..EndPlace::unknown() }))
 }
 
 /// Connects, again and again until somebody listens.

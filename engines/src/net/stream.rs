@@ -4,7 +4,7 @@
 
 use super::Kind;
 use super::alarm::Alarm;
-use super::asked::Asked;
+use super::asked::ClientOptions;
 use super::record::Record;
 use super::session::Session;
 use super::wire::{Lost, Patience, receive, send, wait, watched};
@@ -22,7 +22,7 @@ const RECEIVED_AT_ONCE: usize = 128 << 10;
 ///
 /// # Errors
 /// The other side cannot be reached, refuses, or falls silent.
-pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
+pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
     let session = Session::open(asked)?;
     let ends = session.ends.clone();
     let sockets: Result<Vec<OwnedFd>, Refused> =

@@ -1,6 +1,6 @@
 //! What was measured, as an answer: the numbers, and all that alone moves such numbers severalfold.
 
-use super::asked::Asked;
+use super::asked::ClientOptions;
 use super::place::current_cpu;
 use super::record::Record;
 use super::session::{Ends, Served};
@@ -8,7 +8,7 @@ use crate::Answer;
 
 /// Transactions, with the latency of each.
 pub(super) fn transactions(
-    asked: &Asked,
+    asked: &ClientOptions,
     record: &Record,
     ends: &Ends,
     served: Option<Served>,
@@ -45,7 +45,7 @@ pub(super) fn transactions(
 
 /// Bytes that went through.
 pub(super) fn stream(
-    asked: &Asked,
+    asked: &ClientOptions,
     record: &Record,
     bytes: u64,
     ends: &Ends,
@@ -62,7 +62,7 @@ pub(super) fn stream(
 
 /// Datagrams that were sent, and those that arrived.
 pub(super) fn datagrams(
-    asked: &Asked,
+    asked: &ClientOptions,
     record: &Record,
     sent_bytes: u64,
     ends: &Ends,
@@ -87,7 +87,7 @@ pub(super) fn datagrams(
 }
 
 /// How both ends stood.
-fn begun(asked: &Asked, record: &Record, ends: &Ends, served: Option<&Served>) -> Answer {
+fn begun(asked: &ClientOptions, record: &Record, ends: &Ends, served: Option<&Served>) -> Answer {
     let mut answer = Answer::of(asked.deal.kind.name());
     answer.whole("time_ns", record.took_ns);
     answer.whole("socket_count", asked.deal.sockets as u64);

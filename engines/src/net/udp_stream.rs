@@ -6,7 +6,7 @@
 //! arrives (`UDP_GRO`): another way of working, which the answer names.
 
 use super::alarm::Alarm;
-use super::asked::{Asked, Handshake};
+use super::asked::{ClientOptions, Handshake};
 use super::record::Record;
 use super::session::{Served, Session};
 use super::wire::{Lost, Patience, set, told};
@@ -37,7 +37,7 @@ const CUT_BYTES: usize = 65_000;
 ///
 /// # Errors
 /// The other side cannot be reached or refuses, or the kernel cannot cut datagrams.
-pub(super) fn run(asked: &Asked) -> Result<Answer, Refused> {
+pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
     let session = Session::open(asked)?;
     let ends = session.ends.clone();
     let socket = rr::connect(asked, session.data)?;

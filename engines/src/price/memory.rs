@@ -14,8 +14,8 @@ use std::ptr;
 
 /// One line of a cache, which says which comes next.
 #[repr(C, align(64))]
-struct Line {
-    next: *const Line,
+struct CacheLine {
+    next: *const CacheLine,
 }
 
 pub fn latency_16_kib(setting: &Setting) -> io::Result<Measured> {
@@ -51,8 +51,8 @@ fn latency(setting: &Setting, bytes: usize, pages: Pages) -> io::Result<Measured
     if pages == Pages::Huge {
         asked?;
     }
-    let lines = region.begin().cast::<Line>();
-    let count = bytes / size_of::<Line>();
+    let lines = region.begin().cast::<CacheLine>();
+    let count = bytes / size_of::<CacheLine>();
     link(lines, count);
     if pages == Pages::Huge && region.huge_bytes()? < bytes {
         let (got, asked) = (region.huge_bytes()? / HUGE_PAGE, bytes / HUGE_PAGE);
@@ -75,7 +75,7 @@ fn latency(setting: &Setting, bytes: usize, pages: Pages) -> io::Result<Measured
 
 /// Links so many lines into one random cycle over all of them: Sattolo's algorithm, in which every place is
 /// exchanged with an earlier one and never with itself.
-fn link(lines: *mut Line, count: usize) {
+fn link(lines: *mut CacheLine, count: usize) {
     let at = |number| lines.wrapping_add(number);
     for number in 0..count {
         // SAFETY: the caller's region has so many lines.
@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn the_lines_are_one_cycle_over_all_of_them() {
         let count = 1000;
-        let region = Region::new(count * size_of::<Line>()).unwrap();
-        let first = region.begin().cast::<Line>();
+        let region = Region::new(count * size_of::<CacheLine>()).unwrap();
+        let first = region.begin().cast::<CacheLine>();
         link(first, count);
         let mut at = first.cast_const();
         for step in 1..=count {

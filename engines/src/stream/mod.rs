@@ -16,7 +16,7 @@ mod line;
 use super::price::cache_bytes;
 use super::region::{Region, require_memory};
 use super::timer::joined;
-use super::{Answer, Choice, Engine, Options, Refused};
+use super::{Answer, Engine, OptionSpec, Options, Refused};
 use kernel::Width;
 use line::StartingLine;
 use std::io;
@@ -29,13 +29,13 @@ pub(super) const ENGINE: Engine = Engine {
     name: "stream",
     about: "memory bandwidth of copy, scale, add and triad, as STREAM measures it",
     options: &[
-        Choice { key: "threads", value: "N", help: "how many at once; 1" },
-        Choice {
+        OptionSpec { key: "threads", value: "N", help: "how many at once; 1" },
+        OptionSpec {
             key: "array-bytes",
             value: "N",
             help: "size of each of three arrays; four times the last level of cache, and 128 MiB at least",
         },
-        Choice {
+        OptionSpec {
             key: "passes",
             value: "N",
             help: "how often, the first of which does not count; 20",
@@ -101,14 +101,14 @@ fn run(options: &Options) -> Result<Answer, Refused> {
 const LINE_BYTES: u64 = 64;
 
 /// What all passes found.
-struct Ran {
+struct PassTotals {
     /// Of each thread.
     times: Vec<Times>,
     /// The largest of the arrays' mean errors, relative to what they should hold.
     error: f64,
 }
 
-fn measure(bytes: u64, threads: u64, passes: u64, width: Width) -> io::Result<Ran> {
+fn measure(bytes: u64, threads: u64, passes: u64, width: Width) -> io::Result<PassTotals> {
     require_memory(bytes.saturating_mul(3))?;
     let lines = usize::try_from(bytes / LINE_BYTES).map_err(io::Error::other)?;
     let threads = usize::try_from(threads).map_err(io::Error::other)?.min(lines);
@@ -137,7 +137,7 @@ fn measure(bytes: u64, threads: u64, passes: u64, width: Width) -> io::Result<Ra
         let what = format!("the arrays differ by {error:e} from what they should hold in the end");
         return Err(io::Error::other(what));
     }
-    Ok(Ran { times: ran.into_iter().map(|(times, _)| times).collect(), error })
+    Ok(PassTotals { times: ran.into_iter().map(|(times, _)| times).collect(), error })
 }
 
 /// How many numbers a line holds.

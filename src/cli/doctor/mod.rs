@@ -8,7 +8,7 @@ mod disturbance;
 mod options;
 mod questions;
 
-use super::measuring::Footing;
+use super::measuring::OpenedLab;
 use super::rows::Rows;
 use super::{Format, Globals, answer};
 use crate::driver::registered;
@@ -60,7 +60,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
     }
     // The host first: our own questions to the layers would look like somebody else's work.
     let host = disturbance::look(Path::new("/"), WATCH);
-    let footing = Arc::new(Footing::open(globals)?);
+    let footing = Arc::new(OpenedLab::open(globals)?);
     let layers = run_all(questions::about_all(&footing)?);
     // A check that was given up still holds the lab; then the reaper closes it when we are gone.
     if let Some(footing) = Arc::into_inner(footing) {

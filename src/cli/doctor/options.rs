@@ -10,7 +10,7 @@ use crate::report::terminal::Look;
 const INDENT: usize = 30;
 
 /// One option as a person reads it.
-struct Choice {
+struct OptionRow {
     key: &'static str,
     values: String,
     help: &'static str,
@@ -45,7 +45,7 @@ pub(super) fn text(descriptors: &[&'static Descriptor], format: Format, look: Lo
 fn shown(descriptor: &Descriptor, width: u16) -> String {
     let mut page = Page::new(width);
     page.paragraph(&format!("{}: ", descriptor.kind), descriptor.summary, 2);
-    for Choice { key, values, help } in choices(descriptor) {
+    for OptionRow { key, values, help } in choices(descriptor) {
         let option = format!("  {key}={}", values.replace(' ', "|"));
         if option.chars().count() + 2 > INDENT {
             page.unbroken(&option, "");
@@ -57,14 +57,14 @@ fn shown(descriptor: &Descriptor, width: u16) -> String {
     page.finish()
 }
 
-fn choices(descriptor: &Descriptor) -> Vec<Choice> {
-    let own = descriptor.options.iter().map(|choice| Choice {
+fn choices(descriptor: &Descriptor) -> Vec<OptionRow> {
+    let own = descriptor.options.iter().map(|choice| OptionRow {
         key: choice.key,
         values: if choice.values.is_empty() { "any".into() } else { choice.values.join(" ") },
         help: choice.help,
     });
     let roots: Vec<&str> = descriptor.roots.iter().map(|root| root.words()).collect();
-    let root = Choice {
+    let root = OptionRow {
         key: "root",
         values: roots.join(" "),
         help: if descriptor.elsewhere {
@@ -73,12 +73,12 @@ fn choices(descriptor: &Descriptor) -> Vec<Choice> {
             "where the root file system comes from; `overlay`, the default, is this machine's own"
         },
     };
-    let secrets = descriptor.conceals().then_some(Choice {
+    let secrets = descriptor.conceals().then_some(OptionRow {
         key: "secrets",
         values: "masked shown".into(),
         help: "whether the command sees this machine's keys and passwords (default: masked)",
     });
-    let variable = Choice {
+    let variable = OptionRow {
         key: "env.NAME",
         values: "any".into(),
         help: "a variable of the command's environment in this stack; on the innermost layer only",
@@ -90,7 +90,7 @@ fn choices(descriptor: &Descriptor) -> Vec<Choice> {
         .collect()
 }
 
-fn of_limit(limit: Limit) -> Vec<Choice> {
+fn of_limit(limit: Limit) -> Vec<OptionRow> {
     let rows: &[[&'static str; 2]] = match limit {
         Limit::Cpus => {
             &[["2", "CPUs' worth of time, also `0.5`; in a virtual machine the number of CPUs"]]
@@ -115,7 +115,7 @@ fn of_limit(limit: Limit) -> Vec<Choice> {
             ["100", "and writes"],
         ],
     };
-    let choice = |(key, [values, help]): (&&'static str, &[&'static str; 2])| Choice {
+    let choice = |(key, [values, help]): (&&'static str, &[&'static str; 2])| OptionRow {
         key,
         values: (*values).into(),
         help,

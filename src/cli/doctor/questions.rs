@@ -1,7 +1,7 @@
 //! What the doctor asks: one question per layer, and one per variant where they can differ.
 
 use super::checks::Check;
-use crate::cli::measuring::Footing;
+use crate::cli::measuring::OpenedLab;
 use crate::driver;
 use crate::driver::registered;
 use crate::fault::Fault;
@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Questions about every layer of the registry, in its order. Layers for tests of surtax are left out.
-pub(super) fn about_all(footing: &Arc<Footing>) -> Result<Vec<Check>, Fault> {
+pub(super) fn about_all(footing: &Arc<OpenedLab>) -> Result<Vec<Check>, Fault> {
     let mut questions = Vec::new();
     for descriptor in registered().into_iter().filter(|descriptor| descriptor.is_listed) {
         let alone = [descriptor.kind];
@@ -53,7 +53,7 @@ fn may_prove(text: &str) -> bool {
         || text.ends_with("=kata")
 }
 
-fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
+fn about(text: &'static str, footing: &Arc<OpenedLab>) -> Result<Check, Fault> {
     let mut layers = asked_about(text)?;
     if layers.is_empty() {
         return Err(Fault::bug("the doctor asks about a stack without a layer"));
@@ -79,7 +79,7 @@ fn about(text: &'static str, footing: &Arc<Footing>) -> Result<Check, Fault> {
 }
 
 /// Asks one layer, and whether its limits can be kept.
-fn look(driver: &dyn Layer, spec: &LayerSpec, footing: &Footing) -> Result<Usable, Unavailable> {
+fn look(driver: &dyn Layer, spec: &LayerSpec, footing: &OpenedLab) -> Result<Usable, Unavailable> {
     let view = View {
         root: spec.root().unwrap_or(Root::Overlay),
         writable: Vec::<PathBuf>::new(),

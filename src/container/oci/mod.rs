@@ -15,13 +15,13 @@ mod resources;
 use crate::agent::Link;
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::FirstProcess;
-use crate::container::tool_network::{Ground, Known, ToolNetwork};
+use crate::container::tool_network::{NamedNetwork, ToolNetwork, Wiring};
 use crate::container::{stdio, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Limits, Mount, Process, Program, Room, tool_version};
 use crate::layer::{
-    Choice, Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Unavailable, Usable,
-    impairment, medium,
+    Descriptor, Inner, Layer, LayerSpec, OptionSpec, Payer, Running, Site, Source, Unavailable,
+    Usable, impairment, medium,
 };
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
@@ -55,7 +55,7 @@ pub struct Oci {
     /// Whose kernel is inside.
     pub(crate) kernel: Kernel,
     /// The networks that are prepared for it.
-    pub(crate) networks: &'static [Known],
+    pub(crate) networks: &'static [NamedNetwork],
     /// The variable that names the directory where it lays a copy of itself while it starts, which it leaves there when
     /// it is killed; without it that is `/tmp`.
     pub(crate) copies_to: Option<&'static str>,
@@ -72,14 +72,14 @@ pub struct Oci {
 }
 
 /// A container's own network and no link, or this level's: the choice of those that prepare none.
-pub(crate) const NET: Choice = Choice {
+pub(crate) const NET: OptionSpec = OptionSpec {
     key: "net",
     values: &["none", "host"],
     help: "the network: `none` is a namespace with only `lo` (default), `host` is this level's own",
 };
 
 /// Whether layers may be started inside.
-pub(crate) const PRIVILEGED: Choice = Choice {
+pub(crate) const PRIVILEGED: OptionSpec = OptionSpec {
     key: "privileged",
     values: &["true", "false"],
     help: "all capabilities, devices and groups, as layers inside may need (default: false)",
@@ -97,7 +97,7 @@ impl Oci {
             program,
             remedy,
             kernel: Kernel::Shared,
-            networks: &[("veth", Ground::Prepared)],
+            networks: &[("veth", Wiring::Prepared)],
             copies_to: None,
             refuses_hybrid: false,
             arguments: |_| Vec::new(),

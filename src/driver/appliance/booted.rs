@@ -1,7 +1,7 @@
 //! An appliance that was booted, whoever carries it: it is waited for, and the way to it opened.
 
-use super::proxy::{Guest, Manner, Proxy};
-use super::recipe::{Place, Talk};
+use super::proxy::{Delivery, Guest, Proxy};
+use super::recipe::{CommandPlace, Talk};
 use super::{evidence, ready};
 use crate::agent::{ConsoleTail, Link, Speaker};
 use crate::driver::native::{Grouping, PlainProcess};
@@ -39,7 +39,7 @@ impl Booted {
     /// # Errors
     /// The machine's: it was not ready in time, or ended.
     pub(super) fn wait(&mut self, talk: &Talk, site: &Site<'_>) -> Result<Option<Fact>, Fault> {
-        if talk.runs == Place::Boot {
+        if talk.runs == CommandPlace::Boot {
             return Ok(None);
         }
         let (deadline, tail) = (site.start_deadline, &self.tail);
@@ -67,7 +67,7 @@ impl Booted {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<(Link, Option<PlainProcess>), Fault> {
-        if talk.runs == Place::Beside {
+        if talk.runs == CommandPlace::Beside {
             self.tail.drain(self.console.into());
             let network = self.network.as_ref().map(|network| network.namespace()).transpose()?;
             let mut client =
@@ -79,7 +79,7 @@ impl Booted {
         }
         let tail = self.tail.clone();
         let proxy = Proxy {
-            manner: Manner {
+            manner: Delivery {
                 runs: talk.runs,
                 over: talk.over,
                 address: self.address,

@@ -1,6 +1,6 @@
 //! The command line of QEMU for an appliance: a machine with no more than its recipe names.
 
-use super::recipe::{Found, Place};
+use super::recipe::{CommandPlace, FoundRecipe};
 use crate::driver::qemu::accelerator::{Accelerator, PROGRAM, SANDBOX};
 use crate::driver::qemu::board::Board;
 use crate::fault::Fault;
@@ -43,7 +43,7 @@ pub(super) struct Machine {
 impl Machine {
     /// What a recipe asks for; `words` are the command's. `image` takes the place of the file that it names.
     pub(super) fn of(
-        found: &Found,
+        found: &FoundRecipe,
         image: Option<&Path>,
         accelerator: Accelerator,
         words: &str,
@@ -69,7 +69,7 @@ impl Machine {
             disk: named(is_disk, &recipe.image.disk).map(|disk| (disk, device)),
             network: recipe.machine.network.clone(),
             port: recipe.command.port,
-            stands_still: recipe.command.runs == Place::Boot,
+            stands_still: recipe.command.runs == CommandPlace::Boot,
         }
     }
 
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn lines(name: &str, image: Option<&str>, words: &str) -> String {
-        let found = Found::find(name, Path::new("/cache")).unwrap();
+        let found = FoundRecipe::find(name, Path::new("/cache")).unwrap();
         let machine = Machine::of(&found, image.map(Path::new), Accelerator::Tcg, words);
         machine.command_line().join(" ").replace(" -", "\n-")
     }

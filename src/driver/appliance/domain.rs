@@ -2,12 +2,12 @@
 
 use super::booted::{Booted, KIND};
 use super::proxy::Guest;
-use super::recipe::Place;
-use super::request::Asked;
+use super::recipe::CommandPlace;
+use super::request::ApplianceOptions;
 use crate::agent::{ConsoleTail, Link};
 use crate::container::first_process::FirstProcess;
 use crate::driver::native::{PlainProcess, same_kernel};
-use crate::driver::xen::application::{ADDRESS, Application, Order};
+use crate::driver::xen::application::{ADDRESS, Application, ApplicationOptions};
 use crate::fault::Fault;
 use crate::guest::kernel;
 use crate::lab::Room;
@@ -37,8 +37,8 @@ struct RunningDomain {
 /// # Errors
 /// It cannot be made, or was not ready in time.
 pub(super) fn start(
-    asked: &Asked,
-    order: Order,
+    asked: &ApplianceOptions,
+    order: ApplicationOptions,
     site: &Site<'_>,
     room: &Room,
 ) -> Result<Box<dyn Running>, Fault> {
@@ -50,7 +50,7 @@ pub(super) fn start(
     let network = application.network();
     let address = if network.is_some() { ADDRESS } else { Ipv4Addr::LOCALHOST };
     let mut booted = Booted { console, tail, network, address };
-    if talk.runs != Place::Boot {
+    if talk.runs != CommandPlace::Boot {
         application.let_go()?;
     }
     let explained = |fault: Fault| match application.obituary() {

@@ -35,13 +35,13 @@ use crate::fault::{Doing, Fault};
 use crate::guest::kernel;
 use crate::lab::{Jail, Limits, Network, Process, Program, Room};
 use crate::layer::{
-    Choice, Descriptor, Files, Inner, Layer, LayerSpec, Limit, Need, Network as ReachedBy, Payer,
-    Reach, Running, Site, Source, Unavailable, Usable,
+    Descriptor, Files, Inner, Layer, LayerSpec, Limit, Need, Network as ReachedBy, OptionSpec,
+    Payer, Reach, Running, Site, Source, Unavailable, Usable,
 };
 use booted::Booted;
 use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
 use proxy::InQemu;
-use request::Asked;
+use request::ApplianceOptions;
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -80,19 +80,19 @@ static DESCRIPTOR: Descriptor = Descriptor {
     // An image may be a server, or none.
     reach: &[("", Reach::Unknown)],
     options: &[
-        Choice {
+        OptionSpec {
             key: "recipe",
             values: &[],
             help: "how it is booted and spoken to: `arceos`, `arceos-echo`, `grub-xen`, `grub-xen-pvh`, or, not yet \
                    run, `hermit`, `mirage`, `mirage-xen`, `nanos`, `osv`, `rumprun`, `unikraft`; or a file of yours that ends with `.toml`",
         },
-        Choice {
+        OptionSpec {
             key: "image",
             values: &[],
             help: "the kernel or the disk that is booted (default: the recipe's)",
         },
         ACCELERATOR,
-        Choice {
+        OptionSpec {
             key: "machine",
             values: &["q35", "pc", "microvm", "xen-pv", "xen-pvh"],
             help: "the board, or how a domain of Xen's is virtualized (default: the recipe's)",
@@ -144,7 +144,7 @@ impl Layer for Appliance {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
-        let asked = Asked::read(spec, site)?;
+        let asked = ApplianceOptions::read(spec, site)?;
         if let Some(order) = asked.order(site, room)? {
             return domain::start(&asked, order, site, room);
         }
@@ -227,7 +227,12 @@ fn greeted(
 }
 
 impl RunningAppliance {
-    fn boot(machine: Machine, asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Self, Fault> {
+    fn boot(
+        machine: Machine,
+        asked: &ApplianceOptions,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Self, Fault> {
         let (console, console_of_qemu) =
             UnixStream::pair().doing("make a socket pair for a console")?;
         let (qmp, qmp_of_qemu) =
@@ -284,7 +289,12 @@ impl RunningAppliance {
     }
 
     /// Waits until it is ready, and opens the way that its recipe names.
-    fn open(&mut self, asked: &Asked, site: &Site<'_>, room: &Room) -> Result<(), Fault> {
+    fn open(
+        &mut self,
+        asked: &ApplianceOptions,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<(), Fault> {
         let talk = &asked.found.recipe.command;
         let console = self.console.take();
         let console = console.ok_or_else(|| Fault::bug("an appliance was opened twice"))?;
@@ -392,7 +402,7 @@ impl Running for RunningAppliance {
 }
 
 fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-    let asked = Asked::read(spec, site)?;
+    let asked = ApplianceOptions::read(spec, site)?;
     let run = if asked.found.recipe.ran { "run by surtax's tests" } else { "not yet run" };
     if let Some(kind) = asked.domain()? {
         let mut facts = application::check(kind, asked.has_network(), site)?;

@@ -7,7 +7,7 @@
 //! command and kernel are one; its memory is what the guest has ever touched of its own.
 
 use super::answer::Answer;
-use super::recipe::{Carrier, Place};
+use super::recipe::{Carrier, CommandPlace};
 use crate::agent::ConsoleTail;
 use crate::driver::qemu::qmp::Qmp;
 use crate::fault::{Doing, Fault};
@@ -36,8 +36,8 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How a command comes to the appliance.
 #[derive(Clone, Debug)]
-pub(super) struct Manner {
-    pub(super) runs: Place,
+pub(super) struct Delivery {
+    pub(super) runs: CommandPlace,
     pub(super) over: Option<Carrier>,
     /// Where it is on its network.
     pub(super) address: Ipv4Addr,
@@ -94,7 +94,7 @@ impl Guest for InQemu {
 
 /// Who answers.
 pub(super) struct Proxy {
-    pub(super) manner: Manner,
+    pub(super) manner: Delivery,
     pub(super) guest: Box<dyn Guest>,
     /// The network of its own in which its port is.
     pub(super) network: Option<Arc<Network>>,
@@ -245,7 +245,8 @@ impl Conversation {
         self.proxy.tail.keep(bytes);
         if count == 0 {
             // The machine is gone. If it was booted for one command, that has ended with it.
-            let is_end = self.proxy.manner.runs == Place::Boot && self.proxy.manner.ended.is_none();
+            let is_end =
+                self.proxy.manner.runs == CommandPlace::Boot && self.proxy.manner.ended.is_none();
             if is_end && self.running.is_some() {
                 let status = self.proxy.guest.status();
                 self.end(Status::Exit(status), now)?;
@@ -373,7 +374,7 @@ impl Conversation {
         let before = self.proxy.guest.usage();
         let began = clock::monotonic_raw();
         let sent = match (self.proxy.manner.runs, &mut self.connection) {
-            (Place::Boot, _) => {
+            (CommandPlace::Boot, _) => {
                 self.is_spent = true;
                 self.proxy.guest.let_go().map_err(|fault| fault.message)
             }

@@ -89,7 +89,7 @@ pub(super) struct MachineOfRecipe {
 #[serde(deny_unknown_fields)]
 pub(super) struct Talk {
     /// Where the command runs.
-    pub(super) runs: Place,
+    pub(super) runs: CommandPlace,
     /// What carries it to a place inside.
     pub(super) over: Option<Carrier>,
     /// The port on which it listens.
@@ -105,7 +105,7 @@ pub(super) struct Talk {
 /// Where a command runs.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Place {
+pub(super) enum CommandPlace {
     /// In the appliance, which is sent one line for each.
     Inside,
     /// In the appliance, which is booted with it.
@@ -126,14 +126,14 @@ pub(super) enum Carrier {
 
 /// A recipe, and where relative names in it begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundRecipe {
     /// Its name, or its path.
     pub(super) name: String,
     pub(super) recipe: Recipe,
     directory: PathBuf,
 }
 
-impl Found {
+impl FoundRecipe {
     /// The recipe of this name, or at this path; images of those that are built in are in the cache.
     ///
     /// # Errors
@@ -219,7 +219,7 @@ fn contradiction(recipe: &Recipe) -> Option<&'static str> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
         name.as_ref().is_none_or(|name| !name.is_empty() && name.chars().all(is_plain))
     };
-    let has_tcp = command.over == Some(Carrier::Tcp) || command.runs == Place::Beside;
+    let has_tcp = command.over == Some(Carrier::Tcp) || command.runs == CommandPlace::Beside;
     let is_domain = domain(&machine.board).is_some();
     if !is_domain && !["q35", "pc", "microvm"].contains(&machine.board.as_str()) {
         return Some("names no board: `q35`, `pc` or `microvm`, or `xen-pv` or `xen-pvh`");
@@ -237,12 +237,18 @@ fn contradiction(recipe: &Recipe) -> Option<&'static str> {
         return Some("names a device by more than letters, digits and `-`");
     }
     match command.runs {
-        Place::Inside if command.over.is_none() => Some("says not what carries a command inside"),
-        Place::Inside if command.ended.is_none() => Some("says not how an answer has `ended`"),
-        Place::Boot if !image.append.contains("{command}") => {
+        CommandPlace::Inside if command.over.is_none() => {
+            Some("says not what carries a command inside")
+        }
+        CommandPlace::Inside if command.ended.is_none() => {
+            Some("says not how an answer has `ended`")
+        }
+        CommandPlace::Boot if !image.append.contains("{command}") => {
             Some("boots with a command, and has no `{command}` in `append`")
         }
-        Place::Inside | Place::Beside if command.ready.is_some() == command.probe.is_some() => {
+        CommandPlace::Inside | CommandPlace::Beside
+            if command.ready.is_some() == command.probe.is_some() =>
+        {
             Some("says not by which line it is `ready`, or by which `probe`, or both")
         }
         _ if command.probe.is_some() && !has_tcp => Some("has a `probe`, and no port to ask"),
@@ -263,7 +269,7 @@ mod tests {
     #[test]
     fn every_recipe_that_is_built_in_is_understood() {
         for (name, _) in BUILT_IN {
-            let found = Found::find(name, Path::new("/cache")).unwrap();
+            let found = FoundRecipe::find(name, Path::new("/cache")).unwrap();
             let ran = name.starts_with("arceos") || name.starts_with("grub-xen");
             assert_eq!(found.recipe.ran, ran, "{name}");
         }
@@ -271,12 +277,12 @@ mod tests {
 
     #[test]
     fn a_file_of_a_recipe_is_beside_it_and_of_one_that_is_built_in_in_the_cache() {
-        let found = Found::find("arceos", Path::new("/cache")).unwrap();
+        let found = FoundRecipe::find("arceos", Path::new("/cache")).unwrap();
         assert_eq!(found.file("arceos.elf"), Path::new("/cache/appliances/arceos.elf"));
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("own.toml");
         fs::write(&path, ARCEOS).unwrap();
-        let found = Found::find(path.to_str().unwrap(), Path::new("/cache")).unwrap();
+        let found = FoundRecipe::find(path.to_str().unwrap(), Path::new("/cache")).unwrap();
         assert_eq!(found.file("x"), place.path().canonicalize().unwrap().join("x"));
         assert_eq!(found.file("/x"), Path::new("/x"));
     }
@@ -293,7 +299,8 @@ mod tests {
             ("zero.toml", "cannot be read: it is a device"),
             ("long.toml", "cannot be read: it is longer than 65536 bytes"),
         ] {
-            let fault = Found::find(path(name).to_str().unwrap(), Path::new("/cache")).unwrap_err();
+            let fault =
+                FoundRecipe::find(path(name).to_str().unwrap(), Path::new("/cache")).unwrap_err();
             assert!(fault.message.contains(says), "{fault}");
             assert_eq!(fault.exit_code(), 2);
         }
@@ -301,7 +308,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_answered_with_those_that_there_are() {
-        let fault = Found::find("osx", Path::new("/cache")).unwrap_err();
+        let fault = FoundRecipe::find("osx", Path::new("/cache")).unwrap_err();
         assert_eq!(fault.message, "appliance: there is no recipe `osx`");
         assert!(fault.hint.unwrap().contains("`osv`"));
     }

@@ -2,10 +2,10 @@
 
 use super::command_line::Machine;
 use super::proxy;
-use super::recipe::{Found, Place, board, domain};
+use super::recipe::{CommandPlace, FoundRecipe, board, domain};
 use crate::driver::qemu::accelerator::Accelerator;
 use crate::driver::qemu::request::cpu_model;
-use crate::driver::xen::application::Order;
+use crate::driver::xen::application::ApplicationOptions;
 use crate::driver::xen::{Kind, image};
 use crate::fault::Fault;
 use crate::lab::{IoLimits, Limits, Room};
@@ -13,14 +13,14 @@ use crate::layer::{LayerSpec, Root, Site};
 use std::path::{Path, PathBuf};
 
 /// What a spec asks for.
-pub(super) struct Asked {
-    pub(super) found: Found,
+pub(super) struct ApplianceOptions {
+    pub(super) found: FoundRecipe,
     image: Option<PathBuf>,
     pub(super) accelerator: Option<String>,
     spec: LayerSpec,
 }
 
-impl Asked {
+impl ApplianceOptions {
     /// Reads a spec, and refuses what its recipe cannot keep.
     ///
     /// # Errors
@@ -28,8 +28,8 @@ impl Asked {
     pub(super) fn read(spec: &LayerSpec, site: &Site<'_>) -> Result<Self, Fault> {
         let option = |key: &str| spec.options.get(key).map(String::as_str);
         let name = option("recipe").ok_or_else(|| Fault::bug("an appliance without a recipe"))?;
-        let found = Found::find(name, site.cache)?;
-        if found.recipe.command.runs != Place::Beside {
+        let found = FoundRecipe::find(name, site.cache)?;
+        if found.recipe.command.runs != CommandPlace::Beside {
             if site.view.root != Root::Overlay || !site.view.writable.is_empty() {
                 return Err(Fault::user("appliance: it has none of this level's files")
                     .hint("leave `root=` and `--writable` out"));
@@ -51,7 +51,7 @@ impl Asked {
         site: &Site<'_>,
     ) -> Result<Machine, Fault> {
         let words = match (self.found.recipe.command.runs, site.command) {
-            (Place::Boot, Some(command)) => proxy::words(command)?,
+            (CommandPlace::Boot, Some(command)) => proxy::words(command)?,
             _ => String::new(),
         };
         let mut machine = Machine::of(&self.found, self.image.as_deref(), accelerator, &words);
@@ -84,8 +84,12 @@ impl Asked {
     /// The domain of Xen's that it is, all of whose files are there; nothing where it is QEMU's.
     ///
     /// # Errors
-    /// As [`Asked::machine`]'s; or Xen cannot enter the image.
-    pub(super) fn order(&self, site: &Site<'_>, room: &Room) -> Result<Option<Order>, Fault> {
+    /// As [`ApplianceOptions::machine`]'s; or Xen cannot enter the image.
+    pub(super) fn order(
+        &self,
+        site: &Site<'_>,
+        room: &Room,
+    ) -> Result<Option<ApplicationOptions>, Fault> {
         let Some(kind) = self.domain()? else { return Ok(None) };
         let machine = self.machine(Accelerator::Tcg, site)?;
         let kernel = machine.kernel.ok_or_else(|| Fault::bug("a domain without a kernel"))?;
@@ -96,7 +100,7 @@ impl Asked {
             return Err(Fault::user("appliance: a domain's command line has a quote in it")
                 .hint("use `'` in the recipe's `append`"));
         }
-        Ok(Some(Order {
+        Ok(Some(ApplicationOptions {
             kind,
             cpus: machine.cpus,
             memory_mib: machine.memory_mib,
@@ -146,11 +150,11 @@ pub(super) fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
 /// The user's: there is no such recipe, or stack and recipe contradict each other.
 pub(super) fn kind_of(spec: &LayerSpec) -> Result<Option<Kind>, Fault> {
     let name = spec.options.get("recipe").map_or("", String::as_str);
-    domain_of(spec, &Found::find(name, Path::new("/"))?)
+    domain_of(spec, &FoundRecipe::find(name, Path::new("/"))?)
 }
 
 /// The kind of Xen's domain that it is, if it is none of QEMU's machines: what the stack says, or the recipe.
-fn domain_of(spec: &LayerSpec, found: &Found) -> Result<Option<Kind>, Fault> {
+fn domain_of(spec: &LayerSpec, found: &FoundRecipe) -> Result<Option<Kind>, Fault> {
     let of_recipe = domain(&found.recipe.machine.board);
     let Some(asked) = spec.options.get("machine") else { return Ok(of_recipe) };
     let of_stack = domain(asked);

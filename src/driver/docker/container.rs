@@ -25,7 +25,7 @@ const KNOWN_CAPABILITIES: u64 = (1 << 38) - 1;
 const DEVICES: [&str; 4] = ["/dev/kvm", "/dev/net/tun", "/dev/vhost-net", "/dev/fuse"];
 
 /// A container, as asked for.
-pub struct Wanted<'a> {
+pub struct ContainerOptions<'a> {
     /// The skeleton.
     pub image: &'a str,
     /// The static agent.
@@ -74,7 +74,7 @@ pub struct Layered {
 ///
 /// # Errors
 /// The user's: a path that cannot be written into mount options.
-pub fn body(wanted: &Wanted<'_>) -> Result<ContainerCreateBody, Fault> {
+pub fn body(wanted: &ContainerOptions<'_>) -> Result<ContainerCreateBody, Fault> {
     Ok(ContainerCreateBody {
         image: Some(wanted.image.to_owned()),
         hostname: Some(wanted.host_name.to_owned()),
@@ -93,7 +93,7 @@ pub fn body(wanted: &Wanted<'_>) -> Result<ContainerCreateBody, Fault> {
     })
 }
 
-fn host_config(wanted: &Wanted<'_>) -> Result<HostConfig, Fault> {
+fn host_config(wanted: &ContainerOptions<'_>) -> Result<HostConfig, Fault> {
     let limits = wanted.limits;
     let memory = limits.memory.map(|bytes| i64::try_from(bytes.0).unwrap_or(i64::MAX));
     let io = |rate: Option<u64>| {
@@ -130,7 +130,7 @@ fn host_config(wanted: &Wanted<'_>) -> Result<HostConfig, Fault> {
 }
 
 /// All that can be given. Where we lack a capability, so may the daemon, and `Privileged` would fail.
-fn privileged(config: HostConfig, wanted: &Wanted<'_>) -> HostConfig {
+fn privileged(config: HostConfig, wanted: &ContainerOptions<'_>) -> HostConfig {
     if wanted.bounding_capabilities & SYS_RESOURCE != 0 {
         return HostConfig { privileged: Some(true), ..config };
     }
@@ -151,7 +151,7 @@ fn privileged(config: HostConfig, wanted: &Wanted<'_>) -> HostConfig {
     }
 }
 
-fn mounts(wanted: &Wanted<'_>) -> Result<Vec<Mount>, Fault> {
+fn mounts(wanted: &ContainerOptions<'_>) -> Result<Vec<Mount>, Fault> {
     let mut mounts = Vec::new();
     for layer in wanted.layers {
         // A kept directory is mounted in its stead.
@@ -168,7 +168,7 @@ fn mounts(wanted: &Wanted<'_>) -> Result<Vec<Mount>, Fault> {
 }
 
 /// Of a directory of the container's own layer the skeleton takes care.
-fn scratch(wanted: &Wanted<'_>) -> Option<Mount> {
+fn scratch(wanted: &ContainerOptions<'_>) -> Option<Mount> {
     let typ = match wanted.view.scratch? {
         Medium::Layer | Medium::Disk => return None,
         Medium::Bind => {
@@ -279,7 +279,7 @@ mod tests {
             io: IoLimits { read_bps: Some(Bytes(1 << 20)), ..IoLimits::default() },
             ..Limits::default()
         };
-        let wanted = Wanted {
+        let wanted = ContainerOptions {
             image: "surtax/root:1-c0ffee",
             agent: Path::new("/run/surtax/1/agent"),
             host_name: "lab7",

@@ -9,7 +9,7 @@
 //! on top of each other at most: what is below them is kept in sight elsewhere.
 
 use super::engine::answers;
-use super::network::Asked;
+use super::network::NetworkOptions;
 use super::rootless::{self as unprivileged, Shown};
 use super::{behind, runtimes};
 use crate::agent::ConsoleTail;
@@ -53,7 +53,7 @@ impl Network {
         if rootless::is_asked(spec) {
             return Ok(Self::OfItsUser);
         }
-        Ok(if Asked::read(spec)?.needs_own_namespace() { Self::Own } else { Self::Level })
+        Ok(if NetworkOptions::read(spec)?.needs_own_namespace() { Self::Own } else { Self::Level })
     }
 
     /// What the daemon is called among the lab's services.
@@ -155,7 +155,7 @@ impl Daemon {
                 // A level of ours is thrown away with all that a daemon writes there.
                 let is_covered = site.level == 0;
                 let (network, storage) = (Network::of(spec)?, Storage::read(spec)?);
-                let wanted = Wanted { program: &program, network, storage };
+                let wanted = DaemonOptions { program: &program, network, storage };
                 let start = |room: &Room| {
                     if network == Network::OfItsUser {
                         return start_rootless(&wanted, room, site).map(Some);
@@ -267,7 +267,7 @@ fn configuration_in(directory: &Path) -> PathBuf {
 }
 
 /// A private daemon, as asked for.
-struct Wanted<'a> {
+struct DaemonOptions<'a> {
     program: &'a Path,
     network: Network,
     storage: Storage,
@@ -283,11 +283,15 @@ fn written_pid(directory: &Path) -> Result<u32, Fault> {
     text.trim().parse().doing(format_args!("take `{}` for a process id", text.trim()))
 }
 
-fn start_rootless(wanted: &Wanted<'_>, room: &Room, site: &Site<'_>) -> Result<Process, Fault> {
+fn start_rootless(
+    wanted: &DaemonOptions<'_>,
+    room: &Room,
+    site: &Site<'_>,
+) -> Result<Process, Fault> {
     let memory = room.memory_directory()?;
     let users = room.users()?;
     let mounts = unprivileged::mounts(site, room, &users.path())?;
-    let Wanted { program, network, storage } = wanted;
+    let DaemonOptions { program, network, storage } = wanted;
     let data = match storage {
         Storage::Default => default_data(room, memory)?,
         _ => room.disk_directory()?.join("data"),
@@ -315,7 +319,7 @@ fn start_rootless(wanted: &Wanted<'_>, room: &Room, site: &Site<'_>) -> Result<P
 }
 
 fn start(
-    wanted: &Wanted<'_>,
+    wanted: &DaemonOptions<'_>,
     room: &Room,
     mounts: &[Mount],
     unified: Option<&Path>,
@@ -330,7 +334,7 @@ fn start(
     let apart = is_apart.then(|| room.bare_network()).transpose()?;
     let namespace = room.mount_namespace(mounts)?;
     let data = wanted.storage.prepare(room, &namespace)?;
-    let Wanted { program, network, storage } = wanted;
+    let DaemonOptions { program, network, storage } = wanted;
     let program = Program {
         argv: command_line(program, room.directory(), &data, *network, storage.driver()),
         mount_namespace: Some(namespace),

@@ -35,13 +35,13 @@ use crate::fault::{Doing, Fault};
 use crate::lab::conceal::Owners;
 use crate::lab::{self, Limits, Room, Undo, tool_version};
 use crate::layer::{
-    Choice, Descriptor, Inner, Layer, LayerSpec, Limit, Reach, Running, Site, StartGuess,
+    Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Reach, Running, Site, StartGuess,
     Unavailable, Usable, medium, publish,
 };
 use crate::rootfs::root::{Lower, Writes};
 use crate::rootfs::secrets::Hidden;
 use crate::rootfs::{root, scratch, secrets};
-use container::{Layered, Wanted};
+use container::{ContainerOptions, Layered};
 use daemon::{Candidate, Daemon};
 use engine::{About, Engine};
 use facts::{container_facts, daemon_facts};
@@ -107,13 +107,13 @@ static DESCRIPTOR: Descriptor = Descriptor {
     options: &[
         network::NET,
         publish::CHOICE,
-        Choice {
+        OptionSpec {
             key: engine_runtime::KEY,
             values: &[],
             help: "the OCI runtime by the daemon's name for it; a private daemon knows runc, crun, runsc and youki \
                    where they are installed (default: the daemon's)",
         },
-        Choice {
+        OptionSpec {
             key: "socket",
             values: &[],
             help: "the daemon's unix socket (default: $DOCKER_HOST, /var/run/docker.sock, a private daemon)",
@@ -122,7 +122,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         layer_rootless::CHOICE,
         medium::choice(&["layer", "bind", "tmpfs", "volume"]),
         engine_runtime::SECCOMP,
-        Choice {
+        OptionSpec {
             key: "privileged",
             values: &["true", "false"],
             help: "all capabilities and devices, as layers inside may need (default: false)",
@@ -151,7 +151,7 @@ impl Layer for Docker {
     ) -> Result<(), Fault> {
         rootless::refuse(spec, inside.is_some())?;
         engine_runtime::refuse(spec, limits, inside.is_some())?;
-        network::Asked::read(spec)?;
+        network::NetworkOptions::read(spec)?;
         Storage::read(spec).map(drop)
     }
 
@@ -159,7 +159,7 @@ impl Layer for Docker {
         match daemon::look(spec)? {
             Candidate::System(socket) => {
                 let (_, about) = Engine::connect(&socket, REQUEST_DEADLINE)?;
-                let asked = network::Asked::read(spec)?;
+                let asked = network::NetworkOptions::read(spec)?;
                 asked.choose(&about, false, site.lab.id())?;
                 runtimes::require_of(spec, &about)?;
                 Storage::require_of(spec, about.info.driver.as_deref())?;
@@ -205,7 +205,7 @@ impl Layer for Docker {
         // A daemon without privileges could set none of them.
         let told = if daemon.is_rootless() { Limits::default() } else { site.limits.clone() };
         let system = rustix::system::uname();
-        let wanted = Wanted {
+        let wanted = ContainerOptions {
             image: &image,
             agent: &daemon.agent(site.agent),
             host_name: &system.nodename().to_string_lossy(),
@@ -281,7 +281,8 @@ impl Shared {
         require_place_for_huge_pages(site.limits, &about)?;
         Storage::require_of(spec, about.info.driver.as_deref())?;
         let is_private = daemon.private.is_some();
-        let network = network::Asked::read(spec)?.choose(&about, is_private, site.lab.id())?;
+        let network =
+            network::NetworkOptions::read(spec)?.choose(&about, is_private, site.lab.id())?;
         daemon.can_share_network(&network.name)?;
         network.make(site, &daemon, &engine)?;
         let lowers = root::lowers(&site.view.root, site.cache)?;

@@ -10,7 +10,7 @@ use super::engine::{About, Engine};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Room, ToolRun, Undo};
 use crate::layer::publish::Port;
-use crate::layer::{Choice, LayerSpec, Site, value_of};
+use crate::layer::{LayerSpec, OptionSpec, Site, value_of};
 use bollard::models::{
     ContainerInspectResponse, Ipam, IpamConfig, NetworkCreateRequest, PortBinding, PortMap,
 };
@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use surtax_instrument::wire::Fact;
 
 /// The option that names the network.
-pub const NET: Choice = Choice {
+pub const NET: OptionSpec = OptionSpec {
     key: "net",
     values: &["none", "host", "bridge", "user", "macvlan"],
     help: "the network: the daemon's bridge, one of its own (`user`), or a link's own address (`macvlan`) \
@@ -37,7 +37,7 @@ const GATEWAY: &str = "172.31.240.1";
 
 /// What a spec asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked<'a> {
+pub struct NetworkOptions<'a> {
     word: Option<&'a str>,
     port: Option<Port>,
 }
@@ -52,7 +52,7 @@ pub struct Network {
     pub(super) port: Option<Port>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> NetworkOptions<'a> {
     /// Reads a spec.
     ///
     /// # Errors
@@ -271,11 +271,12 @@ mod tests {
 
     #[test]
     fn a_port_is_published_only_where_addresses_are_translated() {
-        assert!(Asked::read(&spec(&[("publish", "8080")])).unwrap().needs_own_namespace());
+        assert!(NetworkOptions::read(&spec(&[("publish", "8080")])).unwrap().needs_own_namespace());
         let udp = spec(&[("net", "user"), ("publish", "5201/udp")]);
-        assert_eq!(Asked::read(&udp).unwrap().port.unwrap().word(), "5201/udp");
+        assert_eq!(NetworkOptions::read(&udp).unwrap().port.unwrap().word(), "5201/udp");
         for net in ["none", "host", "macvlan"] {
-            let fault = Asked::read(&spec(&[("net", net), ("publish", "80")])).unwrap_err();
+            let fault =
+                NetworkOptions::read(&spec(&[("net", net), ("publish", "80")])).unwrap_err();
             assert!(fault.message.contains(&format!("`net={net}`")), "{fault}");
         }
     }
@@ -293,7 +294,7 @@ mod tests {
     fn a_network_is_the_daemons_or_made_for_it() {
         let name = |net: &str, has: &[&str], is_private| {
             let spec = spec(&[("net", net)]);
-            let asked = Asked::read(&spec).unwrap();
+            let asked = NetworkOptions::read(&spec).unwrap();
             asked.choose(&about(has), is_private, "7").map(|network| network.name)
         };
         let all = ["bridge", "host", "none"];
@@ -304,7 +305,7 @@ mod tests {
         let fault = name("bridge", &all[1..], false).unwrap_err();
         assert!(fault.message.ends_with("no network `bridge`, only host, none"), "{fault}");
         let nothing = spec(&[]);
-        let chosen = Asked::read(&nothing).unwrap().choose(&about(&all[1..]), true, "7");
+        let chosen = NetworkOptions::read(&nothing).unwrap().choose(&about(&all[1..]), true, "7");
         assert_eq!(chosen.unwrap().word, "none");
     }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Cause;
 
 /// The library and its guests' kernel.
-pub(super) struct Found {
+pub(super) struct Library {
     /// The directory that they are loaded from; empty where the loader finds them.
     pub(super) place: PathBuf,
     /// The library's file.
@@ -18,7 +18,7 @@ pub(super) struct Found {
     pub(super) firmware: PathBuf,
 }
 
-impl Found {
+impl Library {
     /// Has a process of ours load both and say which files they are.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ pub mod library;
 
 use super::machine_group::MachineGroup;
 use super::monitor::{names_of_threads, numbered_threads, vsock};
-use super::qemu::lent::{self, Lent};
+use super::qemu::lent::{self, EquippedGuest};
 use crate::agent::{ConsoleTail, Link};
 use crate::container::first_process::FirstProcess;
 use crate::fault::Fault;
@@ -29,7 +29,7 @@ use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Running, Site, Source, Unavailable, Usable,
     medium, take_link,
 };
-use found::Found;
+use found::Library;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -85,7 +85,7 @@ impl Layer for Krun {
     /// Changes nothing but our own cache, as `qemu`'s check, whose reference guest proves KVM.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let room = site.lab.room("krun-check")?;
-        let found = Found::look(site.cache, &room, &program(site))?;
+        let found = Library::look(site.cache, &room, &program(site))?;
         let borrowed = lent::check(spec, site)?;
         let mut facts = vec![
             Fact::new("libkrun", found.library.display().to_string(), "dlopen(3)"),
@@ -103,12 +103,12 @@ impl Layer for Krun {
     ) -> Result<Box<dyn Running>, Fault> {
         let program = program(site);
         let found =
-            Found::look(site.cache, room, &program).map_err(|it| it.fault().during(KIND))?;
+            Library::look(site.cache, room, &program).map_err(|it| it.fault().during(KIND))?;
         // It would spin without a word where KVM is not what it says.
         lent::require_kvm(site, room).map_err(|fault| fault.during(KIND))?;
         let group = MachineGroup::make(site, room)?;
         let (lent, export, namespace) =
-            Lent::lay(spec, &found.firmware, (library::AGENT, PORT), site, room)?;
+            EquippedGuest::lay(spec, &found.firmware, (library::AGENT, PORT), site, room)?;
         let size = (lent.cpus(), lent.memory_mib());
         let booted = boot(
             &words(&program, &found, size, &export, room),
@@ -147,7 +147,7 @@ fn socket(room: &Room) -> PathBuf {
 /// What becomes the machine.
 fn words(
     program: &Path,
-    found: &Found,
+    found: &Library,
     (cpus, memory_mib): (u32, u64),
     export: &Path,
     room: &Room,
@@ -216,8 +216,8 @@ struct RunningKrun {
     /// The same, as this level's kernel sees it.
     seen: FirstProcess,
     vcpus: Vec<u32>,
-    found: Found,
-    lent: Lent,
+    found: Library,
+    lent: EquippedGuest,
     facts: Vec<Fact>,
 }
 
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn the_process_that_becomes_the_machine_is_told_all_by_its_words() {
-        let found = Found {
+        let found = Library {
             place: "/cache/krun".into(),
             library: "/cache/krun/libkrun.so.1".into(),
             firmware: "/cache/krun/libkrunfw.so.5".into(),

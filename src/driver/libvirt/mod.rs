@@ -26,7 +26,7 @@ use crate::fault::{Doing, Fault};
 use crate::guest::memory::has_memory;
 use crate::lab::{self, Domain, DomainState, Limits, Room, VIRSH};
 use crate::layer::{
-    Choice, Descriptor, Inner, Layer, LayerSpec, Payer, RootKind, Running, Site, Unavailable,
+    Descriptor, Inner, Layer, LayerSpec, OptionSpec, Payer, RootKind, Running, Site, Unavailable,
     Usable, value_of,
 };
 use definition::{Definition, SOURCE};
@@ -58,12 +58,12 @@ static DESCRIPTOR: Descriptor = Descriptor {
     summary: "a virtual machine that libvirt already has, by its guest agent; writes to its disks stay",
     reach: &[],
     options: &[
-        Choice {
+        OptionSpec {
             key: "domain",
             values: &[],
             help: "its name, as `virsh list --all` shows it: `libvirt:web`",
         },
-        Choice {
+        OptionSpec {
             key: "uri",
             values: &[],
             help: "where libvirt is asked (default: LIBVIRT_DEFAULT_URI, else qemu:///system)",
@@ -78,18 +78,18 @@ static DESCRIPTOR: Descriptor = Descriptor {
 };
 
 /// What was asked for.
-struct Asked {
+struct DomainOptions {
     uri: String,
     name: Option<String>,
 }
 
 /// A domain that was found, as it is.
-struct Found {
+struct ExistingDomain {
     domain: Domain,
     was_off: bool,
 }
 
-impl Asked {
+impl DomainOptions {
     fn read(spec: &LayerSpec) -> Result<Self, Fault> {
         let named = spec.options.get("uri").cloned();
         let uri = named
@@ -110,7 +110,7 @@ impl Asked {
     }
 
     /// The domain, if it is one that can be borrowed.
-    fn find(&self) -> Result<Found, Fault> {
+    fn find(&self) -> Result<ExistingDomain, Fault> {
         let name = self.name.as_deref().unwrap_or_default();
         let (uri, id) = (self.uri.clone(), name.to_owned());
         let named = Domain { uri, id };
@@ -147,7 +147,7 @@ impl Asked {
             ))
             .hint(format!("{VIRSH} -c {} start {name}", self.uri)));
         }
-        Ok(Found { domain, was_off })
+        Ok(ExistingDomain { domain, was_off })
     }
 
     fn refuse_state(&self, name: &str, state: &str, verb: &str) -> Fault {
@@ -164,7 +164,7 @@ impl Layer for Libvirt {
     }
 
     fn refuse(&self, spec: &LayerSpec, _: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {
-        Asked::read(spec).map(drop)
+        DomainOptions::read(spec).map(drop)
     }
 
     /// Without a domain, as the doctor asks, it is only seen whether libvirt answers.
@@ -175,7 +175,7 @@ impl Layer for Libvirt {
                 remedy: Some(REMEDY.to_owned()),
             });
         }
-        let asked = Asked::read(spec)?;
+        let asked = DomainOptions::read(spec)?;
         let mut facts = versions(&asked.uri)?;
         if asked.name.is_some() {
             let found = asked.find()?;
@@ -194,11 +194,11 @@ impl Layer for Libvirt {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
-        let asked = Asked::read(spec)?;
+        let asked = DomainOptions::read(spec)?;
         let versions = versions(&asked.uri).map_err(Unavailable::fault)?;
         let agent = fs::read(site.agent)
             .doing(format_args!("read the static agent `{}`", site.agent.display()))?;
-        let Found { domain, was_off } = asked.find()?;
+        let ExistingDomain { domain, was_off } = asked.find()?;
         let channel = site.container_name(room);
         room.borrow_domain(&domain, &channel, was_off)?;
         let definition = Definition::read(&domain.question("dumpxml", &[])?)?;

@@ -10,17 +10,19 @@ fn spec(options: &[(&str, &str)]) -> LayerSpec {
 #[test]
 fn a_libvirt_of_another_machine_or_another_hypervisor_is_refused() {
     for uri in ["qemu+ssh://lab7/system", "qemu://lab7/system", "lxc:///system", "xen:///"] {
-        let fault = Asked::read(&spec(&[("domain", "web"), ("uri", uri)])).err().unwrap();
+        let fault = DomainOptions::read(&spec(&[("domain", "web"), ("uri", uri)])).err().unwrap();
         assert_eq!(fault.exit_code(), 2, "{uri}");
         assert!(fault.hint.is_some_and(|hint| hint.contains("`ssh:HOST+libvirt:DOMAIN`")), "{uri}");
     }
-    let asked = Asked::read(&spec(&[("domain", "web"), ("uri", "qemu:///session")])).unwrap();
+    let asked =
+        DomainOptions::read(&spec(&[("domain", "web"), ("uri", "qemu:///session")])).unwrap();
     assert_eq!(asked.uri, "qemu:///session");
 }
 
 #[test]
 fn a_name_that_could_be_an_option_is_refused() {
-    let fault = Asked::read(&spec(&[("domain", "--help"), ("uri", DEFAULT_URI)])).err().unwrap();
+    let fault =
+        DomainOptions::read(&spec(&[("domain", "--help"), ("uri", DEFAULT_URI)])).err().unwrap();
     assert!(fault.message.contains("`--help`"), "{fault}");
 }
 

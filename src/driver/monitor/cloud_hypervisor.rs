@@ -9,8 +9,8 @@
 use super::http::Api;
 use super::vsock::GUEST;
 use super::{
-    Board, CACHE, Choice, DISK_SIZE, Descriptor, KERNEL, Limit, Machine, Monitor, NET, Versions,
-    agree, impairment, nic, text,
+    Board, CACHE, DISK_SIZE, Descriptor, KERNEL, Limit, Machine, Monitor, NET, OptionSpec,
+    Versions, agree, impairment, nic, text,
 };
 use crate::fault::Fault;
 use crate::lab::network::TAP;
@@ -43,7 +43,7 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
         options: &[
             KERNEL,
             medium::choice(&["layer", "bind", "tmpfs", "virtio-blk"]),
-            Choice { values: &["none", "writeback"], ..CACHE },
+            OptionSpec { values: &["none", "writeback"], ..CACHE },
             DISK_SIZE,
             NET,
             impairment::DELAY,

@@ -10,7 +10,7 @@
 use super::http::Api;
 use super::vsock::GUEST;
 use super::{
-    AIO, Board, CACHE, Choice, DISK_SIZE, Descriptor, KERNEL, Limit, Machine, Monitor, NET,
+    AIO, Board, CACHE, DISK_SIZE, Descriptor, KERNEL, Limit, Machine, Monitor, NET, OptionSpec,
     Versions, agree, impairment, nic, text,
 };
 use crate::fault::Fault;
@@ -37,13 +37,13 @@ pub static FIRECRACKER: Monitor = Monitor {
         options: &[
             KERNEL,
             medium::choice(&["layer", "tmpfs", "virtio-blk"]),
-            Choice {
+            OptionSpec {
                 values: &["writeback", "unsafe"],
                 help: "how Firecracker caches the scratch disk: in this level's page cache, with the guest's \
                        flushes or without (default: writeback)",
                 ..CACHE
             },
-            Choice {
+            OptionSpec {
                 values: &["sync", "io_uring"],
                 help: "how Firecracker reads and writes the scratch disk's file (default: sync)",
                 ..AIO

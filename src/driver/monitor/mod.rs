@@ -27,7 +27,7 @@ pub use firecracker::FIRECRACKER;
 
 use super::machine_group::MachineGroup;
 use super::qemu::disk::{AIO, CACHE, DISK_SIZE};
-use super::qemu::lent::{self, Lent};
+use super::qemu::lent::{self, EquippedGuest};
 use super::qemu::nic;
 use crate::agent::{ConsoleTail, Link};
 use crate::driver::qemu::board::Board;
@@ -36,8 +36,8 @@ use crate::guest::channel::Channel;
 use crate::lab::{self, Limits, Process, Program, Room, tool_version};
 use crate::layer::impairment::Shaped;
 use crate::layer::{
-    Choice, Descriptor, Inner, Layer, LayerSpec, Limit, Root, Running, Site, Unavailable, Usable,
-    impairment,
+    Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Root, Running, Site, Unavailable,
+    Usable, impairment,
 };
 use http::Api;
 use running::RunningMonitor;
@@ -54,7 +54,7 @@ const LISTEN_DEADLINE: Duration = Duration::from_secs(10);
 /// How long its end is waited for when the agent is gone.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-const KERNEL: Choice = Choice {
+const KERNEL: OptionSpec = OptionSpec {
     key: "kernel",
     values: &[],
     help: "a kernel's file that is entered by PVH, its modules in ../lib/modules (default: as `qemu`)",
@@ -124,7 +124,7 @@ struct Disk {
 }
 
 /// How the networks of these monitors are called.
-const NET: Choice = Choice {
+const NET: OptionSpec = OptionSpec {
     values: &["none", "tap"],
     help: "the network: `tap` is a bridge on this level (default: none; not yet run on hardware)",
     ..nic::NET
@@ -179,7 +179,7 @@ impl Layer for Monitor {
         lent::check(spec, site).map_err(|it| it.fault().during(kind))?;
         let group = MachineGroup::make(site, room)?;
         let way = (self.board, Channel::Vsock(vsock::PORT));
-        let lent = Lent::prepare(spec, way, false, site, room, group.path())?;
+        let lent = EquippedGuest::prepare(spec, way, false, site, room, group.path())?;
         let network = lent.network(site, room)?;
         let machine = Machine {
             cpus: lent.cpus(),
@@ -195,7 +195,8 @@ impl Layer for Monitor {
         let booted = self
             .boot(&program, &machine, room, place, site.start_deadline)
             .map_err(|fault| Fault { message: fault.message + &lent.words(), ..fault })?;
-        let wires = network.map(|(network, shape)| Wires::lay(network, shape)).transpose()?;
+        let wires =
+            network.map(|(network, shape)| MachineNetwork::lay(network, shape)).transpose()?;
         let server = if lent.server().is_some() { " and virtiofsd" } else { "" };
         let who = format!("vCPUs, the monitor's other threads{server}");
         let facts = group.prove(booted.process.pid(), &who, site)?;
@@ -204,12 +205,12 @@ impl Layer for Monitor {
 }
 
 /// The network of a machine.
-struct Wires {
+struct MachineNetwork {
     network: lab::Network,
     shaped: Option<Shaped>,
 }
 
-impl Wires {
+impl MachineNetwork {
     fn lay(network: lab::Network, shape: Option<lab::Shape>) -> Result<Self, Fault> {
         let shape = shape.map(|shape| Shaped::make(&network, lab::network::TAP, shape));
         let shaped = shape.transpose()?;
@@ -220,7 +221,7 @@ impl Wires {
 impl Monitor {
     /// The disk of the scratch directory, as a spec has it.
     fn disk(&self, spec: &LayerSpec, file: &Path) -> Disk {
-        let word = |choice: &Choice, default: &str| {
+        let word = |choice: &OptionSpec, default: &str| {
             spec.options.get(choice.key).map_or_else(|| default.to_owned(), Clone::clone)
         };
         let (cache, aio) = self.disk;

@@ -1,9 +1,9 @@
 //! A monitor's machine that runs: who pays for it, what proves it, and how it ends.
 
 use super::http::Api;
-use super::{Booted, LAST_WORDS, Machine, Monitor, Prove, Wires, agree, numbers};
+use super::{Booted, LAST_WORDS, Machine, MachineNetwork, Monitor, Prove, agree, numbers};
 use crate::agent::Link;
-use crate::driver::qemu::lent::Lent;
+use crate::driver::qemu::lent::EquippedGuest;
 use crate::fault::Fault;
 use crate::lab::{Process, network};
 use crate::layer::{Network, Payer, Running, Source};
@@ -27,8 +27,8 @@ pub(super) struct RunningMonitor {
     api: Api,
     vcpus: Vec<u32>,
     machine: Machine,
-    lent: Lent,
-    wires: Option<Wires>,
+    lent: EquippedGuest,
+    wires: Option<MachineNetwork>,
     /// What the program said of its version.
     said: String,
     facts: Vec<Fact>,
@@ -39,7 +39,7 @@ impl RunningMonitor {
         monitor: &Monitor,
         booted: Booted,
         machine: Machine,
-        (lent, wires): (Lent, Option<Wires>),
+        (lent, wires): (EquippedGuest, Option<MachineNetwork>),
         said: String,
         facts: Vec<Fact>,
     ) -> Self {
@@ -114,7 +114,7 @@ impl Running for RunningMonitor {
         facts.extend(self.lent.prove(inside)?);
         let network = if self.wires.is_some() { "tap" } else { "none" };
         facts.push(Fact::new("network", network, "the API"));
-        if let Some(Wires { network, shaped: Some(shaped) }) = &self.wires {
+        if let Some(MachineNetwork { network, shaped: Some(shaped) }) = &self.wires {
             facts.extend(shaped.prove(network)?);
         }
         facts.append(&mut self.facts);

@@ -17,8 +17,10 @@ use crate::container::conmon::Conmon;
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::THROTTLING;
 use crate::container::oci::config::{AGENT, open_files_max};
-use crate::container::tool::{Beside, ContainerTool, Order, Wanted, agent_words, word};
-use crate::container::tool_network::Ground;
+use crate::container::tool::{
+    Beside, ContainerRequest, ContainerTool, ToolStart, agent_words, word,
+};
+use crate::container::tool_network::Wiring;
 use crate::container::users::ContainerUsers;
 use crate::container::{
     engine_runtime, oci, rootless, storage as engine_storage, tool_network, users,
@@ -28,7 +30,7 @@ use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
 use crate::layer::publish::Port;
 use crate::layer::{
-    Choice, Descriptor, LayerSpec, Limit, Reach, Site, StartGuess, Unavailable, medium, publish,
+    Descriptor, LayerSpec, Limit, OptionSpec, Reach, Site, StartGuess, Unavailable, medium, publish,
 };
 use rustix::process::{Resource, getrlimit};
 use std::fs;
@@ -85,7 +87,7 @@ pub static PODMAN: ContainerTool = ContainerTool {
         options: &[
             tool_network::choice(&["none", "host", "bridge", "user", "macvlan", "slirp4netns"]),
             publish::CHOICE,
-            Choice {
+            OptionSpec {
                 key: engine_runtime::KEY,
                 values: &["runc", "crun", "youki", "runsc"],
                 help: "the OCI runtime, which must be installed (default: runc, or crun where there is no runc)",
@@ -109,10 +111,10 @@ pub static PODMAN: ContainerTool = ContainerTool {
     require,
     agent_words: |_| Vec::new(),
     networks: &[
-        ("bridge", Ground::Bare),
-        ("user", Ground::Given(network::USER_GATEWAY)),
-        ("macvlan", Ground::Pair),
-        ("slirp4netns", Ground::UserMode),
+        ("bridge", Wiring::Bare),
+        ("user", Wiring::Given(network::USER_GATEWAY)),
+        ("macvlan", Wiring::Pair),
+        ("slirp4netns", Wiring::UserMode),
     ],
     order,
 };
@@ -223,7 +225,7 @@ fn runtime(spec: &LayerSpec) -> &str {
     spec.options.get(engine_runtime::KEY).map_or_else(installed, String::as_str)
 }
 
-fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
+fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
     let books = wanted.scratch.join("podman");
     let is_rootless = wanted.users == ContainerUsers::OfAnEngine;
     let make = |path: &Path| match is_rootless {
@@ -267,7 +269,7 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     if !is_rootless {
         let image = store.and_then(|store| store.image_to_mount());
         let beside = Beside { left_behind: None, conmon, port };
-        return Ok(Order { argv, mounts, environment, image, beside, user: None });
+        return Ok(ToolStart { argv, mounts, environment, image, beside, user: None });
     }
     let (home, session) = (books.join("home"), Path::new(RUN));
     make(&home)?;
@@ -275,12 +277,12 @@ fn order(wanted: &Wanted<'_>) -> Result<Order, Fault> {
     mounts.push(rootless::session(session));
     environment.extend(rootless::environment(&home, session));
     let beside = Beside { left_behind: Some(temporary.join("pause.pid")), conmon, port };
-    Ok(Order { argv, mounts, environment, user: Some(rootless::USER), image: None, beside })
+    Ok(ToolStart { argv, mounts, environment, user: Some(rootless::USER), image: None, beside })
 }
 
 /// The words from `run` on: the container, and the agent in it.
 fn run_words(
-    wanted: &Wanted<'_>,
+    wanted: &ContainerRequest<'_>,
     network: &str,
     conmon: &Conmon,
     port: Option<Port>,
@@ -325,7 +327,7 @@ fn places(books: &Path, volumes: Option<(medium::Medium, &Path)>) -> Result<Vec<
 }
 
 /// What is only told of where it was asked for: users, a port, no filter of system calls, limits on a disk.
-fn told_if_asked(wanted: &Wanted<'_>, port: Option<Port>) -> Vec<String> {
+fn told_if_asked(wanted: &ContainerRequest<'_>, port: Option<Port>) -> Vec<String> {
     let mut words = Vec::new();
     if wanted.users == ContainerUsers::Own {
         words.extend(["uid", "gid"].map(|kind| format!("--{kind}map=0:{FIRST}:{COUNT}")));

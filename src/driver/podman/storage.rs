@@ -9,18 +9,18 @@ use super::RUN;
 use crate::container::conmon::Conmon;
 use crate::container::skeleton::Skeleton;
 use crate::container::storage::Storage;
-use crate::container::tool::{Wanted, word};
+use crate::container::tool::{ContainerRequest, word};
 use crate::container::{rootless, skeleton, storage};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Mount, Room, Service, ToolRun};
 use crate::layer::medium::Medium;
-use crate::layer::{Choice, LayerSpec};
+use crate::layer::{LayerSpec, OptionSpec};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::SCRATCH;
 
 /// The option that names the driver.
-pub(super) const CHOICE: Choice = Choice {
+pub(super) const CHOICE: OptionSpec = OptionSpec {
     key: storage::CHOICE.key,
     values: &["overlay2", "vfs", "btrfs"],
     help: "what makes the container's own layer, where `scratch=layer` is, on this level's disk (default: none: the \
@@ -53,7 +53,7 @@ impl Store {
     ///
     /// # Errors
     /// The machine's: podman's, or that there is no space.
-    pub fn of(wanted: &Wanted<'_>) -> Result<Option<Self>, Fault> {
+    pub fn of(wanted: &ContainerRequest<'_>) -> Result<Option<Self>, Fault> {
         if !wanted.spec.options.contains_key(CHOICE.key) {
             return Ok(None);
         }
@@ -120,7 +120,7 @@ fn words(storage: Storage, data: &Path) -> Result<Vec<String>, Fault> {
 }
 
 fn import(
-    wanted: &Wanted<'_>,
+    wanted: &ContainerRequest<'_>,
     storage: Storage,
     room: &Room,
     archive: &[u8],

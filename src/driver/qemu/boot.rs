@@ -5,7 +5,7 @@
 
 use super::command_line::{AGENT_DESCRIPTOR, Boots, Machine, QMP_DESCRIPTOR};
 use super::image::IMAGE_DESCRIPTOR;
-use super::nic::{TAP_DESCRIPTOR, VHOST_DESCRIPTOR, Wires};
+use super::nic::{NetBackend, TAP_DESCRIPTOR, VHOST_DESCRIPTOR};
 use super::qmp::{Qmp, VirtualCpu};
 use super::vcpu;
 use crate::agent::{ConsoleTail, Link};
@@ -32,7 +32,7 @@ pub(super) struct Booted {
 }
 
 /// Where QEMU is put before it starts.
-pub(super) struct Place<'a> {
+pub(super) struct BootPlace<'a> {
     /// The group that it joins, if not the room's.
     pub(super) group: Option<&'a Path>,
     /// The jail in which it runs.
@@ -46,9 +46,9 @@ pub(super) struct Place<'a> {
 /// QEMU is not there or refuses its command line; then with its last words.
 pub(super) fn boot(
     machine: &Machine,
-    wires: &mut Wires,
+    wires: &mut NetBackend,
     room: &Room,
-    place: Place<'_>,
+    place: BootPlace<'_>,
     console: &ConsoleTail,
 ) -> Result<Booted, Fault> {
     let (agent, agent_of_qemu) = UnixStream::pair().doing("make a socket pair for the agent")?;

@@ -1,7 +1,7 @@
 //! Whether this level can run a machine, and which accelerator it has: KVM is believed when proved.
 
 use super::qcow2::Header;
-use super::request::Asked;
+use super::request::QemuOptions;
 use super::{reference_guest, tsc, xen};
 use crate::driver::qemu::accelerator::{Accelerator, PROGRAM};
 use crate::driver::qemu::board::Board;
@@ -28,7 +28,7 @@ pub(super) fn named(fault: Fault) -> Fault {
 /// # Errors
 /// What is missing, and what would help.
 pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-    let asked = Asked::read(spec, site.limits)?;
+    let asked = QemuOptions::read(spec, site.limits)?;
     if crate::lab::find(PROGRAM).is_none() {
         return Err(Unavailable {
             why: format!("`{PROGRAM}` is not in `PATH`"),
@@ -92,7 +92,7 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
 /// # Errors
 /// The one that was asked for does not work here, or the kernel cannot be booted on the board.
 pub(super) fn choose(
-    asked: &Asked,
+    asked: &QemuOptions,
     kernel: Option<&Kernel>,
     site: &Site<'_>,
     room: &Room,
@@ -129,7 +129,7 @@ pub(super) fn choose(
 ///
 /// # Errors
 /// The rate is unknown, and the guest cannot measure it.
-pub(super) fn tsc_for(accelerator: Accelerator, asked: &Asked) -> Result<Option<u64>, Fault> {
+pub(super) fn tsc_for(accelerator: Accelerator, asked: &QemuOptions) -> Result<Option<u64>, Fault> {
     match (accelerator, tsc::khz()) {
         (Accelerator::Kvm, _) => Ok(None),
         (Accelerator::Tcg, _) if asked.icount.is_some() => Ok(Some(ICOUNT_TSC_KHZ)),
@@ -143,7 +143,7 @@ pub(super) fn tsc_for(accelerator: Accelerator, asked: &Asked) -> Result<Option<
 }
 
 /// What to do where KVM was asked for and is not proved.
-fn without_kvm(asked: &Asked) -> &'static str {
+fn without_kvm(asked: &QemuOptions) -> &'static str {
     if asked.overcommit.cpu_pm {
         "take a machine whose KVM works: under tcg there are no exits that `cpu-pm=on` could avoid"
     } else {
@@ -162,7 +162,7 @@ pub(in crate::driver) fn accelerator(
 ) -> Result<Accelerator, Fault> {
     let named = named.map(|name| (String::from("accel"), name.to_owned()));
     let spec = LayerSpec { kind: String::from("qemu"), options: named.into_iter().collect() };
-    let asked = Asked::read(&spec, &Limits::default())?;
+    let asked = QemuOptions::read(&spec, &Limits::default())?;
     match (kvm(&asked, site, room)?, asked.accelerator) {
         (Ok(_), _) => Ok(Accelerator::Kvm),
         (Err(why), Some(Accelerator::Kvm)) => {
@@ -173,7 +173,7 @@ pub(in crate::driver) fn accelerator(
 }
 
 /// Whether KVM is proved on this level; if not, why. Boots a reference guest if none was tried yet.
-fn kvm(asked: &Asked, site: &Site<'_>, room: &Room) -> Result<Result<String, String>, Fault> {
+fn kvm(asked: &QemuOptions, site: &Site<'_>, room: &Room) -> Result<Result<String, String>, Fault> {
     if asked.accelerator == Some(Accelerator::Tcg) {
         return Ok(Err(String::from("not asked for")));
     }

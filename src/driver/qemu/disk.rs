@@ -10,7 +10,7 @@ use super::vcpu::{IOTHREAD, IOTHREAD_ID};
 use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Jail, Room, ToolRun};
-use crate::layer::{Choice, LayerSpec, medium, value_of};
+use crate::layer::{LayerSpec, OptionSpec, medium, value_of};
 use crate::rootfs::scratch;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -30,27 +30,30 @@ const BACKING: &str = "disk.raw";
 pub(super) const DRIVE: &str = "scratch";
 
 /// The media of a machine.
-pub(super) const MEDIA: Choice =
+pub(super) const MEDIA: OptionSpec =
     medium::choice(&["layer", "bind", "tmpfs", "virtio-blk", "virtio-scsi", "ide", "nvme"]);
 
 /// The options of a disk.
-pub(in crate::driver) const FORMAT: Choice = Choice {
+pub(in crate::driver) const FORMAT: OptionSpec = OptionSpec {
     key: "format",
     values: &["raw", "qcow2", "qcow2-backed"],
     help: "the format of the scratch disk's file; `qcow2-backed` begins as a copy of another (default: raw)",
 };
-pub(in crate::driver) const CACHE: Choice = Choice {
+pub(in crate::driver) const CACHE: OptionSpec = OptionSpec {
     key: "cache",
     values: &["none", "writeback", "writethrough", "directsync", "unsafe"],
     help: "how QEMU caches the scratch disk (default: none)",
 };
-pub(in crate::driver) const AIO: Choice = Choice {
+pub(in crate::driver) const AIO: OptionSpec = OptionSpec {
     key: "aio",
     values: &["threads", "native", "io_uring"],
     help: "how QEMU reads and writes the scratch disk's file (default: threads)",
 };
-pub(in crate::driver) const DISK_SIZE: Choice =
-    Choice { key: "disk-size", values: &[], help: "how large the scratch disk is (default: 1G)" };
+pub(in crate::driver) const DISK_SIZE: OptionSpec = OptionSpec {
+    key: "disk-size",
+    values: &[],
+    help: "how large the scratch disk is (default: 1G)",
+};
 
 /// What the guest sees of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +162,7 @@ impl Disk {
             return Err(Fault::user(format!("a microvm has no PCI for `scratch={word}`"))
                 .hint("use `machine=q35` or `machine=pc`, or `scratch=virtio-blk`"));
         }
-        let word = |choice: &Choice| {
+        let word = |choice: &OptionSpec| {
             let said = option(choice.key);
             choice.values.iter().find(|value| said == Some(value)).copied()
         };

@@ -1,7 +1,7 @@
 //! Evidence: what QEMU says it runs, held against what the agent saw from the inside.
 
 use super::command_line::{Boots, Machine};
-use super::inside::Inside;
+use super::inside::GuestRoot;
 use super::qmp::{Qmp, VirtualCpu};
 use super::vcpu;
 use crate::fault::Fault;
@@ -75,7 +75,7 @@ pub(super) fn of_machine(
 /// The guest says that it runs another one.
 pub(super) fn of_start(
     (qmp, pid): (&mut Qmp, u32),
-    started: &Inside,
+    started: &GuestRoot,
     machine: &Machine,
     inside: &[Fact],
 ) -> Result<Vec<Fact>, Fault> {

@@ -13,7 +13,7 @@ use crate::driver::qemu::accelerator::PROGRAM;
 use crate::fault::Fault;
 use crate::guest::kernel::Entry;
 use crate::lab::{Room, ToolRun};
-use crate::layer::{Choice, LayerSpec, value_of};
+use crate::layer::{LayerSpec, OptionSpec, value_of};
 use std::path::Path;
 use surtax_instrument::wire::Fact;
 
@@ -21,12 +21,12 @@ use surtax_instrument::wire::Fact;
 const PVH_PROTOCOL: &str = "0x020c";
 
 /// The options.
-pub(super) const FIRMWARE: Choice = Choice {
+pub(super) const FIRMWARE: OptionSpec = OptionSpec {
     key: "firmware",
     values: &["seabios", "qboot", "ovmf"],
     help: "the firmware, of which `ovmf` is UEFI (default: seabios)",
 };
-pub(super) const ENTRY: Choice = Choice {
+pub(super) const ENTRY: OptionSpec = OptionSpec {
     key: "entry",
     values: &["pvh", "bzimage"],
     help: "how the firmware enters the kernel: the unpacked one directly, or the packed one as a boot \
@@ -49,7 +49,7 @@ pub(super) enum Firmware {
 /// # Errors
 /// The user's: a combination that does not boot.
 pub(super) fn read(spec: &LayerSpec, board: Board) -> Result<(Firmware, Option<Entry>), Fault> {
-    let option = |choice: &Choice| spec.options.get(choice.key).map(String::as_str);
+    let option = |choice: &OptionSpec| spec.options.get(choice.key).map(String::as_str);
     let firmware = match option(&FIRMWARE) {
         Some("qboot") => Firmware::Qboot,
         Some("ovmf") => Firmware::Ovmf,

@@ -2,7 +2,7 @@
 
 use super::command_line::Boots;
 use super::image::{Given, Image};
-use super::request::Asked;
+use super::request::QemuOptions;
 use super::xen::Xen;
 use crate::fault::Fault;
 use crate::guest::kernel::{self, Kernel};
@@ -15,7 +15,7 @@ use std::path::Path;
 use surtax_instrument::wire::Fact;
 
 /// The inside of a machine, ready before the machine is.
-pub(super) struct Inside {
+pub(super) struct GuestRoot {
     /// What the machine boots.
     pub(super) boots: Boots,
     /// The guest, where it is ours.
@@ -24,13 +24,13 @@ pub(super) struct Inside {
     pub(super) facts: Vec<Fact>,
 }
 
-impl Inside {
+impl GuestRoot {
     /// The kernel that a machine needs, unless it boots a disk of its own.
     ///
     /// # Errors
     /// There is none, and none can be fetched.
     pub(super) fn kernel(
-        asked: &Asked,
+        asked: &QemuOptions,
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Option<Kernel>, Fault> {
@@ -45,7 +45,7 @@ impl Inside {
     /// # Errors
     /// The guest cannot be made, or the image is none.
     pub(super) fn prepare(
-        asked: &Asked,
+        asked: &QemuOptions,
         kernel: Option<Kernel>,
         site: &Site<'_>,
         room: &Room,

@@ -8,7 +8,7 @@ use super::board::Board;
 use super::check::qemu_version;
 use super::disk::Made;
 use super::nic::{self, Nic};
-use super::request::Asked;
+use super::request::QemuOptions;
 use super::{Qemu, reference_guest};
 use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
@@ -24,7 +24,7 @@ use surtax_instrument::wire::Fact;
 pub(in crate::driver) use super::disk::{DISK_SIZE, FORMAT};
 
 /// A guest without its monitor, with the disk and the network device that this driver makes.
-pub(in crate::driver) struct Lent {
+pub(in crate::driver) struct EquippedGuest {
     kind: String,
     guest: Guest,
     cpus: u32,
@@ -103,7 +103,7 @@ pub(in crate::driver) fn require_cpus(
     why: &str,
 ) -> Result<(), Fault> {
     let kind = &spec.kind;
-    let cpus = Asked::read(spec, limits)?.cpus;
+    let cpus = QemuOptions::read(spec, limits)?.cpus;
     if cpus <= most {
         return Ok(());
     }
@@ -111,7 +111,7 @@ pub(in crate::driver) fn require_cpus(
         .hint(format!("write `cpus={most}` or less")))
 }
 
-impl Lent {
+impl EquippedGuest {
     /// Finds a kernel, writes the initramfs of a machine whose virtio devices are on the bus of this board,
     /// and serves this level's files; who serves them joins `group`. With `has_vif` it brings up a network device
     /// of Xen's.
@@ -127,7 +127,7 @@ impl Lent {
         group: Option<&Path>,
     ) -> Result<Self, Fault> {
         let named = |fault: Fault| fault.during(&spec.kind);
-        let mut asked = Asked::read(spec, site.limits)?;
+        let mut asked = QemuOptions::read(spec, site.limits)?;
         asked.board = board;
         let mut guest = GuestSpec { channel, ..asked.guest(None) };
         if has_vif {
@@ -178,7 +178,7 @@ impl Lent {
         room: &Room,
     ) -> Result<(Self, PathBuf, OwnedFd), Fault> {
         let named = |fault: Fault| fault.during(&spec.kind);
-        let asked = Asked::read(spec, site.limits)?;
+        let asked = QemuOptions::read(spec, site.limits)?;
         let guest = GuestSpec {
             files: Protocol::FirstRoot,
             first_root: Some(name),

@@ -13,7 +13,7 @@ use crate::fault::{Doing, Fault};
 use crate::guest::memory::{LEAST_MIB, has_memory};
 use crate::guest::share::Protocol;
 use crate::lab::huge_pages::{HUGE_PAGE_MIB, Pool};
-use crate::layer::{Choice, LayerSpec, value_of};
+use crate::layer::{LayerSpec, OptionSpec, value_of};
 use std::fs;
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
@@ -37,23 +37,23 @@ const ASK_AGAIN: Duration = Duration::from_millis(10);
 const ID: &str = "memory";
 
 /// The options.
-pub(super) const PREALLOC: Choice = Choice {
+pub(super) const PREALLOC: OptionSpec = OptionSpec {
     key: "prealloc",
     values: &["on", "off"],
     help: "whether all memory is allocated before the machine starts (default: off)",
 };
-pub(super) const HUGEPAGES: Choice = Choice {
+pub(super) const HUGEPAGES: OptionSpec = OptionSpec {
     key: "hugepages",
     values: &["on", "off"],
     help: "whether memory is of huge pages (2 MiB) of this level's pool, which must hold them (default: off)",
 };
-pub(super) const MERGEABLE: Choice = Choice {
+pub(super) const MERGEABLE: OptionSpec = OptionSpec {
     key: "mergeable",
     values: &["on", "off"],
     help: "whether KSM may merge memory with that of others, where this level's KSM runs; only with \
            `files=9p` (default: off)",
 };
-pub(super) const BALLOON: Choice = Choice {
+pub(super) const BALLOON: OptionSpec = OptionSpec {
     key: "balloon",
     values: &[],
     help: "how much memory a balloon leaves to the guest (default: no balloon)",
@@ -90,7 +90,8 @@ impl Memory {
     /// The user's: options that contradict each other, or a balloon that leaves too little or nothing
     /// to take.
     pub(super) fn read(spec: &LayerSpec, mib: u64, files: Protocol) -> Result<Self, Fault> {
-        let is_on = |choice: &Choice| spec.options.get(choice.key).is_some_and(|word| word == "on");
+        let is_on =
+            |choice: &OptionSpec| spec.options.get(choice.key).is_some_and(|word| word == "on");
         let balloon = spec.options.get(BALLOON.key);
         let memory = Self {
             mib,

@@ -44,17 +44,17 @@ use crate::fault::Fault;
 use crate::guest::Guest;
 use crate::lab::{Jail, Limits, Process, Room};
 use crate::layer::{
-    Choice, Descriptor, Inner, Layer, LayerSpec, Limit, Need, Network, Payer, Reach, RootKind,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Need, Network, OptionSpec, Payer, Reach, RootKind,
     Running, Site, Source, StartGuess, Unavailable, Usable, impairment,
 };
 use accelerator::PROGRAM;
-use boot::{Booted, Place, boot};
+use boot::{BootPlace, Booted, boot};
 use check::named;
 use command_line::Machine;
-use inside::Inside;
-use nic::Wires;
+use inside::GuestRoot;
+use nic::NetBackend;
 use qmp::{IoThread, Qmp, VirtualCpu};
-use request::Asked;
+use request::QemuOptions;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -134,13 +134,13 @@ static DESCRIPTOR: Descriptor = Descriptor {
     ],
     options: &[
         accelerator::ACCELERATOR,
-        Choice {
+        OptionSpec {
             key: "machine",
             values: &["q35", "pc", "microvm"],
             help: "the board (default q35)",
         },
         accelerator::CPU_MODEL,
-        Choice {
+        OptionSpec {
             key: "kernel",
             values: &[],
             help: "a kernel's file, its modules in ../lib/modules (default: this level's own, \
@@ -173,7 +173,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         partition::PROFILE,
         xen::HYPERVISOR,
         xen::DOM0_MEMORY,
-        Choice {
+        OptionSpec {
             key: "icount",
             values: &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"],
             help: "for experiments with a wrong clock: guest time by instructions, 2^N ns each (tcg and one CPU only)",
@@ -207,7 +207,7 @@ impl Layer for Qemu {
         limits: &Limits,
         inside: Option<Inner<'_>>,
     ) -> Result<(), Fault> {
-        let asked = Asked::read(spec, limits)?;
+        let asked = QemuOptions::read(spec, limits)?;
         let has_none = |inside: &Inner<'_>| asked.dom0.is_none() && inside.needs(Need::Xen);
         match inside.filter(has_none) {
             Some(Inner { spec: inside, .. }) => {
@@ -245,16 +245,16 @@ impl Layer for Qemu {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
-        let mut asked = Asked::read(spec, site.limits)?;
+        let mut asked = QemuOptions::read(spec, site.limits)?;
         asked.nic = asked.nic.map(|nic| nic.beside(site.network));
         asked.memory.require_huge_pages()?;
         asked.firmware.require(asked.board, room)?;
         asked.nic.as_ref().map_or(Ok(()), |nic| nic.require(site, room)).map_err(named)?;
-        let kernel = Inside::kernel(&asked, site, room).map_err(named)?;
+        let kernel = GuestRoot::kernel(&asked, site, room).map_err(named)?;
         let accelerator = check::choose(&asked, kernel.as_ref(), site, room)?;
         let group = MachineGroup::make(site, room)?;
         let mut inside =
-            Inside::prepare(&asked, kernel, site, room, group.path()).map_err(named)?;
+            GuestRoot::prepare(&asked, kernel, site, room, group.path()).map_err(named)?;
         let mut nic = asked.nic.clone();
         let wires = nic.as_mut().map(|nic| nic.make(site, room, group.path())).transpose()?;
         let mut wires = wires.unwrap_or_default();
@@ -277,7 +277,7 @@ impl Layer for Qemu {
         let console = ConsoleTail::new();
         let served = inside.offer().map(|offer| std::mem::take(&mut offer.mounts));
         let (machine, jail) = machine.within(served.unwrap_or_default(), room)?;
-        let place = Place { group: group.path(), jail: &jail };
+        let place = BootPlace { group: group.path(), jail: &jail };
         let mut guest = boot(&machine, &mut wires, room, place, &console)
             .map_err(|fault| Fault { message: fault.message + &inside.words(), ..fault })?;
         let has_iothread = asked.disk.as_ref().is_some_and(|disk| disk.iothread);
@@ -307,10 +307,10 @@ struct RunningQemu {
     link: Option<Link>,
     qmp: Qmp,
     process: Process,
-    inside: Inside,
+    inside: GuestRoot,
     cpus: Vec<VirtualCpu>,
     iothread: Option<IoThread>,
-    wires: Wires,
+    wires: NetBackend,
     machine: Machine,
     /// How long what it does by itself may take.
     patience: Duration,

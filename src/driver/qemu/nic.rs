@@ -16,7 +16,7 @@ use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Jail, Room, Shape, ToolRun, kernel_part, network};
 use crate::layer::impairment::Shaped;
-use crate::layer::{Choice, LayerSpec, Network, Site, Unavailable, impairment};
+use crate::layer::{LayerSpec, Network, OptionSpec, Site, Unavailable, impairment};
 use queues::queues;
 pub(super) use queues::vhost_workers;
 use std::fs::File;
@@ -66,29 +66,29 @@ const VIRTIO_OFFLOADS: [&str; 12] = [
 ];
 
 /// The options of a network device.
-pub(in crate::driver) const NET: Choice = Choice {
+pub(in crate::driver) const NET: OptionSpec = OptionSpec {
     key: "net",
     values: &["none", "user", "tap", "ovs", "vhost-user"],
     help: "the network: `user` is QEMU's own stack, `tap` a bridge on this level, `ovs` one of Open vSwitch's, \
            `vhost-user` the first behind a switch in user space (default: none)",
 };
-pub(super) const NIC: Choice = Choice {
+pub(super) const NIC: OptionSpec = OptionSpec {
     key: "nic",
     values: &["virtio", "e1000", "rtl8139"],
     help: "the network device (default: virtio)",
 };
-pub(super) const VHOST: Choice = Choice {
+pub(super) const VHOST: OptionSpec = OptionSpec {
     key: "vhost",
     values: &["on", "off"],
     help: "whether this level's kernel moves the frames of a virtio device on a tap, and not QEMU \
            (default: off; not yet run on hardware)",
 };
-pub(super) const OFFLOADS: Choice = Choice {
+pub(super) const OFFLOADS: OptionSpec = OptionSpec {
     key: "offloads",
     values: &["on", "off"],
     help: "whether checksums and large frames are left to a virtio device on a tap (default: on)",
 };
-pub(super) const QUEUES: Choice = Choice {
+pub(super) const QUEUES: OptionSpec = OptionSpec {
     key: "queues",
     values: &[],
     help: "how many pairs of queues a virtio device on a tap has (default: 1)",
@@ -130,7 +130,7 @@ pub(super) struct Nic {
 
 /// What stands behind a network device on this level.
 #[derive(Default)]
-pub(super) struct Wires {
+pub(super) struct NetBackend {
     /// The namespace with the bridge, where there is one.
     pub(super) network: Option<lab::Network>,
     /// The queues of the tap.
@@ -177,9 +177,9 @@ impl Nic {
     /// # Errors
     /// The user's: options of a device without one, or ones that contradict each other.
     pub(super) fn read(spec: &LayerSpec, board: Board, cpus: u32) -> Result<Option<Self>, Fault> {
-        let option = |choice: &Choice| spec.options.get(choice.key).map(String::as_str);
+        let option = |choice: &OptionSpec| spec.options.get(choice.key).map(String::as_str);
         let own = [&NIC, &VHOST, &OFFLOADS, &QUEUES];
-        let said = |choices: &[&'static Choice]| {
+        let said = |choices: &[&'static OptionSpec]| {
             choices.iter().find(|choice| option(choice).is_some()).map(|choice| choice.key)
         };
         let shape = impairment::read(spec, &TAPS)?;
@@ -311,9 +311,9 @@ impl Nic {
         site: &Site<'_>,
         room: &Room,
         group: Option<&Path>,
-    ) -> Result<Wires, Fault> {
+    ) -> Result<NetBackend, Fault> {
         if self.backend == Backend::User {
-            return Ok(Wires::default());
+            return Ok(NetBackend::default());
         }
         let is_bare = self.backend == Backend::OpenVswitch;
         let network = match site.network {
@@ -321,7 +321,7 @@ impl Nic {
             None if is_bare => room.bare_network()?,
             None => room.network()?,
         };
-        let mut wires = Wires::default();
+        let mut wires = NetBackend::default();
         match self.backend {
             Backend::OpenVswitch => {
                 wires.taps = network.loose_tap(self.queues)?;

@@ -11,23 +11,23 @@ use super::qmp::Qmp;
 use super::vcpu::PIN;
 use crate::driver::qemu::accelerator::Accelerator;
 use crate::fault::{Doing, Fault};
-use crate::layer::{Choice, LayerSpec};
+use crate::layer::{LayerSpec, OptionSpec};
 use std::fs;
 use surtax_instrument::wire::Fact;
 
 /// The options.
-pub(super) const MEM_LOCK: Choice = Choice {
+pub(super) const MEM_LOCK: OptionSpec = OptionSpec {
     key: "mem-lock",
     values: &["on", "off"],
     help: "whether all of QEMU's memory is locked, so that none is ever swapped out (default: off)",
 };
-pub(super) const CPU_PM: Choice = Choice {
+pub(super) const CPU_PM: OptionSpec = OptionSpec {
     key: "cpu-pm",
     values: &["on", "off"],
     help: "whether the guest's idle and pause instructions stay in the guest, which then keeps its CPUs \
            busy (kvm only; default: off; not yet run on hardware)",
 };
-pub(super) const PROFILE: Choice = Choice {
+pub(super) const PROFILE: OptionSpec = OptionSpec {
     key: "profile",
     values: &["partition"],
     help: "`partition`: CPUs and memory of its own and no exits when idle: `accel=kvm,pin=on,hugepages=on,\
@@ -93,7 +93,8 @@ impl Overcommit {
     /// # Errors
     /// The user's: `cpu-pm` where KVM is not asked for.
     pub(super) fn read(spec: &LayerSpec) -> Result<Self, Fault> {
-        let is_on = |choice: &Choice| spec.options.get(choice.key).is_some_and(|word| word == "on");
+        let is_on =
+            |choice: &OptionSpec| spec.options.get(choice.key).is_some_and(|word| word == "on");
         let overcommit = Self { mem_lock: is_on(&MEM_LOCK), cpu_pm: is_on(&CPU_PM) };
         if overcommit.cpu_pm && spec.options.get("accel").is_none_or(|accel| accel != "kvm") {
             return Err(Fault::user(

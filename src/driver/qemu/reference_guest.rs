@@ -4,11 +4,11 @@
 //! of real mode, and hangs every ordinary kernel. So a kernel is booted, with the agent as its only
 //! process, and must reach user space in time. The verdict holds for one boot of this level.
 
-use super::boot::{Place, boot};
+use super::boot::{BootPlace, boot};
 use super::command_line::{Boots, Machine};
 use super::firmware::Firmware;
 use super::memory::Memory;
-use super::nic::Wires;
+use super::nic::NetBackend;
 use super::partition::Overcommit;
 use crate::agent::ConsoleTail;
 use crate::driver::qemu::accelerator::Accelerator;
@@ -187,8 +187,8 @@ fn first_frame(machine: Machine, room: &Room, deadline: Duration) -> Result<Dura
     let console = ConsoleTail::new();
     let began = clock::monotonic_raw();
     let (machine, jail) = machine.within(Vec::new(), room)?;
-    let place = Place { group: None, jail: &jail };
-    let mut guest = boot(&machine, &mut Wires::default(), room, place, &console)?;
+    let place = BootPlace { group: None, jail: &jail };
+    let mut guest = boot(&machine, &mut NetBackend::default(), room, place, &console)?;
     let first = guest.link.receive(deadline);
     let killed = guest.process.kill();
     let frame = first?;

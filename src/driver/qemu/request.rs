@@ -26,7 +26,7 @@ const MEMORY_DEFAULT_MIB: u64 = 2048;
 
 /// What a spec asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Asked {
+pub(super) struct QemuOptions {
     /// The accelerator, if one was named.
     pub(super) accelerator: Option<Accelerator>,
     /// The board.
@@ -61,7 +61,7 @@ pub(super) struct Asked {
     pub(super) dom0: Option<Dom0>,
 }
 
-impl Asked {
+impl QemuOptions {
     /// Reads a spec; what it does not say comes from the level.
     ///
     /// # Errors
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn what_is_not_said_comes_from_the_level() {
-        let asked = Asked::read(&spec(&[]), &Limits::default()).unwrap();
+        let asked = QemuOptions::read(&spec(&[]), &Limits::default()).unwrap();
         assert_eq!(asked.accelerator, None);
         assert_eq!(asked.board, Board::Q35);
         assert_eq!(asked.cpus, level_cpus());
@@ -287,7 +287,7 @@ mod tests {
             ..Limits::default()
         };
         let spec = spec(&[("accel", "tcg"), ("machine", "microvm"), ("kernel", "/k")]);
-        let expected = Asked {
+        let expected = QemuOptions {
             dom0: None,
             accelerator: Some(Accelerator::Tcg),
             board: Board::Microvm,
@@ -305,33 +305,34 @@ mod tests {
             nic: None,
             icount: None,
         };
-        assert_eq!(Asked::read(&spec, &limits), Ok(expected));
+        assert_eq!(QemuOptions::read(&spec, &limits), Ok(expected));
     }
 
     #[test]
     fn instructions_are_counted_under_tcg_alone() {
-        let asked = Asked::read(&spec(&[("icount", "2")]), &Limits::default()).unwrap();
+        let asked = QemuOptions::read(&spec(&[("icount", "2")]), &Limits::default()).unwrap();
         assert_eq!((asked.icount, asked.accelerator), (Some(2), Some(Accelerator::Tcg)));
         assert_eq!(asked.cpus, 1);
         let kvm = spec(&[("icount", "2"), ("accel", "kvm")]);
-        let fault = Asked::read(&kvm, &Limits::default()).unwrap_err();
+        let fault = QemuOptions::read(&kvm, &Limits::default()).unwrap_err();
         assert!(fault.message.contains("that TCG translates"), "{fault}");
         let two = Limits { cpu_millis: Some(2000), ..Limits::default() };
-        let fault = Asked::read(&spec(&[("icount", "2")]), &two).unwrap_err();
+        let fault = QemuOptions::read(&spec(&[("icount", "2")]), &two).unwrap_err();
         assert!(fault.message.contains("has one CPU"), "{fault}");
     }
 
     #[test]
     fn a_machine_kept_on_one_cpu_has_one() {
         let limits = Limits { cpuset: Some(vec![1]), ..Limits::default() };
-        assert_eq!(Asked::read(&spec(&[]), &limits).unwrap().cpus, 1);
+        assert_eq!(QemuOptions::read(&spec(&[]), &limits).unwrap().cpus, 1);
     }
 
     #[test]
     fn a_cpu_model_is_a_name_and_no_more() {
-        let asked = Asked::read(&spec(&[("cpu", "EPYC-v1")]), &Limits::default()).unwrap();
+        let asked = QemuOptions::read(&spec(&[("cpu", "EPYC-v1")]), &Limits::default()).unwrap();
         assert_eq!(asked.cpu.as_deref(), Some("EPYC-v1"));
-        let fault = Asked::read(&spec(&[("cpu", "max +svm")]), &Limits::default()).unwrap_err();
+        let fault =
+            QemuOptions::read(&spec(&[("cpu", "max +svm")]), &Limits::default()).unwrap_err();
         assert_eq!(fault.message, "qemu: `max +svm` is not the name of a CPU model");
     }
 
@@ -339,30 +340,30 @@ mod tests {
     fn a_packed_root_and_files_of_this_level_contradict_each_other() {
         for option in [("files", "9p"), ("scratch", "bind")] {
             let spec = spec(&[("root", "packed"), option]);
-            assert!(Asked::read(&spec, &Limits::default()).is_err(), "{option:?}");
+            assert!(QemuOptions::read(&spec, &Limits::default()).is_err(), "{option:?}");
         }
         let spec = spec(&[("root", "packed"), ("scratch", "tmpfs")]);
-        assert!(Asked::read(&spec, &Limits::default()).is_ok());
+        assert!(QemuOptions::read(&spec, &Limits::default()).is_ok());
     }
 
     #[test]
     fn half_a_virtual_cpu_is_refused() {
         let limits = Limits { cpu_millis: Some(1500), ..Limits::default() };
-        let fault = Asked::read(&spec(&[]), &limits).unwrap_err();
+        let fault = QemuOptions::read(&spec(&[]), &limits).unwrap_err();
         assert_eq!(fault.message, "qemu: `cpus=1.5`: a machine has whole CPUs");
     }
 
     #[test]
     fn a_limit_on_processes_is_refused_and_not_ignored() {
         let limits = Limits { pids: Some(100), ..Limits::default() };
-        let fault = Asked::read(&spec(&[]), &limits).unwrap_err();
+        let fault = QemuOptions::read(&spec(&[]), &limits).unwrap_err();
         assert!(fault.hint.unwrap().contains("runc:pids=100"));
     }
 
     #[test]
     fn a_machine_too_small_for_a_kernel_is_refused() {
         let limits = Limits { memory: Some(Bytes(64 << 20)), ..Limits::default() };
-        let fault = Asked::read(&spec(&[]), &limits).unwrap_err();
+        let fault = QemuOptions::read(&spec(&[]), &limits).unwrap_err();
         assert_eq!(fault.message, "qemu: no guest kernel starts in 64 MiB of memory");
     }
 }

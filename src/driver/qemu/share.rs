@@ -1,11 +1,11 @@
 //! How files come to a guest of QEMU's: the option, and what QEMU is told.
 
 use crate::guest::share::{Protocol, SERVED_WRITABLE, Share, TAG, WRITABLE_TAG};
-use crate::layer::{Choice, LayerSpec};
+use crate::layer::{LayerSpec, OptionSpec};
 use std::path::Path;
 
 /// The option.
-pub(super) const FILES: Choice = Choice {
+pub(super) const FILES: OptionSpec = OptionSpec {
     key: "files",
     values: &["virtiofs", "9p"],
     help: "how this level's files come to the guest; `9p` takes the distribution's full kernel (default: \

@@ -5,7 +5,7 @@
 use super::qmp::{IoThread, Qmp, VirtualCpu};
 use crate::fault::{Doing, Fault};
 use crate::lab::Limits;
-use crate::layer::{Choice, LayerSpec};
+use crate::layer::{LayerSpec, OptionSpec};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;
@@ -16,13 +16,13 @@ use surtax_instrument::wire::Fact;
 pub(super) const IOTHREAD_ID: &str = "iothread";
 
 /// The options.
-pub(super) const PIN: Choice = Choice {
+pub(super) const PIN: OptionSpec = OptionSpec {
     key: "pin",
     values: &[],
     help: "`on` keeps each virtual CPU on a CPU of its own, of `cpuset=` if that is given; a list such as \
            `2;3` says on which, in their order (default: off)",
 };
-pub(super) const IOTHREAD: Choice = Choice {
+pub(super) const IOTHREAD: OptionSpec = OptionSpec {
     key: "iothread",
     values: &["on", "off"],
     help: "whether the scratch disk has a thread of its own; virtio-blk and virtio-scsi (default: off)",

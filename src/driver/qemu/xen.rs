@@ -17,7 +17,7 @@ use crate::guest::files::Dom0Files;
 use crate::guest::kernel::write_whole;
 use crate::guest::unpack::unpack;
 use crate::lab::Room;
-use crate::layer::{Choice, LayerSpec, value_of};
+use crate::layer::{LayerSpec, OptionSpec, value_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
@@ -66,13 +66,13 @@ const DOM0_LEAST_MIB: u64 = 512;
 const REST_LEAST_MIB: u64 = 320;
 
 /// The options.
-pub(super) const HYPERVISOR: Choice = Choice {
+pub(super) const HYPERVISOR: OptionSpec = OptionSpec {
     key: "hypervisor",
     values: &["none", "xen"],
     help: "what runs under the guest's kernel: with `xen` that is its Dom0, in which `xen` can be the next \
            layer (default: none)",
 };
-pub(super) const DOM0_MEMORY: Choice = Choice {
+pub(super) const DOM0_MEMORY: OptionSpec = OptionSpec {
     key: "dom0-memory",
     values: &[],
     help: "with `hypervisor=xen`: how much of `memory` is Dom0's; its domains have the rest (default: half)",

@@ -18,7 +18,7 @@ const INSTANTS: u64 = 16;
 
 /// Where a trial stands in its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TrialPosition {
     pub(super) seed: u64,
     pub(super) block: u32,
     pub(super) position: u32,
@@ -83,7 +83,7 @@ impl Shape {
     }
 
     /// By how much the logarithm of one trial's time is off. `own` is the trial's own stream.
-    pub(super) fn ln_noise(self, deviation: f64, place: Place, own: &mut impl Rng) -> f64 {
+    pub(super) fn ln_noise(self, deviation: f64, place: TrialPosition, own: &mut impl Rng) -> f64 {
         let machine = Machine::of(place.seed);
         let now = u64::from(place.block) * INSTANTS + u64::from(place.position).min(INSTANTS - 1);
         deviation
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     fn noise(shape: Shape, block: u32, position: u32, own: u64) -> f64 {
-        let place = Place { seed: 7, block, position };
+        let place = TrialPosition { seed: 7, block, position };
         shape.ln_noise(0.03, place, &mut ChaCha8Rng::seed_from_u64(own))
     }
 

@@ -25,8 +25,8 @@ use crate::agent::{ConsoleTail, Link, arrival};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room, tool_version};
 use crate::layer::{
-    Choice, Descriptor, Files, Layer, LayerSpec, Network, Payer, Reach, RootKind, Running, Site,
-    Source, StartGuess, Unavailable, Usable, value_of,
+    Descriptor, Files, Layer, LayerSpec, Network, OptionSpec, Payer, Reach, RootKind, Running,
+    Site, Source, StartGuess, Unavailable, Usable, value_of,
 };
 use client::Client;
 use std::fs::{self, File};
@@ -50,20 +50,20 @@ static DESCRIPTOR: Descriptor = Descriptor {
     summary: "another machine by ssh: its own kernel and files, on which writes stay",
     reach: &[("", Reach::Far)],
     options: &[
-        Choice {
+        OptionSpec {
             key: "host",
             values: &[],
             help: "the machine, as `ssh` and its configuration know it: `ssh:lab7`, `ssh:me@lab7`",
         },
-        Choice { key: "user", values: &[], help: "who logs in there (default: as configured)" },
-        Choice { key: "port", values: &[], help: "where its `sshd` listens (default: 22)" },
-        Choice { key: "identity", values: &[], help: "the private key's file, and no other" },
-        Choice {
+        OptionSpec { key: "user", values: &[], help: "who logs in there (default: as configured)" },
+        OptionSpec { key: "port", values: &[], help: "where its `sshd` listens (default: 22)" },
+        OptionSpec { key: "identity", values: &[], help: "the private key's file, and no other" },
+        OptionSpec {
             key: "known-hosts",
             values: &[],
             help: "the file of known host keys, and no other",
         },
-        Choice { key: "config", values: &[], help: "the client's configuration, and no other" },
+        OptionSpec { key: "config", values: &[], help: "the client's configuration, and no other" },
     ],
     subject: Some("host"),
     limits: &[],

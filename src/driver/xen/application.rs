@@ -29,7 +29,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 pub(in crate::driver) const ADDRESS: Ipv4Addr = network::WORKLOAD;
 
 /// What is asked for.
-pub(in crate::driver) struct Order {
+pub(in crate::driver) struct ApplicationOptions {
     /// How it is virtualized.
     pub(in crate::driver) kind: Kind,
     /// Virtual CPUs.
@@ -71,7 +71,7 @@ impl Application {
     /// # Errors
     /// This is no Dom0, or `xl` says why not.
     pub(in crate::driver) fn make(
-        order: Order,
+        order: ApplicationOptions,
         site: &Site<'_>,
         room: &Room,
     ) -> Result<(Self, UnixStream), Fault> {

@@ -22,14 +22,14 @@ mod toolstack;
 mod vbd;
 mod vif;
 
-use super::qemu::lent::{self, Lent};
+use super::qemu::lent::{self, EquippedGuest};
 use crate::agent::{ConsoleTail, Link};
 use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
 use crate::lab::{Limits, Room, Undo};
 use crate::layer::{
-    Choice, Descriptor, Inner, Layer, LayerSpec, Limit, Need, Network, Payer, Reach, RootKind,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Need, Network, OptionSpec, Payer, Reach, RootKind,
     Running, Site, Source, StartGuess, Unavailable, Usable, medium,
 };
 use configuration::Domain;
@@ -80,13 +80,13 @@ static DESCRIPTOR: Descriptor = Descriptor {
     summary: "a domain of Xen's, by `xl` in Dom0; not yet run on hardware",
     reach: &[("bridge", Reach::Bridge { joins: false })],
     options: &[
-        Choice {
+        OptionSpec {
             key: "type",
             values: &["pv", "pvh", "hvm"],
             help: "how it is virtualized: by a kernel that knows Xen alone, by the processor without a \
                    machine around it, or with one (default: pv; pvh and hvm have not yet run)",
         },
-        Choice {
+        OptionSpec {
             key: "kernel",
             values: &[],
             help: "an unpacked kernel's file that Xen can enter, its modules in ../lib/modules (default: as \
@@ -193,7 +193,7 @@ impl Layer for Xen {
         let way = (Board::Q35, Channel::Console(1));
         let has_nic = Nic::is_asked_for(spec);
         let nic = has_nic.then(|| Nic::prepare(site, room)).transpose()?;
-        let mut lent = Lent::prepare(spec, way, has_nic, site, room, None)?;
+        let mut lent = EquippedGuest::prepare(spec, way, has_nic, site, room, None)?;
         let served = lent.export();
         let domain = Domain {
             name: site.container_name(room),
@@ -334,7 +334,7 @@ fn connect(socket: &Path) -> Result<UnixStream, Fault> {
 /// A domain that runs.
 struct RunningXen {
     link: Option<Link>,
-    lent: Lent,
+    lent: EquippedGuest,
     domain: Domain,
     id: u16,
     /// The QEMU that serves its devices.

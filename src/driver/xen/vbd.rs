@@ -9,7 +9,7 @@ use crate::driver::qemu::board::Board;
 use crate::driver::qemu::disk::Made;
 use crate::driver::qemu::qmp::Qmp;
 use crate::fault::{Doing, Fault};
-use crate::layer::Choice;
+use crate::layer::OptionSpec;
 use std::os::unix::net::UnixStream;
 use surtax_instrument::wire::Fact;
 
@@ -21,7 +21,7 @@ const NUMBER: u32 = 51712;
 pub(super) const CONNECTED: &str = "4";
 
 /// How the file is cached: the two ways that the QEMU of a domain has.
-pub(super) const CACHE: Choice = Choice {
+pub(super) const CACHE: OptionSpec = OptionSpec {
     key: "cache",
     values: &["none", "writeback"],
     help: "how Dom0 caches the scratch disk: past its page cache with `aio=native`, or through it with threads \

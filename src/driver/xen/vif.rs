@@ -10,7 +10,7 @@ use super::toolstack;
 use super::vbd::CONNECTED;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Room, ToolRun, kernel_part, network};
-use crate::layer::{Choice, LayerSpec, Network, Site, Unavailable, value_of};
+use crate::layer::{LayerSpec, Network, OptionSpec, Site, Unavailable, value_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const NETBACK: &str = "/sys/bus/xen-backend/drivers/vif";
 const NO_SCRIPT: &str = "true";
 
 /// The option.
-pub(super) const NET: Choice = Choice {
+pub(super) const NET: OptionSpec = OptionSpec {
     key: "net",
     values: &["none", "bridge"],
     help: "the network: `bridge` is one of this level's, through xen-netback (default: none)",

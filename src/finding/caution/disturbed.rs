@@ -1,7 +1,7 @@
 //! Cautions about trials that count though the machine was not quiet while they ran.
 
 use crate::finding::caution::signs::{Signs, caution};
-use crate::finding::column::Column;
+use crate::finding::column::ArmTrials;
 use crate::finding::estimate;
 use crate::finding::estimate::WALL;
 use crate::finding::foreign::line;
@@ -21,7 +21,7 @@ const SLOWED_FROM: f64 = 1.005;
 /// Trials that count though the machine was not quiet; what was repeated is not among them.
 pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     let mut worst: BTreeMap<&str, (u32, &Disturbance)> = BTreeMap::new();
-    let trials = signs.columns.iter().flat_map(Column::disturbed);
+    let trials = signs.columns.iter().flat_map(ArmTrials::disturbed);
     for found in trials.flat_map(|trial| &trial.disturbances) {
         let (count, worst) = worst.entry(&found.key).or_insert((0, found));
         *count += 1;
@@ -91,7 +91,7 @@ fn slowed(signs: &Signs<'_>) -> Option<String> {
             trials.iter().filter_map(|trial| Some(trial.sample(WALL)?.value)).collect();
         estimate::median(&walls).filter(|_| walls.len() >= TRIALS_TO_COMPARE)
     };
-    let of_arm = |(column, arm): (&Column<'_>, &ArmFindings)| {
+    let of_arm = |(column, arm): (&ArmTrials<'_>, &ArmFindings)| {
         let (quiet, disturbed): (Vec<_>, Vec<_>) =
             column.counted.iter().copied().partition(|trial| trial.disturbances.is_empty());
         Some((arm.name.clone(), median(&disturbed)? / median(&quiet)?))

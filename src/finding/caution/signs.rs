@@ -1,6 +1,6 @@
 //! What cautions are read from, and how one is written.
 
-use crate::finding::column::Column;
+use crate::finding::column::ArmTrials;
 use crate::finding::wall::Wall;
 use crate::finding::{ArmFindings, Caution};
 use crate::ledger::Proofs;
@@ -12,7 +12,7 @@ use surtax_statistics::NoiseFloor;
 pub(crate) struct Signs<'a> {
     pub(crate) arms: &'a [ArmFindings],
     /// The trials of each arm.
-    pub(crate) columns: &'a [Column<'a>],
+    pub(crate) columns: &'a [ArmTrials<'a>],
     pub(crate) proofs: &'a Proofs,
     /// What this machine's kernel does about its processor's weaknesses.
     pub(crate) mitigations: Option<&'a str>,

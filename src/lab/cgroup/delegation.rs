@@ -77,7 +77,7 @@ impl Groups {
         make_directory(&keeper)?;
         write(&keeper.join("cgroup.procs"), &pid.to_string())?;
         let Some((_, names)) = self.enabling() else { return Ok(()) };
-        enable(&top, &missing(&top, &names), super::Manner::Ask)
+        enable(&top, &missing(&top, &names), super::Occupied::Ask)
             .doing(format_args!("enable {} in the scope `{place}`", names.join(", ")))
     }
 }

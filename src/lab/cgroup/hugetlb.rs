@@ -11,7 +11,7 @@
 //!
 //! Source: Linux `Documentation/admin-guide/cgroup-v1/hugetlb.rst`, `cgroup-v2.rst` ("HugeTLB").
 
-use super::{Groups, Hierarchies, Hierarchy, Manner, Version, enable, missing, write};
+use super::{Groups, Hierarchies, Hierarchy, Occupied, Version, enable, missing, write};
 use crate::fault::{Doing, Fault};
 use crate::lab::Limits;
 use crate::lab::huge_pages::Pool;
@@ -45,7 +45,7 @@ impl Groups {
             let lab = directory.parent().unwrap_or(&directory);
             let name = [CONTROLLER.to_owned()];
             for (above, manner) in
-                [(hierarchy.mount_point.as_path(), Manner::MoveAside), (lab, Manner::Ask)]
+                [(hierarchy.mount_point.as_path(), Occupied::MoveAside), (lab, Occupied::Ask)]
             {
                 enable(above, &missing(above, &name), manner)
                     .doing(format_args!("enable `{CONTROLLER}` in `{}`", above.display()))?;

@@ -100,7 +100,7 @@ impl Groups {
     pub(super) fn prepare(&mut self, group: &Path) -> Result<(), Fault> {
         if group.components().count() == 1
             && let Some((root, missing)) = self.to_enable()
-            && let Err(error) = enable(&root, &missing, Manner::MoveAside)
+            && let Err(error) = enable(&root, &missing, Occupied::MoveAside)
         {
             self.gaps.push(format!(
                 "cgroup v2 cannot limit {} below `{}`: {error}; run surtax outside of a container",
@@ -148,7 +148,7 @@ impl Groups {
                 let given = available(parent);
                 let names: Vec<String> =
                     names.into_iter().filter(|name| given.contains(name)).collect();
-                enable(parent, &missing(parent, &names), Manner::Ask).doing(format_args!(
+                enable(parent, &missing(parent, &names), Occupied::Ask).doing(format_args!(
                     "enable {} in `{}`",
                     names.join(", "),
                     parent.display()
@@ -250,7 +250,7 @@ fn words(file: &Path) -> Vec<String> {
 
 /// What to do about processes that stand in the way of controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+enum Occupied {
     /// Nothing: it is an error.
     Ask,
     /// In a level of ours, move them into a child of their own.
@@ -264,7 +264,7 @@ fn is_level_ours() -> bool {
 }
 
 /// Gives controllers to the children of a cgroup v2 group.
-fn enable(directory: &Path, names: &[String], manner: Manner) -> std::io::Result<()> {
+fn enable(directory: &Path, names: &[String], manner: Occupied) -> std::io::Result<()> {
     if names.is_empty() {
         return Ok(());
     }
@@ -274,7 +274,7 @@ fn enable(directory: &Path, names: &[String], manner: Manner) -> std::io::Result
     match fs::write(&file, &wish) {
         Err(error)
             if error.kind() == ErrorKind::ResourceBusy
-                && manner == Manner::MoveAside
+                && manner == Occupied::MoveAside
                 && is_level_ours() => {}
         other => return other,
     }

@@ -38,7 +38,7 @@ fn what_is_below_a_controller_that_nobody_has_is_not_asked_for() {
     assert_eq!(available(place.path()), ["cpu", "io", "memory"]);
     let names = [String::from("cpu"), String::from("memory")];
     assert_eq!(missing(place.path(), &names), ["cpu"]);
-    enable(place.path(), &missing(place.path(), &names), Manner::Ask).unwrap();
+    enable(place.path(), &missing(place.path(), &names), Occupied::Ask).unwrap();
     assert_eq!(fs::read_to_string(place.path().join("cgroup.subtree_control")).unwrap(), "+cpu");
 }
 

@@ -93,7 +93,7 @@ mod tests {
         let mut header = Journal::create(state, header).unwrap().header().clone();
         change(&mut header);
         let path = state.join(lab).with_extension("journal");
-        let line = serde_json::to_string(&super::super::Line::Lab(header)).unwrap();
+        let line = serde_json::to_string(&super::super::JournalLine::Lab(header)).unwrap();
         std::fs::write(&path, line + "\n").unwrap();
         let boot = crate::lab::sweep::boot_id().unwrap();
         let file = File::open(&path).unwrap();

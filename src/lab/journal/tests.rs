@@ -41,7 +41,7 @@ fn what_is_left_to_undo_comes_back_latest_first() {
 #[test]
 fn a_line_that_was_cut_off_belongs_to_something_that_was_never_made() {
     let state = tempfile::tempdir().unwrap();
-    let whole = serde_json::to_string(&Line::Will { id: 9, undo: group("d") }).unwrap();
+    let whole = serde_json::to_string(&JournalLine::Will { id: 9, undo: group("d") }).unwrap();
     for cut in 1..whole.len() {
         let path = left_behind(state.path(), &whole[..cut]);
         let journal = Journal::orphans(state.path()).unwrap().free.remove(0);
@@ -67,7 +67,7 @@ fn what_is_written_after_a_cut_line_is_understood_all_the_same() {
 #[test]
 fn a_damaged_line_is_named_and_the_others_count() {
     let state = tempfile::tempdir().unwrap();
-    let next = serde_json::to_string(&Line::Will { id: 9, undo: group("d") }).unwrap();
+    let next = serde_json::to_string(&JournalLine::Will { id: 9, undo: group("d") }).unwrap();
     left_behind(state.path(), &format!("{{\"will\":\u{7f}}}\n{next}\n"));
     let journal = Journal::orphans(state.path()).unwrap().free.remove(0);
     assert_eq!(pending(&journal), [group("d"), group("c"), group("a")]);

@@ -6,16 +6,16 @@ use proptest::prelude::*;
 
 const fn descriptor(
     kind: &'static str,
-    options: &'static [Choice],
+    options: &'static [OptionSpec],
     limits: &'static [Limit],
 ) -> Descriptor {
     Descriptor { kind, options, limits, holds_layers: true, ..Descriptor::CONTAINER }
 }
 
 const ALL: &[Limit] = &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids];
-const ACCEL: Choice = Choice { key: "accel", values: &["kvm", "tcg"], help: "" };
-const KERNEL: Choice = Choice { key: "kernel", values: &[], help: "" };
-const NET: Choice = Choice { key: "net", values: &["none", "host"], help: "" };
+const ACCEL: OptionSpec = OptionSpec { key: "accel", values: &["kvm", "tcg"], help: "" };
+const KERNEL: OptionSpec = OptionSpec { key: "kernel", values: &[], help: "" };
+const NET: OptionSpec = OptionSpec { key: "net", values: &["none", "host"], help: "" };
 
 static NATIVE: Descriptor = Descriptor {
     roots: &[RootKind::Overlay, RootKind::Host, RootKind::Directory, RootKind::Oci],
@@ -38,9 +38,9 @@ pub(crate) const CARDS: &[&Descriptor] = &[&NATIVE, &RUNC, &DOCKER, &GVISOR, &QE
 static SSH: Descriptor = Descriptor {
     subject: Some("host"),
     elsewhere: true,
-    ..descriptor("ssh", &[HOST, Choice { key: "user", ..HOST }], &[])
+    ..descriptor("ssh", &[HOST, OptionSpec { key: "user", ..HOST }], &[])
 };
-const HOST: Choice = Choice { key: "host", values: &[], help: "" };
+const HOST: OptionSpec = OptionSpec { key: "host", values: &[], help: "" };
 
 fn parsed(text: &str) -> StackSpec {
     StackSpec::parse_with(text, CARDS).unwrap_or_else(|fault| panic!("{fault}"))

@@ -2,7 +2,7 @@
 //! KVM works the fault cannot be planted, and the line says so.
 
 use super::super::bench::{compared, draft};
-use super::super::{Bar, Bench, Line};
+use super::super::{Bar, Bench, Figure};
 use crate::fault::Fault;
 use crate::finding::Verdict;
 
@@ -21,7 +21,7 @@ enum Seen {
 }
 
 /// Asks as often, and adds the line of those that were asked.
-pub(super) fn prove(bench: &Bench<'_>, often: u32, lines: &mut Vec<Line>) -> Result<(), Fault> {
+pub(super) fn prove(bench: &Bench<'_>, often: u32, lines: &mut Vec<Figure>) -> Result<(), Fault> {
     let mut seen = Vec::new();
     let mut asked = Ok(());
     for seed in 0..often {
@@ -53,7 +53,7 @@ fn ask(bench: &Bench<'_>, seed: u64) -> Result<Seen, Fault> {
     })
 }
 
-fn line(seen: &[Seen]) -> Line {
+fn line(seen: &[Seen]) -> Figure {
     let count = |is_it: fn(&Seen) -> bool| {
         u32::try_from(seen.iter().filter(|one| is_it(one)).count()).unwrap_or(u32::MAX)
     };
@@ -67,7 +67,7 @@ fn line(seen: &[Seen]) -> Line {
     });
     let tried = count(|one| *one != Seen::Kvm);
     let is_kvm = String::from("KVM works here, so it cannot be planted");
-    Line {
+    Figure {
         proof: "invalid",
         part: String::from("KVM is asked for where there is only TCG"),
         tried,

@@ -1,6 +1,6 @@
 //! The faults, each as a script: what the command does, and what somebody outside does to it.
 
-use super::super::place::Place;
+use super::super::place::TryDirectory;
 use super::caught::{
     caches_differ, has_lost_trials, is_another_program, is_invalid, is_said_at_all,
     its_agent_was_stopped, its_carrier_was_stopped, others_used_the_cpu, outputs_differ,
@@ -264,7 +264,7 @@ fn cold_path(bench: &Bench<'_>) -> Option<PathBuf> {
     Some(bench.disk_directory()?.join("cold"))
 }
 
-fn add_cold_file(bench: &Bench<'_>, _: &Place, draft: &mut Draft) -> Result<(), Fault> {
+fn add_cold_file(bench: &Bench<'_>, _: &TryDirectory, draft: &mut Draft) -> Result<(), Fault> {
     let path = cold_path(bench).unwrap_or_default();
     draft.environment.push((String::from("COLD"), path.as_path().into()));
     Ok(())
@@ -272,7 +272,7 @@ fn add_cold_file(bench: &Bench<'_>, _: &Place, draft: &mut Draft) -> Result<(), 
 
 /// The compared guest's clock counts instructions, 32 nanoseconds each: an emulator takes a tenth of that on any
 /// machine.
-fn count_instructions(_: &Bench<'_>, _: &Place, draft: &mut Draft) -> Result<(), Fault> {
+fn count_instructions(_: &Bench<'_>, _: &TryDirectory, draft: &mut Draft) -> Result<(), Fault> {
     if let Some(compared) = draft.stacks.last_mut() {
         *compared = driver::parse("qemu:icount=5,cpus=1,env.FAULT=1")?;
     }
@@ -290,7 +290,12 @@ fn add_variable(draft: &mut Draft, baseline: &str, compared: &str) -> Result<(),
 }
 
 /// The command is `program`, which is one file in the baseline and another in the compared stack.
-fn two_programs(place: &Place, draft: &mut Draft, one: &str, other: &str) -> Result<(), Fault> {
+fn two_programs(
+    place: &TryDirectory,
+    draft: &mut Draft,
+    one: &str,
+    other: &str,
+) -> Result<(), Fault> {
     let text = |does: &str| format!("#!/bin/sh\n[ $FAULT ] && echo x >> $MARK\n{does}\n");
     let usual = "/usr/bin:/bin";
     let first = place.program("one", &text(one))?;

@@ -9,9 +9,9 @@ mod caught;
 mod kinds;
 
 use super::bench::{compared, draft};
-use super::place::Place;
+use super::place::TryDirectory;
 use super::proof::ended;
-use super::{Bar, Bench, Line, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Proof, Size, Stopped};
 use crate::fault::Fault;
 use crate::finding::{ArmFindings, Findings};
 use crate::plan::{Draft, Word};
@@ -29,7 +29,7 @@ struct Kind {
     /// What the shell does there; `FAULT` is set in the compared stack alone, and `mark` leaves a mark.
     script: &'static str,
     /// What else tells the two stacks apart.
-    change: fn(&Bench<'_>, &Place, &mut Draft) -> Result<(), Fault>,
+    change: fn(&Bench<'_>, &TryDirectory, &mut Draft) -> Result<(), Fault>,
     /// Who does it from outside, if it is not the command itself.
     actor: Option<Actor>,
     /// Whether the findings say it, as far as surtax promises.
@@ -92,7 +92,7 @@ impl Proof for Invalid {
         kind.map_or(accelerator::RUN_MS, |kind| kind.run_ms)
     }
 
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Line>, Stopped> {
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let mut lines = Vec::new();
         for kind in &KINDS {
             let mut count = Count::default();
@@ -142,7 +142,7 @@ fn plant_all(
 
 /// Plants a fault once.
 fn plant(bench: &Bench<'_>, kind: &Kind, seed: u64) -> Result<Try, Fault> {
-    let place = Place::make(bench.directory()?)?;
+    let place = TryDirectory::make(bench.directory()?)?;
     let layer = kind.layer;
     let separator = if layer.contains(':') { ',' } else { ':' };
     let compared_stack = format!("{layer}{separator}env.FAULT=1");
@@ -172,14 +172,14 @@ fn plant(bench: &Bench<'_>, kind: &Kind, seed: u64) -> Result<Try, Fault> {
     Ok(Try::Made { has_happened: place.has_mark()?, was_caught })
 }
 
-fn line(kind: &Kind, count: Count) -> Line {
+fn line(kind: &Kind, count: Count) -> Figure {
     let (bar, because) = match kind.not_caught {
         Some(why) => (Bar::Shown, format!("not caught: {why}")),
         None => {
             (Bar::AtLeast(count.planned), String::from("every one that was planned must happen"))
         }
     };
-    Line {
+    Figure {
         proof: "invalid",
         part: kind.name.to_owned(),
         tried: count.happened,
@@ -190,9 +190,9 @@ fn line(kind: &Kind, count: Count) -> Line {
     }
 }
 
-fn impossible(kind: &Kind, why: &str) -> Line {
+fn impossible(kind: &Kind, why: &str) -> Figure {
     let because = format!("cannot be planted here: {why}");
-    Line { bar: Bar::Shown, because, ..line(kind, Count::default()) }
+    Figure { bar: Bar::Shown, because, ..line(kind, Count::default()) }
 }
 
 #[cfg(test)]

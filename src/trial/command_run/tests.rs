@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::agent::ConsoleTail;
-use crate::agent::inside::Inside;
+use crate::agent::inside::AgentEnd;
 use crate::fault::Blame;
 use std::os::unix::net::UnixStream;
 use surtax_instrument::amount::Amounts;
@@ -39,11 +39,11 @@ fn payer(level: u8) -> Reading {
 }
 
 /// The end of a command in a stack of two layers, whose starter presents this bill.
-fn end_with(bill: Vec<Reading>) -> Result<Ran, Fault> {
+fn end_with(bill: Vec<Reading>) -> Result<TimedRun, Fault> {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let reader = ours.try_clone().unwrap();
     let mut link = Link::over("nested", reader, ours, &ConsoleTail::new()).unwrap();
-    let mut starter = Inside::greeted(theirs, &mut link);
+    let mut starter = AgentEnd::greeted(theirs, &mut link);
     starter.say(&Reply::Ended { at: Nanoseconds(2) });
     starter.say(&Reply::Exited(outcome()));
     starter.say(&Reply::Bill(bill));

@@ -8,7 +8,7 @@ const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 
 /// A run that this host waited so long for, of which the inside says that it took that.
-fn ran(between: u64, wall: u64) -> Ran {
+fn ran(between: u64, wall: u64) -> TimedRun {
     let outcome = Outcome {
         status: Status::Exit(0),
         wall: Nanoseconds(wall),
@@ -22,11 +22,11 @@ fn ran(between: u64, wall: u64) -> Ran {
         stderr: Output::default(),
         instances: Vec::new(),
     };
-    Ran { between: Nanoseconds(between), outcome, bill: Vec::new() }
+    TimedRun { between: Nanoseconds(between), outcome, bill: Vec::new() }
 }
 
 /// The same, of which the inside says that it used so much CPU time.
-fn used(between: u64, cpu: u64) -> Ran {
+fn used(between: u64, cpu: u64) -> TimedRun {
     let mut ran = ran(between, between);
     (ran.outcome.cpu_user, ran.outcome.cpu_system) =
         (Nanoseconds(cpu / 2), Nanoseconds(cpu - cpu / 2));

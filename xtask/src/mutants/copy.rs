@@ -140,9 +140,9 @@ mod tests {
     use super::*;
 
     /// A directory of this test's own, gone with it.
-    struct Place(PathBuf);
+    struct TestDirectory(PathBuf);
 
-    impl Place {
+    impl TestDirectory {
         fn new(name: &str) -> Self {
             let name = format!("surtax-xtask-{}-{name}", std::process::id());
             let place = std::env::temp_dir().join(name);
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    impl Drop for Place {
+    impl Drop for TestDirectory {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_the_same_is_not_written_again() {
-        let place = Place::new("bring");
+        let place = TestDirectory::new("bring");
         let (from, to) = (place.0.join("from"), place.0.join("a/b/to"));
         fs::write(&from, "one").unwrap();
         bring(&from, &to).unwrap();
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn what_is_not_listed_any_more_is_removed() {
-        let place = Place::new("others");
+        let place = TestDirectory::new("others");
         fs::create_dir(place.0.join("a")).unwrap();
         for name in ["a/stays", "a/goes", "goes"] {
             fs::write(place.0.join(name), "").unwrap();
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_change_is_made_in_the_copy_alone_and_taken_back() {
-        let place = Place::new("change");
+        let place = TestDirectory::new("change");
         let mutant = &MUTANTS[0];
         let path = place.0.join(mutant.path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -26,13 +26,13 @@ fn qemu(mut console: Option<UnixStream>) -> Qmp {
 }
 
 /// A link to a proxy, and the appliance's end of the console.
-fn link(runs: Place, over: Option<Carrier>, port: Option<u16>) -> (Link, UnixStream) {
+fn link(runs: CommandPlace, over: Option<Carrier>, port: Option<u16>) -> (Link, UnixStream) {
     let (console, theirs) = UnixStream::pair().unwrap();
     let tail = ConsoleTail::new();
-    let ended = (runs == Place::Inside).then(|| String::from("exit "));
-    let talks = runs == Place::Boot;
+    let ended = (runs == CommandPlace::Inside).then(|| String::from("exit "));
+    let talks = runs == CommandPlace::Boot;
     let proxy = Proxy {
-        manner: Manner { runs, over, address: Ipv4Addr::LOCALHOST, port, ended },
+        manner: Delivery { runs, over, address: Ipv4Addr::LOCALHOST, port, ended },
         guest: Box::new(InQemu {
             pid: std::process::id(),
             tids: vec![std::process::id()],
@@ -74,7 +74,7 @@ fn run(link: &mut Link, command: &Command, answer: impl FnOnce()) -> Result<Outc
 
 #[test]
 fn a_line_over_the_console_is_a_command_and_the_text_before_its_end_the_output() {
-    let (mut link, console) = link(Place::Inside, Some(Carrier::Console), None);
+    let (mut link, console) = link(CommandPlace::Inside, Some(Carrier::Console), None);
     let mut lines = BufReader::new(console.try_clone().unwrap()).lines();
     for status in [0, 3] {
         let outcome = run(&mut link, &command(&["primes", "10"]), || {
@@ -93,7 +93,7 @@ fn a_line_over_the_console_is_a_command_and_the_text_before_its_end_the_output()
 fn every_command_over_tcp_has_a_connection_of_its_own() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (mut link, _console) = link(Place::Inside, Some(Carrier::Tcp), Some(port));
+    let (mut link, _console) = link(CommandPlace::Inside, Some(Carrier::Tcp), Some(port));
     for _ in 0..2 {
         let outcome = run(&mut link, &command(&["echo", "a"]), || {
             let (mut stream, _) = listener.accept().unwrap();
@@ -110,7 +110,7 @@ fn every_command_over_tcp_has_a_connection_of_its_own() {
 
 #[test]
 fn a_machine_that_is_booted_with_its_command_ends_with_it_and_takes_no_other() {
-    let (mut link, console) = link(Place::Boot, None, None);
+    let (mut link, console) = link(CommandPlace::Boot, None, None);
     drop(console);
     let outcome = run(&mut link, &command(&["hello"]), || {}).unwrap();
     assert_eq!(outcome.status, Status::Exit(0));
@@ -119,7 +119,7 @@ fn a_machine_that_is_booted_with_its_command_ends_with_it_and_takes_no_other() {
 
 #[test]
 fn a_command_that_takes_too_long_is_given_up_and_none_follows_it() {
-    let (mut link, _console) = link(Place::Inside, Some(Carrier::Console), None);
+    let (mut link, _console) = link(CommandPlace::Inside, Some(Carrier::Console), None);
     let slow = Command { deadline: Nanoseconds(20_000_000), ..command(&["primes", "1"]) };
     let outcome = run(&mut link, &slow, || {}).unwrap();
     assert_eq!(outcome.status, Status::Deadline);
@@ -129,7 +129,7 @@ fn a_command_that_takes_too_long_is_given_up_and_none_follows_it() {
 
 #[test]
 fn a_command_can_be_cancelled_and_nothing_else_can_be_started() {
-    let (mut link, _console) = link(Place::Inside, Some(Carrier::Console), None);
+    let (mut link, _console) = link(CommandPlace::Inside, Some(Carrier::Console), None);
     let cancelled = link.ask(&Request::Run(command(&["primes", "1"])), DEADLINE);
     assert!(matches!(cancelled.unwrap().reply, Reply::Started { .. }));
     link.send(&Request::Go).unwrap();

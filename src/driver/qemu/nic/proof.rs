@@ -1,7 +1,7 @@
 //! Evidence of a network device: what QEMU, this level and the guest say of it, held against each other.
 
 use super::super::qmp::Qmp;
-use super::{BACKEND_ID, Backend, Model, NIC_ID, Nic, VHOST_DEVICE, Wires};
+use super::{BACKEND_ID, Backend, Model, NIC_ID, NetBackend, Nic, VHOST_DEVICE};
 use crate::fault::{Doing, Fault};
 use crate::layer::value_of;
 use std::fs;
@@ -26,7 +26,7 @@ impl Nic {
         &self,
         qmp: &mut Qmp,
         pid: u32,
-        wires: &Wires,
+        wires: &NetBackend,
         bus: &str,
         inside: &[Fact],
     ) -> Result<Vec<Fact>, Fault> {
@@ -226,7 +226,7 @@ mod tests {
         ];
         let inside: Vec<Fact> =
             seen.iter().chain(&plain).map(|(key, value)| Fact::new(*key, *value, "x")).collect();
-        nic.prove(&mut qemu(networks), std::process::id(), &Wires::default(), "pci", &inside)
+        nic.prove(&mut qemu(networks), std::process::id(), &NetBackend::default(), "pci", &inside)
     }
 
     const USER: &str = "nic: index=0,type=nic,model=virtio-net-pci,macaddr=52:54:00:12:34:56\r\n \
