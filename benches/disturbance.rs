@@ -12,14 +12,14 @@
 
 mod busy;
 mod figure;
-mod footing;
+mod opened_lab;
 mod one_trial;
 mod pairs;
 mod ratio;
 
 use busy::alone;
 use figure::Sheet;
-use footing::Footing;
+use opened_lab::OpenedLab;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::ExitCode;
@@ -45,8 +45,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut sheet = Sheet::open();
-    let footing = Footing::open();
-    if let Err(why) = footing.at("native", |_, _, _| Ok(())) {
+    let opened = OpenedLab::open();
+    if let Err(why) = opened.at("native", |_, _, _| Ok(())) {
         println!("disturbance: SKIPPED: {why}");
         return sheet.close();
     }
@@ -56,10 +56,10 @@ fn main() -> ExitCode {
     let mut number = 0;
     let mut trial = || {
         number += 1;
-        Duration::from(one_trial::run(&plan, number, &footing).wall)
+        Duration::from(one_trial::run(&plan, number, &opened).wall)
     };
 
-    let room = footing.lab.room("plain").expect("a room opens");
+    let room = opened.lab.room("plain").expect("a room opens");
     let mut peer = Peer::start(&command, &room);
     let name = "disturbance: native over fork+exec+wait, in a group alike";
     let bar = Some(0.99..=1.01);
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
 
     peer.end();
     room.close().expect("the room closes");
-    footing.close();
+    opened.close();
     sheet.close()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The image is a static busybox under the name `true`; the network is the one that the driver chose.
 
-use crate::footing::Footing;
+use crate::opened_lab::OpenedLab;
 use std::path::Path;
 use std::time::Duration;
 use surtax::driver;
@@ -34,22 +34,22 @@ impl Engine {
     ///
     /// # Errors
     /// Why that cannot be done here.
-    pub fn of(stack: &str, footing: &Footing) -> Result<Self, String> {
-        footing.at(stack, |_, _, _| Ok(()))?;
+    pub fn of(stack: &str, opened: &OpenedLab) -> Result<Self, String> {
+        opened.at(stack, |_, _, _| Ok(()))?;
         for needed in [CLIENT, BUSYBOX] {
             if !Path::new(needed).is_file() {
                 return Err(format!("there is no `{needed}`"));
             }
         }
-        let raise = || {
-            let standing = driver::parse(stack)?.raise(&footing.ground(), "found")?;
-            let facts = standing.evidence()[0].facts.clone();
-            standing.stop()?;
+        let start = || {
+            let running = driver::parse(stack)?.start(&opened.context(), "found")?;
+            let facts = running.evidence()[0].facts.clone();
+            running.stop()?;
             let network = value_of(&facts, "network")?.to_owned();
-            let room = footing.lab.room("client")?;
+            let room = opened.lab.room("client")?;
             Ok(Self { room, socket: value_of(&facts, "daemon_socket")?.to_owned(), network })
         };
-        let engine = raise().map_err(|fault: surtax::fault::Fault| fault.message)?;
+        let engine = start().map_err(|fault: surtax::fault::Fault| fault.message)?;
         let archive = engine.room.directory().join("image.tar");
         std::fs::write(&archive, image()).expect("the image is written");
         engine.client(&["import", &archive.to_string_lossy(), IMAGE]);

@@ -1,6 +1,6 @@
 //! Another machine by `ssh`, without surtax: an `sshd` on this one, and the client's own command line.
 
-use crate::footing::Footing;
+use crate::opened_lab::OpenedLab;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -33,11 +33,11 @@ impl Far {
     ///
     /// # Errors
     /// There is none on this machine.
-    pub fn listen(footing: &Footing) -> Result<Self, String> {
+    pub fn listen(opened: &OpenedLab) -> Result<Self, String> {
         if !Path::new(SSHD).exists() {
             return Err(format!("there is no `{SSHD}`; Debian has it in `openssh-server`"));
         }
-        let room = footing.lab.room("far").map_err(|fault| fault.message)?;
+        let room = opened.lab.room("far").map_err(|fault| fault.message)?;
         let place = room.directory().to_path_buf();
         for key in ["host_key", "user_key"] {
             let line = "ssh-keygen -q -t ed25519 -C bench -f";

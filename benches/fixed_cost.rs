@@ -10,7 +10,7 @@
 
 mod docker;
 mod figure;
-mod footing;
+mod opened_lab;
 mod one_trial;
 mod pairs;
 mod ratio;
@@ -19,7 +19,7 @@ mod tools;
 
 use docker::Engine;
 use figure::Sheet;
-use footing::Footing;
+use opened_lab::OpenedLab;
 use runtime::Bundle;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -47,68 +47,68 @@ const RUNSC: [&str; 3] = ["runsc", "--platform=systrap", "--network=none"];
 
 fn main() -> ExitCode {
     let mut sheet = Sheet::open();
-    let footing = Footing::open();
-    with_runtime(&mut sheet, &footing, "runc", &["runc"], Some(BAR));
-    with_runtime(&mut sheet, &footing, "gvisor", &RUNSC, None);
-    with_docker(&mut sheet, &footing);
+    let opened = OpenedLab::open();
+    with_runtime(&mut sheet, &opened, "runc", &["runc"], Some(BAR));
+    with_runtime(&mut sheet, &opened, "gvisor", &RUNSC, None);
+    with_docker(&mut sheet, &opened);
     for kind in ["bubblewrap", "nspawn", "lxc", "podman"] {
-        with_tool(&mut sheet, &footing, kind);
+        with_tool(&mut sheet, &opened, kind);
     }
-    with_native(&mut sheet, &footing);
+    with_native(&mut sheet, &opened);
     for stack in ["native", "runc", "gvisor"] {
-        say_where_it_goes(&sheet, &footing, stack);
+        say_where_it_goes(&sheet, &opened, stack);
     }
-    footing.close();
+    opened.close();
     sheet.close()
 }
 
 fn with_runtime(
     sheet: &mut Sheet,
-    footing: &Footing,
+    opened: &OpenedLab,
     stack: &str,
     program: &[&str],
     bar: Option<f64>,
 ) {
     let name = format!("fixed cost: {stack} over `{} run`", program[0]);
-    let bundle = match Bundle::of(stack, program, &["true"], footing) {
+    let bundle = match Bundle::of(stack, program, &["true"], opened) {
         Ok(bundle) => bundle,
         Err(why) => return println!("{name}: SKIPPED: {why}"),
     };
-    let mut trials = Trials::of(stack, footing);
+    let mut trials = Trials::of(stack, opened);
     let bar = bar.map(|bar| 0.0..=bar);
     pairs::compare(sheet, &name, bar, PAIRS, || trials.next(), || bundle.run());
     bundle.close();
 }
 
-fn with_docker(sheet: &mut Sheet, footing: &Footing) {
+fn with_docker(sheet: &mut Sheet, opened: &OpenedLab) {
     let name = "fixed cost: docker over `docker run --rm`";
-    let engine = match Engine::of("docker", footing) {
+    let engine = match Engine::of("docker", opened) {
         Ok(engine) => engine,
         Err(why) => return println!("{name}: SKIPPED: {why}"),
     };
-    let mut trials = Trials::of("docker", footing);
+    let mut trials = Trials::of("docker", opened);
     let bar = Some(0.0..=BAR);
     pairs::compare(sheet, name, bar, ENGINE_PAIRS, || trials.next(), || engine.run());
     engine.close();
-    say_where_it_goes(sheet, footing, "docker");
+    say_where_it_goes(sheet, opened, "docker");
 }
 
-fn with_tool(sheet: &mut Sheet, footing: &Footing, kind: &str) {
+fn with_tool(sheet: &mut Sheet, opened: &OpenedLab, kind: &str) {
     let name = format!("fixed cost: {kind} over the tool's own command line");
-    let tool = match Tool::of(kind, footing) {
+    let tool = match Tool::of(kind, opened) {
         Ok(tool) => tool,
         Err(why) => return println!("{name}: SKIPPED: {why}"),
     };
-    let mut trials = Trials::of(kind, footing);
+    let mut trials = Trials::of(kind, opened);
     pairs::compare(sheet, &name, None, PAIRS, || trials.next(), || tool.run());
     tool.close();
-    say_where_it_goes(sheet, footing, kind);
+    say_where_it_goes(sheet, opened, kind);
 }
 
-fn with_native(sheet: &mut Sheet, footing: &Footing) {
+fn with_native(sheet: &mut Sheet, opened: &OpenedLab) {
     let name = "fixed cost: native over fork+exec+wait";
-    let room = footing.lab.room("plain").expect("a room opens");
-    let mut trials = Trials::of("native", footing);
+    let room = opened.lab.room("plain").expect("a room opens");
+    let mut trials = Trials::of("native", opened);
     let plain = || {
         let program = Program { argv: vec![String::from("true")], ..Program::default() };
         let began = clock::monotonic_raw();
@@ -123,20 +123,20 @@ fn with_native(sheet: &mut Sheet, footing: &Footing) {
 
 /// Trials of `true` in one stack, one after the other.
 struct Trials<'a> {
-    footing: &'a Footing,
+    opened: &'a OpenedLab,
     plan: surtax::plan::Plan,
     number: u32,
 }
 
 impl<'a> Trials<'a> {
-    fn of(stack: &str, footing: &'a Footing) -> Self {
-        Self { footing, plan: one_trial::plan(stack, &["true"]), number: 0 }
+    fn of(stack: &str, opened: &'a OpenedLab) -> Self {
+        Self { opened, plan: one_trial::plan(stack, &["true"]), number: 0 }
     }
 
     fn next(&mut self) -> Duration {
         self.number += 1;
         let began = clock::monotonic_raw();
-        one_trial::run(&self.plan, self.number, self.footing);
+        one_trial::run(&self.plan, self.number, self.opened);
         clock::monotonic_raw().since(began).into()
     }
 }
@@ -146,18 +146,18 @@ const STEPS: [&str; 9] =
     ["room", "start", "hello", "identify", "evidence", "run", "stop agent", "stop layer", "close"];
 
 /// Prints the median of each step, and of the mounts that are part of the start.
-fn say_where_it_goes(sheet: &Sheet, footing: &Footing, stack: &str) {
+fn say_where_it_goes(sheet: &Sheet, opened: &OpenedLab, stack: &str) {
     let count = sheet.count(PAIRS);
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); STEPS.len()];
     let mut mounting = Vec::new();
     for _ in 0..count {
-        match steps(footing, stack) {
+        match steps(opened, stack) {
             Ok(took) => took.iter().zip(&mut times).for_each(|(time, of)| of.push(*time)),
             Err(why) => return println!("where it goes in {stack}: SKIPPED: {why}"),
         }
-        let room = footing.lab.room("mounts").expect("a room opens");
+        let room = opened.lab.room("mounts").expect("a room opens");
         let began = clock::monotonic_raw();
-        drop(runtime::namespace(&room, footing.ground().cache));
+        drop(runtime::namespace(&room, opened.context().cache));
         mounting.push(clock::monotonic_raw().since(began).seconds() * 1e3);
         room.close().expect("the room closes");
     }
@@ -172,8 +172,8 @@ fn say_where_it_goes(sheet: &Sheet, footing: &Footing, stack: &str) {
 }
 
 /// One trial of `true`, step by step, in milliseconds.
-fn steps(footing: &Footing, stack: &str) -> Result<Vec<f64>, String> {
-    footing.at(stack, |driver, spec, site| {
+fn steps(opened: &OpenedLab, stack: &str) -> Result<Vec<f64>, String> {
+    opened.at(stack, |driver, spec, site| {
         let mut marks = vec![clock::monotonic_raw()];
         let room = site.lab.room("steps")?;
         marks.push(clock::monotonic_raw());

@@ -14,11 +14,11 @@
 
 mod busy;
 mod figure;
-mod footing;
+mod opened_lab;
 mod runtime;
 
 use figure::{Figure, Sheet};
-use footing::Footing;
+use opened_lab::OpenedLab;
 use runtime::Bundle;
 use serde_json::Value;
 use std::path::Path;
@@ -73,21 +73,21 @@ fn main() -> ExitCode {
     let mut sheet = Sheet::open();
     let is_full = std::env::args().any(|word| word == "--full");
     let repeat_s = if is_full { REPEAT_S } else { REPEAT_S * SCALE };
-    let footing = Footing::open();
+    let opened = OpenedLab::open();
     let script = busy::awk_script(repeat_s / f64::from(RUNS_PER_REPEAT));
     let repeat = repeat_of(&script);
-    let bundle = match Bundle::of("runc", &["runc"], &["sh", "-c", &repeat], &footing) {
+    let bundle = match Bundle::of("runc", &["runc"], &["sh", "-c", &repeat], &opened) {
         Ok(bundle) => bundle,
         Err(why) => {
             println!("fixed protocol: SKIPPED: {why}");
-            footing.close();
+            opened.close();
             return sheet.close();
         }
     };
     let count = sheet.count(REPEATS).max(2);
-    let fixed = fixed(count, || in_native(&footing, &repeat), || bundle.run());
+    let fixed = fixed(count, || in_native(&opened, &repeat), || bundle.run());
     bundle.close();
-    footing.close();
+    opened.close();
     // The command is made to last on a machine that may have been slower then, or faster.
     let took_s = fixed.wall.as_secs_f64() / f64::from(2 * count);
     let what =
@@ -156,8 +156,8 @@ fn ratio_of_means(above: &[f64], below: &[f64]) -> (f64, f64) {
 }
 
 /// One repeat in native, without surtax.
-fn in_native(footing: &Footing, repeat: &str) -> Duration {
-    let room = footing.lab.room("plain").expect("a room opens");
+fn in_native(opened: &OpenedLab, repeat: &str) -> Duration {
+    let room = opened.lab.room("plain").expect("a room opens");
     let argv = ["sh", "-c", repeat].map(String::from).to_vec();
     let began = clock::monotonic_raw();
     let mut process =

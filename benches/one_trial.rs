@@ -1,6 +1,6 @@
 //! One trial as a campaign runs it, without the ledger.
 
-use crate::footing::Footing;
+use crate::opened_lab::OpenedLab;
 use std::path::PathBuf;
 use surtax::driver;
 use surtax::plan::{Plan, TrialId, TrialSettings};
@@ -34,9 +34,9 @@ pub fn plan(stack: &str, command: &[&str]) -> Plan {
 }
 
 /// Runs trial `number` of a plan. It must succeed and leave nothing.
-pub fn run(plan: &Plan, number: u32, footing: &Footing) -> Measured {
+pub fn run(plan: &Plan, number: u32, opened: &OpenedLab) -> Measured {
     let trial = TrialId { block: number, position: 0, arm: 0 };
-    let record = protocol::run(trial, &plan.baseline, plan, &footing.ground(), &mut |_, _| {});
+    let record = protocol::run(trial, &plan.baseline, plan, &opened.context(), &mut |_, _| {});
     assert!(record.leftovers.is_empty(), "left behind: {:?}", record.leftovers);
     match record.result {
         TrialResult::Done(measured) => *measured,

@@ -4,7 +4,7 @@
 //! The bundle and its merged root are made once; each run is the runtime's own command and nothing
 //! else. So the peer is spared the mounts that a trial makes anew.
 
-use crate::footing::Footing;
+use crate::opened_lab::OpenedLab;
 use serde_json::{Value, json};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -34,12 +34,12 @@ impl Bundle {
         stack: &str,
         program: &[&str],
         command: &[&str],
-        footing: &Footing,
+        opened: &OpenedLab,
     ) -> Result<Self, String> {
-        let mut config = written_by_the_driver(stack, footing)?;
-        let room = footing.lab.room("bare").map_err(|fault| fault.message)?;
+        let mut config = written_by_the_driver(stack, opened)?;
+        let room = opened.lab.room("bare").map_err(|fault| fault.message)?;
         let bundle = bundle(&room);
-        let namespace = namespace(&room, footing.ground().cache);
+        let namespace = namespace(&room, opened.context().cache);
         config["process"]["args"] = json!(command);
         config["root"]["path"] = json!(root::merged_at(&bundle));
         config["linux"]["cgroupsPath"] = json!(Path::new("/").join(room.group()).join("container"));
@@ -93,8 +93,8 @@ pub fn namespace(room: &Room, cache: &Path) -> OwnedFd {
 }
 
 /// The configuration of a real start of the stack.
-fn written_by_the_driver(stack: &str, footing: &Footing) -> Result<Value, String> {
-    footing.at(stack, |driver, spec, site| {
+fn written_by_the_driver(stack: &str, opened: &OpenedLab) -> Result<Value, String> {
+    opened.at(stack, |driver, spec, site| {
         let room = site.lab.room("written")?;
         let mut running = driver.start(spec, site, &room)?;
         running.link()?.receive(site.start_deadline)?;

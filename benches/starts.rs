@@ -13,7 +13,7 @@
 mod docker;
 mod far;
 mod figure;
-mod footing;
+mod opened_lab;
 mod pairs;
 mod ratio;
 mod typed;
@@ -21,7 +21,7 @@ mod typed;
 use docker::Engine;
 use far::Far;
 use figure::Sheet;
-use footing::Footing;
+use opened_lab::OpenedLab;
 use std::process::ExitCode;
 use std::time::Duration;
 use surtax_instrument::clock;
@@ -58,28 +58,28 @@ const LAYERS: [(&str, u32); 10] = [
 
 fn main() -> ExitCode {
     let mut sheet = Sheet::open();
-    let footing = Footing::open();
+    let opened = OpenedLab::open();
     let words: Vec<String> = std::env::args().collect();
     let only = words.iter().position(|word| word == "--only").map(|place| &words[place + 1]);
     for (kind, pairs) in LAYERS {
         if only.is_none_or(|only| only == kind) {
-            compare(&mut sheet, &footing, kind, pairs);
+            compare(&mut sheet, &opened, kind, pairs);
         }
     }
-    footing.close();
+    opened.close();
     sheet.close()
 }
 
-fn compare(sheet: &mut Sheet, footing: &Footing, kind: &str, pairs: u32) {
+fn compare(sheet: &mut Sheet, opened: &OpenedLab, kind: &str, pairs: u32) {
     let name = format!("starts: {kind}, started and removed, over its own command line");
     let mut parts: Vec<Vec<f64>> = vec![Vec::new(); PARTS.len()];
-    let far = match (kind == "ssh").then(|| Far::listen(footing)).transpose() {
+    let far = match (kind == "ssh").then(|| Far::listen(opened)).transpose() {
         Ok(far) => far,
         Err(why) => return println!("{name}: SKIPPED: {why}"),
     };
     let stack = far.as_ref().map_or_else(|| kind.to_owned(), Far::stack);
     let mut ours = || {
-        let took = start_and_remove(footing, &stack).expect("it is usable");
+        let took = start_and_remove(opened, &stack).expect("it is usable");
         took.iter().zip(&mut parts).for_each(|(took, part)| part.push(*took));
         Duration::from_secs_f64(took.iter().sum::<f64>() / 1e3)
     };
@@ -89,14 +89,14 @@ fn compare(sheet: &mut Sheet, footing: &Footing, kind: &str, pairs: u32) {
         pairs::compare(sheet, &name, bar, pairs, &mut ours, || peer.run());
         peer.close();
     } else if kind == "docker" {
-        let peer = match Engine::of(kind, footing) {
+        let peer = match Engine::of(kind, opened) {
             Ok(peer) => peer,
             Err(why) => return skip(why),
         };
         pairs::compare(sheet, &name, bar, pairs, &mut ours, || peer.run());
         peer.close();
     } else {
-        let peer = match Typed::of(kind, footing) {
+        let peer = match Typed::of(kind, opened) {
             Ok(peer) => peer,
             Err(why) => return skip(why),
         };
@@ -115,8 +115,8 @@ fn compare(sheet: &mut Sheet, footing: &Footing, kind: &str, pairs: u32) {
 const PARTS: [&str; 5] = ["room", "start", "first words", "stop", "close"];
 
 /// One start and its end, part by part, in milliseconds.
-fn start_and_remove(footing: &Footing, stack: &str) -> Result<Vec<f64>, String> {
-    footing.at(stack, |driver, spec, site| {
+fn start_and_remove(opened: &OpenedLab, stack: &str) -> Result<Vec<f64>, String> {
+    opened.at(stack, |driver, spec, site| {
         let mut marks = vec![clock::monotonic_raw()];
         let room = site.lab.room("starts")?;
         marks.push(clock::monotonic_raw());

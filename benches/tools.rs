@@ -3,7 +3,7 @@
 //! The merged root is mounted once, and each run is the tool's own command and nothing else. So the peer
 //! is spared the mounts and the groups that a trial makes anew.
 
-use crate::footing::Footing;
+use crate::opened_lab::OpenedLab;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -32,12 +32,12 @@ impl Tool {
     ///
     /// # Errors
     /// Why the layer cannot run here.
-    pub fn of(kind: &str, footing: &Footing) -> Result<Self, String> {
-        footing.at(kind, |_, _, _| Ok(()))?;
-        let room = footing.lab.room("tool").map_err(|fault| fault.message)?;
+    pub fn of(kind: &str, opened: &OpenedLab) -> Result<Self, String> {
+        opened.at(kind, |_, _, _| Ok(()))?;
+        let room = opened.lab.room("tool").map_err(|fault| fault.message)?;
         let place = room.memory_directory().expect("there is memory").to_path_buf();
         let lowers =
-            root::lowers(&Root::Overlay, footing.ground().cache).expect("mounts are listed");
+            root::lowers(&Root::Overlay, opened.context().cache).expect("mounts are listed");
         let mut mounts =
             root::merge((&lowers, &[]), &place, None).expect("the room takes directories");
         if kind != "bubblewrap" {

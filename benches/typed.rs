@@ -4,7 +4,7 @@
 //! So both make the same container: namespaces, groups, mounts, limits. A root with a throw-away layer is made by
 //! whoever makes it: beforehand, or each time by a shell that mounts it as one types it.
 
-use crate::footing::Footing;
+use crate::opened_lab::OpenedLab;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -48,9 +48,9 @@ impl Typed {
     ///
     /// # Errors
     /// Why the layer cannot run here.
-    pub fn of(kind: &str, footing: &Footing) -> Result<Self, String> {
-        let written = Written::by_the_driver(kind, footing)?;
-        let room = footing.lab.room("typed").map_err(|fault| fault.message)?;
+    pub fn of(kind: &str, opened: &OpenedLab) -> Result<Self, String> {
+        let written = Written::by_the_driver(kind, opened)?;
+        let room = opened.lab.room("typed").map_err(|fault| fault.message)?;
         room.subgroup("container", &Limits::default()).map_err(|fault| fault.message)?;
         let place = room.memory_directory().expect("there is memory").to_path_buf();
         let own = |text: &str| {
@@ -74,9 +74,9 @@ impl Typed {
             fs::create_dir_all(place.join("lxc/rootfs")).expect("it is ours");
         }
 
-        let covered = covered(kind, footing);
+        let covered = covered(kind, opened);
         let lowers =
-            root::lowers(&Root::Overlay, footing.ground().cache).expect("mounts are listed");
+            root::lowers(&Root::Overlay, opened.context().cache).expect("mounts are listed");
         let mut mounts =
             root::merge((&lowers, &[]), &place, None).expect("the room takes directories");
         mounts.extend(covered.iter().map(|target| Mount::Tmpfs { target: target.clone() }));
@@ -131,7 +131,7 @@ struct Written {
 }
 
 impl Written {
-    fn by_the_driver(kind: &str, footing: &Footing) -> Result<Self, String> {
+    fn by_the_driver(kind: &str, opened: &OpenedLab) -> Result<Self, String> {
         if kind == "namespaces" {
             // It starts no tool. This is the one that does the same.
             let merged = root::merged_at(Path::new("ROOM_IN_MEMORY")).display().to_string();
@@ -139,7 +139,7 @@ impl Written {
             let line = format!("/usr/bin/unshare {own} --root={merged} {AGENT} stdio");
             return Ok(Self { line, files: Vec::new() });
         }
-        footing.at(kind, |driver, spec, site| {
+        opened.at(kind, |driver, spec, site| {
             let room = site.lab.room("written")?;
             let mut running = driver.start(spec, site, &room)?;
             let mut link = running.link()?;
@@ -180,8 +180,8 @@ fn with_true(name: &str, text: &str) -> String {
 }
 
 /// The directories that our driver covers for a tool, so that it leaves nothing there.
-fn covered(kind: &str, footing: &Footing) -> Vec<PathBuf> {
-    let groups = footing.lab.hierarchies();
+fn covered(kind: &str, opened: &OpenedLab) -> Vec<PathBuf> {
+    let groups = opened.lab.hierarchies();
     match kind {
         "lxc" | "nspawn" => vec![PathBuf::from("/run")],
         "podman" => vec![PathBuf::from("/run"), PathBuf::from("/var/lib")],

@@ -12,13 +12,13 @@
 
 mod bare_guest;
 mod figure;
-mod footing;
+mod opened_lab;
 mod pairs;
 mod ratio;
 
 use bare_guest::BareGuest;
 use figure::{Figure, Sheet};
-use footing::Footing;
+use opened_lab::OpenedLab;
 use ratio::{median, ratio};
 use rustix::time::{ClockId, clock_gettime};
 use std::process::ExitCode;
@@ -40,23 +40,23 @@ const TICK_NS: u64 = 10_000_000;
 
 fn main() -> ExitCode {
     let mut sheet = Sheet::open();
-    let footing = Footing::open();
+    let opened = OpenedLab::open();
     let words: Vec<String> = std::env::args().collect();
     let only = words.iter().position(|word| word == "--only").and_then(|at| words.get(at + 1));
     for board in ["q35", "microvm"].into_iter().filter(|it| only.is_none_or(|only| only == it)) {
         let name = format!("vm boot: {board} over a bare busybox");
         let stack = format!("qemu:machine={board}");
-        let argv = match boot(&stack, &footing) {
+        let argv = match boot(&stack, &opened) {
             Ok(booted) => booted.argv,
             Err(why) => {
                 println!("{name}: SKIPPED: {why}");
                 continue;
             }
         };
-        let bare = BareGuest::like(&argv, &footing.lab);
+        let bare = BareGuest::like(&argv, &opened.lab);
         let (mut our_wholes, mut their_wholes) = (Vec::new(), Vec::new());
         let ours = || {
-            let booted = boot(&stack, &footing).expect("it booted before");
+            let booted = boot(&stack, &opened).expect("it booted before");
             our_wholes.push(booted.whole.as_secs_f64());
             booted.took
         };
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         whole(&mut sheet, &name, &our_wholes[1..], &their_wholes[1..]);
         bare.close();
     }
-    footing.close();
+    opened.close();
     sheet.close()
 }
 
@@ -95,8 +95,8 @@ struct Booted {
     argv: bare_guest::Argv,
 }
 
-fn boot(stack: &str, footing: &Footing) -> Result<Booted, String> {
-    footing.at(stack, |driver, spec, site| {
+fn boot(stack: &str, opened: &OpenedLab) -> Result<Booted, String> {
+    opened.at(stack, |driver, spec, site| {
         let opened = clock::monotonic_raw();
         let room = site.lab.room("ours")?;
         let mut running = driver.start(spec, site, &room)?;

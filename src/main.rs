@@ -9,8 +9,8 @@ use surtax::fault::Fault;
 use surtax::lab::{REAPER_ARGUMENT, reaper_main};
 use surtax::prove::racer::attacker::{self, ATTACKER};
 use surtax::prove::toil::{self, TOIL};
-use surtax::stack::descend;
-use surtax::stack::rise::STARTER;
+use surtax::stack::start::STARTER;
+use surtax::stack::start_nested;
 
 /// A word and what it asks for.
 type Role = (&'static str, fn() -> Result<(), Fault>);
@@ -19,7 +19,7 @@ type Role = (&'static str, fn() -> Result<(), Fault>);
 /// starter inside a layer, undo a journal whose owner died, become libkrun's machine, toil as a proof's command, or race as
 /// another user. They speak no clap, so that they start fast and their words stay out of the help.
 const ROLES: [Role; 5] = [
-    (STARTER, descend::serve),
+    (STARTER, start_nested::serve),
     (REAPER_ARGUMENT, reap),
     (library::ARGUMENT, library::main),
     (TOIL, toil::main),

@@ -217,7 +217,7 @@ fn enter_root(directory: &str) -> io::Result<()> {
 
 /// Brings the loopback interface of this network namespace up; the kernel gives it its addresses.
 pub fn bring_loopback_up() -> io::Result<()> {
-    link::raise("lo")
+    link::bring_up("lo")
 }
 
 /// Brings the machine's network device up and waits until frames come and go.

@@ -193,7 +193,7 @@ impl Session {
                 self.reply(&Reply::Identity(facts))?;
             }
             Request::Resolve(command) => self.reply(&Reply::Identity(program::facts(&command)))?,
-            Request::Descend(_) => {
+            Request::StartNested(_) => {
                 self.fail(None, "an agent starts no layers; a starter does", "")?
             }
             Request::Stop => return Ok(Next::Leave),

@@ -26,7 +26,7 @@ const OFFLOADS: [(&str, u32); 6] = [
 ///
 /// # Errors
 /// There is none of that name, or we may not.
-pub fn raise(link: &str) -> io::Result<()> {
+pub fn bring_up(link: &str) -> io::Result<()> {
     send(libc::SIOCSIFFLAGS, link, |it| it.ifr_ifru.ifru_flags = short(libc::IFF_UP))
 }
 
@@ -48,7 +48,7 @@ pub fn give_address(link: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()>
     for (what, value) in [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, mask)] {
         send(what, link, |request| request.ifr_ifru.ifru_addr = socket_address(value))?;
     }
-    raise(link)
+    bring_up(link)
 }
 
 /// Makes an address the way to everywhere.
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_link_that_is_not_there_is_an_error() {
         assert!(offloads("surtax-none").is_err());
-        assert!(raise("surtax-none").is_err());
+        assert!(bring_up("surtax-none").is_err());
         assert_eq!(request("a-name-of-16-bytes").unwrap_err().kind(), io::ErrorKind::InvalidInput);
         assert!(!is_ready("surtax-none"));
     }

@@ -7,7 +7,7 @@
 //!
 //! The same language serves two speakers on the inside: the **agent**, which starts the command, and
 //! the **starter** (the full binary pushed into a level), which starts the next layer there and
-//! passes on what its agent says. [`Request::Descend`] is understood by the starter only.
+//! passes on what its agent says. [`Request::StartNested`] is understood by the starter only.
 
 mod encoding;
 mod seal;
@@ -84,8 +84,8 @@ pub enum Request {
     DropCaches,
     /// The host is still there. It renews an agent's lease, if it has one, and has no answer.
     KeepAlive,
-    /// Starter only: start the rest of the stack there. Answer: [`Reply::Descended`].
-    Descend(Descend),
+    /// Starter only: start the rest of the stack there. Answer: [`Reply::StartedNested`].
+    StartNested(StartNested),
     /// End everything that was started and answer [`Reply::Stopped`], then leave.
     Stop,
 }
@@ -132,7 +132,7 @@ pub enum Reply {
     /// What is seen on the inside.
     Identity(Vec<Fact>),
     /// The rest of the stack runs; what it proved about itself, outermost level first.
-    Descended(Vec<LevelFacts>),
+    StartedNested(Vec<LevelFacts>),
     /// What became of the caches, one entry per level that was asked, the deepest last.
     Dropped(Vec<Dropped>),
     /// Everything is gone; the last frame.
@@ -423,7 +423,7 @@ impl Reading {
 
 /// Starter only: what to start, and what it must see.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Descend {
+pub struct StartNested {
     /// The rest of the stack, in the grammar of `--in`.
     pub stack: String,
     /// The level of the starter, at least 1.

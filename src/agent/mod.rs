@@ -4,20 +4,20 @@
 //! Only host stamps become durations. A stamp is taken by the thread that reads the channel, as
 //! soon as a whole frame is there, before anybody else looks at it.
 
-pub(crate) mod arrival;
+pub(crate) mod ssh_bootstrap;
 mod console;
 mod frames;
-mod pulse;
+mod heartbeat;
 mod relay;
 mod stream;
 mod voice;
 
 #[cfg(test)]
-pub(crate) mod inside;
+pub(crate) mod agent_end;
 
 use crate::fault::Fault;
 pub use console::ConsoleTail;
-pub use pulse::Pulse;
+pub use heartbeat::Pulse;
 use std::time::Duration;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Cause, Command, Reply, Request};

@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::layer::Unavailable;
 use crate::ledger::{Ledger, RunState, Severity};
 use crate::plan::{Arm, Plan, TrialId};
-use crate::stack::rise::StartContext;
+use crate::stack::start::StartContext;
 use crate::trial::{Record, TrialResult, check, protocol};
 use enough::{Enough, Look};
 use interrupts::{Interrupts, Urgency};
@@ -39,7 +39,7 @@ pub trait Observer {
 pub struct Campaign<'a> {
     plan: &'a Plan,
     ledger: &'a mut Ledger,
-    ground: &'a StartContext<'a>,
+    context: &'a StartContext<'a>,
     observer: &'a mut dyn Observer,
     interrupts: &'a Interrupts,
     /// What was in the ledger when the campaign began.
@@ -63,14 +63,14 @@ impl<'a> Campaign<'a> {
     pub fn new(
         plan: &'a Plan,
         ledger: &'a mut Ledger,
-        ground: &'a StartContext<'a>,
+        context: &'a StartContext<'a>,
         observer: &'a mut dyn Observer,
         interrupts: &'a Interrupts,
     ) -> Self {
         Self {
             plan,
             ledger,
-            ground,
+            context,
             observer,
             interrupts,
             done: HashSet::new(),
@@ -156,7 +156,7 @@ impl<'a> Campaign<'a> {
         }
         self.observer.trial_begins(trial, arm);
         self.ledger.begin_trial(trial)?;
-        let mut record = protocol::run(trial, &arm.stack, self.plan, self.ground, &mut |_, _| {});
+        let mut record = protocol::run(trial, &arm.stack, self.plan, self.context, &mut |_, _| {});
         let is_cut_short = self.interrupts.urgency() == Urgency::Now;
         if is_cut_short && !matches!(record.result, TrialResult::Done(_)) {
             // Killed by the user: void, not broken. `resume` repeats it.
@@ -211,7 +211,7 @@ impl<'a> Campaign<'a> {
                 if self.interrupts.urgency() > Urgency::None || !seen.insert(stack.clone()) {
                     continue;
                 }
-                if let Err(fault) = check::prepare(stack, self.ground) {
+                if let Err(fault) = check::prepare(stack, self.context) {
                     let why = format!("what trials of `{stack}` share did not start: {fault}");
                     self.ledger.log(Severity::Warning, &why)?;
                 }
@@ -237,7 +237,7 @@ impl<'a> Campaign<'a> {
     /// Looks at every layer before anything is started: what cannot run is one named gap.
     fn check_arms(&mut self, arms: &[Arm]) -> Result<(), Fault> {
         for arm in arms {
-            let Err(unavailable) = check::check(arm, self.plan, self.ground)? else { continue };
+            let Err(unavailable) = check::check(arm, self.plan, self.context)? else { continue };
             self.dropped.insert(arm.index);
             self.observer.arm_dropped(arm, &unavailable.why);
             let first = self.plan.block(0).into_iter().find(|trial| trial.arm == arm.index);

@@ -1,15 +1,15 @@
 //! `surtax enter`: a shell, or a command, in any stack.
 
 use super::measure::{surroundings, variable};
-use super::measuring::OpenedLab;
+use super::run_and_report::OpenedLab;
 use super::{Globals, note};
 use crate::driver;
 use crate::driver::registered;
 use crate::fault::Fault;
 use crate::layer::StackSpec;
 use crate::plan::{Draft, Plan, Word, duration};
-use crate::stack::rise::StartContext;
 use crate::stack::shell;
+use crate::stack::start::StartContext;
 use crate::trial::command;
 use crate::trial::oom::Lookout;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
@@ -79,9 +79,9 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
     let plan = arguments.visit()?;
     command::require_short(&command::command(&plan, &plan.baseline))?;
-    let footing = OpenedLab::open(globals)?;
-    let ended = visit(&plan, &footing, globals);
-    let closed = footing.close(globals);
+    let opened = OpenedLab::open(globals)?;
+    let ended = visit(&plan, &opened, globals);
+    let closed = opened.close(globals);
     let status = ended?;
     closed?;
     Ok(match status {
@@ -91,15 +91,15 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     })
 }
 
-fn visit(plan: &Plan, footing: &OpenedLab, globals: &Globals) -> Result<Status, Fault> {
+fn visit(plan: &Plan, opened: &OpenedLab, globals: &Globals) -> Result<Status, Fault> {
     if std::io::stdin().is_terminal() {
         note(&format!("starting `{}`", plan.baseline), globals);
     }
     let mut command = command::command(plan, &plan.baseline);
     let asked = command.clone();
-    let ground = StartContext { command: Some(&asked), ..footing.ground(plan) };
-    let mut lookout = Lookout::begin(ground.lab, ROOM);
-    let standing = plan.baseline.raise(&ground, ROOM)?;
+    let context = StartContext { command: Some(&asked), ..opened.context(plan) };
+    let mut lookout = Lookout::begin(context.lab, ROOM);
+    let running = plan.baseline.start(&context, ROOM)?;
     lookout.remember();
     if std::io::stdin().is_terminal() {
         let kept = match plan.writable.as_slice() {
@@ -113,8 +113,8 @@ fn visit(plan: &Plan, footing: &OpenedLab, globals: &Globals) -> Result<Status, 
         };
         note(&kept, globals);
     }
-    standing.tell(&mut command);
-    let left = shell::run(standing, command, || lookout.look());
+    running.tell(&mut command);
+    let left = shell::run(running, command, || lookout.look());
     let (status, leftovers) = left.map_err(|fault| lookout.explained(&plan.baseline, fault))?;
     if let Some(ended) = lookout.ended(&plan.baseline) {
         note(&ended.reason(), globals);

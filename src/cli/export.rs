@@ -1,7 +1,7 @@
 //! `surtax export`: the results of a run for other programs.
 
 use super::{Format, Globals};
-use super::{answer, measuring, place};
+use super::{answer, place, run_and_report};
 use crate::fault::Fault;
 use crate::report::{export, terminal};
 use std::path::PathBuf;
@@ -39,14 +39,14 @@ impl Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
-    let (_, findings) = measuring::findings(&arguments.run, globals)?;
+    let (_, findings) = run_and_report::findings(&arguments.run, globals)?;
     if arguments.trials && !matches!(globals.format, None | Some(Format::Csv)) {
         return Err(Fault::user("`--trials` writes CSV, and another `--format` was asked for")
             .hint("leave out one of them; JSON has every trial anyway"));
     }
     let text = |look| match arguments.trials {
         true => export::csv_trials(&findings),
-        false => measuring::text(&findings, arguments.format(globals), look),
+        false => run_and_report::text(&findings, arguments.format(globals), look),
     };
     match &arguments.output {
         Some(path) => place::write(path, &text(terminal::PLAIN)),

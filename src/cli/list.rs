@@ -1,7 +1,7 @@
 //! `surtax list`: the runs that are kept.
 
 use super::rows::Rows;
-use super::{Format, Globals, answer, measuring, note};
+use super::{Format, Globals, answer, note, run_and_report};
 use crate::fault::{Doing, Fault};
 use crate::finding::{foreign, number};
 use crate::layer::StackSpec;
@@ -34,7 +34,7 @@ struct RunRow {
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
     let directory = match &arguments.directory {
         Some(directory) => directory.clone(),
-        None => measuring::shelf_directory(globals)?,
+        None => run_and_report::shelf_directory(globals)?,
     };
     let mut lines = Vec::new();
     for path in shelf::list(&directory)? {

@@ -16,7 +16,7 @@ mod globals;
 mod list;
 mod man;
 mod measure;
-mod measuring;
+mod run_and_report;
 mod place;
 mod plan;
 mod prices;
@@ -131,16 +131,16 @@ fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
     let globals = &cli.globals;
     match cli.command {
         Command::Compare(arguments) => {
-            return measuring::measure(&arguments.question(globals)?, globals);
+            return run_and_report::measure(&arguments.question(globals)?, globals);
         }
         Command::Prices(arguments) => {
-            return measuring::measure(&arguments.question(globals)?, globals);
+            return run_and_report::measure(&arguments.question(globals)?, globals);
         }
         Command::Run(arguments) => {
-            return measuring::measure(&arguments.question(globals)?, globals);
+            return run_and_report::measure(&arguments.question(globals)?, globals);
         }
         Command::Resume(arguments) => {
-            return measuring::resume(&arguments, globals);
+            return run_and_report::resume(&arguments, globals);
         }
         Command::Show(arguments) => return show::run(&arguments, globals),
         Command::Enter(arguments) => return enter::run(&arguments, globals),

@@ -1,7 +1,7 @@
 //! `surtax prove`: measures surtax's own error, and says which bars were met.
 
-use super::measuring::OpenedLab;
 use super::rows::Rows;
+use super::run_and_report::OpenedLab;
 use super::{Format, Globals, answer, note};
 use crate::campaign::interrupts::Urgency;
 use crate::fault::{Doing, Fault};
@@ -85,26 +85,25 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
         Some(path) => Notebook::open(path, size.word())?,
         None => Notebook::default(),
     };
-    let footing = OpenedLab::open(globals)?;
-    let interrupts = footing.interrupts(globals)?;
+    let opened = OpenedLab::open(globals)?;
+    let interrupts = opened.interrupts(globals)?;
     let pace = Pace::new(&proofs, size, globals);
     note(&pace.estimate(), globals);
     let mut lines = Vec::new();
-    let proved =
-        footing.with_bench(&interrupts, &|| pace.ended(), &notebook, &selection, |bench| {
-            for proof in &proofs {
-                pace.now(*proof);
-                let (more, ended) = match proof.prove(bench, size) {
-                    Ok(more) => (more, Ok(())),
-                    Err(Stopped { fault, lines }) => (lines, Err(fault)),
-                };
-                lines.extend(more);
-                ended?;
-            }
-            Ok(())
-        });
+    let proved = opened.with_bench(&interrupts, &|| pace.ended(), &notebook, &selection, |bench| {
+        for proof in &proofs {
+            pace.now(*proof);
+            let (more, ended) = match proof.prove(bench, size) {
+                Ok(more) => (more, Ok(())),
+                Err(Stopped { fault, lines }) => (lines, Err(fault)),
+            };
+            lines.extend(more);
+            ended?;
+        }
+        Ok(())
+    });
     let was_interrupted = interrupts.urgency() > Urgency::None;
-    let closed = footing.close(globals);
+    let closed = opened.close(globals);
     let state = match proved {
         Ok(()) => "finished",
         Err(_) if was_interrupted => "interrupted",
@@ -124,7 +123,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
         answer(&text(&said, globals)?)?;
     }
     if was_interrupted {
-        return Ok(ExitCode::from(super::measuring::INTERRUPTED));
+        return Ok(ExitCode::from(super::run_and_report::INTERRUPTED));
     }
     proved?;
     closed?;

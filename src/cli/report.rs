@@ -1,6 +1,6 @@
 //! `surtax report`: the results of a run as one HTML file.
 
-use super::{Globals, measuring, note, place};
+use super::{Globals, note, place, run_and_report};
 use crate::fault::Fault;
 use crate::report::html;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ impl Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
-    let (run_file, findings) = measuring::findings(&arguments.run, globals)?;
+    let (run_file, findings) = run_and_report::findings(&arguments.run, globals)?;
     let file = arguments.place(&run_file);
     place::write(&file, &html::html(&findings))?;
     note(&format!("the report is `{}`", file.display()), globals);

@@ -1,7 +1,7 @@
 //! `surtax show`: the results of a run, on the terminal.
 
 use super::measure::GateArguments;
-use super::{Format, Globals, answer, measuring, note};
+use super::{Format, Globals, answer, note, run_and_report};
 use crate::fault::Fault;
 use crate::plan::shell_line;
 use crate::workload::metric::RESERVED;
@@ -19,16 +19,16 @@ pub struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
-    let (_, findings) = measuring::findings(&arguments.run, globals)?;
+    let (_, findings) = run_and_report::findings(&arguments.run, globals)?;
     let metrics = findings.arms.iter().flat_map(|arm| &arm.metrics);
     let names: BTreeSet<String> = metrics.map(|metric| metric.metric.clone()).collect();
     let is_of_workload = |name: &String| !RESERVED.contains(&name.as_str());
     let names: Vec<String> = names.into_iter().filter(is_of_workload).collect();
     arguments.gate.require_among(&names)?;
-    answer(&measuring::text(&findings, globals.format_or(Format::Table), globals.look()))?;
+    answer(&run_and_report::text(&findings, globals.format_or(Format::Table), globals.look()))?;
     if findings.run.state == "interrupted" {
         let run = shell_line([arguments.run.as_str()]);
         note(&format!("the run was interrupted: `surtax resume {run}` continues it"), globals);
     }
-    Ok(measuring::gate(&findings, &arguments.gate.fail_if))
+    Ok(run_and_report::gate(&findings, &arguments.gate.fail_if))
 }

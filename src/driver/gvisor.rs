@@ -11,7 +11,7 @@
 //!   command: engine.
 //! - **Checked against** runsc 20260905 (`runsc flags`), `g3doc/user_guide/platforms.md`.
 
-use super::qemu::lent;
+use super::qemu::equipped_guest;
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::FirstProcess;
 use crate::container::oci::{Oci, PRIVILEGED};
@@ -164,7 +164,7 @@ fn require(runsc: &Path, spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavai
     }
     let remedy = "use `gvisor:platform=systrap`";
     if platform == "kvm" {
-        lent::require_reference_guest("platform=kvm", remedy, site)
+        equipped_guest::require_reference_guest("platform=kvm", remedy, site)
     } else {
         Ok(())
     }

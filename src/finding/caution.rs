@@ -7,7 +7,7 @@ mod setting;
 mod signs;
 mod width;
 
-use crate::finding::column::ArmTrials;
+use crate::finding::arm_trials::ArmTrials;
 use crate::finding::foreign::line;
 use crate::finding::stacks::{Stacks, by_words, named};
 use crate::finding::{ArmFindings, Caution, number};

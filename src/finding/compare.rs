@@ -5,11 +5,11 @@
 
 use crate::driver;
 use crate::fault::Fault;
+use crate::finding::arm_trials::{ArmTrials, blocks_done, columns};
 use crate::finding::bill;
 use crate::finding::bill::Bill;
 use crate::finding::caution;
 use crate::finding::caution::Signs;
-use crate::finding::column::{ArmTrials, blocks_done, columns};
 use crate::finding::estimate;
 use crate::finding::estimate::{Baseline, Measure};
 use crate::finding::foreign::{last_words, line};

@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use crate::finding::Caution;
-use crate::finding::column::ArmTrials;
+use crate::finding::arm_trials::ArmTrials;
 use crate::finding::foreign::line;
 use crate::ledger::{Ledger, StoredTrial};
 

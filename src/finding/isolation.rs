@@ -3,9 +3,9 @@
 //! Each block has the stack alone and beside the neighbour, so the ratio of the two is estimated as every
 //! overhead is, against the same stack and not against the baseline.
 
+use crate::finding::arm_trials::ArmTrials;
 use crate::finding::by_metric;
 use crate::finding::by_metric::by_metric;
-use crate::finding::column::ArmTrials;
 use crate::finding::estimate::{Baseline, Measure, interval};
 use crate::finding::foreign::line;
 use crate::finding::{ArmFindings, BesideFindings, BesideOverhead, Findings, number, workload};

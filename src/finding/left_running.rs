@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// The arms whose command left something running.
 pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
-    let left = |column: &super::column::ArmTrials<'_>| {
+    let left = |column: &super::arm_trials::ArmTrials<'_>| {
         let trials = column.counted.iter();
         trials.filter(|trial| signs.left_running.contains_key(&trial.id)).count()
     };

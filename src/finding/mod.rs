@@ -6,7 +6,7 @@
 pub(crate) mod bill;
 pub(crate) mod by_metric;
 pub(crate) mod caution;
-pub(crate) mod column;
+pub(crate) mod arm_trials;
 pub(crate) mod compare;
 pub(crate) mod distribution;
 pub(crate) mod estimate;

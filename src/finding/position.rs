@@ -3,7 +3,7 @@
 //! The order is random, so that no arm profits; but a first place that is slower adds noise to all.
 
 use crate::finding::Caution;
-use crate::finding::column::ArmTrials;
+use crate::finding::arm_trials::ArmTrials;
 use crate::finding::estimate::median;
 use crate::finding::number::percent;
 use crate::ledger::StoredTrial;

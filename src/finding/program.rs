@@ -6,8 +6,8 @@
 
 use crate::driver;
 use crate::finding::Caution;
+use crate::finding::arm_trials::ArmTrials;
 use crate::finding::caution::{Signs, caution};
-use crate::finding::column::ArmTrials;
 use crate::finding::foreign::line;
 use crate::ledger::Proofs;
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,8 +7,8 @@
 //! The step is read from the numbers themselves: the last digit that any of them needs, in the unit that the
 //! program prints. A whole number is taken as counted to one.
 
+use crate::finding::arm_trials::ArmTrials;
 use crate::finding::caution::{Signs, caution};
-use crate::finding::column::ArmTrials;
 use crate::finding::estimate::Measure;
 use crate::finding::number::percent;
 use crate::finding::stacks::named;

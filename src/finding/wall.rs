@@ -7,7 +7,7 @@
 //! on wall time, and those on every metric of the workload.
 
 use crate::finding::ProgressPoint;
-use crate::finding::column::ArmTrials;
+use crate::finding::arm_trials::ArmTrials;
 use crate::finding::estimate::{Baseline, Measure, float, interval};
 use surtax_statistics::{
     Block, Confidence, Estimate, TooFew, detectable_effect, holm, overhead, overhead_at, p_value,

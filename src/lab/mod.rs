@@ -16,7 +16,7 @@ mod domain;
 mod engine;
 mod escaped;
 pub mod exclusive;
-mod ground;
+mod base;
 mod holder;
 mod jail;
 pub mod huge_pages;
@@ -77,8 +77,8 @@ pub use unprivileged::Unprivileged;
 pub use users::Users;
 pub use xen_domain::forget_consoles;
 
+use base::{LabBase, Setup};
 use cgroup::Groups;
-use ground::{LabBase, Setup};
 use journal::{Header, Journal};
 use places::{AGENT, MEMORY_DIRECTORY, PREFIX};
 use reaper::Reaper;

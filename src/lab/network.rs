@@ -99,7 +99,7 @@ impl Room {
         network.ip(&["link", "add", BELOW, "type", "veth", "peer", "name", BRIDGE])?;
         within(network.namespace.as_fd(), || {
             link::give_address(BRIDGE, OUTSIDE, PREFIX)
-                .and_then(|()| link::raise(BELOW))
+                .and_then(|()| link::bring_up(BELOW))
                 .doing("set up the pair of links below a macvlan")
         })?;
         Ok(network)
@@ -202,7 +202,7 @@ impl Network {
             let taps: Result<Vec<OwnedFd>, Fault> =
                 (0..queues).map(|_| tap(name, queues)).collect();
             let taps = taps?;
-            link::raise(name).doing("bring a tap up")?;
+            link::bring_up(name).doing("bring a tap up")?;
             Ok(taps)
         })
     }
@@ -219,7 +219,7 @@ impl Network {
             link::said(unsafe { libc::ioctl(tap.as_raw_fd(), TUNSETPERSIST, 1) })
                 .doing("keep a tap without a holder")?;
             plug_in(TAP)?;
-            link::raise(TAP).doing("bring up a tap that is kept")
+            link::bring_up(TAP).doing("bring up a tap that is kept")
         })
     }
 
@@ -234,7 +234,7 @@ impl Network {
                 return Ok(false);
             }
             plug_in(TAP)?;
-            link::raise(TAP).doing("bring up a tap that was found")?;
+            link::bring_up(TAP).doing("bring up a tap that was found")?;
             Ok(true)
         })
     }
@@ -251,7 +251,7 @@ impl Network {
         ask::ask(&argv, None, TOOL_DEADLINE).map_err(hint_at_ip)?;
         within(self.namespace.as_fd(), || {
             plug_in(link)?;
-            link::raise(link).doing(format_args!("bring up `{link}`"))
+            link::bring_up(link).doing(format_args!("bring up `{link}`"))
         })
     }
 
@@ -345,7 +345,7 @@ impl Network {
         self.ip(&["link", "add", outer_end, "type", "veth", "peer", "name", LINK, "netns", &path])?;
         within(self.namespace.as_fd(), || {
             plug_in(outer_end)?;
-            link::raise(outer_end).doing("bring the outer end of a veth pair up")
+            link::bring_up(outer_end).doing("bring the outer end of a veth pair up")
         })?;
         within(theirs.as_fd(), || {
             let address = self.workload();
@@ -390,7 +390,7 @@ fn leave_for_a_new_one() -> Result<OwnedFd, Fault> {
     for links in ["all", "default"] {
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{links}/disable_ipv6"), "1");
     }
-    link::raise("lo").doing("bring up `lo` of a network namespace")?;
+    link::bring_up("lo").doing("bring up `lo` of a network namespace")?;
     File::open("/proc/thread-self/ns/net")
         .map(OwnedFd::from)
         .doing("open `/proc/thread-self/ns/net`")

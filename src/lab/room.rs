@@ -3,10 +3,10 @@
 //! Its directories and its group lie below those of the lab, whose undo is in the journal since the
 //! lab was opened; so a room needs no record of its own, and costs next to nothing.
 
+use super::base::LabBase;
 use super::cgroup::Member;
 use super::domain::Domain;
 use super::escaped::{self, Are, Overlaid};
-use super::ground::LabBase;
 use super::holder::{self, Namespace};
 use super::journal::Journal;
 use super::mount::Mount;

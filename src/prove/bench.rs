@@ -12,7 +12,7 @@ use crate::finding::{ArmFindings, Findings, Interval, compare};
 use crate::lab::{self, Lab, Process, Program, Room};
 use crate::ledger::{Ledger, RunState, StoredTrial};
 use crate::plan::{Arm, Defaults, Draft, Plan, TrialId};
-use crate::stack::rise::StartContext;
+use crate::stack::start::StartContext;
 use crate::trial::Record;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -238,7 +238,7 @@ impl<'a> Bench<'a> {
     }
 
     fn run(&self, plan: &Plan, file: &Path) -> Result<(), Fault> {
-        let ground = StartContext {
+        let context = StartContext {
             lab: self.lab,
             level: 0,
             agent: self.agent,
@@ -251,7 +251,7 @@ impl<'a> Bench<'a> {
         };
         let mut ledger = Ledger::create(file, plan, &[])?;
         let state =
-            Campaign::new(plan, &mut ledger, &ground, &mut Silent, self.interrupts).run()?;
+            Campaign::new(plan, &mut ledger, &context, &mut Silent, self.interrupts).run()?;
         drop(ledger);
         match state {
             RunState::Finished => Ok(()),

@@ -1,9 +1,9 @@
 //! Stacks that stand: layers nested, outermost first, started one inside the other.
 
 mod deeper;
-pub mod descend;
+pub mod start_nested;
 pub mod reach;
-pub mod rise;
+pub mod start;
 pub mod shell;
 
 pub use deeper::Deeper;

@@ -3,7 +3,7 @@
 //! Two threads carry bytes in and tell the size of our terminal; this one carries bytes out and
 //! learns how the command ended. Our terminal is put back as it was, however that is.
 
-use super::rise::RunningStack;
+use super::start::RunningStack;
 use crate::agent::{FOREVER, Listener, PATIENCE, Pulse, Speaker, refused, unexpected};
 use crate::fault::{Doing, Fault};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
@@ -30,12 +30,12 @@ type Shared = Arc<Mutex<Option<Box<dyn Speaker>>>>;
 /// # Errors
 /// The command could not be started, or the stack broke.
 pub fn run(
-    mut standing: RunningStack,
+    mut running: RunningStack,
     mut command: Command,
     at_end: impl FnOnce(),
 ) -> Result<(Status, Vec<String>), Fault> {
     command.terminal = isatty(rustix::stdio::stdin()) && isatty(rustix::stdio::stdout());
-    let link = standing.take_link()?;
+    let link = running.take_link()?;
     let speaker: Shared = Arc::new(Mutex::new(Some(link.speaker)));
     let mut listener = link.listener;
     let raw = if command.terminal { Some(RawTerminal::enter()?) } else { None };
@@ -65,14 +65,14 @@ pub fn run(
     };
     drop(raw);
     at_end();
-    let ended = ended.map_err(|fault| standing.explained(fault));
+    let ended = ended.map_err(|fault| running.explained(fault));
     let below = say_farewell(&speaker, listener.as_mut());
     drop(listener);
     // The end of the stream is what tells the agent outside of a starter to leave. Where input is stuck in the way, the
     // end of the stack takes it away.
     let patience = if below.is_ok() { FAREWELL } else { Duration::ZERO };
     drop(lock_soon(&speaker, patience).map(|mut speaker| speaker.take()));
-    let leftovers = standing.finish(below)?;
+    let leftovers = running.finish(below)?;
     Ok((ended?, leftovers))
 }
 

@@ -6,16 +6,16 @@ use crate::driver;
 use crate::fault::Fault;
 use crate::layer::{StackSpec, Unavailable};
 use crate::plan::{Arm, Neighbour, Plan};
-use crate::stack::rise::StartContext;
+use crate::stack::start::StartContext;
 
 /// Starts what outlives a trial for the outermost layer of a stack.
 ///
 /// # Errors
 /// The driver's.
-pub fn prepare(stack: &StackSpec, ground: &StartContext<'_>) -> Result<(), Fault> {
+pub fn prepare(stack: &StackSpec, context: &StartContext<'_>) -> Result<(), Fault> {
     let Some(outermost) = stack.layers.first() else { return Ok(()) };
-    let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
-    let site = ground.site(&view, &limits, stack.layers.len() > 1);
+    let (view, limits) = (context.view(outermost)?, outermost.limits()?);
+    let site = context.site(&view, &limits, stack.layers.len() > 1);
     driver::find(&outermost.kind)?.prepare(outermost, &site)
 }
 
@@ -26,17 +26,17 @@ pub fn prepare(stack: &StackSpec, ground: &StartContext<'_>) -> Result<(), Fault
 pub fn check(
     arm: &Arm,
     plan: &Plan,
-    ground: &StartContext<'_>,
+    context: &StartContext<'_>,
 ) -> Result<Result<(), Unavailable>, Fault> {
     let Some(outermost) = arm.stack.layers.first() else { return Ok(Ok(())) };
     let task = Task::of(plan)?;
     if let Some(gap) = task.gap(&arm.stack) {
         return Ok(Err(gap));
     }
-    let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
+    let (view, limits) = (context.view(outermost)?, outermost.limits()?);
     let command = task.inside(&command::command(plan, &arm.stack));
-    let ground = StartContext { command: Some(&command), ..*ground };
-    let site = ground.site(&view, &limits, arm.stack.layers.len() > 1);
+    let context = StartContext { command: Some(&command), ..*context };
+    let site = context.site(&view, &limits, arm.stack.layers.len() > 1);
     let usable = driver::find(&outermost.kind)?.check(outermost, &site).map(|_| ());
     for (place, Neighbour { workload, stack }) in plan.neighbours(arm.index).iter().enumerate() {
         if usable.is_err() {
@@ -46,8 +46,8 @@ pub fn check(
             return Ok(Err(gap));
         }
         let Some(outermost) = stack.layers.first() else { continue };
-        let (view, limits) = (ground.view(outermost)?, outermost.limits()?);
-        let site = ground.site(&view, &limits, false);
+        let (view, limits) = (context.view(outermost)?, outermost.limits()?);
+        let site = context.site(&view, &limits, false);
         if let Err(unavailable) = driver::find(&outermost.kind)?.check(outermost, &site) {
             return Ok(Err(unavailable));
         }

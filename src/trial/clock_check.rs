@@ -20,14 +20,14 @@ impl Companion for ClockCheck {
 
     /// Asks for the time, before the warm-up: the longer it is until the second time, the more is known.
     fn prepare(&mut self, stage: &mut Stage<'_>) -> Result<(), Fault> {
-        let standing = &mut stage.placed.standing;
-        let patience = standing.patience();
-        self.0 = Some(ClockSync::take(standing.link()?, patience)?);
+        let running = &mut stage.placed.running;
+        let patience = running.patience();
+        self.0 = Some(ClockSync::take(running.link()?, patience)?);
         Ok(())
     }
 
     fn end(&mut self, stage: &mut Stage<'_>, _: &[TimedRun], seen: &mut Seen) -> Result<(), Fault> {
-        let Placed { standing, peer, .. } = &mut *stage.placed;
+        let Placed { running, peer, .. } = &mut *stage.placed;
         let mut note = |rate: Rate, whose: &str| {
             seen.is_guest_time_void |= rate.is_void();
             seen.conditions.extend(rate.conditions_of(whose));
@@ -37,8 +37,8 @@ impl Companion for ClockCheck {
         }
         let Some(clock) = self.0 else { return Ok(()) };
         if !clock.is_shared() {
-            let patience = standing.patience();
-            note(clock.rate_until(ClockSync::take(standing.link()?, patience)?), "");
+            let patience = running.patience();
+            note(clock.rate_until(ClockSync::take(running.link()?, patience)?), "");
         }
         seen.prove(FactPlace::Clock, clock.facts());
         seen.clock = Some(clock);

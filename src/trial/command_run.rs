@@ -1,11 +1,11 @@
 //! One run of a command in a stack that stands: begun, waited for, and what the inside says of it.
 
+use super::concurrency;
 use super::iterate::TimedRun;
-use super::together;
 use crate::agent::{Link, Pulse, refused, unexpected};
 use crate::fault::Fault;
 use crate::stack::Deeper;
-use crate::stack::rise::RunningStack;
+use crate::stack::start::RunningStack;
 use std::time::Duration;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Command, Reply, Request};
@@ -15,8 +15,8 @@ use surtax_instrument::wire::{Command, Reply, Request};
 const GRACE: Duration = Duration::from_secs(30);
 
 /// How long an inside may take beyond what it was asked to do.
-pub(super) fn grace(standing: &RunningStack) -> Duration {
-    standing.patience().max(GRACE)
+pub(super) fn grace(running: &RunningStack) -> Duration {
+    running.patience().max(GRACE)
 }
 
 /// Runs the command once.
@@ -24,21 +24,21 @@ pub(super) fn grace(standing: &RunningStack) -> Duration {
 /// # Errors
 /// It could not be started, or somebody does not answer.
 pub(super) fn execute(
-    standing: &mut RunningStack,
+    running: &mut RunningStack,
     command: &Command,
     deadline: Duration,
 ) -> Result<TimedRun, Fault> {
-    let began = begin(standing, command)?;
-    finish(standing, began, deadline)
+    let began = begin(running, command)?;
+    finish(running, began, deadline)
 }
 
 /// Starts a command; the host's time at which it was about to begin.
 ///
 /// # Errors
 /// It could not be started.
-pub(super) fn begin(standing: &mut RunningStack, command: &Command) -> Result<Nanoseconds, Fault> {
-    let grace = grace(standing);
-    let link = standing.link()?;
+pub(super) fn begin(running: &mut RunningStack, command: &Command) -> Result<Nanoseconds, Fault> {
+    let grace = grace(running);
+    let link = running.link()?;
     let started = link.ask(&Request::Run(command.clone()), grace)?;
     let Reply::Started { .. } = started.reply else {
         return Err(unexpected(&started.reply, "the request to run the command"));
@@ -52,13 +52,13 @@ pub(super) fn begin(standing: &mut RunningStack, command: &Command) -> Result<Na
 /// # Errors
 /// It does not end, or the inside says what cannot be.
 pub(super) fn finish(
-    standing: &mut RunningStack,
+    running: &mut RunningStack,
     began: Nanoseconds,
     deadline: Duration,
 ) -> Result<TimedRun, Fault> {
-    let below = (standing.depth() > 1).then(|| standing.deeper());
-    let grace = grace(standing);
-    end_of(standing.link()?, began, (deadline, grace), below)
+    let below = (running.depth() > 1).then(|| running.deeper());
+    let grace = grace(running);
+    end_of(running.link()?, began, (deadline, grace), below)
 }
 
 /// The same over a link; `below` is which levels a starter at its other end may speak for, where there is one.
@@ -82,7 +82,7 @@ fn end_of(
         Reply::Failed(failure) => return Err(refused(failure)),
         other => return Err(unexpected(&other, "what the command that has ended was")),
     };
-    together::show(&mut outcome);
+    concurrency::show(&mut outcome);
     let bill = match below.map(|below| (below, link.receive(grace))) {
         None => Vec::new(),
         Some((below, bill)) => match bill?.reply {

@@ -3,10 +3,10 @@
 
 use super::acts::Who;
 use super::companion::{Companion, Seen};
+use super::concurrency;
 use super::iterate::TimedRun;
 use super::quiet::{self, Conditions, Quiet};
 use super::stage::Stage;
-use super::together;
 use crate::fault::Fault;
 use crate::layer::{Payer, Source};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ impl Companion for HostConditions {
         seen.conditions.extend(quiet.between(&before, &after, used));
         seen.conditions.extend(quiet::stood_still(outcomes()));
         seen.conditions.extend(quiet::left_running(outcomes()));
-        seen.conditions.extend(together::at_once(runs));
+        seen.conditions.extend(concurrency::at_once(runs));
         Ok(())
     }
 }

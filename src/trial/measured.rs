@@ -29,10 +29,10 @@ pub(super) struct Around {
 impl Around {
     /// What is known of a workload in its place.
     pub(super) fn of(placed: &Placed, stack: &StackSpec, seen: &Seen) -> Self {
-        let Placed { peer, standing, .. } = placed;
+        let Placed { peer, running, .. } = placed;
         let clock = seen.clock.zip(peer.as_ref());
         Self {
-            levels: standing.evidence().to_vec(),
+            levels: running.evidence().to_vec(),
             clock_of_the_client: clock.map(|(clock, it)| it.clock_of_the_client(clock)),
             has_two_sides: peer.is_some(),
             quota_millis: stack

@@ -18,7 +18,7 @@ use crate::fault::Fault;
 use crate::layer::Payer;
 use crate::layer::watch::Watch;
 use crate::plan::Neighbour;
-use crate::stack::rise::{RunningStack, StartContext};
+use crate::stack::start::{RunningStack, StartContext};
 use crate::workload::Definition;
 use std::time::Duration;
 use surtax_instrument::clock;
@@ -56,25 +56,25 @@ impl Neighbours {
     ///
     /// # Errors
     /// What could not be started, and what was left of those that had been.
-    pub(super) fn raise(
+    pub(super) fn start(
         neighbours: &[Neighbour],
         command: &Command,
-        ground: &StartContext<'_>,
+        context: &StartContext<'_>,
         name: &str,
     ) -> Result<Self, NotPlaced> {
-        let mut raised = Self::default();
+        let mut started = Self::default();
         for (place, neighbour) in neighbours.iter().enumerate() {
             let name = format!("{name}-beside-{place}");
-            match Beside::raise(neighbour, place, command, ground, &name) {
-                Ok(beside) => raised.all.push(beside),
+            match Beside::prepare(neighbour, place, command, context, &name) {
+                Ok(beside) => started.all.push(beside),
                 Err(NotPlaced { fault, mut leftovers, stood_at }) => {
-                    leftovers.extend(Box::new(raised).stop());
+                    leftovers.extend(Box::new(started).stop());
                     let fault = during(&neighbour.to_string(), fault);
                     return Err(NotPlaced { fault, leftovers, stood_at });
                 }
             }
         }
-        Ok(raised)
+        Ok(started)
     }
 }
 
@@ -144,11 +144,11 @@ impl Companion for Neighbours {
 
 impl Beside {
     /// Starts its stack, and the outside where its workload has another side.
-    fn raise(
+    fn prepare(
         neighbour: &Neighbour,
         place: usize,
         command: &Command,
-        ground: &StartContext<'_>,
+        context: &StartContext<'_>,
         name: &str,
     ) -> Result<Self, NotPlaced> {
         let Neighbour { workload, stack } = neighbour;
@@ -159,7 +159,7 @@ impl Beside {
             task.definition.as_ref().map(|it| it.command.clone()).ok_or_else(no_workload)?;
         // Both sides go on through all warm-ups and iterations, each of which may take as long as a command may.
         let endless = Command { deadline: Nanoseconds(0), ..like(command, &words) };
-        let on = StartContext { network: None, ..*ground };
+        let on = StartContext { network: None, ..*context };
         let placed = Placed::place(task, stack, endless, &on, name, &mut |_, _| {})?;
         Ok(Self {
             definition: placed.task.definition.clone().ok_or_else(no_workload)?,
@@ -174,20 +174,20 @@ impl Beside {
     /// Who works for it, on this level.
     fn payers(&self) -> Vec<Payer> {
         let outside = self.placed.peer.as_ref().map(Peer::payers).unwrap_or_default();
-        self.placed.standing.payers().into_iter().chain(outside).collect()
+        self.placed.running.payers().into_iter().chain(outside).collect()
     }
 
     fn start(&mut self, deadline: Duration, level: u8) -> Result<(), Fault> {
-        let Placed { peer, standing, command, .. } = &mut self.placed;
+        let Placed { peer, running, command, .. } = &mut self.placed;
         for step in &self.definition.setup {
             let step_command = Command { deadline: deadline.into(), ..like(command, step) };
-            let began = begin(standing, &step_command)?;
-            let ended = finish(standing, began, deadline)?;
+            let began = begin(running, &step_command)?;
+            let ended = finish(running, began, deadline)?;
             require_success(&named("the set-up", step), &ended.outcome)?;
         }
         self.running = match peer {
-            Some(peer) => peer.begin(standing)?.to_vec(),
-            None => vec![(Side::Stack, begin(standing, command)?)],
+            Some(peer) => peer.begin(running)?.to_vec(),
+            None => vec![(Side::Stack, begin(running, command)?)],
         };
         let waiting = clock::monotonic_raw();
         while Duration::from(clock::monotonic_raw().since(waiting)) < WARM {
@@ -208,7 +208,7 @@ impl Beside {
     fn ended(&mut self) -> Result<Option<String>, Fault> {
         for place in 0..self.running.len() {
             let (side, _) = self.running[place];
-            if let Some(how) = told_of_its_end(self.placed.standing(side))? {
+            if let Some(how) = told_of_its_end(self.placed.running(side))? {
                 self.running.remove(place);
                 return Ok(Some(how));
             }
@@ -236,16 +236,16 @@ impl Beside {
             return;
         }
         while let Some((side, began)) = self.running.pop() {
-            let standing = self.placed.standing(side);
-            let told = standing.link().and_then(|link| link.send(&Request::Cancel));
+            let running = self.placed.running(side);
+            let told = running.link().and_then(|link| link.send(&Request::Cancel));
             if told.is_ok() {
-                let _ = finish(standing, began, LAST);
+                let _ = finish(running, began, LAST);
             }
         }
         for step in &self.definition.cleanup {
-            let Placed { standing, command, .. } = &mut self.placed;
-            let cleaned = begin(standing, &like(command, step))
-                .and_then(|began| finish(standing, began, LAST));
+            let Placed { running, command, .. } = &mut self.placed;
+            let cleaned =
+                begin(running, &like(command, step)).and_then(|began| finish(running, began, LAST));
             if cleaned.is_err() {
                 return;
             }
@@ -254,8 +254,8 @@ impl Beside {
 }
 
 /// How the command in a stack has ended, if its agent has told of that.
-fn told_of_its_end(standing: &mut RunningStack) -> Result<Option<String>, Fault> {
-    let link = standing.link()?;
+fn told_of_its_end(running: &mut RunningStack) -> Result<Option<String>, Fault> {
+    let link = running.link()?;
     while let Some(said) = link.listener.wait(Duration::ZERO)? {
         match said.reply {
             Reply::Exited(outcome) => return Ok(Some(outcome.status.to_string())),

@@ -5,21 +5,21 @@
 //! server is started first. Its client waits until it can be reached, so both begin together; what the client
 //! prints is what was measured, and the side in the stack is whose CPU time counts as the command's.
 //!
-//! A client in another stack is in the place of the outside: that stack is raised beside the first one, on the
+//! A client in another stack is in the place of the outside: that stack is started beside the first one, on the
 //! same bridge where it gets a link of its own, or on another machine. The time in which it measures is its own
 //! kernel's, whose clock is watched as that of the first one is. Where both find each other is told in `meeting.rs`.
 
 use super::clock_sync::{ClockSync, Rate};
 use super::command_run::{begin, finish};
+use super::endpoints::{Meeting, meet};
 use super::iterate::TimedRun;
-use super::meeting::{Meeting, meet};
 use super::workload_steps::{like, require_success};
 use crate::driver;
 use crate::fault::Fault;
 use crate::layer::publish::Port;
 use crate::layer::{Network, Payer, StackSpec, Unavailable};
 use crate::stack::reach::{Reachability, cannot_meet, promise, tell_address};
-use crate::stack::rise::{RunningStack, StartContext};
+use crate::stack::start::{RunningStack, StartContext};
 use crate::workload::Definition;
 use crate::workload::definition::Client;
 use std::net::IpAddr;
@@ -127,20 +127,20 @@ impl Peer {
     /// Raises the outside of a stack that stands.
     ///
     /// # Errors
-    /// The machine's: the stack has no way to the outside after all, or the outside cannot be raised.
+    /// The machine's: the stack has no way to the outside after all, or the outside cannot be started.
     pub(super) fn open(
         definition: &Definition,
         sides: &[Definition],
-        standing: &RunningStack,
+        running: &RunningStack,
         command: &Command,
-        ground: &StartContext<'_>,
+        context: &StartContext<'_>,
         name: &str,
     ) -> Result<Option<Self>, Fault> {
         if definition.server.is_none() {
             return Ok(None);
         }
         let place = definition.client.clone();
-        let network = standing.network().ok_or_else(|| {
+        let network = running.network().ok_or_else(|| {
             Fault::machine("the stack has no way to the outside, where one side of its workload is")
                 .hint("give it a network: `net=…`")
         })?;
@@ -157,9 +157,9 @@ impl Peer {
             _ => definition.command.clone(),
         };
         let outer = like(command, &outer);
-        let ground = StartContext { command: Some(&outer), network: namespace, ..*ground };
+        let context = StartContext { command: Some(&outer), network: namespace, ..*context };
         let mut outside = spec
-            .raise(&ground, &format!("{name}-outside"))
+            .start(&context, &format!("{name}-outside"))
             .map_err(|fault| fault.during("the outside"))?;
         // What is published is what the outside of such a stack would call.
         let published =

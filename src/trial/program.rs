@@ -19,9 +19,9 @@ impl Companion for Program {
 
     fn end(&mut self, stage: &mut Stage<'_>, _: &[TimedRun], seen: &mut Seen) -> Result<(), Fault> {
         let command = stage.inside();
-        let standing = &mut stage.placed.standing;
-        let grace = grace(standing);
-        match standing.link()?.ask(&Request::Resolve(command), grace)?.reply {
+        let running = &mut stage.placed.running;
+        let grace = grace(running);
+        match running.link()?.ask(&Request::Resolve(command), grace)?.reply {
             Reply::Identity(facts) => {
                 seen.prove(FactPlace::Program, facts);
                 Ok(())

@@ -20,7 +20,7 @@ use super::{Record, TrialResult, disturbance};
 use crate::fault::Fault;
 use crate::layer::StackSpec;
 use crate::plan::{Plan, TrialId};
-use crate::stack::rise::StartContext;
+use crate::stack::start::StartContext;
 use std::path::Path;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
@@ -31,7 +31,7 @@ pub fn run(
     trial: TrialId,
     stack: &StackSpec,
     plan: &Plan,
-    ground: &StartContext<'_>,
+    context: &StartContext<'_>,
     acts: Acts<'_>,
 ) -> Record {
     std::thread::sleep(plan.conduct.settle());
@@ -42,11 +42,11 @@ pub fn run(
 
     let name = format!("{}-{}-{}", trial.block, trial.position, trial.arm);
     let asked_at = clock::monotonic_raw();
-    let mut lookout = Lookout::begin(ground.lab, &name);
+    let mut lookout = Lookout::begin(context.lab, &name);
     let mut leftovers = Vec::new();
     let mut stop_wall = Nanoseconds(0);
     let mut conditions = None;
-    let (stood_at, result) = match place(plan, stack, ground, (&name, padding), acts) {
+    let (stood_at, result) = match place(plan, stack, context, (&name, padding), acts) {
         Err(NotPlaced { fault, leftovers: left, stood_at }) => {
             leftovers.extend(left);
             (stood_at, broken(&lookout.explained(stack, fault)))
@@ -55,10 +55,10 @@ pub fn run(
             lookout.remember();
             let stood_at = placed.stood_at;
             let is_meant = oom::is_meant(&placed.command);
-            let neighbours = Beside { plan, trial, ground, name: &name };
+            let neighbours = Beside { plan, trial, context, name: &name };
             let beside = (&mut lookout, &mut leftovers);
             let judged = accompanied(&mut placed, &neighbours, stack, beside, acts);
-            let judged = judged.map_err(|fault| placed.standing.explained(fault));
+            let judged = judged.map_err(|fault| placed.running.explained(fault));
             let (left, took) = placed.stop(acts);
             leftovers.extend(left);
             stop_wall = took;
@@ -87,7 +87,7 @@ pub fn run(
 fn place(
     plan: &Plan,
     stack: &StackSpec,
-    ground: &StartContext<'_>,
+    context: &StartContext<'_>,
     (name, padding): (&str, u32),
     acts: Acts<'_>,
 ) -> Result<Placed, NotPlaced> {
@@ -95,27 +95,27 @@ fn place(
     let mut command = command(plan, stack);
     command.env.extend(variable_of(padding));
     task.multiply(&mut command);
-    Placed::place(task, stack, command, ground, name, acts)
+    Placed::place(task, stack, command, context, name, acts)
 }
 
 /// What neighbours are started of.
 struct Beside<'a> {
     plan: &'a Plan,
     trial: TrialId,
-    ground: &'a StartContext<'a>,
+    context: &'a StartContext<'a>,
     name: &'a str,
 }
 
 /// Measures with all companions, and takes away what they started.
 fn accompanied(
     placed: &mut Placed,
-    &Beside { plan, trial, ground, name }: &Beside<'_>,
+    &Beside { plan, trial, context, name }: &Beside<'_>,
     stack: &StackSpec,
     (lookout, leftovers): (&mut Lookout<'_>, &mut Vec<String>),
     acts: Acts<'_>,
 ) -> Result<Judged, Fault> {
     let neighbours = plan.neighbours(trial.arm);
-    let neighbours = Neighbours::raise(neighbours, &placed.command, ground, name);
+    let neighbours = Neighbours::start(neighbours, &placed.command, context, name);
     let neighbours = neighbours.map_err(|NotPlaced { fault, leftovers: left, .. }| {
         leftovers.extend(left);
         fault
@@ -124,7 +124,7 @@ fn accompanied(
     if has_neighbours {
         acts(Who::Neighbours, Act::Start);
     }
-    let (has_two_sides, level) = (placed.peer.is_some(), ground.level);
+    let (has_two_sides, level) = (placed.peer.is_some(), context.level);
     let mut all = companions(has_neighbours.then_some(neighbours), has_two_sides);
     let mut stage = Stage { placed, plan, level, payers: Vec::new() };
     // Groups are looked at before anything is taken away.
@@ -170,7 +170,7 @@ fn measure(
         acts(Who::Command, Act::WarmUp);
         stage.run().map_err(|fault| explained(stage, all, fault))?;
     }
-    stage.payers = stage.placed.standing.payers();
+    stage.payers = stage.placed.running.payers();
     for it in all.iter_mut() {
         acts(it.who(), Act::Begin);
         it.begin(stage);

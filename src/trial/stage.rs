@@ -5,14 +5,14 @@
 use super::acts::{Act, Acts, Who};
 use super::cold;
 use super::command_run::execute;
+use super::endpoints::Bridge;
 use super::iterate::TimedRun;
-use super::meeting::Bridge;
 use super::peer::{Peer, Side};
 use super::task::Task;
 use crate::fault::Fault;
 use crate::layer::{Payer, StackSpec};
 use crate::plan::{Cache, Plan};
-use crate::stack::rise::{RunningStack, StartContext};
+use crate::stack::start::{RunningStack, StartContext};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
@@ -24,7 +24,7 @@ pub(super) struct Placed {
     /// The other side, of a workload that has two.
     pub peer: Option<Peer>,
     /// The stack.
-    pub standing: RunningStack,
+    pub running: RunningStack,
     between: Option<Bridge>,
     /// What runs in the stack, or outside where that is the client.
     pub command: Command,
@@ -52,12 +52,12 @@ impl Placed {
         mut task: Task,
         stack: &StackSpec,
         mut command: Command,
-        ground: &StartContext<'_>,
+        context: &StartContext<'_>,
         name: &str,
         acts: Acts<'_>,
     ) -> Result<Self, NotPlaced> {
         let inside = task.inside(&command);
-        let between = match task.between(stack, ground, name) {
+        let between = match task.between(stack, context, name) {
             Ok(between) => between,
             Err(fault) => return Err(NotPlaced::of(fault, Vec::new())),
         };
@@ -65,13 +65,13 @@ impl Placed {
             acts(Who::Bridge, Act::Start);
         }
         let network = between.as_ref().map(Bridge::path);
-        let network = network.as_deref().or(ground.network);
+        let network = network.as_deref().or(context.network);
         acts(Who::Stack, Act::Start);
-        let raised =
-            stack.raise(&StartContext { command: Some(&inside), network, ..*ground }, name);
+        let started =
+            stack.start(&StartContext { command: Some(&inside), network, ..*context }, name);
         let stood_at = clock::monotonic_raw();
-        let mut standing = match raised {
-            Ok(standing) => standing,
+        let mut running = match started {
+            Ok(running) => running,
             Err(fault) => {
                 if between.is_some() {
                     acts(Who::Bridge, Act::Stop);
@@ -80,41 +80,41 @@ impl Placed {
                 return Err(NotPlaced { fault, leftovers: left, stood_at });
             }
         };
-        standing.tell(&mut command);
-        match task.peer(&standing, &mut command, ground, name) {
+        running.tell(&mut command);
+        match task.peer(&running, &mut command, context, name) {
             Ok(peer) => {
                 if peer.is_some() {
                     acts(Who::Peer, Act::Start);
                 }
-                Ok(Self { peer, standing, between, command, task, stood_at })
+                Ok(Self { peer, running, between, command, task, stood_at })
             }
             Err(fault) => {
-                let fault = standing.explained(fault);
+                let fault = running.explained(fault);
                 let peer = None;
-                let placed = Self { peer, standing, between, command, task, stood_at };
+                let placed = Self { peer, running, between, command, task, stood_at };
                 Err(NotPlaced { fault, leftovers: placed.stop(acts).0, stood_at })
             }
         }
     }
 
     /// What stands on one of its sides.
-    pub(super) fn standing(&mut self, side: Side) -> &mut RunningStack {
+    pub(super) fn running(&mut self, side: Side) -> &mut RunningStack {
         match (side, &mut self.peer) {
             (Side::Outside, Some(peer)) => peer.outside(),
-            _ => &mut self.standing,
+            _ => &mut self.running,
         }
     }
 
     /// Takes it away: what was left, and how long the stack took to end.
     pub(super) fn stop(self, acts: Acts<'_>) -> (Vec<String>, Nanoseconds) {
-        let Self { peer, standing, between, .. } = self;
+        let Self { peer, running, between, .. } = self;
         if peer.is_some() {
             acts(Who::Peer, Act::Stop);
         }
         let mut left = peer.map(Peer::stop).unwrap_or_default();
         acts(Who::Stack, Act::Stop);
         let stopping_at = clock::monotonic_raw();
-        left.extend(standing.stop().unwrap_or_else(|fault| vec![fault.message]));
+        left.extend(running.stop().unwrap_or_else(|fault| vec![fault.message]));
         let stop_wall = clock::monotonic_raw().since(stopping_at);
         if between.is_some() {
             acts(Who::Bridge, Act::Stop);
@@ -154,10 +154,10 @@ impl Stage<'_> {
     /// It could not be started, or does not end.
     pub(super) fn run(&mut self) -> Result<TimedRun, Fault> {
         let deadline = self.deadline();
-        let Placed { peer, standing, command, .. } = &mut *self.placed;
+        let Placed { peer, running, command, .. } = &mut *self.placed;
         match peer {
-            Some(peer) => peer.run(standing, deadline),
-            None => execute(standing, command, deadline),
+            Some(peer) => peer.run(running, deadline),
+            None => execute(running, command, deadline),
         }
     }
 
@@ -169,7 +169,7 @@ impl Stage<'_> {
         let mut runs: Vec<TimedRun> = Vec::new();
         for _ in 0..self.plan.conduct.iterations {
             if self.plan.conduct.cache == Cache::Cold {
-                cold::drop_caches(self.placed.standing.link()?, runs.is_empty())?;
+                cold::drop_caches(self.placed.running.link()?, runs.is_empty())?;
             }
             acts(Who::Command, Act::Run);
             let ran = self.run()?;
@@ -203,7 +203,7 @@ impl Placed {
             &mut dyn FnMut(&Command) -> Result<Outcome, Fault>,
         ) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let Self { standing, command, task, .. } = self;
-        steps(task, command, &mut |step| Ok(execute(standing, step, deadline)?.outcome))
+        let Self { running, command, task, .. } = self;
+        steps(task, command, &mut |step| Ok(execute(running, step, deadline)?.outcome))
     }
 }

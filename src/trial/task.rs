@@ -1,12 +1,12 @@
 //! What a trial knows of its workload: what runs inside and outside, how often, and where both sides meet. Of an ordinary
 //! command there is none of it.
 
-use super::meeting::Bridge;
+use super::endpoints::Bridge;
 use super::peer::{self, Peer};
 use crate::fault::Fault;
 use crate::layer::{Network, StackSpec, Unavailable};
 use crate::plan::Plan;
-use crate::stack::rise::{RunningStack, StartContext};
+use crate::stack::start::{RunningStack, StartContext};
 use crate::workload::{Definition, Workload};
 use surtax_instrument::wire::{Command, Fact};
 
@@ -93,42 +93,42 @@ impl Task {
     /// The other side of a workload that has two, with the port of either settled.
     pub(super) fn peer(
         &mut self,
-        standing: &RunningStack,
+        running: &RunningStack,
         command: &mut Command,
-        ground: &StartContext<'_>,
+        context: &StartContext<'_>,
         name: &str,
     ) -> Result<Option<Peer>, Fault> {
-        self.settle_port(standing.network(), ground.lab, command)?;
+        self.settle_port(running.network(), context.lab, command)?;
         let Some(definition) = &self.definition else { return Ok(None) };
-        if let Some((network, port)) = self.served_by(standing) {
+        if let Some((network, port)) = self.served_by(running) {
             peer::call(definition, network, port, command)?;
             return Ok(None);
         }
         let sides = if self.count < 2 { std::slice::from_ref(definition) } else { &self.instances };
-        Peer::open(definition, sides, standing, command, ground, name)
+        Peer::open(definition, sides, running, command, context, name)
     }
 
     /// The bridge on which both sides meet, where neither makes one.
     pub(super) fn between(
         &self,
         stack: &StackSpec,
-        ground: &StartContext<'_>,
+        context: &StartContext<'_>,
         name: &str,
     ) -> Result<Option<Bridge>, Fault> {
         let Some(definition) = &self.definition else { return Ok(None) };
-        Bridge::between(definition, stack, ground, name)
+        Bridge::between(definition, stack, context, name)
     }
 
     /// The network and the port at which what was booted serves by itself, for a workload that has a server.
-    fn served_by<'a>(&self, standing: &'a RunningStack) -> Option<(&'a Network, u16)> {
+    fn served_by<'a>(&self, running: &'a RunningStack) -> Option<(&'a Network, u16)> {
         self.definition.as_ref()?.server.as_ref()?;
-        let network = standing.network()?;
+        let network = running.network()?;
         Some((network, network.serves?))
     }
 
     /// Where the sides were, if what was booted is the server; the port of another one, if that was settled.
-    pub(super) fn places(&self, standing: &RunningStack) -> Vec<Fact> {
-        let Some((network, port)) = self.served_by(standing) else {
+    pub(super) fn places(&self, running: &RunningStack) -> Vec<Fact> {
+        let Some((network, port)) = self.served_by(running) else {
             return self.port.clone().into_iter().collect();
         };
         let address = network.workload.unwrap_or(network.outside);

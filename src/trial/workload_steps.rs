@@ -39,10 +39,10 @@ impl Companion for WorkloadSteps {
         runs: &[TimedRun],
         seen: &mut Seen,
     ) -> Result<(), Fault> {
-        let Placed { task, standing, peer, .. } = &*stage.placed;
+        let Placed { task, running, peer, .. } = &*stage.placed;
         seen.prove(FactPlace::Workload, std::mem::take(&mut self.0));
         seen.prove(FactPlace::Workload, task.instances());
-        seen.prove(FactPlace::Workload, task.places(standing));
+        seen.prove(FactPlace::Workload, task.places(running));
         seen.prove(FactPlace::Peer, peer.iter().flat_map(Peer::facts));
         seen.flaws.prepared = self.1.take();
         match task.read(runs.iter().map(|ran| &ran.outcome)) {

@@ -276,7 +276,7 @@ fn a_second_command_and_a_descent_are_refused() {
         what(agent.ask(&Request::Relay(shell("true")))),
         "a command is already running here"
     );
-    let descend = surtax_instrument::wire::Descend {
+    let nested = surtax_instrument::wire::StartNested {
         stack: "runc".into(),
         level: 1,
         writable: vec![],
@@ -284,7 +284,7 @@ fn a_second_command_and_a_descent_are_refused() {
         command: None,
         start_deadline: Nanoseconds(0),
     };
-    assert!(what(agent.ask(&Request::Descend(descend))).contains("a starter does"));
+    assert!(what(agent.ask(&Request::StartNested(nested))).contains("a starter does"));
     agent.link.send(&Request::Cancel).unwrap();
     assert_eq!(agent.ended().status, Status::Cancelled);
     assert!(agent.stop().success());

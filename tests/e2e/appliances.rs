@@ -3,7 +3,7 @@
 use crate::answers::{arm, compare, fact};
 use crate::guests::{DEATH, tiny_kernel};
 use crate::machine::{Machine, is_usable, text};
-use crate::suite::{lab, raise, run};
+use crate::suite::{lab, run, start};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -187,7 +187,7 @@ fn a_unikernel_is_the_server_of_a_workload_and_compared_with_an_echo_in_native()
 
 fn ask_for_echoes(machine: &Machine, stack: &str) {
     let lab = lab();
-    let mut standing = raise(&lab, stack, "echo", Duration::from_secs(60)).unwrap();
+    let mut running = start(&lab, stack, "echo", Duration::from_secs(60)).unwrap();
     let script = "exec bash -c 'exec 3<>/dev/tcp/${SURTAX_APPLIANCE/://}
         for number in $(seq 100); do
             echo request $number >&3
@@ -195,12 +195,12 @@ fn ask_for_echoes(machine: &Machine, stack: &str) {
             [ \"$answer\" = \"request $number\" ] || exit 9
         done
         echo $answer'";
-    let outcome = run(&mut standing, script).unwrap();
+    let outcome = run(&mut running, script).unwrap();
     assert_eq!(outcome.status, Status::Exit(0), "{outcome:?}");
     assert_eq!(outcome.stdout.tail, b"request 100\n");
-    let payers: Vec<String> = standing.payers().into_iter().map(|payer| payer.name).collect();
+    let payers: Vec<String> = running.payers().into_iter().map(|payer| payer.name).collect();
     assert_eq!(payers, ["surtax agent", "vCPU threads", "QEMU's other threads"]);
-    assert_eq!(standing.stop().unwrap(), Vec::<String>::new());
+    assert_eq!(running.stop().unwrap(), Vec::<String>::new());
     assert_eq!(lab.close().unwrap(), Vec::<String>::new());
     machine.assert_as_before();
 }
@@ -216,10 +216,10 @@ fn a_unikernel_answers_over_its_console_too() {
     let own = recipe(&machine, "own.toml", [kernel.to_str().unwrap(), ""], talk);
     let lab = lab();
     let stack = format!("appliance:{own},accel=tcg");
-    let mut standing = raise(&lab, &stack, "console", Duration::from_secs(60)).unwrap();
-    let outcome = run(&mut standing, "primes 100").unwrap();
+    let mut running = start(&lab, &stack, "console", Duration::from_secs(60)).unwrap();
+    let outcome = run(&mut running, "primes 100").unwrap();
     assert_eq!((outcome.status, outcome.stdout.tail), (Status::Exit(0), b"25\n".to_vec()));
-    standing.stop().unwrap();
+    running.stop().unwrap();
     lab.close().unwrap();
     machine.assert_as_before();
 }
@@ -236,13 +236,13 @@ fn an_image_that_is_booted_with_its_command_runs_once_and_ends_with_its_machine(
         recipe(&machine, "own.toml", [kernel.to_str().unwrap(), "{command}"], "runs = \"boot\"");
     let lab = lab();
     let stack = format!("appliance:{own},accel=tcg");
-    let mut standing = raise(&lab, &stack, "boot", Duration::from_secs(60)).unwrap();
-    let outcome = run(&mut standing, "hello world").unwrap();
+    let mut running = start(&lab, &stack, "boot", Duration::from_secs(60)).unwrap();
+    let outcome = run(&mut running, "hello world").unwrap();
     assert_eq!(outcome.status, Status::Exit(0), "{outcome:?}");
     let said = text(&outcome.stdout.tail);
     assert!(said.contains("Hello from nothing at all"), "{said:?}");
-    assert!(run(&mut standing, "hello world").is_err());
-    standing.stop().unwrap();
+    assert!(run(&mut running, "hello world").is_err());
+    running.stop().unwrap();
     lab.close().unwrap();
     machine.assert_as_before();
 }

@@ -3,7 +3,7 @@
 
 use crate::guests::modules;
 use crate::machine::{Machine, is_usable, skip, text};
-use crate::suite::{lab, raise, run};
+use crate::suite::{lab, run, start};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -192,12 +192,12 @@ fn a_domain_that_runs_is_borrowed_and_left_as_it_was_also_by_a_crash() {
 
     let stack = daemon.stack("tiny");
     let lab = lab();
-    let mut standing = raise(&lab, &stack, "domain", DEADLINE).unwrap();
+    let mut running = start(&lab, &stack, "domain", DEADLINE).unwrap();
     assert_ne!(daemon.definition(), before, "it has our channel");
-    let outcome = run(&mut standing, "echo inside; ls /tmp; exit 7").unwrap();
+    let outcome = run(&mut running, "echo inside; ls /tmp; exit 7").unwrap();
     assert_eq!((outcome.status, outcome.stdout.tail), (Status::Exit(7), b"inside\n".into()));
     let said = |key: &str| {
-        let facts = &standing.evidence()[0].facts;
+        let facts = &running.evidence()[0].facts;
         facts.iter().find(|fact| fact.key == key).unwrap().value.clone()
     };
     assert_eq!((said("accelerator"), said("cpus")), ("tcg".into(), "1".into()));
@@ -209,12 +209,12 @@ fn a_domain_that_runs_is_borrowed_and_left_as_it_was_also_by_a_crash() {
     let disk =
         format!("disk on virtio, raw, cache=none, aio=native, {}/disk", daemon.directory.display());
     assert_eq!(said("disk_vda"), disk);
-    let vcpus = standing.payers().iter().find_map(|payer| match &payer.source {
+    let vcpus = running.payers().iter().find_map(|payer| match &payer.source {
         Source::Threads { tids, .. } if payer.carries_workload => Some(tids.len()),
         _ => None,
     });
     assert_eq!(vcpus, Some(1), "who carries the workload is its virtual CPU");
-    assert_eq!(standing.stop().unwrap(), Vec::<String>::new(), "a tidy stop forces nothing");
+    assert_eq!(running.stop().unwrap(), Vec::<String>::new(), "a tidy stop forces nothing");
     assert_eq!(lab.close().unwrap(), Vec::<String>::new());
     assert_eq!(daemon.definition(), before);
 
@@ -234,13 +234,13 @@ fn a_domain_that_was_shut_off_is_so_again_and_one_without_an_agent_is_refused() 
     let Some(daemon) = Daemon::start(&machine) else { return };
     let before = daemon.definition();
     let lab = lab();
-    let mut standing = raise(&lab, &daemon.stack("tiny"), "domain", DEADLINE).unwrap();
+    let mut running = start(&lab, &daemon.stack("tiny"), "domain", DEADLINE).unwrap();
     assert_eq!(daemon.state(), "running");
-    assert_eq!(run(&mut standing, "true").unwrap().status, Status::Exit(0));
-    let facts = &standing.evidence()[0].facts;
+    assert_eq!(run(&mut running, "true").unwrap().status, Status::Exit(0));
+    let facts = &running.evidence()[0].facts;
     let was = facts.iter().find(|fact| fact.key == "domain_was").unwrap();
     assert_eq!(was.value, "shut off, and is started for this");
-    assert_eq!(standing.stop().unwrap(), Vec::<String>::new(), "a tidy stop forces nothing");
+    assert_eq!(running.stop().unwrap(), Vec::<String>::new(), "a tidy stop forces nothing");
     assert_eq!(lab.close().unwrap(), Vec::<String>::new());
     assert_eq!((daemon.state().as_str(), daemon.definition()), ("shut off", before));
 

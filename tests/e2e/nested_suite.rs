@@ -4,11 +4,11 @@
 //! of one start: the first is used and stopped while the second stands; then the second's payload is killed.
 
 use crate::machine::{Machine, is_required, is_usable, skip};
-use crate::suite::{lab, raise, run};
+use crate::suite::{lab, run, start};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use surtax::fault::Fault;
-use surtax::stack::rise::RunningStack;
+use surtax::stack::start::RunningStack;
 use surtax_instrument::wire::Status;
 
 /// What a start may take: a machine in a machine, twice, beside a build.
@@ -43,7 +43,7 @@ fn passes_the_suite(stack: &str) {
     }
     machine.assert_as_before();
     let lab = lab();
-    let given_up = raise(&lab, stack, "given-up", Duration::ZERO);
+    let given_up = start(&lab, stack, "given-up", Duration::ZERO);
     assert!(given_up.is_err(), "nothing starts in no time");
     // One file of the lab's, which threads that ask for it at the same time would write at the same time.
     lab.agent().unwrap();
@@ -54,7 +54,7 @@ fn passes_the_suite(stack: &str) {
     std::thread::scope(|scope| {
         // What a thread has started ends with the thread.
         scope.spawn(move || {
-            let Some(mut first) = stands(raise(lab_of_first, stack, "first", DEADLINE), stack)
+            let Some(mut first) = stands(start(lab_of_first, stack, "first", DEADLINE), stack)
             else {
                 return;
             };
@@ -66,7 +66,7 @@ fn passes_the_suite(stack: &str) {
             let _ = wait_for_end.recv();
         });
         scope.spawn(move || {
-            let Some(mut second) = stands(raise(lab_of_second, stack, "second", DEADLINE), stack)
+            let Some(mut second) = stands(start(lab_of_second, stack, "second", DEADLINE), stack)
             else {
                 return;
             };
@@ -85,28 +85,28 @@ fn passes_the_suite(stack: &str) {
 }
 
 /// The stack, or why a machine that need not run it does not; the doctor knows the outermost layer alone.
-fn stands(raised: Result<RunningStack, Fault>, stack: &str) -> Option<RunningStack> {
-    match raised {
+fn stands(started: Result<RunningStack, Fault>, stack: &str) -> Option<RunningStack> {
+    match started {
         Err(fault) if !is_required(stack) => {
             skip(stack, &fault.to_string());
             None
         }
-        raised => Some(raised.unwrap()),
+        started => Some(started.unwrap()),
     }
 }
 
 /// A command runs there and every level has proved what it is.
-fn is_used(standing: &mut RunningStack, stack: &str) {
-    assert!(!standing.payers().is_empty(), "somebody must pay");
+fn is_used(running: &mut RunningStack, stack: &str) {
+    assert!(!running.payers().is_empty(), "somebody must pay");
     let levels: Vec<&str> =
-        standing.evidence().iter().filter_map(|level| level.layer.split(':').next()).collect();
+        running.evidence().iter().filter_map(|level| level.layer.split(':').next()).collect();
     let asked: Vec<&str> = stack.split('+').filter_map(|layer| layer.split(':').next()).collect();
     assert_eq!(levels, asked);
-    assert!(standing.evidence().iter().all(|level| !level.facts.is_empty()));
+    assert!(running.evidence().iter().all(|level| !level.facts.is_empty()));
     let script = "echo inside; echo there >&2; cat /etc/os-release > /dev/null";
-    let outcome = run(standing, script).unwrap();
+    let outcome = run(running, script).unwrap();
     assert_eq!(outcome.status, Status::Exit(0), "{outcome:?}");
     assert_eq!(outcome.stdout.tail, b"inside\n");
     assert_eq!(outcome.stderr.tail, b"there\n");
-    assert_eq!(run(standing, "exit 7").unwrap().status, Status::Exit(7));
+    assert_eq!(run(running, "exit 7").unwrap().status, Status::Exit(7));
 }

@@ -3,7 +3,7 @@
 use crate::answers::fact;
 use crate::containers::level;
 use crate::machine::{Machine, is_usable, text};
-use crate::suite::{lab, raise, run};
+use crate::suite::{lab, run, start};
 use std::process::Command;
 use std::time::Duration;
 use surtax_instrument::wire::Status;
@@ -75,8 +75,8 @@ fn a_published_port_is_reached_from_outside_the_container() {
             continue;
         }
         let lab = lab();
-        let mut standing = raise(&lab, stack, "published", Duration::from_secs(60)).unwrap();
-        let namespace = standing.network().unwrap().namespace.display().to_string();
+        let mut running = start(&lab, stack, "published", Duration::from_secs(60)).unwrap();
+        let namespace = running.network().unwrap().namespace.display().to_string();
         let namespace = format!("--net={namespace}");
         let client = std::thread::spawn(move || {
             let argv = [&namespace, "busybox", "nc", "-w", "10", outside, "8080"];
@@ -89,10 +89,10 @@ fn a_published_port_is_reached_from_outside_the_container() {
             }
             String::from("nobody answered")
         });
-        let outcome = run(&mut standing, "echo hello | timeout 20 busybox nc -l -p 8080").unwrap();
+        let outcome = run(&mut running, "echo hello | timeout 20 busybox nc -l -p 8080").unwrap();
         assert_eq!(client.join().unwrap(), "hello\n", "{stack}");
         assert_eq!(outcome.status, Status::Exit(0), "{stack}: {outcome:?}");
-        standing.stop().unwrap();
+        running.stop().unwrap();
         assert_eq!(lab.close().unwrap(), Vec::<String>::new());
         machine.assert_as_before();
     }

@@ -93,10 +93,10 @@ fn a_machine_and_who_serves_its_files_are_users_of_their_own_without_rights() {
     if !is_usable(&machine, MACHINE) {
         return;
     }
-    let standing = Standing::start(&machine, &["enter", MACHINE], "true");
+    let running = Standing::start(&machine, &["enter", MACHINE], "true");
     let other = Standing::start(&machine, &["enter", MACHINE], "true");
     let mut users = Vec::new();
-    for one in [&standing, &other] {
+    for one in [&running, &other] {
         let [qemu] = one.processes("qemu-system-x86_64").try_into().unwrap();
         users.push(assert_confined(&qemu, 0, 0));
         let [server] = one.processes("virtiofsd").try_into().unwrap();
@@ -105,7 +105,7 @@ fn a_machine_and_who_serves_its_files_are_users_of_their_own_without_rights() {
     users.sort();
     users.dedup();
     assert_eq!(users.len(), 4, "no two have the same user");
-    standing.end();
+    running.end();
     other.end();
     machine.assert_as_before();
 }
@@ -118,10 +118,10 @@ fn a_machine_that_serves_files_itself_or_locks_its_memory_keeps_the_one_right_fo
         if !is_usable(&machine, &stack) {
             continue;
         }
-        let standing = Standing::start(&machine, &["enter", &stack], "true");
-        let [qemu] = standing.processes("qemu-system-x86_64").try_into().unwrap();
+        let running = Standing::start(&machine, &["enter", &stack], "true");
+        let [qemu] = running.processes("qemu-system-x86_64").try_into().unwrap();
         assert_confined(&qemu, capabilities, capabilities);
-        standing.end();
+        running.end();
         machine.assert_as_before();
     }
 }
@@ -144,11 +144,11 @@ fn a_guest_s_root_writes_nothing_through_the_files_that_it_is_shown() {
         return;
     }
     let script = format!("({ATTACK}) 2> /dev/null; ls /tmp/s");
-    let standing = Standing::start(&machine, &["enter", MACHINE], &script);
-    let said = &standing.said;
+    let running = Standing::start(&machine, &["enter", MACHINE], &script);
+    let said = &running.said;
     assert!(said.contains("modules\nroot\n"), "the share was mounted: {said}");
     assert!(!said.contains("WROTE") && !said.contains("READ"), "{said}");
-    standing.end();
+    running.end();
     machine.assert_as_before();
 }
 
@@ -171,15 +171,15 @@ fn a_guest_that_may_write_to_a_directory_makes_no_device_there_and_writes_nowher
              mkdir -p /tmp/s; mount -t virtiofs host /tmp/s; touch /tmp/s/planted /tmp/s/root/planted && echo WROTE"
         );
         let arguments = ["enter", &stack, "--writable", at];
-        let standing = Standing::start(&machine, &arguments, &format!("({script}) 2> /dev/null"));
-        assert!(!standing.said.contains("WROTE"), "{files}: {}", standing.said);
-        for server in standing.processes("virtiofsd") {
+        let running = Standing::start(&machine, &arguments, &format!("({script}) 2> /dev/null"));
+        assert!(!running.said.contains("WROTE"), "{files}: {}", running.said);
+        for server in running.processes("virtiofsd") {
             // All that files need, of a user that must be root to make them for others; no `CAP_MKNOD`.
             assert_eq!(server["CapEff"], "00000000800000db", "{server:?}");
             assert_eq!(server["CapBnd"], "0000000000000000", "{server:?}");
             assert_eq!((&*server["NoNewPrivs"], &*server["Seccomp"]), ("1", "2"), "{server:?}");
         }
-        standing.end();
+        running.end();
         let found = std::fs::metadata(kept.join(files)).unwrap();
         use std::os::unix::fs::MetadataExt;
         assert_eq!((found.uid(), found.gid()), (1234, 1235), "{files}");
@@ -197,12 +197,12 @@ fn a_guest_that_fills_what_it_may_write_to_fills_its_own_memory_or_disk_alone() 
     }
     let script = "for at in /tmp /scratch; do dd if=/dev/zero of=$at/full bs=1M count=4000 2>&1 | grep -o 'No space.*'; \
                   stat -c %s $at/full; rm $at/full; done";
-    let standing = Standing::start(&machine, &["enter", &stack], script);
-    assert_eq!(standing.said.matches("No space left on device").count(), 2, "{}", standing.said);
-    let sizes: Vec<u64> = standing.said.lines().filter_map(|line| line.parse().ok()).collect();
+    let running = Standing::start(&machine, &["enter", &stack], script);
+    assert_eq!(running.said.matches("No space left on device").count(), 2, "{}", running.said);
+    let sizes: Vec<u64> = running.said.lines().filter_map(|line| line.parse().ok()).collect();
     let [memory, disk] = sizes.try_into().unwrap();
     assert!(memory < 512 << 20 && disk < 16 << 20, "{memory} {disk}");
-    standing.end();
+    running.end();
     machine.assert_as_before();
 }
 

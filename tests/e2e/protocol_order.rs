@@ -11,7 +11,7 @@ use surtax::driver;
 use surtax::driver::registered;
 use surtax::lab::Lab;
 use surtax::plan::{Defaults, Draft, Neighbour, Plan, TrialId, TrialSettingsDraft};
-use surtax::stack::rise::StartContext;
+use surtax::stack::start::StartContext;
 use surtax::trial::{Measured, Record, TrialResult, protocol};
 use surtax::workload::Workload;
 
@@ -60,7 +60,7 @@ fn complete(draft: Draft) -> Plan {
 fn trace(lab: &Lab, plan: &Plan) -> String {
     let agent = lab.agent().unwrap();
     let cache = surtax::lab::cache_directory().unwrap();
-    let ground = StartContext {
+    let context = StartContext {
         lab,
         level: 0,
         agent: &agent,
@@ -75,7 +75,7 @@ fn trace(lab: &Lab, plan: &Plan) -> String {
     let arm = arms.last().unwrap();
     let trial = TrialId { block: 0, position: 0, arm: arm.index };
     let mut told = String::new();
-    let record = protocol::run(trial, &arm.stack, plan, &ground, &mut |who, act| {
+    let record = protocol::run(trial, &arm.stack, plan, &context, &mut |who, act| {
         let _ = writeln!(told, "{who:?} {act:?}");
     });
     assert_eq!(record.leftovers, Vec::<String>::new());

@@ -3,7 +3,7 @@
 
 use crate::answers::{arm, compare, fact};
 use crate::machine::{Machine, is_slow_made, is_usable, text};
-use crate::suite::{lab, raise, run};
+use crate::suite::{lab, run, start};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -201,9 +201,9 @@ fn a_disk_of_either_format_is_what_the_machine_boots_from_and_is_not_written_to(
         let before = fs::read(&image).unwrap();
         let stack = format!("qemu:accel=tcg,root=image:{}", image.display());
         let lab = lab();
-        let raised = raise(&lab, &stack, "sector", Duration::from_secs(20)).map(drop);
+        let started = start(&lab, &stack, "sector", Duration::from_secs(20)).map(drop);
         lab.close().unwrap();
-        let fault = raised.unwrap_err();
+        let fault = started.unwrap_err();
         assert!(fault.message.contains("from the image: booted"), "{fault}");
         assert!(before == fs::read(&image).unwrap(), "the image is never written to");
     }
@@ -237,8 +237,8 @@ fn a_whole_system_boots_from_its_image_by_its_own_loader_and_init() {
     let given = "net=tap,offloads=off,scratch=virtio-blk";
     let stack = format!("qemu:{options},{given},root=image:{shown}");
     let lab = lab();
-    let mut standing = raise(&lab, &stack, "system", SYSTEM_DEADLINE).unwrap();
-    let facts = &standing.evidence()[0].facts;
+    let mut running = start(&lab, &stack, "system", SYSTEM_DEADLINE).unwrap();
+    let facts = &running.evidence()[0].facts;
     let told = |key: &str| facts.iter().find(|fact| fact.key == key).unwrap().value.as_str();
     for (key, value) in [
         ("image", shown.to_string().as_str()),
@@ -254,9 +254,9 @@ fn a_whole_system_boots_from_its_image_by_its_own_loader_and_init() {
     assert!(!told("nic_offloads").contains("tso"), "{}", told("nic_offloads"));
     let script = "cat /proc/1/comm; touch /scratch/x /root/x; systemctl is-active surtax.service; \
                   findmnt -no FSTYPE /scratch; ping -qc 1 198.18.0.1 >/dev/null && echo outside";
-    let outcome = run(&mut standing, script).unwrap();
+    let outcome = run(&mut running, script).unwrap();
     assert_eq!(text(&outcome.stdout.tail), "systemd\nactive\next4\noutside\n");
-    assert_eq!(standing.stop().unwrap(), Vec::<String>::new());
+    assert_eq!(running.stop().unwrap(), Vec::<String>::new());
     lab.close().unwrap();
     assert!(before == fs::read(&image).unwrap(), "the image is never written to");
     machine.assert_as_before();

@@ -2,7 +2,7 @@
 
 use crate::answers::{compare, fact};
 use crate::machine::{Machine, cases, is_usable, text};
-use crate::suite::{lab, raise, run};
+use crate::suite::{lab, run, start};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -92,8 +92,8 @@ fn a_command_and_the_outside_exchange_bytes_at_the_addresses_that_its_stack_name
             continue;
         }
         let lab = lab();
-        let mut standing = raise(&lab, stack, "network", PATIENCE).unwrap();
-        let network = standing.network().unwrap_or_else(|| panic!("{stack}")).clone();
+        let mut running = start(&lab, stack, "network", PATIENCE).unwrap();
+        let network = running.network().unwrap_or_else(|| panic!("{stack}")).clone();
 
         let listener = outside(&network.namespace, || TcpListener::bind("0.0.0.0:0").unwrap());
         let listener = listener.join().unwrap();
@@ -103,7 +103,7 @@ fn a_command_and_the_outside_exchange_bytes_at_the_addresses_that_its_stack_name
             "exec bash -c 'exec 3<>/dev/tcp/$SURTAX_PEER/{port} && echo \"from $$\" >&3 && \
              read -r line <&3 && test \"$line\" = \"from $$\" && echo $SURTAX_PEER'"
         );
-        let outcome = run(&mut standing, &script).unwrap();
+        let outcome = run(&mut running, &script).unwrap();
         assert_eq!(outcome.status, Status::Exit(0), "{stack}: {}", text(&outcome.stderr.tail));
         assert_eq!(text(&outcome.stdout.tail).trim(), network.outside.to_string(), "{stack}");
         echoing.join().unwrap();
@@ -113,11 +113,11 @@ fn a_command_and_the_outside_exchange_bytes_at_the_addresses_that_its_stack_name
             // A port that was free a moment ago on a network that may be this machine's own.
             let calling = outside(&network.namespace, move || call(workload, port));
             let served = format!("echo served | busybox nc -l -p {port}");
-            let outcome = run(&mut standing, &served).unwrap();
+            let outcome = run(&mut running, &served).unwrap();
             assert_eq!(text(&outcome.stdout.tail), "called\n", "{stack}");
             assert_eq!(calling.join().unwrap(), "served\n", "{stack}");
         }
-        assert_eq!(standing.stop().unwrap(), Vec::<String>::new(), "{stack}");
+        assert_eq!(running.stop().unwrap(), Vec::<String>::new(), "{stack}");
         lab.close().unwrap();
         machine.assert_as_before();
     }

@@ -15,7 +15,7 @@ use surtax::finding::{Findings, compare};
 use surtax::lab::Lab;
 use surtax::ledger::{Ledger, RunState};
 use surtax::plan::{Arm, Plan, SCHEMA_VERSION, TrialId, TrialSettings};
-use surtax::stack::rise::StartContext;
+use surtax::stack::start::StartContext;
 use surtax::trial::Record;
 
 /// The true cost.
@@ -69,10 +69,10 @@ fn plan(seed: u64) -> Plan {
 }
 
 /// Runs a plan as `surtax run` does, and reads what was found from its file.
-fn findings(plan: &Plan, ground: &StartContext<'_>, file: &Path) -> Findings {
+fn findings(plan: &Plan, context: &StartContext<'_>, file: &Path) -> Findings {
     let mut ledger = Ledger::create(file, plan, &[]).unwrap();
     let interrupts = Interrupts::default();
-    let state = Campaign::new(plan, &mut ledger, ground, &mut Silent, &interrupts).run().unwrap();
+    let state = Campaign::new(plan, &mut ledger, context, &mut Silent, &interrupts).run().unwrap();
     assert_eq!(state, RunState::Finished);
     drop(ledger);
     compare(&Ledger::open(file).unwrap()).unwrap()
@@ -85,7 +85,7 @@ fn with_findings(seeds: u64, mut look: impl FnMut(Findings)) {
     let shelf = tempfile::tempdir_in("/dev/shm").unwrap();
     let cache = surtax::lab::cache_directory().unwrap();
     let agent = lab.agent().unwrap();
-    let ground = StartContext {
+    let context = StartContext {
         lab: &lab,
         level: 0,
         agent: &agent,
@@ -97,7 +97,7 @@ fn with_findings(seeds: u64, mut look: impl FnMut(Findings)) {
         start_deadline: Duration::from_secs(60),
     };
     for seed in 0..seeds {
-        look(findings(&plan(seed), &ground, &shelf.path().join(format!("{seed}.surtax"))));
+        look(findings(&plan(seed), &context, &shelf.path().join(format!("{seed}.surtax"))));
     }
     lab.close().unwrap();
     machine.assert_as_before();

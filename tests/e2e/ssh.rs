@@ -2,7 +2,7 @@
 
 use crate::answers::{arm, compare, fact};
 use crate::machine::{Machine, children_named, is_usable, skip, text};
-use crate::suite::{lab, raise, run};
+use crate::suite::{lab, run, start};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use surtax::layer::Source;
-use surtax::stack::rise::RunningStack;
+use surtax::stack::start::RunningStack;
 use surtax_instrument::wire::Status;
 
 /// Where Debian's `sshd` is.
@@ -211,14 +211,14 @@ fn a_command_runs_on_another_machine_and_nothing_is_left_there() {
     let machine = Machine::alone();
     let Some(sshd) = Sshd::start(&machine) else { return };
     let lab = lab();
-    let mut standing = raise(&lab, &sshd.stack(), "far", DEADLINE).unwrap();
+    let mut running = start(&lab, &sshd.stack(), "far", DEADLINE).unwrap();
     let script = "echo inside; echo there >&2; exit 7";
-    let outcome = run(&mut standing, script).unwrap();
+    let outcome = run(&mut running, script).unwrap();
     assert_eq!(outcome.status, Status::Exit(7), "{outcome:?}");
     assert_eq!((outcome.stdout.tail, outcome.stderr.tail), (b"inside\n".into(), b"there\n".into()));
 
     let said = |key: &str| {
-        let facts = &standing.evidence()[0].facts;
+        let facts = &running.evidence()[0].facts;
         facts.iter().find(|fact| fact.key == key).unwrap().value.clone()
     };
     let listed =
@@ -228,7 +228,7 @@ fn a_command_runs_on_another_machine_and_nothing_is_left_there() {
     assert_eq!(said("machine"), "this level's own", "the test's other machine is this one");
     assert_eq!((said("user"), said("user_id")), ("root".into(), "0".into()));
 
-    assert_eq!(standing.stop().unwrap(), Vec::<String>::new(), "a tidy stop forces nothing");
+    assert_eq!(running.stop().unwrap(), Vec::<String>::new(), "a tidy stop forces nothing");
     assert_eq!(lab.close().unwrap(), Vec::<String>::new());
     assert_eq!(sshd.left(), [""; 0]);
     machine.assert_as_before();
@@ -300,9 +300,9 @@ fn a_port_where_nobody_listens_or_nobody_answers_is_said_in_time() {
     }
     let lab = lab();
     let stack = sshd.stack_with(silent_port, "known_host_key");
-    let given_up = raise(&lab, &stack, "silent", Duration::from_secs(2)).map(drop).unwrap_err();
+    let given_up = start(&lab, &stack, "silent", Duration::from_secs(2)).map(drop).unwrap_err();
     assert!(given_up.message.contains("within 2.0 s"), "{given_up}");
-    let given_up = raise(&lab, &sshd.stack(), "no-time", Duration::ZERO);
+    let given_up = start(&lab, &sshd.stack(), "no-time", Duration::ZERO);
     assert!(given_up.is_err(), "nothing starts in no time");
     lab.close().unwrap();
     sshd.assert_left_within(DEADLINE);
@@ -346,8 +346,8 @@ fn a_container_behind_another_machine() {
 }
 
 /// The client is the one who pays here.
-fn client_of(standing: &RunningStack) -> Pid {
-    match standing.payers()[0].source {
+fn client_of(running: &RunningStack) -> Pid {
+    match running.payers()[0].source {
         Source::Process(pid) => Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(),
         ref other => panic!("the client is a process, not {other:?}"),
     }
@@ -358,17 +358,17 @@ fn a_trial_whose_link_is_cut_fails_and_leaves_nothing_on_the_other_machine() {
     let machine = Machine::alone();
     let Some(sshd) = Sshd::start(&machine) else { return };
     let lab = lab();
-    let mut standing = raise(&lab, &sshd.stack(), "trial", DEADLINE).unwrap();
-    let client = client_of(&standing);
+    let mut running = start(&lab, &sshd.stack(), "trial", DEADLINE).unwrap();
+    let client = client_of(&running);
     let cut = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_secs(1));
         kill_process(client, Signal::KILL).unwrap();
     });
-    let lost = run(&mut standing, &format!("sleep {SLEEP}")).unwrap_err();
+    let lost = run(&mut running, &format!("sleep {SLEEP}")).unwrap_err();
     assert!(lost.message.contains("the agent is gone"), "{lost}");
     cut.join().unwrap();
     sshd.assert_left_within(GONE_AFTER);
-    let _ = standing.stop();
+    let _ = running.stop();
     lab.close().unwrap();
     machine.assert_as_before();
 }

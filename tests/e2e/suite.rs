@@ -10,7 +10,7 @@ use std::time::Duration;
 use surtax::driver;
 use surtax::fault::Fault;
 use surtax::lab::Lab;
-use surtax::stack::rise::{RunningStack, StartContext};
+use surtax::stack::start::{RunningStack, StartContext};
 use surtax_instrument::wire::{Command, Outcome, Reply, Request, Status};
 
 /// The layers, and one stack of each.
@@ -118,7 +118,7 @@ pub fn lab() -> Lab {
     Lab::open_with(Path::new(env!("CARGO_BIN_EXE_surtax"))).unwrap()
 }
 
-pub fn raise(
+pub fn start(
     lab: &Lab,
     stack: &str,
     name: &str,
@@ -128,7 +128,7 @@ pub fn raise(
     let cache = surtax::lab::cache_directory()?;
     let writable: Vec<PathBuf> = Vec::new();
     let packed = command(stack, "true");
-    let ground = StartContext {
+    let context = StartContext {
         lab,
         level: 0,
         agent: &agent,
@@ -140,14 +140,14 @@ pub fn raise(
         start_deadline: deadline,
     };
     let spec = driver::parse(stack)?;
-    match spec.raise(&ground, name) {
+    match spec.start(&context, name) {
         // QEMU 7.2 translates with a thread per CPU, and about once in a thousand starts one of them
         // reads through a null pointer. A trial is tried once more then, and so are we.
         Err(fault) if fault.message.contains("itself was ended by signal 11") => {
             println!("once more: {fault}");
-            spec.raise(&ground, &format!("{name}-again"))
+            spec.start(&context, &format!("{name}-again"))
         }
-        raised => raised,
+        started => started,
     }
 }
 
@@ -172,11 +172,11 @@ fn command(stack: &str, script: &str) -> Command {
     }
 }
 
-pub fn run(standing: &mut RunningStack, script: &str) -> Result<Outcome, Fault> {
-    let innermost = standing.evidence().last().map(|level| level.layer.clone());
+pub fn run(running: &mut RunningStack, script: &str) -> Result<Outcome, Fault> {
+    let innermost = running.evidence().last().map(|level| level.layer.clone());
     let mut command = command(&innermost.unwrap_or_default(), script);
-    standing.tell(&mut command);
-    let link = standing.link()?;
+    running.tell(&mut command);
+    let link = running.link()?;
     link.send(&Request::Run(command))?;
     link.send(&Request::Go)?;
     loop {
@@ -201,16 +201,16 @@ fn a_command_runs_there_and_nothing_is_left(stack: &str) {
         return;
     }
     let lab = lab();
-    let mut standing = raise(&lab, stack, "conformance", DEADLINE).unwrap();
-    assert!(!standing.payers().is_empty(), "somebody must pay");
-    assert!(standing.evidence().iter().all(|level| !level.facts.is_empty()));
+    let mut running = start(&lab, stack, "conformance", DEADLINE).unwrap();
+    assert!(!running.payers().is_empty(), "somebody must pay");
+    assert!(running.evidence().iter().all(|level| !level.facts.is_empty()));
     let outcome =
-        run(&mut standing, "echo inside; echo there >&2; cat /etc/os-release > /dev/null").unwrap();
+        run(&mut running, "echo inside; echo there >&2; cat /etc/os-release > /dev/null").unwrap();
     assert_eq!(outcome.status, Status::Exit(0), "{outcome:?}");
     assert_eq!(outcome.stdout.tail, b"inside\n");
     assert_eq!(outcome.stderr.tail, b"there\n");
-    assert!(run(&mut standing, "exit 7").unwrap().status == Status::Exit(7));
-    assert_eq!(standing.stop().unwrap(), Vec::<String>::new(), "a tidy stop forces nothing");
+    assert!(run(&mut running, "exit 7").unwrap().status == Status::Exit(7));
+    assert_eq!(running.stop().unwrap(), Vec::<String>::new(), "a tidy stop forces nothing");
     assert_eq!(lab.close().unwrap(), Vec::<String>::new());
     machine.assert_as_before();
 }
@@ -221,16 +221,16 @@ fn a_line_is_answered_there_and_nothing_is_left(stack: &str) {
         return;
     }
     let lab = lab();
-    let mut standing = raise(&lab, stack, "conformance", DEADLINE).unwrap();
-    assert!(!standing.payers().is_empty(), "somebody must pay");
-    assert!(standing.evidence().iter().all(|level| !level.facts.is_empty()));
-    let outcome = run(&mut standing, "primes 1000").unwrap();
+    let mut running = start(&lab, stack, "conformance", DEADLINE).unwrap();
+    assert!(!running.payers().is_empty(), "somebody must pay");
+    assert!(running.evidence().iter().all(|level| !level.facts.is_empty()));
+    let outcome = run(&mut running, "primes 1000").unwrap();
     assert_eq!(outcome.status, Status::Exit(0), "{outcome:?}");
     assert_eq!(outcome.stdout.tail, b"168\n");
     assert!(outcome.memory_peak.0 > 1 << 20, "{outcome:?}");
-    assert_eq!(run(&mut standing, "exit 7").unwrap().status, Status::Exit(7));
-    assert_eq!(run(&mut standing, "no-such-command").unwrap().status, Status::Exit(127));
-    assert_eq!(standing.stop().unwrap(), Vec::<String>::new(), "a tidy stop forces nothing");
+    assert_eq!(run(&mut running, "exit 7").unwrap().status, Status::Exit(7));
+    assert_eq!(run(&mut running, "no-such-command").unwrap().status, Status::Exit(127));
+    assert_eq!(running.stop().unwrap(), Vec::<String>::new(), "a tidy stop forces nothing");
     assert_eq!(lab.close().unwrap(), Vec::<String>::new());
     machine.assert_as_before();
 }
@@ -241,7 +241,7 @@ fn a_start_that_is_given_up_leaves_nothing(stack: &str) {
         return;
     }
     let lab = lab();
-    let started = raise(&lab, stack, "given-up", Duration::ZERO);
+    let started = start(&lab, stack, "given-up", Duration::ZERO);
     assert!(started.is_err(), "nothing starts in no time");
     lab.close().unwrap();
     machine.assert_as_before();
@@ -253,10 +253,10 @@ fn nothing_is_left_after_its_payload_was_killed(stack: &str) {
         return;
     }
     let lab = lab();
-    let mut standing = raise(&lab, stack, "killed", DEADLINE).unwrap();
+    let mut running = start(&lab, stack, "killed", DEADLINE).unwrap();
     lab.kill_everything();
-    assert!(run(&mut standing, "true").is_err(), "a killed payload answers nothing");
-    let _ = standing.stop();
+    assert!(run(&mut running, "true").is_err(), "a killed payload answers nothing");
+    let _ = running.stop();
     lab.close().unwrap();
     machine.assert_as_before();
 }
@@ -267,8 +267,8 @@ fn two_at_once_do_not_disturb_each_other(stack: &str) {
         return;
     }
     let lab = lab();
-    let mut first = raise(&lab, stack, "first", DEADLINE).unwrap();
-    let mut second = raise(&lab, stack, "second", DEADLINE).unwrap();
+    let mut first = start(&lab, stack, "first", DEADLINE).unwrap();
+    let mut second = start(&lab, stack, "second", DEADLINE).unwrap();
     let outcome = run(&mut first, "true").unwrap();
     assert_eq!(outcome.status, Status::Exit(0));
     first.stop().unwrap();

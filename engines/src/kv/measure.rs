@@ -1,9 +1,9 @@
 //! One measurement: connections, a warm-up that is forgotten, and what counts, with the server's part of it.
 
 use super::arrival::Schedule;
-use super::asked::ClientOptions;
+use super::client_options::ClientOptions;
+use super::connection::Connection;
 use super::keys::Keys;
-use super::lane::Connection;
 use super::random::mixed;
 use super::record::Record;
 use super::round::{Round, RoundMode};

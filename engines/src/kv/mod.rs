@@ -9,10 +9,10 @@
 //! (`size.rs`, `arrival.rs`).
 
 mod arrival;
-mod asked;
+mod client_options;
 mod binary;
 mod keys;
-mod lane;
+mod connection;
 mod measure;
 mod protocol;
 mod random;
@@ -27,7 +27,7 @@ mod text;
 mod work;
 
 use super::{Answer, Engine, OptionSpec, Options, Refused, cpu};
-use asked::{ClientOptions, Pace};
+use client_options::{ClientOptions, Pace};
 use keys::Keys;
 use measure::Bench;
 use server::{Server, State};

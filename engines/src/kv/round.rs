@@ -12,8 +12,8 @@
 //! Source: `epoll(7)`; G. Tene, *How not to measure latency*, 2013.
 
 use super::arrival::Schedule;
+use super::connection::{Connection, PollResult};
 use super::keys::Keys;
-use super::lane::{Connection, PollResult};
 use super::random::Random;
 use super::record::Record;
 use super::work::{Updates, Work};

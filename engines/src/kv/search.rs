@@ -4,7 +4,7 @@
 //! time by a schedule of its own, and what is found is measured once more: a rate that kept the limit only by
 //! chance is lowered until it keeps it again. All rates that were tried are told.
 
-use super::asked::Limit;
+use super::client_options::Limit;
 use super::measure::Measured;
 use super::record::Record;
 use crate::Refused;

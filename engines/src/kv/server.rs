@@ -3,7 +3,7 @@
 //! A connection beside those that are measured: for its version, what it holds and how much CPU time it has used, before
 //! and after. Source: memcached, `doc/protocol.txt` (`stats`, `shutdown`); Redis, `INFO`, `SHUTDOWN`.
 
-use super::lane::shown;
+use super::connection::shown;
 use super::protocol::Protocol;
 use crate::Refused;
 use std::io::{self, ErrorKind, Read, Write};

@@ -1,6 +1,6 @@
 //! What was measured, as an answer: the numbers, and all that alone moves such numbers severalfold.
 
-use super::asked::{ClientOptions, Pace};
+use super::client_options::{ClientOptions, Pace};
 use super::keys::Keys;
 use super::measure::Measured;
 use super::search::SearchResult;

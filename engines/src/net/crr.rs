@@ -4,7 +4,7 @@
 //! would have used up its ports after 28,000 connections.
 
 use super::alarm::Alarm;
-use super::asked::{ClientOptions, Handshake};
+use super::client_options::{ClientOptions, Handshake};
 use super::record::Record;
 use super::session::Session;
 use super::tell;

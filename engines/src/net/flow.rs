@@ -6,7 +6,7 @@
 //! answered in time is the shortfall.
 
 use super::Kind;
-use super::asked::ClientOptions;
+use super::client_options::ClientOptions;
 use super::record::Record;
 use super::wire::{Lost, Patience, receive, send, wait, watched};
 use rustix::io::Errno;

@@ -8,7 +8,7 @@
 //! open loop (`flow.rs`).
 
 mod alarm;
-mod asked;
+mod client_options;
 mod crr;
 mod echo;
 mod flow;
@@ -26,10 +26,10 @@ mod cpu_request;
 mod worst;
 
 use super::{Engine, OptionSpec};
-use asked::ClientOptions;
+use client_options::ClientOptions;
 
 /// What the key-value engine shares with these.
-pub(super) use asked::{address, rate};
+pub(super) use client_options::{address, rate};
 pub(super) use wire::{receive, send, set};
 pub(super) use worst::Worst;
 

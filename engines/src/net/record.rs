@@ -1,6 +1,6 @@
 //! What a client counts while it measures.
 
-use super::asked::ClientOptions;
+use super::client_options::ClientOptions;
 use super::worst::Worst;
 use surtax_instrument::clock;
 use surtax_instrument::histogram::Histogram;

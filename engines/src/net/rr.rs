@@ -4,7 +4,7 @@
 
 use super::Kind;
 use super::alarm::Alarm;
-use super::asked::ClientOptions;
+use super::client_options::ClientOptions;
 use super::place::EndPlace;
 use super::record::Record;
 use super::session::{Ends, Session, reach};

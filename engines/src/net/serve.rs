@@ -1,7 +1,7 @@
 //! The server's end: answers one client after another, each with what that one has made a deal for.
 
 use super::alarm::Alarm;
-use super::asked::{Handshake, refused_address};
+use super::client_options::{Handshake, refused_address};
 use super::offload;
 use super::place::{EndPlace, current_cpu};
 use super::session::{Served, greet, hear, limited, say};

@@ -10,7 +10,7 @@
 //!                                               ◀ done CPU_NS COUNT BYTES CPU
 //! ```
 
-use super::asked::{ClientOptions, Handshake};
+use super::client_options::{ClientOptions, Handshake};
 use super::offload;
 use super::place::{EndPlace, are_siblings};
 use crate::Refused;

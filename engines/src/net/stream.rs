@@ -4,7 +4,7 @@
 
 use super::Kind;
 use super::alarm::Alarm;
-use super::asked::ClientOptions;
+use super::client_options::ClientOptions;
 use super::record::Record;
 use super::session::Session;
 use super::wire::{Lost, Patience, receive, send, wait, watched};

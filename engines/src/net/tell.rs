@@ -1,6 +1,6 @@
 //! What was measured, as an answer: the numbers, and all that alone moves such numbers severalfold.
 
-use super::asked::ClientOptions;
+use super::client_options::ClientOptions;
 use super::place::current_cpu;
 use super::record::Record;
 use super::session::{Ends, Served};

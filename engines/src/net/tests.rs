@@ -1,7 +1,7 @@
 //! What is refused before anybody is called, and what both ends say of a deal.
 
 use super::Kind;
-use super::asked::Handshake;
+use super::client_options::Handshake;
 use super::cpu_request::CpuRequest;
 use proptest::prelude::*;
 use std::time::Duration;

@@ -6,7 +6,7 @@
 //! arrives (`UDP_GRO`): another way of working, which the answer names.
 
 use super::alarm::Alarm;
-use super::asked::{ClientOptions, Handshake};
+use super::client_options::{ClientOptions, Handshake};
 use super::record::Record;
 use super::session::{Served, Session};
 use super::wire::{Lost, Patience, set, told};

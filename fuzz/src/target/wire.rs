@@ -7,8 +7,8 @@ use super::Target;
 use surtax_instrument::amount::QUANTITIES;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{
-    Cause, Command, Descend, Dropped, Fact, Failure, Hello, Instance, LevelFacts, Opener, Outcome,
-    Output, PROTOCOL, Reading, Reply, Request, Role, Sealer, Status, Stops, WireError, agents,
+    Cause, Command, Dropped, Fact, Failure, Hello, Instance, LevelFacts, Opener, Outcome, Output,
+    PROTOCOL, Reading, Reply, Request, Role, Sealer, StartNested, Status, Stops, WireError, agents,
     body_of_reply, body_of_request, hosts, read_reply, read_request, write_any, write_reply,
     write_request,
 };
@@ -158,7 +158,7 @@ fn command() -> Command {
 /// One request of every kind.
 pub fn requests() -> Vec<Request> {
     let instances = vec![vec![b"true".to_vec()], vec![b"false".to_vec()]];
-    let descend = Descend {
+    let descend = StartNested {
         stack: String::from("runc+native"),
         level: 1,
         writable: vec![b"/tmp".to_vec()],
@@ -181,7 +181,7 @@ pub fn requests() -> Vec<Request> {
         Request::Identify,
         Request::DropCaches,
         Request::KeepAlive,
-        Request::Descend(descend),
+        Request::StartNested(descend),
         Request::Stop,
     ]
 }
@@ -244,7 +244,7 @@ pub fn replies() -> Vec<Reply> {
         Reply::RelayEnded { status: Status::Exit(1), stderr: b"last words".to_vec() },
         Reply::Clock { at: Nanoseconds(7) },
         Reply::Identity(facts),
-        Reply::Descended(levels),
+        Reply::StartedNested(levels),
         Reply::Dropped(vec![dropped]),
         Reply::Stopped,
     ]

@@ -7,8 +7,8 @@ mod amounts;
 
 use super::seal::{HEAD, Opener, Sealer, TAIL};
 use super::{
-    Cause, Command, Descend, Dropped, FRAME_LIMIT, Fact, Failure, Hello, Instance, LevelFacts,
-    Outcome, Output, PROTOCOL, Reading, Reply, Request, Role, Status, Stops,
+    Cause, Command, Dropped, FRAME_LIMIT, Fact, Failure, Hello, Instance, LevelFacts, Outcome,
+    Output, PROTOCOL, Reading, Reply, Request, Role, StartNested, Status, Stops,
 };
 use crate::quantity::{Bytes, Nanoseconds};
 use std::fmt;
@@ -368,7 +368,7 @@ structs! {
     Fact { key, value, source }
     LevelFacts { layer, facts }
     Reading { payer, role, level, amounts, carries_workload, is_shared }
-    Descend { stack, level, writable, cwd, command, start_deadline }
+    StartNested { stack, level, writable, cwd, command, start_deadline }
     Dropped { kernel, failure }
 }
 
@@ -419,7 +419,7 @@ enums! {
         6 = CloseRelay,
         7 = Clock,
         8 = Identify,
-        9 = Descend(what),
+        9 = StartNested(what),
         10 = Stop,
         11 = Resize { rows, columns },
         12 = Go,
@@ -439,7 +439,7 @@ enums! {
         8 = RelayEnded { status, stderr },
         9 = Clock { at },
         10 = Identity(facts),
-        11 = Descended(levels),
+        11 = StartedNested(levels),
         12 = Stopped,
         13 = Dropped(levels),
     }
@@ -548,7 +548,7 @@ mod tests {
             };
             let reply = Reply::Exited(outcome);
             prop_assert_eq!(round_trip(&reply), reply);
-            let reply = Reply::Descended(vec![LevelFacts {
+            let reply = Reply::StartedNested(vec![LevelFacts {
                 layer: text.clone(),
                 facts: vec![Fact { key: text.clone(), value: text.clone(), source: text }],
             }]);

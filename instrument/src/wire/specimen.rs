@@ -46,7 +46,7 @@ pub fn specimen(kind: &str) -> Option<Reply> {
         "identity" => Reply::Identity(Vec::new()),
         "descended" => {
             let level = LevelFacts { layer: String::from("native"), facts: Vec::new() };
-            Reply::Descended(vec![level])
+            Reply::StartedNested(vec![level])
         }
         "dropped" => {
             Reply::Dropped(vec![Dropped { kernel: String::new(), failure: String::new() }])

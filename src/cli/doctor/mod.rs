@@ -8,8 +8,8 @@ mod disturbance;
 mod options;
 mod questions;
 
-use super::measuring::OpenedLab;
 use super::rows::Rows;
+use super::run_and_report::OpenedLab;
 use super::{Format, Globals, answer};
 use crate::driver::registered;
 use crate::fault::{Doing, Fault};
@@ -60,11 +60,11 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
     }
     // The host first: our own questions to the layers would look like somebody else's work.
     let host = disturbance::look(Path::new("/"), WATCH);
-    let footing = Arc::new(OpenedLab::open(globals)?);
-    let layers = run_all(questions::about_all(&footing)?);
+    let opened = Arc::new(OpenedLab::open(globals)?);
+    let layers = run_all(questions::about_all(&opened)?);
     // A check that was given up still holds the lab; then the reaper closes it when we are gone.
-    if let Some(footing) = Arc::into_inner(footing) {
-        footing.close(globals)?;
+    if let Some(opened) = Arc::into_inner(opened) {
+        opened.close(globals)?;
     }
     let surtax_version = env!("CARGO_PKG_VERSION");
     let diagnosis = Diagnosis { schema_version: 1, surtax_version, layers, host };

@@ -1,7 +1,7 @@
 //! What the doctor asks: one question per layer, and one per variant where they can differ.
 
 use super::checks::Check;
-use crate::cli::measuring::OpenedLab;
+use crate::cli::run_and_report::OpenedLab;
 use crate::driver;
 use crate::driver::registered;
 use crate::fault::Fault;
@@ -18,13 +18,13 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Questions about every layer of the registry, in its order. Layers for tests of surtax are left out.
-pub(super) fn about_all(footing: &Arc<OpenedLab>) -> Result<Vec<Check>, Fault> {
+pub(super) fn about_all(opened: &Arc<OpenedLab>) -> Result<Vec<Check>, Fault> {
     let mut questions = Vec::new();
     for descriptor in registered().into_iter().filter(|descriptor| descriptor.is_listed) {
         let alone = [descriptor.kind];
         let texts = if descriptor.variants.is_empty() { &alone } else { descriptor.variants };
         for text in texts {
-            questions.push(about(text, footing)?);
+            questions.push(about(text, opened)?);
         }
     }
     Ok(questions)
@@ -53,7 +53,7 @@ fn may_prove(text: &str) -> bool {
         || text.ends_with("=kata")
 }
 
-fn about(text: &'static str, footing: &Arc<OpenedLab>) -> Result<Check, Fault> {
+fn about(text: &'static str, opened: &Arc<OpenedLab>) -> Result<Check, Fault> {
     let mut layers = asked_about(text)?;
     if layers.is_empty() {
         return Err(Fault::bug("the doctor asks about a stack without a layer"));
@@ -61,7 +61,7 @@ fn about(text: &'static str, footing: &Arc<OpenedLab>) -> Result<Check, Fault> {
     let spec = layers.remove(0);
     let driver = driver::find(&spec.kind)?;
     let inner: Vec<LayerSpec> = layers.into_iter().filter(is_seen_from_here).collect();
-    let footing = Arc::clone(footing);
+    let opened = Arc::clone(opened);
     Ok(Check {
         layer: String::from(text),
         descriptor: driver.descriptor(),
@@ -69,9 +69,9 @@ fn about(text: &'static str, footing: &Arc<OpenedLab>) -> Result<Check, Fault> {
             && !driver.descriptor().not_yet_run.contains(&text),
         deadline: if may_prove(text) { PROOF_DEADLINE } else { DEADLINE },
         ask: Box::new(move || {
-            let usable = look(driver, &spec, &footing)?;
+            let usable = look(driver, &spec, &opened)?;
             for spec in &inner {
-                look(driver::find(&spec.kind)?, spec, &footing)?;
+                look(driver::find(&spec.kind)?, spec, &opened)?;
             }
             Ok(usable)
         }),
@@ -79,7 +79,7 @@ fn about(text: &'static str, footing: &Arc<OpenedLab>) -> Result<Check, Fault> {
 }
 
 /// Asks one layer, and whether its limits can be kept.
-fn look(driver: &dyn Layer, spec: &LayerSpec, footing: &OpenedLab) -> Result<Usable, Unavailable> {
+fn look(driver: &dyn Layer, spec: &LayerSpec, opened: &OpenedLab) -> Result<Usable, Unavailable> {
     let view = View {
         root: spec.root().unwrap_or(Root::Overlay),
         writable: Vec::<PathBuf>::new(),
@@ -88,7 +88,7 @@ fn look(driver: &dyn Layer, spec: &LayerSpec, footing: &OpenedLab) -> Result<Usa
         shows_secrets: spec.shows_secrets(),
     };
     let limits = spec.limits()?;
-    let site = footing.site(&view, &limits, PROOF_DEADLINE);
+    let site = opened.site(&view, &limits, PROOF_DEADLINE);
     let usable = driver.check(spec, &site)?;
     site.lab.require_limits(&limits)?;
     Ok(usable)

@@ -336,7 +336,7 @@ impl Conversation {
             }
             Request::KeepAlive | Request::Cancel | Request::CloseRelay | Request::Data(_) => Ok(()),
             Request::Resize { .. } => Ok(()),
-            Request::Relay(_) | Request::Put { .. } | Request::Descend(_) => self.refuse(
+            Request::Relay(_) | Request::Put { .. } | Request::StartNested(_) => self.refuse(
                 "an appliance holds no agent: no process of ours can be started in it",
                 "ask it with `surtax compare … -- COMMAND`",
             ),

@@ -19,7 +19,7 @@ pub mod library;
 
 use super::machine_group::MachineGroup;
 use super::monitor::{names_of_threads, numbered_threads, vsock};
-use super::qemu::lent::{self, EquippedGuest};
+use super::qemu::equipped_guest::{self, EquippedGuest};
 use crate::agent::{ConsoleTail, Link};
 use crate::container::first_process::FirstProcess;
 use crate::fault::Fault;
@@ -79,14 +79,14 @@ impl Layer for Krun {
 
     fn refuse(&self, spec: &LayerSpec, limits: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {
         let why = format!("libkrun makes at most {CPUS_MAX}");
-        lent::require_cpus(spec, limits, CPUS_MAX, &why)
+        equipped_guest::require_cpus(spec, limits, CPUS_MAX, &why)
     }
 
     /// Changes nothing but our own cache, as `qemu`'s check, whose reference guest proves KVM.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let room = site.lab.room("krun-check")?;
         let found = Library::look(site.cache, &room, &program(site))?;
-        let borrowed = lent::check(spec, site)?;
+        let borrowed = equipped_guest::check(spec, site)?;
         let mut facts = vec![
             Fact::new("libkrun", found.library.display().to_string(), "dlopen(3)"),
             Fact::new("libkrunfw", found.firmware.display().to_string(), "dlopen(3)"),
@@ -105,14 +105,14 @@ impl Layer for Krun {
         let found =
             Library::look(site.cache, room, &program).map_err(|it| it.fault().during(KIND))?;
         // It would spin without a word where KVM is not what it says.
-        lent::require_kvm(site, room).map_err(|fault| fault.during(KIND))?;
+        equipped_guest::require_kvm(site, room).map_err(|fault| fault.during(KIND))?;
         let group = MachineGroup::make(site, room)?;
-        let (lent, export, namespace) =
+        let (guest, export, namespace) =
             EquippedGuest::lay(spec, &found.firmware, (library::AGENT, PORT), site, room)?;
-        let size = (lent.cpus(), lent.memory_mib());
+        let size = (guest.cpus(), guest.memory_mib());
         let booted = boot(
             &words(&program, &found, size, &export, room),
-            (namespace, lent.cpus()),
+            (namespace, guest.cpus()),
             room,
             group.path(),
             site.start_deadline,
@@ -128,7 +128,7 @@ impl Layer for Krun {
             seen,
             vcpus,
             found,
-            lent,
+            guest,
             facts,
         }))
     }
@@ -217,7 +217,7 @@ struct RunningKrun {
     seen: FirstProcess,
     vcpus: Vec<u32>,
     found: Library,
-    lent: EquippedGuest,
+    guest: EquippedGuest,
     facts: Vec<Fact>,
 }
 
@@ -243,7 +243,7 @@ impl Running for RunningKrun {
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
-        let mut facts = self.lent.prove(inside)?;
+        let mut facts = self.guest.prove(inside)?;
         let mapped = self.seen.text("maps")?;
         for (key, file) in [("libkrun", &self.found.library), ("libkrunfw", &self.found.firmware)] {
             let shown = file.display().to_string();

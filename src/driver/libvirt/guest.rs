@@ -5,8 +5,8 @@
 //!
 //! Source: QEMU, `interop/qemu-ga-ref.html`.
 
-use crate::agent::arrival;
-use crate::agent::arrival::LEASE;
+use crate::agent::ssh_bootstrap;
+use crate::agent::ssh_bootstrap::LEASE;
 use crate::fault::{Doing, Fault};
 use crate::lab::Domain;
 use base64::Engine as _;
@@ -112,7 +112,7 @@ impl Started {
 /// A shell in the guest that opens the channel, once and for both directions, and becomes our agent. The
 /// device may come a moment later than the channel.
 pub(super) fn shell(channel: &str, length: usize, deadline: Duration) -> String {
-    let script = arrival::script(length, deadline, LEASE);
+    let script = ssh_bootstrap::script(length, deadline, LEASE);
     format!(
         "port=; for i in 1 2 3 4 5 6 7 8 9 10; do for p in /sys/class/virtio-ports/*; do \
          if [ \"$(cat \"$p/name\" 2>/dev/null)\" = {channel} ]; then port=/dev/${{p##*/}}; fi; done; \

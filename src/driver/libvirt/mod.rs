@@ -20,8 +20,8 @@ mod guest;
 mod process;
 
 use super::qemu::accelerator::Accelerator;
-use crate::agent::arrival::{Arrival, KEEP_ALIVE, LEASE};
-use crate::agent::{ConsoleTail, Link, arrival};
+use crate::agent::ssh_bootstrap::{Arrival, KEEP_ALIVE, LEASE};
+use crate::agent::{ConsoleTail, Link, ssh_bootstrap};
 use crate::fault::{Doing, Fault};
 use crate::guest::memory::has_memory;
 use crate::lab::{self, Domain, DomainState, Limits, Room, VIRSH};
@@ -214,7 +214,7 @@ impl Layer for Libvirt {
             guest::start(&domain, &guest::shell(&channel, agent.len(), site.start_deadline))?;
         let copy = stream.try_clone().doing("share a domain's channel")?;
         let ends = (File::from(OwnedFd::from(copy)), File::from(OwnedFd::from(stream)));
-        let arrived = arrival::bring(ends, agent, site.start_deadline);
+        let arrived = ssh_bootstrap::bring(ends, agent, site.start_deadline);
         let (arrival, to_agent, replies) = arrived
             .map_err(|fault| guest::explained(&domain, &definition.name, &started, fault))?;
         let console = ConsoleTail::new();

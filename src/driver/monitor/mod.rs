@@ -27,7 +27,7 @@ pub use firecracker::FIRECRACKER;
 
 use super::machine_group::MachineGroup;
 use super::qemu::disk::{AIO, CACHE, DISK_SIZE};
-use super::qemu::lent::{self, EquippedGuest};
+use super::qemu::equipped_guest::{self, EquippedGuest};
 use super::qemu::nic;
 use crate::agent::{ConsoleTail, Link};
 use crate::driver::qemu::board::Board;
@@ -152,14 +152,14 @@ impl Layer for Monitor {
                 .hint(format!("write `{kind}:root=packed`")));
         }
         let why = format!("its machines have at most {most} CPUs");
-        lent::require_cpus(spec, limits, most, &why)
+        equipped_guest::require_cpus(spec, limits, most, &why)
     }
 
     /// Changes nothing but our own cache, as `qemu`'s check, whose reference guest proves KVM.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let program = self.found()?;
         let said = self.version(&program)?;
-        let borrowed = lent::check(spec, site)?;
+        let borrowed = equipped_guest::check(spec, site)?;
         let key = format!("{}_version", self.program.replace('-', "_"));
         let mut facts = vec![Fact::new(key, said, format!("{} --version", self.program))];
         facts.extend(borrowed.facts.into_iter().filter(|fact| fact.key != "accelerator"));
@@ -176,31 +176,31 @@ impl Layer for Monitor {
         let program = self.found()?;
         let said = self.version(&program)?;
         // A device that opens proves nothing: these monitors would hang without a word.
-        lent::check(spec, site).map_err(|it| it.fault().during(kind))?;
+        equipped_guest::check(spec, site).map_err(|it| it.fault().during(kind))?;
         let group = MachineGroup::make(site, room)?;
         let way = (self.board, Channel::Vsock(vsock::PORT));
-        let lent = EquippedGuest::prepare(spec, way, false, site, room, group.path())?;
-        let network = lent.network(site, room)?;
+        let guest = EquippedGuest::prepare(spec, way, false, site, room, group.path())?;
+        let network = guest.network(site, room)?;
         let machine = Machine {
-            cpus: lent.cpus(),
-            memory_mib: lent.memory_mib(),
-            kernel: lent.kernel().to_owned(),
-            initramfs: lent.initramfs().to_owned(),
-            files: lent.files().map(Path::to_owned),
+            cpus: guest.cpus(),
+            memory_mib: guest.memory_mib(),
+            kernel: guest.kernel().to_owned(),
+            initramfs: guest.initramfs().to_owned(),
+            files: guest.files().map(Path::to_owned),
             vsock: room.directory().join("vsock"),
             has_tap: network.is_some(),
-            disk: lent.disk().map(|made| self.disk(spec, &made.file)),
+            disk: guest.disk().map(|made| self.disk(spec, &made.file)),
         };
         let place = (group.path(), network.as_ref().map(|(network, _)| network));
         let booted = self
             .boot(&program, &machine, room, place, site.start_deadline)
-            .map_err(|fault| Fault { message: fault.message + &lent.words(), ..fault })?;
+            .map_err(|fault| Fault { message: fault.message + &guest.words(), ..fault })?;
         let wires =
             network.map(|(network, shape)| MachineNetwork::lay(network, shape)).transpose()?;
-        let server = if lent.server().is_some() { " and virtiofsd" } else { "" };
+        let server = if guest.server().is_some() { " and virtiofsd" } else { "" };
         let who = format!("vCPUs, the monitor's other threads{server}");
         let facts = group.prove(booted.process.pid(), &who, site)?;
-        Ok(Box::new(RunningMonitor::new(self, booted, machine, (lent, wires), said, facts)))
+        Ok(Box::new(RunningMonitor::new(self, booted, machine, (guest, wires), said, facts)))
     }
 }
 

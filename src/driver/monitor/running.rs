@@ -3,7 +3,7 @@
 use super::http::Api;
 use super::{Booted, LAST_WORDS, Machine, MachineNetwork, Monitor, Prove, agree, numbers};
 use crate::agent::Link;
-use crate::driver::qemu::lent::EquippedGuest;
+use crate::driver::qemu::equipped_guest::EquippedGuest;
 use crate::fault::Fault;
 use crate::lab::{Process, network};
 use crate::layer::{Network, Payer, Running, Source};
@@ -27,7 +27,7 @@ pub(super) struct RunningMonitor {
     api: Api,
     vcpus: Vec<u32>,
     machine: Machine,
-    lent: EquippedGuest,
+    guest: EquippedGuest,
     wires: Option<MachineNetwork>,
     /// What the program said of its version.
     said: String,
@@ -39,7 +39,7 @@ impl RunningMonitor {
         monitor: &Monitor,
         booted: Booted,
         machine: Machine,
-        (lent, wires): (EquippedGuest, Option<MachineNetwork>),
+        (guest, wires): (EquippedGuest, Option<MachineNetwork>),
         said: String,
         facts: Vec<Fact>,
     ) -> Self {
@@ -56,7 +56,7 @@ impl RunningMonitor {
             api,
             vcpus,
             machine,
-            lent,
+            guest,
             wires,
             said,
             facts,
@@ -90,7 +90,7 @@ impl Running for RunningMonitor {
             },
             hypervisor(format!("{}'s other threads", self.kind), others),
         ];
-        let server = self.lent.server();
+        let server = self.guest.server();
         payers.extend(server.map(|pid| hypervisor("virtiofsd".into(), Source::Process(pid))));
         payers
     }
@@ -111,7 +111,7 @@ impl Running for RunningMonitor {
         if numbers(&version) != numbers(&self.said) {
             agree(self.kind, "its version", &self.said, &version)?;
         }
-        facts.extend(self.lent.prove(inside)?);
+        facts.extend(self.guest.prove(inside)?);
         let network = if self.wires.is_some() { "tap" } else { "none" };
         facts.push(Fact::new("network", network, "the API"));
         if let Some(MachineNetwork { network, shaped: Some(shaped) }) = &self.wires {
@@ -136,7 +136,7 @@ impl Running for RunningMonitor {
         if ended.is_none() {
             self.process.kill()?;
         }
-        self.lent.stop()?;
+        self.guest.stop()?;
         match ended {
             Some(_) => Ok(()),
             None => {

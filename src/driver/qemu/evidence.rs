@@ -1,7 +1,7 @@
 //! Evidence: what QEMU says it runs, held against what the agent saw from the inside.
 
 use super::command_line::{Boots, Machine};
-use super::inside::GuestRoot;
+use super::guest_root::GuestRoot;
 use super::qmp::{Qmp, VirtualCpu};
 use super::vcpu;
 use crate::fault::Fault;

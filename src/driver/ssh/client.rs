@@ -6,7 +6,7 @@
 //!
 //! Source: `ssh(1)`, `ssh_config(5)`.
 
-use crate::agent::arrival::SYSTEM;
+use crate::agent::ssh_bootstrap::SYSTEM;
 use crate::fault::Fault;
 use crate::layer::LayerSpec;
 use std::path::Path;

@@ -10,7 +10,7 @@
 //!
 //! One connection brings the agent and runs it: what is between two could be left behind. The agent
 //! removes its own file before its first frame, and lives under a lease: when nothing of us was heard
-//! for [`arrival::LEASE`] it kills its command and leaves. So a frame goes there every [`arrival::KEEP_ALIVE`], also while
+//! for [`ssh_bootstrap::LEASE`] it kills its command and leaves. So a frame goes there every [`ssh_bootstrap::KEEP_ALIVE`], also while
 //! a command runs, which costs a wake-up on both machines. A surtax that is itself stopped for longer
 //! than the lease loses its trial.
 //!
@@ -20,8 +20,8 @@
 
 mod client;
 
-use crate::agent::arrival::{Arrival, KEEP_ALIVE, LEASE, SYSTEM};
-use crate::agent::{ConsoleTail, Link, arrival};
+use crate::agent::ssh_bootstrap::{Arrival, KEEP_ALIVE, LEASE, SYSTEM};
+use crate::agent::{ConsoleTail, Link, ssh_bootstrap};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room, tool_version};
 use crate::layer::{
@@ -109,7 +109,7 @@ impl Layer for Ssh {
         let (requests, to_agent) = lab::pipe()?;
         let (replies, from_agent) = lab::pipe()?;
         let (last_words, stderr) = lab::pipe()?;
-        let script = arrival::script(agent.len(), site.start_deadline, LEASE);
+        let script = ssh_bootstrap::script(agent.len(), site.start_deadline, LEASE);
         let process = room.spawn(Program {
             argv: client.run(client::tells_its_key(&version.value), &script),
             stdio: [Some(requests), Some(from_agent), Some(stderr)],
@@ -118,7 +118,7 @@ impl Layer for Ssh {
         let console = ConsoleTail::new();
         console.drain(last_words);
         let channel = (File::from(to_agent), File::from(replies));
-        let arrived = arrival::bring(channel, agent, site.start_deadline);
+        let arrived = ssh_bootstrap::bring(channel, agent, site.start_deadline);
         let (arrival, to_agent, replies) = arrived.map_err(|fault| {
             console.settle(LAST_WORDS);
             explained(&client, fault, &console)

@@ -22,7 +22,7 @@ mod toolstack;
 mod vbd;
 mod vif;
 
-use super::qemu::lent::{self, EquippedGuest};
+use super::qemu::equipped_guest::{self, EquippedGuest};
 use crate::agent::{ConsoleTail, Link};
 use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
@@ -93,9 +93,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
                    `qemu:files=9p`)",
         },
         medium::choice(&["layer", "tmpfs", "blkfront"]),
-        lent::FORMAT,
+        equipped_guest::FORMAT,
         vbd::CACHE,
-        lent::DISK_SIZE,
+        equipped_guest::DISK_SIZE,
         vif::NET,
     ],
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight],
@@ -168,7 +168,7 @@ impl Layer for Xen {
         inside: Option<Inner<'_>>,
     ) -> Result<(), Fault> {
         let why = format!("domains have at most {CPUS_MAX} CPUs");
-        lent::require_cpus(spec, limits, CPUS_MAX, &why)?;
+        equipped_guest::require_cpus(spec, limits, CPUS_MAX, &why)?;
         match inside.filter(|inside| inside.needs(Need::Xen)) {
             Some(_) => Err(Fault::user("xen: a domain is no Dom0, and starts no other domain")
                 .hint("put a machine with a Xen of its own between them, as in `xen+qemu:hypervisor=xen+xen`")),
@@ -193,20 +193,20 @@ impl Layer for Xen {
         let way = (Board::Q35, Channel::Console(1));
         let has_nic = Nic::is_asked_for(spec);
         let nic = has_nic.then(|| Nic::prepare(site, room)).transpose()?;
-        let mut lent = EquippedGuest::prepare(spec, way, has_nic, site, room, None)?;
-        let served = lent.export();
+        let mut guest = EquippedGuest::prepare(spec, way, has_nic, site, room, None)?;
+        let served = guest.export();
         let domain = Domain {
             name: site.container_name(room),
             kind,
-            cpus: lent.cpus(),
+            cpus: guest.cpus(),
             cpuset: site.limits.cpuset.clone(),
-            memory_mib: lent.memory_mib(),
+            memory_mib: guest.memory_mib(),
             weight: site.limits.weight.map(weight),
-            kernel: lent.kernel().to_owned(),
-            initramfs: Some(lent.initramfs().to_owned()),
+            kernel: guest.kernel().to_owned(),
+            initramfs: Some(guest.initramfs().to_owned()),
             command_line: configuration::COMMAND_LINE.to_owned(),
             export: served.as_ref().map(|(export, _)| export.clone()),
-            disk: lent.disk().map(vbd::text),
+            disk: guest.disk().map(vbd::text),
             nic,
             socket: Some(room.directory().join("agent.sock")),
         };
@@ -225,7 +225,7 @@ impl Layer for Xen {
         toolstack::unpause(&domain.name)?;
         let reader = channel.try_clone().doing("copy the socket of a domain's channel")?;
         let link = Some(Link::over("xen", reader, channel, &console)?);
-        Ok(Box::new(RunningXen { link, lent, domain, id, server, vif }))
+        Ok(Box::new(RunningXen { link, guest, domain, id, server, vif }))
     }
 }
 
@@ -334,7 +334,7 @@ fn connect(socket: &Path) -> Result<UnixStream, Fault> {
 /// A domain that runs.
 struct RunningXen {
     link: Option<Link>,
-    lent: EquippedGuest,
+    guest: EquippedGuest,
     domain: Domain,
     id: u16,
     /// The QEMU that serves its devices.
@@ -373,8 +373,8 @@ impl Running for RunningXen {
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let mut facts = evidence::of_domain(&self.domain, self.id, inside)?;
-        facts.extend(self.lent.prove(inside)?);
-        if let Some(disk) = self.lent.disk() {
+        facts.extend(self.guest.prove(inside)?);
+        if let Some(disk) = self.guest.disk() {
             facts.extend(vbd::prove(disk, self.id, self.server, inside)?);
         }
         match &self.vif {

@@ -1,7 +1,7 @@
 //! Cautions about trials that count though the machine was not quiet while they ran.
 
+use crate::finding::arm_trials::ArmTrials;
 use crate::finding::caution::signs::{Signs, caution};
-use crate::finding::column::ArmTrials;
 use crate::finding::estimate;
 use crate::finding::estimate::WALL;
 use crate::finding::foreign::line;

@@ -1,6 +1,6 @@
 //! What cautions are read from, and how one is written.
 
-use crate::finding::column::ArmTrials;
+use crate::finding::arm_trials::ArmTrials;
 use crate::finding::wall::Wall;
 use crate::finding::{ArmFindings, Caution};
 use crate::ledger::Proofs;

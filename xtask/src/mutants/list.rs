@@ -55,7 +55,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "disturbed-counted",
         breaks: "a disturbed attempt counts beside its repeat",
-        path: "src/finding/column.rs",
+        path: "src/finding/arm_trials.rs",
         text: "ended.iter().copied().filter(|trial| trial.state == TrialState::Done).collect()",
         instead: "ended.iter().copied().filter(|trial| matches!(trial.state, TrialState::Done | TrialState::Disturbed)).collect()",
         proofs: "recounted",
@@ -184,7 +184,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "strangers-trusted",
         breaks: "a run that was not begun here goes on without a question",
-        path: "src/cli/measuring.rs",
+        path: "src/cli/run_and_report.rs",
         text: "consent::require(&plan, &path, *yes)?;",
         instead: "if report.is_some() { consent::require(&plan, &path, *yes)?; }",
         proofs: "hostile",

@@ -77,7 +77,7 @@ impl Pulse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::inside::AgentEnd;
+    use crate::agent::agent_end::AgentEnd;
     use crate::agent::{ConsoleTail, Link};
     use std::os::unix::net::UnixStream;
     use surtax_instrument::quantity::Nanoseconds;

@@ -1,7 +1,7 @@
 //! Starts a stack, outermost layer first, and keeps it while it stands.
 //!
 //! This level starts one layer. If the stack goes on, the agent in that layer starts a **starter**
-//! (this program, see `descend.rs`), which does the same with the rest of the stack there. So every
+//! (this program, see `start_nested.rs`), which does the same with the rest of the stack there. So every
 //! nesting, to any depth, is this one function at work on several levels.
 
 use super::deeper::Deeper;
@@ -21,7 +21,7 @@ use surtax_instrument::clock;
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{
-    CHUNK, Command, Descend, Fact, LevelFacts, PROTOCOL, PUSHED_STARTER, Reply, Request,
+    CHUNK, Command, Fact, LevelFacts, PROTOCOL, PUSHED_STARTER, Reply, Request, StartNested,
 };
 
 /// The hidden first argument that makes this program a starter.
@@ -120,21 +120,21 @@ impl StackSpec {
     ///
     /// # Errors
     /// What could not be started, or proved; nothing of the stack is left then.
-    pub fn raise(&self, ground: &StartContext<'_>, name: &str) -> Result<RunningStack, Fault> {
+    pub fn start(&self, context: &StartContext<'_>, name: &str) -> Result<RunningStack, Fault> {
         let (outermost, rest) = self
             .layers
             .split_first()
             .ok_or_else(|| Fault::bug("a stack without a layer came as far as its start"))?;
-        let room = ground.lab.room(name)?;
-        let view = ground.view(outermost)?;
+        let room = context.lab.room(name)?;
+        let view = context.view(outermost)?;
         let limits = outermost.limits()?;
         room.limit_huge_pages(&limits).map_err(|fault| fault.during(&outermost.kind))?;
-        let site = ground.site(&view, &limits, !rest.is_empty());
+        let site = context.site(&view, &limits, !rest.is_empty());
         let driver = driver::find(&outermost.kind)?;
         let mut running = driver.start(outermost, &site, &room)?;
         let mut link = running.link()?;
-        let patience = patience(ground.start_deadline);
-        let inside = greet(&mut link, &outermost.kind, ground.start_deadline)
+        let patience = patience(context.start_deadline);
+        let inside = greet(&mut link, &outermost.kind, context.start_deadline)
             .and_then(|_| identify(&mut link, patience))
             .map_err(|fault| with_obituary(fault, running.as_mut()))?;
         let mut evidence = vec![prove(
@@ -142,15 +142,15 @@ impl StackSpec {
             running.as_mut(),
             &inside,
             &view,
-            ground.lab.hierarchies(),
+            context.lab.hierarchies(),
             &room,
         )?];
         // What a tool chose itself is known when it was seen.
         let network = running.network();
         if !rest.is_empty() {
             let inside =
-                InnerLevel { descriptor: driver.descriptor(), root: &view.root, lab: ground.lab };
-            let (deeper, facts) = descend(link, rest, ground, &inside)?;
+                InnerLevel { descriptor: driver.descriptor(), root: &view.root, lab: context.lab };
+            let (deeper, facts) = start_nested(link, rest, context, &inside)?;
             link = deeper;
             evidence.extend(facts);
         }
@@ -163,7 +163,7 @@ impl StackSpec {
             evidence,
             network,
             depth,
-            deeper: Deeper::of(ground.level, depth),
+            deeper: Deeper::of(context.level, depth),
             patience,
             has_failed: false,
         })
@@ -380,17 +380,17 @@ impl InnerLevel<'_> {
 }
 
 /// Starts a starter behind `link`, and through it the rest of the stack.
-fn descend(
+fn start_nested(
     mut link: Link,
     rest: &[LayerSpec],
-    ground: &StartContext<'_>,
+    context: &StartContext<'_>,
     inside: &InnerLevel<'_>,
 ) -> Result<(Link, Vec<LevelFacts>), Fault> {
     let starter = match inside.starter()? {
         Some(starter) => starter,
         None => {
-            let program = ground.lab.executable().unwrap_or(Path::new(OURSELVES));
-            push(&mut link, program, patience(ground.start_deadline))?;
+            let program = context.lab.executable().unwrap_or(Path::new(OURSELVES));
+            push(&mut link, program, patience(context.start_deadline))?;
             PathBuf::from(PUSHED_STARTER)
         }
     };
@@ -402,20 +402,24 @@ fn descend(
     argv.extend(inside.descriptor.elsewhere.then(|| ELSEWHERE.as_bytes().to_vec()));
     let command = Command { argv, env: environment, cwd: b"/".to_vec(), ..Command::default() };
     let mut deeper = link.relay(&format!("the starter of `{stack}`"), command)?;
-    greet(&mut deeper, &stack, ground.start_deadline).map_err(|fault| inside.homeless(fault))?;
+    greet(&mut deeper, &stack, context.start_deadline).map_err(|fault| inside.homeless(fault))?;
     let depth = u32::try_from(rest.len()).unwrap_or(u32::MAX);
-    let request = Request::Descend(Descend {
+    let request = Request::StartNested(StartNested {
         stack,
-        level: ground.level + 1,
-        writable: ground.writable.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect(),
-        cwd: ground.cwd.as_os_str().as_bytes().to_vec(),
-        command: ground.command.cloned(),
-        start_deadline: ground.start_deadline.into(),
+        level: context.level + 1,
+        writable: context
+            .writable
+            .iter()
+            .map(|path| path.as_os_str().as_bytes().to_vec())
+            .collect(),
+        cwd: context.cwd.as_os_str().as_bytes().to_vec(),
+        command: context.command.cloned(),
+        start_deadline: context.start_deadline.into(),
     });
     // Each deeper layer has the whole deadline, and its check may have to prove KVM first.
-    let answer = deeper.ask(&request, ground.start_deadline.saturating_mul(2 * depth))?;
+    let answer = deeper.ask(&request, context.start_deadline.saturating_mul(2 * depth))?;
     match answer.reply {
-        Reply::Descended(facts) if facts.len() == rest.len() => Ok((deeper, facts)),
+        Reply::StartedNested(facts) if facts.len() == rest.len() => Ok((deeper, facts)),
         other => Err(unexpected(&other, "the request to start the rest of the stack")),
     }
 }

@@ -160,7 +160,7 @@ fn awaited<T>(from: &mut impl Read, ours: impl Fn(&str) -> Option<T>) -> io::Res
 
 #[cfg(test)]
 mod tests {
-    use crate::agent::arrival::*;
+    use crate::agent::ssh_bootstrap::*;
     use crate::lab;
     use std::path::Path;
 

@@ -6,20 +6,20 @@ use surtax::driver;
 use surtax::fault::Fault;
 use surtax::lab::{self, Lab};
 use surtax::layer::{Layer, LayerSpec, Site, View};
-use surtax::stack::rise::StartContext;
+use surtax::stack::start::StartContext;
 
 /// How long a layer may take to start.
 const START_DEADLINE: Duration = Duration::from_secs(180);
 
 /// An open lab, and what is needed beside it.
-pub struct Footing {
+pub struct OpenedLab {
     /// The one door to the machine.
     pub lab: Lab,
     agent: PathBuf,
     cache: PathBuf,
 }
 
-impl Footing {
+impl OpenedLab {
     /// Opens a lab, as a campaign does once.
     pub fn open() -> Self {
         let lab = Lab::open_with(Path::new(env!("CARGO_BIN_EXE_surtax"))).expect("a lab opens");
@@ -28,8 +28,8 @@ impl Footing {
         Self { lab, agent, cache }
     }
 
-    /// What whole stacks are raised on.
-    pub fn ground(&self) -> StartContext<'_> {
+    /// What whole stacks are started with.
+    pub fn context(&self) -> StartContext<'_> {
         StartContext {
             lab: &self.lab,
             level: 0,
@@ -63,12 +63,12 @@ impl Footing {
             scratch: None,
             shows_secrets: false,
         };
-        let ground = self.ground();
+        let context = self.context();
         let site = Site {
-            lab: ground.lab,
+            lab: context.lab,
             level: 0,
-            agent: ground.agent,
-            cache: ground.cache,
+            agent: context.agent,
+            cache: context.cache,
             view: &view,
             command: None,
             limits: &limits,

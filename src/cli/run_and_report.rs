@@ -16,7 +16,7 @@ use crate::plan::{Plan, Word, shell_line};
 use crate::prove::{Bench, Notebook, Selection};
 use crate::report::terminal::Look;
 use crate::report::{export, html, markdown, terminal};
-use crate::stack::rise::StartContext;
+use crate::stack::start::StartContext;
 use crate::trial::command;
 use crate::workload::Workload;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ impl OpenedLab {
     }
 
     /// What the stacks of this plan stand on.
-    pub(super) fn ground<'a>(&'a self, plan: &'a Plan) -> StartContext<'a> {
+    pub(super) fn context<'a>(&'a self, plan: &'a Plan) -> StartContext<'a> {
         StartContext {
             lab: &self.lab,
             level: 0,
@@ -255,16 +255,16 @@ fn carry_out(
     fail_if: &[Threshold],
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
-    let footing = OpenedLab::open(globals)?;
-    let interrupts = footing.interrupts(globals)?;
+    let opened = OpenedLab::open(globals)?;
+    let interrupts = opened.interrupts(globals)?;
     let done = ledger.done()?;
     let mut observer = progress::of_plan(plan, done, globals);
-    let ground = footing.ground(plan);
-    let campaign = Campaign::new(plan, &mut ledger, &ground, observer.as_mut(), &interrupts);
+    let context = opened.context(plan);
+    let campaign = Campaign::new(plan, &mut ledger, &context, observer.as_mut(), &interrupts);
     let ended = campaign.run();
     drop(observer);
     // The lab is closed whatever happened; the first fault is the one that is told.
-    let closed = footing.close(globals);
+    let closed = opened.close(globals);
     let state = ended?;
     closed?;
     conclude(&ledger, state, report, fail_if, globals)

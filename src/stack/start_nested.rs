@@ -1,12 +1,12 @@
 //! The starter: this program on the inside of a layer, starting the rest of the stack there.
 //!
-//! It speaks the agent's language on its standard input and output. `Descend` it does itself; every
+//! It speaks the agent's language on its standard input and output. `StartNested` it does itself; every
 //! other request goes on to the layer that it started, and every reply comes back, the replies by a
 //! thread of their own so that nothing waits for anything. When the command ends it adds the bill of
 //! its own level.
 
 use super::deeper::Deeper;
-use super::rise::{ELSEWHERE, RunningStack, StartContext};
+use super::start::{ELSEWHERE, RunningStack, StartContext};
 use crate::agent::{FOREVER, Listener, PATIENCE, Speaker, Stamped};
 use crate::driver;
 use crate::fault::{Blame, Doing, Fault};
@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use surtax_instrument::probe::stops;
 use surtax_instrument::wire::{
-    Cause, Descend, Failure, Hello, Opener, PROTOCOL, Reply, Request, Sealer, WireError, agents,
-    read_request, write_reply,
+    Cause, Failure, Hello, Opener, PROTOCOL, Reply, Request, Sealer, StartNested, WireError,
+    agents, read_request, write_reply,
 };
 use surtax_instrument::{cache, clock};
 
@@ -75,12 +75,12 @@ pub fn serve() -> Result<(), Fault> {
         lab::unlock_groups();
         Lab::open_in_level()?
     };
-    let Some((what, standing)) = rise(&mut requests, &upward, &lab)? else {
+    let Some((what, running)) = answer_starts(&mut requests, &upward, &lab)? else {
         lab.close()?;
         return say(&upward, &Reply::Stopped);
     };
-    let below = pass_on(&mut requests, &upward, standing, what.level);
-    let leftovers = below.and_then(|standing| standing.0.finish(standing.1));
+    let below = pass_on(&mut requests, &upward, running, what.level);
+    let leftovers = below.and_then(|running| running.0.finish(running.1));
     if let Err(fault) = &leftovers {
         eprintln!("surtax starter: {fault}");
     }
@@ -88,34 +88,37 @@ pub fn serve() -> Result<(), Fault> {
     say(&upward, &Reply::Stopped)
 }
 
-/// Waits for a `Descend` that succeeds. `None`: the level above does not want one any more.
-fn rise(
+/// Waits for a `StartNested` that succeeds. `None`: the level above does not want one any more.
+fn answer_starts(
     requests: &mut Requests,
     upward: &Upward,
     lab: &Lab,
-) -> Result<Option<(Descend, RunningStack)>, Fault> {
+) -> Result<Option<(StartNested, RunningStack)>, Fault> {
     loop {
         match requests.next() {
-            Ok(Request::Descend(what)) => match raise(&what, lab) {
-                Ok(standing) => {
-                    say(upward, &Reply::Descended(standing.evidence().to_vec()))?;
-                    return Ok(Some((what, standing)));
+            Ok(Request::StartNested(what)) => match start(&what, lab) {
+                Ok(running) => {
+                    say(upward, &Reply::StartedNested(running.evidence().to_vec()))?;
+                    return Ok(Some((what, running)));
                 }
                 Err(fault) => say(upward, &failed(fault))?,
             },
             Ok(Request::Stop) | Err(WireError::Closed) => return Ok(None),
-            Ok(_) => say(upward, &failed(Fault::bug("a starter was asked before it descended")))?,
+            Ok(_) => say(
+                upward,
+                &failed(Fault::bug("a starter was asked before it started the rest of the stack")),
+            )?,
             Err(error) => return Err(Fault::machine(format!("a starter lost its host: {error}"))),
         }
     }
 }
 
-fn raise(what: &Descend, lab: &Lab) -> Result<RunningStack, Fault> {
+fn start(what: &StartNested, lab: &Lab) -> Result<RunningStack, Fault> {
     let path = |bytes: &Vec<u8>| PathBuf::from(OsStr::from_bytes(bytes));
     let writable: Vec<PathBuf> = what.writable.iter().map(path).collect();
     let agent = lab.agent()?;
     let cache = crate::lab::cache_directory()?;
-    let ground = StartContext {
+    let context = StartContext {
         lab,
         level: what.level,
         agent: &agent,
@@ -126,22 +129,22 @@ fn raise(what: &Descend, lab: &Lab) -> Result<RunningStack, Fault> {
         network: None,
         start_deadline: what.start_deadline.into(),
     };
-    driver::parse(&what.stack)?.raise(&ground, "stack")
+    driver::parse(&what.stack)?.start(&context, "stack")
 }
 
 /// Passes requests down and replies up. Gives the stack back with how the levels below ended.
 fn pass_on(
     requests: &mut Requests,
     upward: &Upward,
-    mut standing: RunningStack,
+    mut running: RunningStack,
     level: u8,
 ) -> Result<(RunningStack, Result<(), Fault>), Fault> {
     let watching = Watching::default();
     let (stopped, has_stopped) = channel();
-    let link = standing.take_link()?;
-    let is_starter_below = standing.depth() > 1;
+    let link = running.take_link()?;
+    let is_starter_below = running.depth() > 1;
     let mut speaker = link.speaker;
-    let deeper = Deeper::of(level, standing.depth());
+    let deeper = Deeper::of(level, running.depth());
     let replies =
         Replies { listener: link.listener, watching: watching.clone(), is_starter_below, deeper };
     let thread_upward = upward.clone();
@@ -152,7 +155,7 @@ fn pass_on(
             Ok(request) => request,
         };
         if matches!(request, Request::Run(_)) {
-            let watch = Watch::begin(standing.payers(), level);
+            let watch = Watch::begin(running.payers(), level);
             let _ = stops::of_children(); // what was before is not of this command
             *watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
         }
@@ -165,7 +168,7 @@ fn pass_on(
         }
     }
     let below = stop_below(speaker.as_mut(), &has_stopped);
-    Ok((standing, below))
+    Ok((running, below))
 }
 
 fn stop_below(speaker: &mut dyn Speaker, has_stopped: &Receiver<()>) -> Result<(), Fault> {

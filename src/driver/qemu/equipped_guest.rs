@@ -194,7 +194,7 @@ impl EquippedGuest {
         else {
             return Err(Fault::bug("a monitor that serves a directory was lent none"));
         };
-        let lent = Self {
+        let guest = Self {
             kind: spec.kind.clone(),
             guest,
             cpus: asked.cpus,
@@ -205,7 +205,7 @@ impl EquippedGuest {
             teller: "krun_set_vm_config",
             nic: None,
         };
-        Ok((lent, export, namespace))
+        Ok((guest, export, namespace))
     }
 
     /// Virtual CPUs.

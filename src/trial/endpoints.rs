@@ -9,7 +9,7 @@ use crate::lab::{self, Room};
 use crate::layer::publish::Port;
 use crate::layer::{Network, StackSpec};
 use crate::stack::reach::needs_bridge;
-use crate::stack::rise::StartContext;
+use crate::stack::start::StartContext;
 use crate::workload::Definition;
 use crate::workload::definition::Client;
 use std::fs;
@@ -180,14 +180,14 @@ impl Bridge {
     pub(super) fn between(
         definition: &Definition,
         stack: &StackSpec,
-        ground: &StartContext<'_>,
+        context: &StartContext<'_>,
         name: &str,
     ) -> Result<Option<Self>, Fault> {
         let Client::Beside(beside) = &definition.client else { return Ok(None) };
         if definition.server.is_none() || !needs_bridge(stack, beside) {
             return Ok(None);
         }
-        let room = ground.lab.room(&format!("{name}-between"))?;
+        let room = context.lab.room(&format!("{name}-between"))?;
         let network = room.network().map_err(|fault| fault.during("the bridge of both sides"))?;
         Ok(Some(Self { network, room }))
     }
